@@ -4,6 +4,7 @@ import json
 
 import pytest
 from cost_growth import EMBEDDED, Case, at, grown, growth, levels, pairs, paths
+from tables import cases
 
 LENGTH = 1500
 WORK = {
@@ -17,7 +18,7 @@ WORK = {
 }
 
 
-@pytest.mark.parametrize(("measure", "work"), WORK.values(), ids=WORK)
+@cases(("measure", "work"), WORK)
 def test_squares_are_found_and_less_is_accepted(measure, work):
     def prepare(names):
         return lambda: work(names)
@@ -40,7 +41,7 @@ def test_every_list_map_and_text_grows():
     assert ("annotation", EMBEDDED, 0, "group") in found
 
 
-@pytest.mark.parametrize("distinct", [True, False], ids=["distinct copies", "equal copies"])
+@cases("distinct", {"distinct copies": True, "equal copies": False})
 @pytest.mark.parametrize("path", [path for path in paths(DOCUMENT) if not isinstance(at(DOCUMENT, path), str)], ids=str)
 def test_a_grown_part_has_the_length_and_the_rest_stays(path, distinct):
     larger = grown(DOCUMENT, path, 40, distinct=distinct)

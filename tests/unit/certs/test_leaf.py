@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
+from tables import cases
 
 from berthmaster.model.errors import InputError
 from certs.bundle import MAX_CERTIFICATES, SERVERS_ONLY, Bundle, KeyPair, fingerprint, issue, new_authority
@@ -31,35 +32,31 @@ def leaf(
 GOOD, SECOND = leaf(), leaf()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("stored", "later", "reason"),
-    [
-        pytest.param(GOOD, 0 * DAY, None, id="a new leaf can stay"),
-        pytest.param(GOOD, 59.9 * DAY, None, id="before two thirds of its life"),
-        pytest.param(GOOD, 60 * DAY, Reason.LEAF_DUE_FOR_RENEWAL, id="at two thirds of its life"),
-        pytest.param(GOOD, 90 * DAY, Reason.LEAF_EXPIRED, id="at its end"),
-        pytest.param(GOOD, -DAY, Reason.LEAF_NOT_YET_VALID, id="before its validity"),
-        pytest.param(StoredLeaf(), 0 * DAY, Reason.LEAF_MISSING, id="no leaf"),
-        pytest.param(StoredLeaf(b"no PEM", b"x"), 0 * DAY, Reason.LEAF_UNREADABLE, id="an unreadable certificate"),
-        pytest.param(StoredLeaf(b"", GOOD.key_pem), 0 * DAY, Reason.LEAF_UNREADABLE, id="a key without a certificate"),
-        pytest.param(
-            StoredLeaf(GOOD.certificate_pem, SECOND.key_pem), 0 * DAY, Reason.KEY_DOES_NOT_MATCH,
-            id="the key of another leaf",
+    {
+        "a new leaf can stay": (GOOD, 0 * DAY, None),
+        "before two thirds of its life": (GOOD, 59.9 * DAY, None),
+        "at two thirds of its life": (GOOD, 60 * DAY, Reason.LEAF_DUE_FOR_RENEWAL),
+        "at its end": (GOOD, 90 * DAY, Reason.LEAF_EXPIRED),
+        "before its validity": (GOOD, -DAY, Reason.LEAF_NOT_YET_VALID),
+        "no leaf": (StoredLeaf(), 0 * DAY, Reason.LEAF_MISSING),
+        "an unreadable certificate": (StoredLeaf(b"no PEM", b"x"), 0 * DAY, Reason.LEAF_UNREADABLE),
+        "a key without a certificate": (StoredLeaf(b"", GOOD.key_pem), 0 * DAY, Reason.LEAF_UNREADABLE),
+        "the key of another leaf": (
+            StoredLeaf(GOOD.certificate_pem, SECOND.key_pem),
+            0 * DAY,
+            Reason.KEY_DOES_NOT_MATCH,
         ),
-        pytest.param(
-            StoredLeaf(GOOD.certificate_pem, b"garbage"), 0 * DAY, Reason.KEY_DOES_NOT_MATCH, id="an unreadable key"
-        ),
-        pytest.param(StoredLeaf(GOOD.certificate_pem), 0 * DAY, Reason.KEY_DOES_NOT_MATCH, id="no key"),
-        pytest.param(leaf(OTHER), 0 * DAY, Reason.WRONG_ISSUER, id="another authority with the same name issued it"),
-        pytest.param(
-            StoredLeaf(AUTHORITY.certificate_pem, AUTHORITY.key_pem), 0 * DAY, Reason.WRONG_USAGE,
-            id="the authority itself",
-        ),
-        pytest.param(leaf(names=["a.svc"]), 0 * DAY, Reason.NAMES_MISSING, id="names are missing"),
-        pytest.param(leaf(names=[*REQUIRED.names, "b"]), 0 * DAY, Reason.NAMES_UNWANTED, id="an unwanted name"),
-        pytest.param(leaf(names=["a.svc", "10.0.0.1", "0:0::1"]), 0 * DAY, None, id="an address in another notation"),
-    ],
-)  # fmt: skip
+        "an unreadable key": (StoredLeaf(GOOD.certificate_pem, b"garbage"), 0 * DAY, Reason.KEY_DOES_NOT_MATCH),
+        "no key": (StoredLeaf(GOOD.certificate_pem), 0 * DAY, Reason.KEY_DOES_NOT_MATCH),
+        "another authority with the same name issued it": (leaf(OTHER), 0 * DAY, Reason.WRONG_ISSUER),
+        "the authority itself": (StoredLeaf(AUTHORITY.certificate_pem, AUTHORITY.key_pem), 0 * DAY, Reason.WRONG_USAGE),
+        "names are missing": (leaf(names=["a.svc"]), 0 * DAY, Reason.NAMES_MISSING),
+        "an unwanted name": (leaf(names=[*REQUIRED.names, "b"]), 0 * DAY, Reason.NAMES_UNWANTED),
+        "an address in another notation": (leaf(names=["a.svc", "10.0.0.1", "0:0::1"]), 0 * DAY, None),
+    },
+)
 def test_the_reason_to_replace_a_leaf(stored, later, reason):
     finding = leaf_finding(stored, AUTHORITY.certificate, REQUIRED, NOW + later)
     assert (finding and finding.reason) == reason
@@ -98,15 +95,15 @@ def test_issued_at_does_not_depend_on_the_lifetime(life):
     assert issued_at(leaf(life=life).certificate) == NOW
 
 
-@pytest.mark.parametrize(
+@cases(
     ("stored", "later", "expected"),
-    [
-        pytest.param(GOOD, 89 * DAY, True, id="overdue"),
-        pytest.param(GOOD, 90 * DAY, False, id="expired"),
-        pytest.param(leaf(OTHER), 0 * DAY, False, id="from another authority"),
-        pytest.param(StoredLeaf(GOOD.certificate_pem, SECOND.key_pem), 0 * DAY, False, id="with another key"),
-        pytest.param(StoredLeaf(), 0 * DAY, False, id="missing"),
-    ],
+    {
+        "overdue": (GOOD, 89 * DAY, True),
+        "expired": (GOOD, 90 * DAY, False),
+        "from another authority": (leaf(OTHER), 0 * DAY, False),
+        "with another key": (StoredLeaf(GOOD.certificate_pem, SECOND.key_pem), 0 * DAY, False),
+        "missing": (StoredLeaf(), 0 * DAY, False),
+    },
 )
 def test_a_leaf_serves_if_clients_accept_it(stored, later, expected):
     assert serves(stored, AUTHORITY.certificate, NOW + later) is expected
@@ -139,7 +136,7 @@ def test_a_client_certificate_carries_user_and_group():
     assert leaf.subject.rfc4514_string() == "CN=kubernetes-admin,O=system:masters"
 
 
-@pytest.mark.parametrize("name", ["", "x" * 65], ids=["empty", "too long"])
+@cases("name", {"empty": "", "too long": "x" * 65})
 def test_an_invalid_common_name_is_rejected(name):
     with pytest.raises(InputError, match="1 to 64"):
         new_authority(name, DAY, AUTHORITY_NOW)
@@ -176,23 +173,22 @@ LEAF = issue(BUNDLE_SECOND, "leaf", ["a"], DAY, NOW)
 BOTH = Bundle([FIRST.certificate, BUNDLE_SECOND.certificate])
 
 
-@pytest.mark.parametrize(
+@cases(
     ("pem", "expected"),
-    [
-        pytest.param(b"", Bundle(), id="empty input"),
-        pytest.param(b"\xff\x00 garbage", Bundle(), id="garbage"),
-        pytest.param(BOTH.pem, BOTH, id="two authorities"),
-        pytest.param(b"# a comment\n" + BOTH.pem.replace(b"\n", b"\r\n"), BOTH, id="comments and CRLF"),
-        pytest.param(BOTH.pem + FIRST.certificate_pem, BOTH, id="a duplicate"),
-        pytest.param(BOTH.pem[:-100], Bundle([FIRST.certificate]), id="a truncated second block"),
-        pytest.param(LEAF.certificate_pem + BOTH.pem, BOTH, id="a leaf is skipped"),
-        pytest.param(FIRST.key_pem + BOTH.pem, BOTH, id="a key is skipped"),
-        pytest.param(
+    {
+        "empty input": (b"", Bundle()),
+        "garbage": (b"\xff\x00 garbage", Bundle()),
+        "two authorities": (BOTH.pem, BOTH),
+        "comments and CRLF": (b"# a comment\n" + BOTH.pem.replace(b"\n", b"\r\n"), BOTH),
+        "a duplicate": (BOTH.pem + FIRST.certificate_pem, BOTH),
+        "a truncated second block": (BOTH.pem[:-100], Bundle([FIRST.certificate])),
+        "a leaf is skipped": (LEAF.certificate_pem + BOTH.pem, BOTH),
+        "a key is skipped": (FIRST.key_pem + BOTH.pem, BOTH),
+        "an invalid block is skipped": (
             b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n" + BOTH.pem,
             BOTH,
-            id="an invalid block is skipped",
         ),
-    ],
+    },
 )
 def test_parsing_keeps_the_readable_authorities(pem, expected):
     assert Bundle.parse(pem) == expected
@@ -207,15 +203,15 @@ def test_unexpired_drops_expired_authorities():
     assert BOTH.unexpired(NOW + 10 * DAY) == Bundle([BUNDLE_SECOND.certificate])
 
 
-@pytest.mark.parametrize(
+@cases(
     ("bundle", "later", "expected"),
-    [
-        pytest.param(BOTH, 0 * DAY, True, id="one of two authorities with the same name signed it"),
-        pytest.param(Bundle([FIRST.certificate]), 0 * DAY, False, id="the other authority did not sign it"),
-        pytest.param(BOTH, DAY, False, id="the leaf is expired"),
-        pytest.param(BOTH, -DAY, False, id="the leaf is not yet valid"),
-        pytest.param(Bundle(), 0 * DAY, False, id="an empty bundle"),
-    ],
+    {
+        "one of two authorities with the same name signed it": (BOTH, 0 * DAY, True),
+        "the other authority did not sign it": (Bundle([FIRST.certificate]), 0 * DAY, False),
+        "the leaf is expired": (BOTH, DAY, False),
+        "the leaf is not yet valid": (BOTH, -DAY, False),
+        "an empty bundle": (Bundle(), 0 * DAY, False),
+    },
 )
 def test_a_bundle_verifies_leaves_of_its_members(bundle, later, expected):
     assert bundle.verifies(LEAF.certificate, NOW + later) is expected

@@ -21,6 +21,7 @@ from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 from fake_clock import FakeClock
 from faults import nothing, only, refuse
+from tables import cases
 
 from berthmaster.model.errors import ApiError, InputError
 from certs.bundle import BACKDATING, Bundle, issue, names_of, new_authority
@@ -123,22 +124,18 @@ def test_issued_certificates_have_the_documented_properties():
         assert authority_key.key_identifier == subject_key
 
 
-@pytest.mark.parametrize(
+@cases(
     ("damage", "expected"),
-    [
-        pytest.param(delete(WEBHOOK), ["LeafMissing"], id="a serving Secret was deleted"),
-        pytest.param(edit(WEBHOOK, tls_key=b"garbage"), ["KeyDoesNotMatch"], id="a key was overwritten"),
-        pytest.param(edit(WEBHOOK, tls_crt=b"garbage"), ["LeafUnreadable"], id="a certificate was overwritten"),
-        pytest.param(
-            edit(WEBHOOK, ca_crt=b"garbage"), ["BundleOutdated"], id="the bundle beside a leaf was overwritten"
-        ),
-        pytest.param(
-            replace_pair(90 * DAY), ["BundleOutdated", "WrongIssuer"], id="a leaf of another authority was stored"
-        ),
-        pytest.param(edit_bundle(b"# nothing\n"), ["BundleMissing"], id="a configuration's bundle was emptied"),
-        pytest.param(edit(AUTHORITY, ca_crt=b""), ["BundleEdited"], id="the authority's own bundle was emptied"),
-        pytest.param(lambda _: None, [], id="nothing happened"),
-    ],
+    {
+        "a serving Secret was deleted": (delete(WEBHOOK), ["LeafMissing"]),
+        "a key was overwritten": (edit(WEBHOOK, tls_key=b"garbage"), ["KeyDoesNotMatch"]),
+        "a certificate was overwritten": (edit(WEBHOOK, tls_crt=b"garbage"), ["LeafUnreadable"]),
+        "the bundle beside a leaf was overwritten": (edit(WEBHOOK, ca_crt=b"garbage"), ["BundleOutdated"]),
+        "a leaf of another authority was stored": (replace_pair(90 * DAY), ["BundleOutdated", "WrongIssuer"]),
+        "a configuration's bundle was emptied": (edit_bundle(b"# nothing\n"), ["BundleMissing"]),
+        "the authority's own bundle was emptied": (edit(AUTHORITY, ca_crt=b""), ["BundleEdited"]),
+        "nothing happened": (lambda _: None, []),
+    },
 )
 def test_damage_is_repaired_at_once(settled, damage, expected):
     damage(settled)
@@ -155,16 +152,14 @@ def test_a_foreign_authority_leaves_the_bundle_after_the_overlap(settled):
     assert_settled(settled)
 
 
-@pytest.mark.parametrize(
+@cases(
     "damage",
-    [
-        pytest.param(delete(AUTHORITY), id="deleted"),
-        pytest.param(edit(AUTHORITY, tls_key=b"garbage"), id="its key is garbage"),
-        pytest.param(edit(AUTHORITY, tls_crt=b"garbage", ca_crt=b"garbage"), id="its certificate is garbage"),
-        pytest.param(
-            edit(AUTHORITY, tls_key=new_authority("x", DAY, START).key_pem), id="its key belongs to another authority"
-        ),
-    ],
+    {
+        "deleted": delete(AUTHORITY),
+        "its key is garbage": edit(AUTHORITY, tls_key=b"garbage"),
+        "its certificate is garbage": edit(AUTHORITY, tls_crt=b"garbage", ca_crt=b"garbage"),
+        "its key belongs to another authority": edit(AUTHORITY, tls_key=new_authority("x", DAY, START).key_pem),
+    },
 )
 def test_a_lost_authority_is_replaced_with_overlap(settled, damage):
     before = settled.leaf()
@@ -179,13 +174,11 @@ def test_a_lost_authority_is_replaced_with_overlap(settled, damage):
     assert_settled(settled)
 
 
-@pytest.mark.parametrize(
+@cases(
     "loses_authority",
-    [pytest.param(False, id="the authority is stored"), pytest.param(True, id="the authority is lost")],
+    {"the authority is stored": False, "the authority is lost": True},
 )
-@pytest.mark.parametrize(
-    "with_leaf", [pytest.param(False, id="beside our leaf"), pytest.param(True, id="beside its own leaf")]
-)
+@cases("with_leaf", {"beside our leaf": False, "beside its own leaf": True})
 def test_an_authority_that_only_a_leafs_secret_names_is_never_trusted(settled, loses_authority, with_leaf):
     foreign = new_authority("foreign", 1000 * DAY, START)
     leaf = issue(foreign, "x", ["webhook.system.svc", "10.0.0.1"], 90 * DAY, START)
@@ -267,9 +260,9 @@ def test_changed_names_replace_the_leaf(settled):
     assert names_of(settled.leaf().certificate) == {"webhook.system.svc", "new.example"}
 
 
-@pytest.mark.parametrize(
+@cases(
     "path",
-    [pytest.param(AUTHORITY, id="the Secret of the authority"), pytest.param(WEBHOOK, id="a serving Secret")],
+    {"the Secret of the authority": AUTHORITY, "a serving Secret": WEBHOOK},
 )
 def test_a_foreign_secret_is_not_overwritten(path):
     installation = Installation()

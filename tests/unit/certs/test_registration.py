@@ -9,6 +9,7 @@ import jsonpatch
 import pytest
 from certified import CONFIGURATIONS, DAY, OPTIONS, TARGETS, Installation, a_cluster, plugin, webhooks
 from faults import only, refuse
+from tables import cases
 
 from berthmaster.manifests.files import Document
 from berthmaster.model.errors import ApiError, InputError, ServiceError
@@ -228,13 +229,13 @@ def test_a_patch_carries_the_version_that_was_read():
     assert guard == {"op": "replace", "path": "/metadata/resourceVersion", "value": "41"}
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
-    [
-        pytest.param(base64.b64encode(FIRST.pem + b"\n# more").decode(), id="with trailing text"),
-        pytest.param(encoded(FIRST) + "\n", id="in another base64 form"),
-        pytest.param("no base64 !", id="garbage"),
-    ],
+    {
+        "with trailing text": base64.b64encode(FIRST.pem + b"\n# more").decode(),
+        "in another base64 form": encoded(FIRST) + "\n",
+        "garbage": "no base64 !",
+    },
 )
 def test_an_edited_bundle_is_restored(text):
     content = stored(injected(MUTATING, service(), FIRST))
@@ -244,27 +245,25 @@ def test_an_edited_bundle_is_restored(text):
     )
 
 
-@pytest.mark.parametrize(
+@cases(
     ("content", "url"),
-    [
-        pytest.param(service(), "https://web.system.svc:443/", id="a Service"),
-        pytest.param(
-            service(port=8443, path="/mutate"), "https://web.system.svc:8443/mutate", id="a Service with port and path"
-        ),
-        pytest.param(webhooks("MutatingWebhookConfiguration", "a"), "https://webhook.system.svc:443/a", id="a URL"),
-    ],
+    {
+        "a Service": (service(), "https://web.system.svc:443/"),
+        "a Service with port and path": (service(port=8443, path="/mutate"), "https://web.system.svc:8443/mutate"),
+        "a URL": (webhooks("MutatingWebhookConfiguration", "a"), "https://webhook.system.svc:443/a"),
+    },
 )
 def test_a_bundle_field_has_the_url_of_its_server(content, url):
     assert [each.url for each in bundle_fields(MUTATING, content)] == [url]
 
 
-@pytest.mark.parametrize(
+@cases(
     "content",
-    [
-        pytest.param({"webhooks": [{"name": "a"}]}, id="no clientConfig"),
-        pytest.param({"webhooks": "many"}, id="webhooks are a string"),
-        pytest.param({"webhooks": [None]}, id="an entry is null"),
-    ],
+    {
+        "no clientConfig": {"webhooks": [{"name": "a"}]},
+        "webhooks are a string": {"webhooks": "many"},
+        "an entry is null": {"webhooks": [None]},
+    },
 )
 def test_a_malformed_configuration_is_rejected(content):
     with pytest.raises(InputError, match="MutatingWebhookConfiguration x"):
@@ -310,14 +309,14 @@ def test_observing_writes_nothing(settled):
     assert len(settled.writes()) == before
 
 
-@pytest.mark.parametrize(
+@cases(
     ("time", "verdict", "reason"),
-    [
-        pytest.param(59 * DAY, "ok", "", id="before it is due"),
-        pytest.param(61 * DAY, "due", "LeafDueForRenewal", id="due, not yet renewed"),
-        pytest.param(76 * DAY, "bad", "LeafDueForRenewal", id="overdue"),
-        pytest.param(91 * DAY, "bad", "LeafExpired", id="expired"),
-    ],
+    {
+        "before it is due": (59 * DAY, "ok", ""),
+        "due, not yet renewed": (61 * DAY, "due", "LeafDueForRenewal"),
+        "overdue": (76 * DAY, "bad", "LeafDueForRenewal"),
+        "expired": (91 * DAY, "bad", "LeafExpired"),
+    },
 )
 def test_the_verdict_of_a_leaf_follows_its_age(settled, time, verdict, reason):
     settled.advance(time)
@@ -335,27 +334,21 @@ def test_a_rotation_shows_successor_and_predecessor(settled):
     assert verdicts(settled)["predecessor", "Secret/ca"] == ("ok", "")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("spoil", "expected"),
-    [
-        pytest.param(lambda each: each.cluster.remove(HOOKS), ("ok", ""), id="it does not exist"),
-        pytest.param(
-            lambda each: each.cluster.change(
+    {
+        "it does not exist": (lambda each: each.cluster.remove(HOOKS), ("ok", "")),
+        "it has no bundle": (lambda each: each.cluster.change(
                 HOOKS, lambda content: content["webhooks"][0]["clientConfig"].pop("caBundle")
             ),
-            ("bad", "BundleMissing"),
-            id="it has no bundle",
-        ),
-        pytest.param(
-            lambda each: setattr(
+            ("bad", "BundleMissing")),
+        "it is unreadable": (lambda each: setattr(
                 each.cluster,
                 "before",
                 only(refuse(403, "Forbidden"), part=HOOKS),
             ),
-            ("bad", "Unreadable"),
-            id="it is unreadable",
-        ),
-    ],
+            ("bad", "Unreadable")),
+    },
 )  # fmt: skip
 def test_the_verdict_of_a_configuration_is_what_its_client_experiences(settled, spoil, expected):
     spoil(settled)

@@ -11,6 +11,7 @@ import pytest
 from certified import AUTHORITY, OPTIONS, Installation
 from faults import nothing
 from replicas import History, Replica
+from tables import cases
 from waiting import wait_for
 
 from berthmaster.model.errors import ApiError, ServiceError
@@ -53,12 +54,12 @@ def test_ready_after_the_first_reconciliation():
         assert b"last_success_timestamp_seconds 0.0" not in running.metrics.exposition()[1]
 
 
-@pytest.mark.parametrize(
+@cases(
     "error",
-    [
-        pytest.param(ApiError(503, "Unavailable", "away"), id="the API server is unavailable"),
-        pytest.param(RuntimeError("unexpected"), id="an unexpected exception"),
-    ],
+    {
+        "the API server is unavailable": ApiError(503, "Unavailable", "away"),
+        "an unexpected exception": RuntimeError("unexpected"),
+    },
 )
 def test_a_failure_is_reported_and_retried(error, caplog):
     installation = Installation()
@@ -125,18 +126,18 @@ def serve(tmp_path):
         server.server_close()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("server", "bundle", "problem"),
-    [
-        pytest.param({}, BUNDLE, "", id="any status below 500 is an answer"),
-        pytest.param({"status": 200}, BUNDLE, "", id="status 200"),
-        pytest.param({"status": 503}, BUNDLE, "it answers with 503", id="status 503"),
-        pytest.param({"asks_clients": True}, BUNDLE, "", id="it requires a client certificate"),
-        pytest.param({}, Bundle([OTHER.certificate]), "verify failed", id="the client trusts another authority"),
-        pytest.param({"host": "other.svc"}, BUNDLE, "IP address mismatch", id="its certificate is for another name"),
-        pytest.param({"life": -timedelta(minutes=5)}, BUNDLE, "expired", id="its certificate has expired"),
-        pytest.param({}, Bundle(), "no authority", id="an empty bundle"),
-    ],
+    {
+        "any status below 500 is an answer": ({}, BUNDLE, ""),
+        "status 200": ({"status": 200}, BUNDLE, ""),
+        "status 503": ({"status": 503}, BUNDLE, "it answers with 503"),
+        "it requires a client certificate": ({"asks_clients": True}, BUNDLE, ""),
+        "the client trusts another authority": ({}, Bundle([OTHER.certificate]), "verify failed"),
+        "its certificate is for another name": ({"host": "other.svc"}, BUNDLE, "IP address mismatch"),
+        "its certificate has expired": ({"life": -timedelta(minutes=5)}, BUNDLE, "expired"),
+        "an empty bundle": ({}, Bundle(), "no authority"),
+    },
 )
 def test_the_problem_of_a_server(serve, server, bundle, problem):
     found = problem_of(serve(**server), bundle)
@@ -159,12 +160,12 @@ def test_the_wait_times_out_with_the_last_problem():
         wait_until_reachable([Endpoint("127.0.0.1", 9, "/")], lambda: BUNDLE, SystemClock(), 0.1)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("url", "expected"),
-    [
-        pytest.param("https://a.svc/b", "https://a.svc:443/b", id="the default port"),
-        pytest.param("https://[::1]:8443", "https://[::1]:8443/", id="IPv6 and no path"),
-    ],
+    {
+        "the default port": ("https://a.svc/b", "https://a.svc:443/b"),
+        "IPv6 and no path": ("https://[::1]:8443", "https://[::1]:8443/"),
+    },
 )
 def test_a_url_is_parsed(url, expected):
     assert str(endpoint_of(url)) == expected

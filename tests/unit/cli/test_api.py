@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 from karmada_plane import policy, selector, shop
 from kube_over_http import KubeOverHTTP
+from tables import cases
 
 from berthmaster_cli import api
 from berthmaster_cli.main import main
@@ -50,12 +51,12 @@ def test_a_decision_is_that_of_explain(workload):
     assert found == printed("explain", *files, "--plugins=*,-ClusterLocality", workload)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("paths", "delete"),
-    [
-        pytest.param(["examples-plan/nginx.yaml"], [], id="a changed policy"),
-        pytest.param([], ["Cluster/member1"], id="a deleted cluster"),
-    ],
+    {
+        "a changed policy": (["examples-plan/nginx.yaml"], []),
+        "a deleted cluster": ([], ["Cluster/member1"]),
+    },
 )
 def test_a_plan_is_that_of_plan(paths, delete):
     found = as_json(api.load_fleet(*FILES, failover="on").plan(*paths, delete=delete))
@@ -72,20 +73,20 @@ def test_nothing_is_printed_and_warnings_stand_once(capsys):
     assert capsys.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("ask", "message"),
-    [
-        pytest.param(api.load_fleet, "name at least one file", id="no file"),
-        pytest.param(lambda: api.load_fleet("absent.yaml"), "absent.yaml", id="a file that does not exist"),
-        pytest.param(lambda: api.load_fleet("examples", plugins="Nothing"), "Nothing", id="an unknown plugin"),
-        pytest.param(lambda: api.load_fleet("examples", failover="maybe"), "maybe", id="an unknown value"),
-        pytest.param(lambda: api.load_fleet("examples-kubeadmiral"), "for Karmada only", id="a KubeAdmiral federation"),
-        pytest.param(lambda: api.load_fleet("examples").decide("deploy/absent"), "absent", id="an unknown workload"),
-        pytest.param(lambda: api.load_fleet("examples").decide("nginx"), "KIND/NAME", id="no type"),
-        pytest.param(lambda: api.load_fleet("examples").plan(), "would be applied", id="no change"),
-        pytest.param(lambda: api.connect_fleet("absent"), "absent", id="no kubeconfig"),
-    ],
-)  # fmt: skip
+    {
+        "no file": (api.load_fleet, "name at least one file"),
+        "a file that does not exist": (lambda: api.load_fleet("absent.yaml"), "absent.yaml"),
+        "an unknown plugin": (lambda: api.load_fleet("examples", plugins="Nothing"), "Nothing"),
+        "an unknown value": (lambda: api.load_fleet("examples", failover="maybe"), "maybe"),
+        "a KubeAdmiral federation": (lambda: api.load_fleet("examples-kubeadmiral"), "for Karmada only"),
+        "an unknown workload": (lambda: api.load_fleet("examples").decide("deploy/absent"), "absent"),
+        "no type": (lambda: api.load_fleet("examples").decide("nginx"), "KIND/NAME"),
+        "no change": (lambda: api.load_fleet("examples").plan(), "would be applied"),
+        "no kubeconfig": (lambda: api.connect_fleet("absent"), "absent"),
+    },
+)
 def test_what_cannot_be_answered_is_an_error_with_its_cause(ask, message):
     with pytest.raises(api.InputError, match=message):
         ask()

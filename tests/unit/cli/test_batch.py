@@ -5,8 +5,8 @@ import json
 from pathlib import Path
 
 import msgspec.structs
-import pytest
 from click.testing import CliRunner
+from tables import cases
 
 from berthmaster_cli import batch
 from berthmaster_cli.main import main
@@ -27,40 +27,38 @@ def test_recorded_fleets_are_answered_as_recorded():
     assert answers(lines) == [{"id": each["id"], "results": each["results"]} for each in recorded]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("line", "answer"),
-    [
-        pytest.param(b"{", {"id": None, "path": "", "message": "not valid JSON"}, id="not JSON"),
-        pytest.param(b"[]", {"id": None, "path": "", "message": "accepted is object"}, id="not an object"),
-        pytest.param(b'{"id": 1}', {"id": 1, "path": "clusters", "message": "is missing"}, id="without clusters"),
-        pytest.param(
+    {
+        "not JSON": (b"{", {"id": None, "path": "", "message": "not valid JSON"}),
+        "not an object": (b"[]", {"id": None, "path": "", "message": "accepted is object"}),
+        "without clusters": (b'{"id": 1}', {"id": 1, "path": "clusters", "message": "is missing"}),
+        "a number as a name": (
             b'{"id": "a", "clusters": [{"metadata": {"name": 1}}], "bindings": []}',
             {"id": "a", "path": "clusters[0].metadata.name", "message": "1 is an int; accepted is str"},
-            id="a number as a name",
         ),
-        pytest.param(
+        "a duplicate cluster": (
             b'{"id": "a", "clusters": [{"metadata": {"name": "x"}}, {"metadata": {"name": "x"}}], "bindings": []}',
             {"id": "a", "path": "clusters[1].metadata.name", "message": "is a duplicate"},
-            id="a duplicate cluster",
         ),
-        pytest.param(
+        "a cluster without a name": (
             b'{"id": "a", "clusters": [{"metadata": {}}], "bindings": []}',
             {"id": "a", "path": "clusters[0].metadata.name", "message": "is missing"},
-            id="a cluster without a name",
         ),
-        pytest.param(
-            b'{"id": "a", "clusters": [], "bindings": [{"name": "b", "spec": {"resource": {"apiVersion": "v1", '
-            b'"kind": "P", "name": "p"}, "replicaRequirements": {"resourceRequest": {"cpu": "lots"}}}}]}',
+        "an invalid quantity": (
+            (
+                b'{"id": "a", "clusters": [], "bindings": [{"name": "b", "spec": {"resource": {"apiVersion": "v1", '
+                b'"kind": "P", "name": "p"}, "replicaRequirements": {"resourceRequest": {"cpu": "lots"}}}}]}'
+            ),
             {
                 "id": "a",
                 "path": "bindings[0].spec.replicaRequirements.resourceRequest[cpu]",
                 "message": "'lots' is not a quantity",
             },
-            id="an invalid quantity",
         ),
-        pytest.param(b"\xff\xfe", {"id": None, "path": "", "message": "not valid JSON"}, id="not text"),
-        pytest.param(b"[" * 100_000, {"id": None, "path": "", "message": ""}, id="nested too deeply"),
-    ],
+        "not text": (b"\xff\xfe", {"id": None, "path": "", "message": "not valid JSON"}),
+        "nested too deeply": (b"[" * 100_000, {"id": None, "path": "", "message": ""}),
+    },
 )
 def test_a_bad_line_has_an_error_and_the_next_line_is_answered(line, answer):
     good = b'{"id": "next", "clusters": [], "bindings": []}'
@@ -85,19 +83,16 @@ def test_recorded_federations_are_answered_as_recorded():
     assert answers(lines) == [{"id": each["id"], "result": each["result"]} for each in recorded]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("change", "path"),
-    [
-        pytest.param({"policy": {"maxClusters": "two"}}, "policy.maxClusters", id="a limit that is not a number"),
-        pytest.param(
-            {"object": {"kind": "Deployment", "name": "x"}}, "object.apiVersion", id="an object without apiVersion"
-        ),
-        pytest.param(
+    {
+        "a limit that is not a number": ({"policy": {"maxClusters": "two"}}, "policy.maxClusters"),
+        "an object without apiVersion": ({"object": {"kind": "Deployment", "name": "x"}}, "object.apiVersion"),
+        "a duplicate cluster": (
             {"clusters": [{"metadata": {"name": "a"}}, {"metadata": {"name": "a"}}]},
             "clusters[1].metadata.name",
-            id="a duplicate cluster",
         ),
-    ],
+    },
 )
 def test_a_bad_federation_has_an_error_with_its_path(change, path):
     line = {

@@ -6,6 +6,7 @@ import pytest
 import yaml
 from certified import AUTHORITY, CONFIGURATIONS, LEAVES, TARGETS, Installation, plugin, webhooks
 from click.testing import CliRunner
+from tables import cases
 
 from berthmaster.model.errors import InputError, ServiceError
 from berthmaster_cli import register
@@ -109,31 +110,31 @@ class TestCerts:
         with pytest.raises(ServiceError, match="do not have the structure of this kind"):
             run(certs, "bootstrap", *FLAGS)
 
-    @pytest.mark.parametrize(
+    @cases(
         ("flags", "problem"),
-        [
-            pytest.param(["--serving=a"], "names are missing", id="a Secret without names"),
-            pytest.param(["--serving=a=b.svc,10.0.0.1,::1,*.c"], "", id="names of all kinds"),
-            pytest.param(["--serving=A=b"], "is not the name of a Secret", id="an invalid Secret name"),
-            pytest.param(["--serving=a=UPPER.svc"], "neither a lower-case DNS name", id="an invalid DNS name"),
-            pytest.param(["--serving=a=b.svc,,c"], "neither a lower-case DNS name", id="an empty name"),
-            pytest.param(["--serving=a=" + ",".join(["a"] * 101)], "at most 100", id="too many names"),
-            pytest.param(["--serving=ca=b"], "must name different Secrets", id="the Secret of the authority"),
-            pytest.param(["--serving=a=b", "--serving=a=c"], "must name different Secrets", id="a duplicate Secret"),
-            pytest.param(["--serving=a=b", "--overlap-s=-1"], "not in the range", id="a negative overlap"),
-        ],
+        {
+            "a Secret without names": (["--serving=a"], "names are missing"),
+            "names of all kinds": (["--serving=a=b.svc,10.0.0.1,::1,*.c"], ""),
+            "an invalid Secret name": (["--serving=A=b"], "is not the name of a Secret"),
+            "an invalid DNS name": (["--serving=a=UPPER.svc"], "neither a lower-case DNS name"),
+            "an empty name": (["--serving=a=b.svc,,c"], "neither a lower-case DNS name"),
+            "too many names": (["--serving=a=" + ",".join(["a"] * 101)], "at most 100"),
+            "the Secret of the authority": (["--serving=ca=b"], "must name different Secrets"),
+            "a duplicate Secret": (["--serving=a=b", "--serving=a=c"], "must name different Secrets"),
+            "a negative overlap": (["--serving=a=b", "--overlap-s=-1"], "not in the range"),
+        },
     )
     @pytest.mark.usefixtures("installation")
     def test_options_are_checked(self, flags, problem):
         output = run(certs, "bootstrap", *FLAGS[:2], *flags, code=2 if problem else 0)
         assert problem in output
 
-    @pytest.mark.parametrize(
+    @cases(
         ("flags", "problem"),
-        [
-            pytest.param(["--leaf-lifetime-days=0.01"], "3 times the overlap", id="a short leaf lifetime"),
-            pytest.param(["--authority-lifetime-days=100"], "at least twice", id="a short authority lifetime"),
-        ],
+        {
+            "a short leaf lifetime": (["--leaf-lifetime-days=0.01"], "3 times the overlap"),
+            "a short authority lifetime": (["--authority-lifetime-days=100"], "at least twice"),
+        },
     )
     @pytest.mark.usefixtures("installation")
     def test_lifetimes_must_be_longer_than_the_overlap(self, flags, problem):

@@ -1,21 +1,21 @@
 """`berthmaster console`: its threads and its open pages fit together."""
 
-import pytest
 from click.testing import CliRunner
+from tables import cases
 
 from berthmaster_cli.console import command
 from console import serving
 
 
-@pytest.mark.parametrize(
+@cases(
     ("words", "streams"),
-    [
-        pytest.param((), 60, id="the default"),
-        pytest.param(("--threads=64",), 28, id="fewer threads have fewer streams"),
-        pytest.param(("--threads=2",), 1, id="one stream is always possible"),
-        pytest.param(("--threads=64", "--max-streams=20"), 20, id="a given number"),
-        pytest.param(("--threads=64", "--max-streams=60"), None, id="a given number that does not fit is refused"),
-    ],
+    {
+        "the default": ((), 60),
+        "fewer threads have fewer streams": (("--threads=64",), 28),
+        "one stream is always possible": (("--threads=2",), 1),
+        "a given number": (("--threads=64", "--max-streams=20"), 20),
+        "a given number that does not fit is refused": (("--threads=64", "--max-streams=60"), None),
+    },
 )
 def test_streams_fit_the_threads(monkeypatch, words, streams):
     served = []

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from tables import cases
 
 from berthmaster.controllers import run as running
 from berthmaster.controllers.registry import Registration
@@ -130,12 +131,12 @@ def test_invalid_options_are_rejected(invoke, arguments, message):
     assert options is None
 
 
-@pytest.mark.parametrize(
+@cases(
     ("arguments", "message"),
-    [
-        pytest.param(["--leader-elect-lease-s=10"], "must be longer than the renew deadline", id="a short lease"),
-        pytest.param(["--kubeconfig=nowhere"], "specify a kubeconfig file", id="no access"),
-    ],
+    {
+        "a short lease": (["--leader-elect-lease-s=10"], "must be longer than the renew deadline"),
+        "no access": (["--kubeconfig=nowhere"], "specify a kubeconfig file"),
+    },
 )
 def test_options_are_checked_before_anything_starts(arguments, message):
     result = CliRunner().invoke(main, ["controllers", "--controllers=binding-scheduler", *arguments])

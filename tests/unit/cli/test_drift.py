@@ -7,6 +7,7 @@ import pytest
 from builders import binding, cluster, placement
 from click.testing import CliRunner
 from msgspec.structs import replace
+from tables import cases
 
 from berthmaster.model.binding import AggregatedStatusItem, BindingStatus
 from berthmaster.model.decode import builtins
@@ -83,24 +84,24 @@ def test_the_data_have_every_workload_that_drifts():
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@cases(
     ("arguments", "fleet", "code"),
-    [
-        pytest.param(["--check"], FLEET, 1, id="a workload drifts"),
-        pytest.param(["--check"], FLEET[:1], 0, id="no workload drifts"),
-        pytest.param(["--check", "--tolerance", "100"], FLEET[1:2], 1, id="a wide tolerance still has an upper bound"),
-    ],
+    {
+        "a workload drifts": (["--check"], FLEET, 1),
+        "no workload drifts": (["--check"], FLEET[:1], 0),
+        "a wide tolerance still has an upper bound": (["--check", "--tolerance", "100"], FLEET[1:2], 1),
+    },
 )
 def test_the_check(arguments, fleet, code):
     run(*arguments, fleet=fleet, code=code)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("arguments", "kinds"),
-    [
-        pytest.param([], {"NotRunning": 2}, id="long after the scheduling"),
-        pytest.param(["--pending-s", "86400"], {}, id="not yet"),
-    ],
+    {
+        "long after the scheduling": ([], {"NotRunning": 2}),
+        "not yet": (["--pending-s", "86400"], {}),
+    },
 )
 def test_replicas_that_are_not_ready_count_some_time_after_the_scheduling(arguments, kinds):
     report = AggregatedStatusItem("a", {"replicas": 3, "readyReplicas": 1}, applied=True)
@@ -159,19 +160,15 @@ def test_a_simulation_says_what_its_moves_cost(prices):
     assert "4 replicas; saves 58.40 a month (requests x price x 730 h)" in result.stdout, result.output
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "problem"),
-    [
-        pytest.param(
-            PRICES.replace("0.05", "-1"), "prices[0].cpu: -1 is not a price; accepted is a number", id="negative"
-        ),
-        pytest.param(
-            PRICES.replace("0.05", "cheap"), "prices[0].cpu: 'cheap' is a str; accepted is float", id="a word"
-        ),
-        pytest.param(PRICES.replace("matchLabels", "labels"), "prices[0].labels: unknown field", id="an unknown field"),
-        pytest.param("kind: Costs", "is no list of prices; accepted is a document with kind: Prices", id="kind"),
-        pytest.param("#" * 2**20 + "#", "larger than 1048576 bytes", id="too large"),
-    ],
+    {
+        "negative": (PRICES.replace("0.05", "-1"), "prices[0].cpu: -1 is not a price; accepted is a number"),
+        "a word": (PRICES.replace("0.05", "cheap"), "prices[0].cpu: 'cheap' is a str; accepted is float"),
+        "an unknown field": (PRICES.replace("matchLabels", "labels"), "prices[0].labels: unknown field"),
+        "kind": ("kind: Costs", "is no list of prices; accepted is a document with kind: Prices"),
+        "too large": ("#" * 2**20 + "#", "larger than 1048576 bytes"),
+    },
 )
 def test_a_bad_file_of_prices_is_refused_with_field_value_and_remedy(prices, text, problem):
     prices.write_text(text)

@@ -8,6 +8,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 from ledger_histories import sqlite_url
+from tables import cases
 
 from berthmaster_cli.main import main
 
@@ -54,16 +55,14 @@ def test_nginx_moves_from_beijing_to_hongkong_when_member1_is_lost():
     assert nginx["moves"] == {"member1": [2, None], "member2": [None, 2]}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("line", "clusters"),
-    [
-        pytest.param(f"{FLEET} -f examples/weights", {"member1": 2, "member2": 1}, id="two to one of three replicas"),
-        pytest.param(f"{FLEET} -f examples/priorities", {"member1": 6}, id="the higher priority wins"),
-        pytest.param(
-            f"{FLEET} -f examples/regions", {"member2": 6, "member3": 3, "member4": 3}, id="two regions, three clusters"
-        ),
-        pytest.param(f"{FLEET} -f examples/nowhere", {}, id="nowhere"),
-    ],
+    {
+        "two to one of three replicas": (f"{FLEET} -f examples/weights", {"member1": 2, "member2": 1}),
+        "the higher priority wins": (f"{FLEET} -f examples/priorities", {"member1": 6}),
+        "two regions, three clusters": (f"{FLEET} -f examples/regions", {"member2": 6, "member3": 3, "member4": 3}),
+        "nowhere": (f"{FLEET} -f examples/nowhere", {}),
+    },
 )
 def test_the_placement_of_an_example(line, clusters):
     (workload,) = json.loads(run(f"simulate {line} -o json").stdout)
@@ -87,23 +86,16 @@ def test_the_diagnosis_names_every_cluster_of_every_tried_group():
     assert capacity["member2"] == (1, "memory")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("line", "names"),
-    [
-        pytest.param(
-            f"simulate {FLEET} -f examples/priorities", "PropagationPolicy default/production-first", id="simulate"
-        ),
-        pytest.param(
-            f"simulate {FLEET} -f examples/groups --down member1 --failover=on",
-            "member1 2→0, member2 0→2",
-            id="what if",
-        ),
-        pytest.param(
+    {
+        "simulate": (f"simulate {FLEET} -f examples/priorities", "PropagationPolicy default/production-first"),
+        "what if": (f"simulate {FLEET} -f examples/groups --down member1 --failover=on", "member1 2→0, member2 0→2"),
+        "explain": (
             f"explain {FLEET} -f examples/nowhere Deployment/trainer",
             "ClusterAffinity: label accelerator=gpu does not match (it is not set)",
-            id="explain",
         ),
-    ],
+    },
 )
 @pytest.mark.parametrize("columns", ["20", "200"])
 def test_no_name_is_broken_in_a_narrow_terminal(monkeypatch, line, names, columns):
@@ -111,12 +103,12 @@ def test_no_name_is_broken_in_a_narrow_terminal(monkeypatch, line, names, column
     assert any(names in text for text in run(line).stdout.splitlines())
 
 
-@pytest.mark.parametrize(
+@cases(
     "line",
-    [
-        pytest.param(f"{FLEET} -f examples/groups --down member1 --failover=on", id="a lost cluster"),
-        pytest.param(f"{FLEET} -f examples/groups -f examples/regions -f examples/nowhere", id="several examples"),
-    ],
+    {
+        "a lost cluster": f"{FLEET} -f examples/groups --down member1 --failover=on",
+        "several examples": f"{FLEET} -f examples/groups -f examples/regions -f examples/nowhere",
+    },
 )
 def test_a_simulation_is_recorded_as_it_is_printed(line, tmp_path):
     url = sqlite_url(tmp_path)

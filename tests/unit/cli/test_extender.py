@@ -1,21 +1,21 @@
 """``berthmaster extender`` rejects invalid options before it serves."""
 
-import pytest
 from click.testing import CliRunner
+from tables import cases
 
 from berthmaster_cli.extender import watched_kinds
 from berthmaster_cli.main import main
 
 
-@pytest.mark.parametrize(
+@cases(
     ("arguments", "message"),
-    [
-        pytest.param(["--watch", "pods"], "'pods' is not one of", id="an unknown kind"),
-        pytest.param(["--watch", "policies"], "--watch needs one kind of cluster", id="policies without clusters"),
-        pytest.param(["--watch", "nodes", "-f", "."], "cannot be combined", id="two sources"),
-        pytest.param(["--watch", "nodes", "--kubeconfig", "nowhere"], "specify a kubeconfig file", id="no access"),
-        pytest.param(["--kube-scheduler-members", "a in b"], "is not a selector", id="an invalid selector"),
-    ],
+    {
+        "an unknown kind": (["--watch", "pods"], "'pods' is not one of"),
+        "policies without clusters": (["--watch", "policies"], "--watch needs one kind of cluster"),
+        "two sources": (["--watch", "nodes", "-f", "."], "cannot be combined"),
+        "no access": (["--watch", "nodes", "--kubeconfig", "nowhere"], "specify a kubeconfig file"),
+        "an invalid selector": (["--kube-scheduler-members", "a in b"], "is not a selector"),
+    },
 )
 def test_invalid_options_are_rejected(arguments, message):
     result = CliRunner().invoke(main, ["extender", *arguments])

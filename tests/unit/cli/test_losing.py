@@ -6,6 +6,7 @@ import shlex
 import pytest
 from click.testing import CliRunner
 from karmada_plane import DIVIDED, binding, cluster, deployment, policy, selector
+from tables import cases
 
 from berthmaster.deciding.lease_record import CONTROLLERS, ControllersRecord, text_of
 from berthmaster_cli.main import main
@@ -86,36 +87,25 @@ def run(tmp_path):
     return run
 
 
-@pytest.mark.parametrize(
+@cases(
     ("line", "objects", "first"),
-    [
-        pytest.param("--down m1", WEB, f"{OFF}3 replicas of 1 workload stop. {ON}", id="off"),
-        pytest.param("--down m3", WEB, f"{OFF}nothing stops. {ON}", id="a cluster without workloads"),
-        pytest.param(
-            "--down m1 --failover=off", WEB,
-            f"Eviction is assumed off (--failover=off): nothing moves, 3 replicas of 1 workload stop. {ON}", id="asked",
-        ),
-        pytest.param(
-            "--down m1", [*OWN, LEASE],
-            "Berthmaster replaces lost clusters after 30 s for scheduler berthmaster; eviction is off for others: "
-            f"2 replicas of 1 workload stop. {ON}", id="recorded",
-        ),
-        pytest.param(
-            "--down m1 --failover=on", WEB,
-            "Eviction is assumed (--failover=on): 3 replicas of 1 workload stop. --failover=off shows what happens "
-            "without it.", id="on",
-        ),
-        pytest.param(
-            "--taint m1=a=b:NoExecute", WEB,
-            "Eviction is off here: NoExecute taints move nothing. --failover=on shows what they would evict.",
-            id="a taint",
-        ),
-        pytest.param(
-            "--remove m1", UNLABELLED,
-            "Karmada deletes the copies on m1 first: 2 replicas of 1 workload stop. Then it schedules only workloads "
-            "again whose affinity matches the cluster now.", id="a cluster that is deleted",
-        ),
-    ],
+    {
+        "off": ("--down m1", WEB, f"{OFF}3 replicas of 1 workload stop. {ON}"),
+        "a cluster without workloads": ("--down m3", WEB, f"{OFF}nothing stops. {ON}"),
+        "asked": ("--down m1 --failover=off", WEB,
+            f"Eviction is assumed off (--failover=off): nothing moves, 3 replicas of 1 workload stop. {ON}"),
+        "recorded": ("--down m1", [*OWN, LEASE],
+            ("Berthmaster replaces lost clusters after 30 s for scheduler berthmaster; eviction is off for others: "
+            f"2 replicas of 1 workload stop. {ON}")),
+        "on": ("--down m1 --failover=on", WEB,
+            ("Eviction is assumed (--failover=on): 3 replicas of 1 workload stop. --failover=off shows what happens "
+            "without it.")),
+        "a taint": ("--taint m1=a=b:NoExecute", WEB,
+            "Eviction is off here: NoExecute taints move nothing. --failover=on shows what they would evict."),
+        "a cluster that is deleted": ("--remove m1", UNLABELLED,
+            ("Karmada deletes the copies on m1 first: 2 replicas of 1 workload stop. Then it schedules only workloads "
+            "again whose affinity matches the cluster now.")),
+    },
 )  # fmt: skip
 def test_the_first_line_names_what_stops_and_what_is_assumed(run, line, objects, first):
     assert run(f"simulate {line}", *objects).splitlines()[0] == first
@@ -144,16 +134,14 @@ def test_a_deleted_cluster_says_what_holds_it_and_what_the_member_keeps(run):
     assert "4 replicas of 2 workloads stop" in text
 
 
-@pytest.mark.parametrize(
+@cases(
     ("objects", "code"),
-    [
-        pytest.param(WEB, 1, id="a divided workload loses replicas"),
-        pytest.param(HELD, 1, id="a suspended workload loses its only copy"),
-        pytest.param(FOREIGN, 0, id="a workload of a scheduler that is not simulated"),
-        pytest.param(
-            workload("log", {"m1": 1, "m2": 1}, placement=DUPLICATED), 0, id="a duplicated workload has another copy"
-        ),
-    ],
+    {
+        "a divided workload loses replicas": (WEB, 1),
+        "a suspended workload loses its only copy": (HELD, 1),
+        "a workload of a scheduler that is not simulated": (FOREIGN, 0),
+        "a duplicated workload has another copy": (workload("log", {"m1": 1, "m2": 1}, placement=DUPLICATED), 0),
+    },
 )
 def test_one_rule_for_both_checks(run, objects, code):
     run("simulate --down m1 --check=new", *objects, code=code)
@@ -162,15 +150,15 @@ def test_one_rule_for_both_checks(run, objects, code):
     assert bool(m1["nowhere"] or m1["short"]) is bool(code)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("policies", "evicts", "moves"),
-    [
-        pytest.param([taint_policy("lost")], True, {"web": {"m2": 2, "m3": 2}}, id="eviction is on"),
-        pytest.param([taint_policy("lost")], False, {}, id="nothing shows that it is on"),
-        pytest.param([taint_policy("lost", to=["m2"])], True, {}, id="a policy about another cluster"),
-        pytest.param([taint_policy("lost", status="True")], True, {}, id="a condition that does not hold"),
-        pytest.param([taint_policy("lost", "NoSchedule")], True, {}, id="a taint that does not evict"),
-    ],
+    {
+        "eviction is on": ([taint_policy("lost")], True, {"web": {"m2": 2, "m3": 2}}),
+        "nothing shows that it is on": ([taint_policy("lost")], False, {}),
+        "a policy about another cluster": ([taint_policy("lost", to=["m2"])], True, {}),
+        "a condition that does not hold": ([taint_policy("lost", status="True")], True, {}),
+        "a taint that does not evict": ([taint_policy("lost", "NoSchedule")], True, {}),
+    },
 )
 def test_cluster_taint_policies(run, policies, evicts, moves):
     objects = [*WEB, *(EVICTS if evicts else []), *policies]

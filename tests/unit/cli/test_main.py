@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 import pytest
 from click.testing import CliRunner
+from tables import cases
 
 from berthmaster.native_api.wire import Staleness
 from berthmaster_cli import entry
@@ -28,12 +29,12 @@ run()
 """
 
 
-@pytest.mark.parametrize(
+@cases(
     ("stderr", "message"),
-    [
-        pytest.param("2>&1", b"Fatal Python error: Segmentation fault", id="standard error has the stacks"),
-        pytest.param("2>&-", b"", id="standard error is closed"),
-    ],
+    {
+        "standard error has the stacks": ("2>&1", b"Fatal Python error: Segmentation fault"),
+        "standard error is closed": ("2>&-", b""),
+    },
 )
 def test_a_crash_in_c_code_is_reported(stderr, message):
     command = ["/bin/sh", "-c", f'exec "$0" -c "$1" {stderr}', sys.executable, CRASHES]
@@ -135,16 +136,14 @@ def command(flags: Own) -> None:
     click.echo(repr(flags))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("words", "changed"),
-    [
-        pytest.param([], {}, id="defaults, one of which the command replaces"),
-        pytest.param(["--strict", "--limit=2"], {"strict": True, "limit": 2}, id="a flag and a number"),
-        pytest.param(["--just=a", "--just=b", "x"], {"only": ("a", "b"), "names": ("x",)}, id="several values"),
-        pytest.param(
-            ["--store-ca-file=f", "--extra=e"], {"store": Peer(ca_file=Path("f")), "extra": "e"}, id="a group"
-        ),
-    ],
+    {
+        "defaults, one of which the command replaces": ([], {}),
+        "a flag and a number": (["--strict", "--limit=2"], {"strict": True, "limit": 2}),
+        "several values": (["--just=a", "--just=b", "x"], {"only": ("a", "b"), "names": ("x",)}),
+        "a group": (["--store-ca-file=f", "--extra=e"], {"store": Peer(ca_file=Path("f")), "extra": "e"}),
+    },
 )
 def test_a_command_gets_its_options_as_one_value(words, changed):
     plain = {"limit": 7, "only": (), "names": (), "strict": False, "store": Peer(ca_file=None), "extra": "none"}
@@ -190,17 +189,16 @@ def test_a_long_name_of_an_option_stays_whole_beside_other_words():
 SINCE = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("staleness", "lines"),
-    [
-        pytest.param(None, ["no templates"], id="a service that does not say how current it is"),
-        pytest.param(Staleness(SINCE, None, ""), ["no templates"], id="current"),
-        pytest.param(
+    {
+        "a service that does not say how current it is": (None, ["no templates"]),
+        "current": (Staleness(SINCE, None, ""), ["no templates"]),
+        "stale": (
             Staleness(SINCE, SINCE, "lost"),
             ["no templates", "the extender is stale since 2026-01-01T00:00:00+00:00: lost"],
-            id="stale",
         ),
-    ],
+    },
 )
 def test_gaps_and_staleness_are_reported(capsys, staleness, lines):
     report_gaps(["no templates"], staleness)
@@ -212,16 +210,16 @@ def test_gaps_and_staleness_are_reported(capsys, staleness, lines):
 PYPROJECT = Path(__file__).parents[3] / "pyproject.toml"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("words", "incomplete", "values", "directive"),
-    [
-        pytest.param([], "expl", ["explain"], ":4", id="a command"),
-        pytest.param(["simulate"], "--red", ["--redact"], ":4", id="an option"),
-        pytest.param(["explain", "-o"], "", ["table", "wide", "name", "json", "yaml"], ":4", id="a value"),
-        pytest.param(["explain", "-f"], "", [], ":0", id="a file"),
-        pytest.param(["explain"], "deploy", ["deployments"], ":4", id="a type"),
-        pytest.param(["unknown"], "x", [], ":4", id="an unknown command"),
-    ],
+    {
+        "a command": ([], "expl", ["explain"], ":4"),
+        "an option": (["simulate"], "--red", ["--redact"], ":4"),
+        "a value": (["explain", "-o"], "", ["table", "wide", "name", "json", "yaml"], ":4"),
+        "a file": (["explain", "-f"], "", [], ":0"),
+        "a type": (["explain"], "deploy", ["deployments"], ":4"),
+        "an unknown command": (["unknown"], "x", [], ":4"),
+    },
 )
 def test_kubectl_gets_values_and_a_directive(words, incomplete, values, directive):
     *lines, last = completions(words, incomplete)

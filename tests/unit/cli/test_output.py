@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
+from tables import cases
 
 import berthmaster_cli.output as output_module
 from berthmaster.views.texts import numbers
@@ -295,7 +296,7 @@ def test_explain(path, output):
 
 
 @pytest.mark.parametrize("output", FORMATS)
-@pytest.mark.parametrize("policy", [POLICY, BAD_POLICY], ids=["warnings", "errors"])
+@cases("policy", {"warnings": POLICY, "errors": BAD_POLICY})
 def test_lint(path, output, policy):
     result = CliRunner().invoke(lint.command, ["-f", path(policy), "-o", output])
     check_of_hostile_input(result.output, commands=output == "github")
@@ -303,17 +304,17 @@ def test_lint(path, output, policy):
     assert result.exit_code in (0, 1)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("arguments", "objects"),
-    [
-        pytest.param(["simulate", "-f"], [{**POLICY, "metadata": {"name": [PAYLOAD]}}], id="an invalid value"),
-        pytest.param(["simulate", "-f"], [BAD_POLICY], id="an unknown field"),
-        pytest.param(["simulate", "-f"], [WEB, WEB], id="a duplicate"),
-        pytest.param(["explain", f"Deployment/[/x]{PAYLOAD}", "-f"], [CLUSTER, WEB, POLICY], id="an unknown name"),
-        pytest.param(["simulate", "--down", PAYLOAD, "-f"], [CLUSTER, WEB], id="an option"),
-        pytest.param([PAYLOAD], [], id="a command"),
-        pytest.param([f"--{PAYLOAD}"], [], id="a flag"),
-    ],
+    {
+        "an invalid value": (["simulate", "-f"], [{**POLICY, "metadata": {"name": [PAYLOAD]}}]),
+        "an unknown field": (["simulate", "-f"], [BAD_POLICY]),
+        "a duplicate": (["simulate", "-f"], [WEB, WEB]),
+        "an unknown name": (["explain", f"Deployment/[/x]{PAYLOAD}", "-f"], [CLUSTER, WEB, POLICY]),
+        "an option": (["simulate", "--down", PAYLOAD, "-f"], [CLUSTER, WEB]),
+        "a command": ([PAYLOAD], []),
+        "a flag": ([f"--{PAYLOAD}"], []),
+    },
 )
 def test_errors(path, monkeypatch, capsys, arguments, objects):
     monkeypatch.setattr("sys.argv", ["berthmaster", *arguments, *([path(*objects)] if objects else [])])

@@ -8,6 +8,7 @@ import yaml
 from builders import deployment
 from click.testing import CliRunner
 from fleet_dump import DIVIDED, members, stored_binding, stored_policy, stored_template
+from tables import cases
 
 from berthmaster_cli import inputs
 from berthmaster_cli.main import main
@@ -89,13 +90,13 @@ def test_a_rebalancer_among_the_input_is_a_change(run):
     assert "WorkloadRebalancer now: apps/v1 Deployment default/gone has no binding" in result.stderr
 
 
-@pytest.mark.parametrize(
+@cases(
     ("policy", "flags", "code"),
-    [
-        pytest.param(stored_policy("p", placement=REGIONS_ONLY, new=True), "", 1, id="a policy of a file is refused"),
-        pytest.param(stored_policy("p", placement=REGIONS_ONLY, new=True), "--lenient", 0, id="leniently"),
-        pytest.param(stored_policy("p", placement=REGIONS_ONLY), "", 0, id="a stored policy is reported"),
-    ],
+    {
+        "a policy of a file is refused": (stored_policy("p", placement=REGIONS_ONLY, new=True), "", 1),
+        "leniently": (stored_policy("p", placement=REGIONS_ONLY, new=True), "--lenient", 0),
+        "a stored policy is reported": (stored_policy("p", placement=REGIONS_ONLY), "", 0),
+    },
 )
 def test_a_policy_that_the_webhook_would_refuse(run, policy, flags, code):
     result = run(f"simulate {flags}", *members("a"), policy, deployment("web"))
@@ -104,16 +105,14 @@ def test_a_policy_that_the_webhook_would_refuse(run, policy, flags, code):
     assert message in result.output + str(result.exception)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("path", "message"),
-    [
-        pytest.param(
-            "apps/v1/Deployment=spec.sise", "no Deployment in the input has the field spec.sise", id="a field"
-        ),
-        pytest.param("v1/Widget=spec.size", "there is no Widget of v1 in the input", id="a kind"),
-        pytest.param("apps/v2/Deployment=spec.size", "the input has apps/v1/Deployment", id="a version"),
-        pytest.param("apps/v1/Deployment=spec.replicas,spec.pod", "has the field spec.pod", id="a pod template"),
-    ],
+    {
+        "a field": ("apps/v1/Deployment=spec.sise", "no Deployment in the input has the field spec.sise"),
+        "a kind": ("v1/Widget=spec.size", "there is no Widget of v1 in the input"),
+        "a version": ("apps/v2/Deployment=spec.size", "the input has apps/v1/Deployment"),
+        "a pod template": ("apps/v1/Deployment=spec.replicas,spec.pod", "has the field spec.pod"),
+    },
 )
 def test_a_wrong_replica_path_is_an_error(run, path, message):
     result = run(f"simulate --replica-path {path}", *SETTLED)
@@ -151,7 +150,7 @@ SCRIPTED = {
 }
 
 
-@pytest.mark.parametrize("installed", [True, False], ids=["with Lua", "without Lua"])
+@cases("installed", {"with Lua": True, "without Lua": False})
 def test_a_customization_among_the_input_counts(run, monkeypatch, installed):
     if not installed:
         monkeypatch.setattr(inputs, "is_available", lambda: False)

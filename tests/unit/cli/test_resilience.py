@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from tables import cases
 
 from berthmaster.simulation.failures import FailureDomain, Impact
 from berthmaster.views.heat_map import MAX_ROWS, heat_map
@@ -24,13 +25,13 @@ def test_the_output_of_the_examples(golden):
     golden("failures-of-the-examples.txt", run("--failover=on", "--by", "cluster", "--by", "region"))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("arguments", "message"),
-    [
-        pytest.param(["--by", "planet"], "planet", id="an unknown domain"),
-        pytest.param(["--server", "http://127.0.0.1:9"], "No such option", id="an option of simulate"),
-        pytest.param(["--heat-map", "/nonexistent/x.svg"], "cannot be written", id="a folder that does not exist"),
-    ],
+    {
+        "an unknown domain": (["--by", "planet"], "planet"),
+        "an option of simulate": (["--server", "http://127.0.0.1:9"], "No such option"),
+        "a folder that does not exist": (["--heat-map", "/nonexistent/x.svg"], "cannot be written"),
+    },
 )
 def test_wrong_usage(arguments, message):
     result = CliRunner().invoke(main, ["resilience", "-f", str(EXAMPLES), *arguments])
@@ -50,17 +51,17 @@ def test_shards_have_the_answer_of_one_process(of, jobs, tmp_path):
     assert run(*files, "--check", "-o", "name", code=1)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("shards", "arguments", "message"),
-    [
-        pytest.param(["0/2"], ["--merge", "0"], "shards are missing: 1/2", id="a missing shard"),
-        pytest.param(["0/2", "0/2"], ["--merge", "0", "--merge", "1"], "is there twice", id="a shard twice"),
-        pytest.param(["0/2", "1/3"], ["--merge", "0", "--merge", "1"], "of another state", id="other shards"),
-        pytest.param([], ["--merge", "0"], "cannot be read", id="no file"),
-        pytest.param([], ["--shard", "2/2", "--shard-file", "0"], "'2/2' is no shard", id="a number that is too large"),
-        pytest.param([], ["--shard", "0/2"], "need each other", id="a shard without a file"),
-        pytest.param([], ["--shard", "0/2", "--merge", "0"], "exclude each other", id="both"),
-    ],
+    {
+        "a missing shard": (["0/2"], ["--merge", "0"], "shards are missing: 1/2"),
+        "a shard twice": (["0/2", "0/2"], ["--merge", "0", "--merge", "1"], "is there twice"),
+        "other shards": (["0/2", "1/3"], ["--merge", "0", "--merge", "1"], "of another state"),
+        "no file": ([], ["--merge", "0"], "cannot be read"),
+        "a number that is too large": ([], ["--shard", "2/2", "--shard-file", "0"], "'2/2' is no shard"),
+        "a shard without a file": ([], ["--shard", "0/2"], "need each other"),
+        "both": ([], ["--shard", "0/2", "--merge", "0"], "exclude each other"),
+    },
 )
 def test_shards_that_cannot_be_merged(shards, arguments, message, tmp_path):
     for number, shard in enumerate(shards):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from fleet_dump import members, stored_binding, stored_policy, stored_template
+from tables import cases
 
 from berthmaster_cli import main as entry
 from berthmaster_cli.main import main
@@ -53,25 +54,23 @@ def simulate(tmp_path):
     return call
 
 
-@pytest.mark.parametrize(
+@cases(
     ("flags", "message"),
-    [
-        pytest.param("--down member7", "there is no cluster 'member7'", id="an unknown cluster"),
-        pytest.param("--taint member1", "accepted is CLUSTER=KEY[=VALUE]:EFFECT", id="a taint without a key"),
-        pytest.param("--taint member1=a:Sometimes", "accepted is CLUSTER=KEY[=VALUE]:EFFECT", id="an unknown effect"),
-        pytest.param("--label member1=env", "accepted is CLUSTER=KEY=VALUE", id="a label without a value"),
-        pytest.param("--label member1=env=a/b", "accepted is CLUSTER=KEY=VALUE", id="an invalid label value"),
-        pytest.param("--scale Deployment/nginx=-1", "N from 0 to 2147483647", id="a negative scale"),
-        pytest.param("--scale Deployment/nginx=2147483648", "N from 0 to 2147483647", id="a scale beyond int32"),
-        pytest.param("--scale Deployment/ngin=1", "did you mean", id="an unknown resource"),
-        pytest.param("--scale nginx=1", "accepted is KIND/NAME or NAMESPACE/KIND/NAME", id="a scale without a kind"),
-        pytest.param("--plugins Taints", "unknown plugin 'Taints'", id="an unknown plugin"),
-        pytest.param("--feature-gates Failover=true", "--feature-gates", id="an unknown gate"),
-        pytest.param(
-            "--replica-path Widget", "accepted is GROUP/VERSION/KIND=PATH", id="a replica path without a path"
-        ),
-        pytest.param("--jsonl", "cannot be combined with -f and changes", id="lines and files together"),
-    ],
+    {
+        "an unknown cluster": ("--down member7", "there is no cluster 'member7'"),
+        "a taint without a key": ("--taint member1", "accepted is CLUSTER=KEY[=VALUE]:EFFECT"),
+        "an unknown effect": ("--taint member1=a:Sometimes", "accepted is CLUSTER=KEY[=VALUE]:EFFECT"),
+        "a label without a value": ("--label member1=env", "accepted is CLUSTER=KEY=VALUE"),
+        "an invalid label value": ("--label member1=env=a/b", "accepted is CLUSTER=KEY=VALUE"),
+        "a negative scale": ("--scale Deployment/nginx=-1", "N from 0 to 2147483647"),
+        "a scale beyond int32": ("--scale Deployment/nginx=2147483648", "N from 0 to 2147483647"),
+        "an unknown resource": ("--scale Deployment/ngin=1", "did you mean"),
+        "a scale without a kind": ("--scale nginx=1", "accepted is KIND/NAME or NAMESPACE/KIND/NAME"),
+        "an unknown plugin": ("--plugins Taints", "unknown plugin 'Taints'"),
+        "an unknown gate": ("--feature-gates Failover=true", "--feature-gates"),
+        "a replica path without a path": ("--replica-path Widget", "accepted is GROUP/VERSION/KIND=PATH"),
+        "lines and files together": ("--jsonl", "cannot be combined with -f and changes"),
+    },
 )
 def test_bad_usage_is_reported_with_the_accepted_form(flags, message):
     result = invoke("simulate", "-f", str(CLUSTERS), "-f", str(GROUPS), *shlex.split(flags))
@@ -101,7 +100,7 @@ MALFORMED = {
 }
 
 
-@pytest.mark.parametrize(("text", "message"), MALFORMED.values(), ids=MALFORMED)
+@cases(("text", "message"), MALFORMED)
 def test_a_bad_manifest_is_one_line_with_file_document_and_path(tmp_path, monkeypatch, capsys, text, message):
     path = tmp_path / "bad.yaml"
     path.write_text(text)
@@ -213,13 +212,13 @@ def test_an_empty_fleet_is_reported(tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().err.startswith(f"berthmaster: no cluster in {path}")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("options", "code"),
-    [
-        pytest.param(("--check",), 1, id="it runs nowhere, and nothing makes karmada-scheduler try again"),
-        pytest.param(("--check=new", "--down=b"), 0, id="it waited without the change, too"),
-        pytest.param(("--check", "--reschedule"), 0, id="a rescheduling places it"),
-    ],
+    {
+        "it runs nowhere, and nothing makes karmada-scheduler try again": (("--check",), 1),
+        "it waited without the change, too": (("--check=new", "--down=b"), 0),
+        "a rescheduling places it": (("--check", "--reschedule"), 0),
+    },
 )
 def test_check_counts_what_waits_for_somebody(tmp_path, options, code):
     policy = stored_policy("p", to=["a"], schedulerName="default-scheduler")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from tables import cases
 
 from berthmaster.model.errors import InputError
 from berthmaster.model.kinds import Scope
@@ -73,18 +74,17 @@ def test_the_extender_is_asked_for_impacts(started, tmp_path):
     assert options.settings.levels == {"blast-radius": Level.DENY}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("arguments", "error"),
-    [
-        pytest.param(["--rule", "blast-radius=deny"], "--rule blast-radius needs --impact-url", id="a gate alone"),
-        pytest.param(["--blast-radius-events"], "--blast-radius-events needs --impact-url", id="events alone"),
-        pytest.param(["--blast-radius", "moved=x"], "moved='x' is not accepted", id="no number"),
-        pytest.param(
+    {
+        "a gate alone": (["--rule", "blast-radius=deny"], "--rule blast-radius needs --impact-url"),
+        "events alone": (["--blast-radius-events"], "--blast-radius-events needs --impact-url"),
+        "no number": (["--blast-radius", "moved=x"], "moved='x' is not accepted"),
+        "a key without certificate": (
             ["--impact-url", "https://e", "--impact-client-key-file", "k"],
             "need each other",
-            id="a key without certificate",
         ),
-    ],
+    },
 )
 def test_invalid_options_of_impacts(started, arguments, error):
     result = started(*FILES, *arguments)
@@ -111,34 +111,34 @@ def test_the_gate_of_preemption_is_that_of_the_controllers(started, tmp_path):
     assert settings.policy_preemption
 
 
-@pytest.mark.parametrize(
+@cases(
     ("file", "message"),
-    [
-        pytest.param("worker: 2", "did you mean workers?", id="a misspelt key"),
-        pytest.param("nothing: 2", "accepted are", id="an unknown key"),
-        pytest.param("workers: [2]", "not a single value", id="a list for a single value"),
-        pytest.param("drop-handler: a", "not a list", id="a single value for a list"),
-        pytest.param("- workers", "not a mapping", id="a list of options"),
-        pytest.param("workers: 2\nworkers: 3", "workers", id="a duplicate key"),
-    ],
+    {
+        "a misspelt key": ("worker: 2", "did you mean workers?"),
+        "an unknown key": ("nothing: 2", "accepted are"),
+        "a list for a single value": ("workers: [2]", "not a single value"),
+        "a single value for a list": ("drop-handler: a", "not a list"),
+        "a list of options": ("- workers", "not a mapping"),
+        "a duplicate key": ("workers: 2\nworkers: 3", "workers"),
+    },
 )
 def test_an_invalid_file_is_rejected(started, tmp_path, file, message):
     with pytest.raises(InputError, match=message):
         started(*FILES, file=file, tmp_path=tmp_path)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("arguments", "message"),
-    [
-        pytest.param(["--rule", "selector-repeted=warn"], "did you mean selector-repeated?", id="a misspelt rule"),
-        pytest.param(["--rule", "selector-repeated=loud"], "deny, warn, off", id="an unknown level"),
-        pytest.param(["--bind", "nowhere"], "HOST:PORT", id="an invalid address"),
-        pytest.param(["--bind", "::1:8443"], "HOST:PORT", id="IPv6 without brackets"),
-        pytest.param(["--bind", "a:99999"], "HOST:PORT", id="an invalid port"),
-        pytest.param(["--workers", "0"], "workers", id="no workers"),
-        pytest.param(["--tls-min-version", "1.0"], "1.2", id="an old TLS"),
-        pytest.param(["--namespaced-kind", "a/B", "--cluster-scoped-kind", "a/B"], "both", id="a kind of two scopes"),
-    ],
+    {
+        "a misspelt rule": (["--rule", "selector-repeted=warn"], "did you mean selector-repeated?"),
+        "an unknown level": (["--rule", "selector-repeated=loud"], "deny, warn, off"),
+        "an invalid address": (["--bind", "nowhere"], "HOST:PORT"),
+        "IPv6 without brackets": (["--bind", "::1:8443"], "HOST:PORT"),
+        "an invalid port": (["--bind", "a:99999"], "HOST:PORT"),
+        "no workers": (["--workers", "0"], "workers"),
+        "an old TLS": (["--tls-min-version", "1.0"], "1.2"),
+        "a kind of two scopes": (["--namespaced-kind", "a/B", "--cluster-scoped-kind", "a/B"], "both"),
+    },
 )
 def test_bad_usage_exits_with_2(started, arguments, message):
     result = started(*FILES, *arguments)

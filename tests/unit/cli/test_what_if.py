@@ -6,6 +6,7 @@ import shlex
 import pytest
 import yaml
 from click.testing import CliRunner
+from tables import cases
 
 from berthmaster_cli.main import main
 
@@ -103,19 +104,19 @@ def test_all_prints_what_stays_too(call):
     assert all(f"default/Deployment/{name} " in text for name in ("moves", "stuck", "stays", "lost"))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("arguments", "names"),
-    [
-        pytest.param("--down a", ["moves", "stuck", "stays", "lost"], id="everything"),
-        pytest.param("--down a --only moves", ["moves", "stuck"], id="what moves"),
-        pytest.param("--down a --only fails", ["stuck", "lost"], id="what fails"),
-        pytest.param("--down a --only stays", ["stays", "lost"], id="what stays"),
-        pytest.param("--down a -l team=x", ["moves", "stuck"], id="by label"),
-        pytest.param("--down a deploy/stays Deployment/lost", ["stays", "lost"], id="by name"),
-        pytest.param("--only fails", ["lost"], id="without changes: what fails"),
-        pytest.param("-l 'team notin (x)'", ["stays", "lost"], id="without changes: by label"),
-        pytest.param("default/deployments/moves", ["moves"], id="without changes: by name"),
-    ],
+    {
+        "everything": ("--down a", ["moves", "stuck", "stays", "lost"]),
+        "what moves": ("--down a --only moves", ["moves", "stuck"]),
+        "what fails": ("--down a --only fails", ["stuck", "lost"]),
+        "what stays": ("--down a --only stays", ["stays", "lost"]),
+        "by label": ("--down a -l team=x", ["moves", "stuck"]),
+        "by name": ("--down a deploy/stays Deployment/lost", ["stays", "lost"]),
+        "without changes: what fails": ("--only fails", ["lost"]),
+        "without changes: by label": ("-l 'team notin (x)'", ["stays", "lost"]),
+        "without changes: by name": ("default/deployments/moves", ["moves"]),
+    },
 )
 def test_which_workloads_are_printed(call, arguments, names):
     assert resources(call(f"simulate {arguments} -o json")) == names
@@ -141,30 +142,30 @@ def test_the_summary_as_data(call):
     assert len(found["workloads"]) == 4
 
 
-@pytest.mark.parametrize(
+@cases(
     ("arguments", "code"),
-    [
-        pytest.param("--check", 1, id="a workload fails without changes"),
-        pytest.param("--down a --check", 1, id="a workload fails"),
-        pytest.param("--down a --check=new", 1, id="the changes make a workload fail"),
-        pytest.param("--down c --check=new", 1, id="another cluster"),
-        pytest.param("--down b --check=new", 0, id="the changes make nothing fail"),
-        pytest.param("--down b --check=all", 1, id="all failures count"),
-    ],
+    {
+        "a workload fails without changes": ("--check", 1),
+        "a workload fails": ("--down a --check", 1),
+        "the changes make a workload fail": ("--down a --check=new", 1),
+        "another cluster": ("--down c --check=new", 1),
+        "the changes make nothing fail": ("--down b --check=new", 0),
+        "all failures count": ("--down b --check=all", 1),
+    },
 )
 def test_exit_codes_of_checks(call, arguments, code):
     call(f"simulate {arguments}", code=code)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("changes", "clusters"),
-    [
-        pytest.param("--taint b=gpu- --down a", {"b": 4}, id="a taint that is removed"),
-        pytest.param("--taint b=gpu:NoSchedule- --down a", {"b": 4}, id="a taint with its effect"),
-        pytest.param("--down a --add-cluster NEW --taint c=x:NoSchedule", {"d": 4}, id="a cluster that joins"),
-        pytest.param("--remove a", {"c": 4}, id="a cluster that leaves"),
-        pytest.param("--up a --label b=env- --label c=env=prod", {"a": 4}, id="changes without a move"),
-    ],
+    {
+        "a taint that is removed": ("--taint b=gpu- --down a", {"b": 4}),
+        "a taint with its effect": ("--taint b=gpu:NoSchedule- --down a", {"b": 4}),
+        "a cluster that joins": ("--down a --add-cluster NEW --taint c=x:NoSchedule", {"d": 4}),
+        "a cluster that leaves": ("--remove a", {"c": 4}),
+        "changes without a move": ("--up a --label b=env- --label c=env=prod", {"a": 4}),
+    },
 )
 def test_changes_of_clusters(call, changes, clusters):
     (moves,) = json.loads(call(f"simulate {changes} deploy/moves -o json"))
@@ -173,24 +174,20 @@ def test_changes_of_clusters(call, changes, clusters):
     assert explained["clusters"] == clusters
 
 
-@pytest.mark.parametrize(
+@cases(
     ("arguments", "message"),
-    [
-        pytest.param(
-            "simulate --taint b=gpu:Sometimes-", "or CLUSTER=KEY[:EFFECT]- to remove the taint", id="an effect"
-        ),
-        pytest.param("simulate --taint b=other-", "the cluster b has no taint other; its taints are gpu", id="a taint"),
-        pytest.param("simulate --label b=x-", "the cluster b has no label x; its labels are env", id="a label"),
-        pytest.param("simulate --label b=-", "or CLUSTER=KEY- to remove the label", id="a label without a key"),
-        pytest.param("simulate --remove z", "there is no cluster 'z'; known are a, b, c", id="a cluster"),
-        pytest.param(
-            "simulate --down a deploy/nothing", "there is no Deployment/nothing among 4 workloads", id="a name"
-        ),
-        pytest.param("simulate -l 'team in'", "team in", id="a selector"),
-        pytest.param("simulate --down a --summary", "--summary needs -o json", id="a summary of a table"),
-        pytest.param("simulate --check=sometimes", "sometimes", id="a check"),
-        pytest.param("explain --server http://x --down a deploy/moves", "--server", id="explain of an extender"),
-    ],
+    {
+        "an effect": ("simulate --taint b=gpu:Sometimes-", "or CLUSTER=KEY[:EFFECT]- to remove the taint"),
+        "a taint": ("simulate --taint b=other-", "the cluster b has no taint other; its taints are gpu"),
+        "a label": ("simulate --label b=x-", "the cluster b has no label x; its labels are env"),
+        "a label without a key": ("simulate --label b=-", "or CLUSTER=KEY- to remove the label"),
+        "a cluster": ("simulate --remove z", "there is no cluster 'z'; known are a, b, c"),
+        "a name": ("simulate --down a deploy/nothing", "there is no Deployment/nothing among 4 workloads"),
+        "a selector": ("simulate -l 'team in'", "team in"),
+        "a summary of a table": ("simulate --down a --summary", "--summary needs -o json"),
+        "a check": ("simulate --check=sometimes", "sometimes"),
+        "explain of an extender": ("explain --server http://x --down a deploy/moves", "--server"),
+    },
 )
 def test_wrong_usage_names_what_is_accepted(tmp_path, arguments, message):
     (tmp_path / "fleet.yaml").write_text(yaml.safe_dump_all(FLEET))

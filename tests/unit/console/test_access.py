@@ -6,6 +6,7 @@ import threading
 import pytest
 from fake_clock import FakeClock
 from kube_in_memory import ScriptedClient
+from tables import cases
 from waiting import wait_for
 
 from berthmaster.model.errors import ApiError
@@ -31,17 +32,15 @@ def access(client, clock=None, namespaces=("shop", "pay", "ops")):
     return NamespaceAccess(client, clock or FakeClock(), lambda: namespaces)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("allowed", "namespaces"),
-    [
-        pytest.param(set(), frozenset(), id="nothing"),
-        pytest.param({("resourcebindings", "shop")}, frozenset({"shop"}), id="one namespace"),
-        pytest.param(
-            {("resourcebindings", "")}, frozenset({"shop", "pay", "ops"}), id="all namespaces, nothing cluster-scoped"
-        ),
-        pytest.param({("clusterresourcebindings", "")}, frozenset({"-"}), id="what is cluster-scoped"),
-        pytest.param({("resourcebindings", ""), ("clusterresourcebindings", "")}, None, id="everything"),
-    ],
+    {
+        "nothing": (set(), frozenset()),
+        "one namespace": ({("resourcebindings", "shop")}, frozenset({"shop"})),
+        "all namespaces, nothing cluster-scoped": ({("resourcebindings", "")}, frozenset({"shop", "pay", "ops"})),
+        "what is cluster-scoped": ({("clusterresourcebindings", "")}, frozenset({"-"})),
+        "everything": ({("resourcebindings", ""), ("clusterresourcebindings", "")}, None),
+    },
 )
 def test_a_visitor_sees_where_listing_bindings_is_allowed(allowed, namespaces):
     assert access(reviewed(allowed)).namespaces_of(ADA) == namespaces

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 from fake_clock import START
+from tables import cases
 
 from berthmaster.model.errors import InputError
 from console import authentication
@@ -37,12 +38,12 @@ def test_without_a_way_to_sign_in_each_visitor_is_anonymous():
     assert (found.name, found.signed_in_by, found.namespaces) == ("", "loopback", None)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("authorization", "name", "groups"),
-    [
-        pytest.param(f"Bearer {TOKEN}", "ada", ("team-shop", "team-pay"), id="a token with several groups"),
-        pytest.param("bearer another-token-0123456789", "bob", ("team-pay",), id="a token with one group"),
-    ],
+    {
+        "a token with several groups": (f"Bearer {TOKEN}", "ada", ("team-shop", "team-pay")),
+        "a token with one group": ("bearer another-token-0123456789", "bob", ("team-pay",)),
+    },
 )
 def test_a_token_names_user_and_groups(tokens, authorization, name, groups):
     found = visitor(SignInOptions(tokens), HTTP_AUTHORIZATION=authorization)
@@ -105,21 +106,19 @@ def test_a_proxy_with_the_secret_names_the_user(proofs):
     assert (found.name, found.groups, found.signed_in_by) == ("ada@example.com", ("team-shop", "team-pay"), "proxy")
 
 
-@pytest.mark.parametrize(
+@cases(
     "environ",
-    [
-        pytest.param({"HTTP_X_FORWARDED_USER": "ada"}, id="no proof"),
-        pytest.param({"HTTP_X_FORWARDED_USER": "ada", "HTTP_X_BERTHMASTER_PROXY_SECRET": ""}, id="an empty proof"),
-        pytest.param(
-            {"HTTP_X_FORWARDED_USER": "ada", "HTTP_X_BERTHMASTER_PROXY_SECRET": "wrong" * 5}, id="wrong proof"
-        ),
-        pytest.param({"HTTP_X_BERTHMASTER_PROXY_SECRET": PROOF}, id="no user"),
-        pytest.param(
-            {"HTTP_X_BERTHMASTER_PROXY_SECRET": PROOF, "HTTP_X_FORWARDED_USER": "mallory,ada"},
-            id="two header fields, of which the client sent one",
-        ),
-        pytest.param({"HTTP_X_BERTHMASTER_PROXY_SECRET": PROOF, "HTTP_X_FORWARDED_USER": "a" * 513}, id="a long name"),
-    ],
+    {
+        "no proof": {"HTTP_X_FORWARDED_USER": "ada"},
+        "an empty proof": {"HTTP_X_FORWARDED_USER": "ada", "HTTP_X_BERTHMASTER_PROXY_SECRET": ""},
+        "wrong proof": {"HTTP_X_FORWARDED_USER": "ada", "HTTP_X_BERTHMASTER_PROXY_SECRET": "wrong" * 5},
+        "no user": {"HTTP_X_BERTHMASTER_PROXY_SECRET": PROOF},
+        "two header fields, of which the client sent one": {
+            "HTTP_X_BERTHMASTER_PROXY_SECRET": PROOF,
+            "HTTP_X_FORWARDED_USER": "mallory,ada",
+        },
+        "a long name": {"HTTP_X_BERTHMASTER_PROXY_SECRET": PROOF, "HTTP_X_FORWARDED_USER": "a" * 513},
+    },
 )
 def test_a_header_without_proof_or_without_one_user_does_not_count(proofs, environ):
     assert visitor(by_header(proofs), **environ) is None
@@ -149,15 +148,13 @@ def test_next_to_tokens_a_certificate_alone_does_not_sign_in(monkeypatch, tokens
     assert visitor(SignInOptions(tokens, client_certificates=True)) is None
 
 
-@pytest.mark.parametrize(
+@cases(
     ("options", "problem"),
-    [
-        pytest.param({"user_header": "X-User"}, "needs --trusted-proxy-name or", id="a header without proof"),
-        pytest.param({"proxy_names": frozenset({"p"})}, "need --trusted-user-header", id="a proof without header"),
-        pytest.param(
-            {"user_header": "X-User", "proxy_names": frozenset({"p"})}, "needs --client-ca-file", id="no certificates"
-        ),
-    ],
+    {
+        "a header without proof": ({"user_header": "X-User"}, "needs --trusted-proxy-name or"),
+        "a proof without header": ({"proxy_names": frozenset({"p"})}, "need --trusted-user-header"),
+        "no certificates": ({"user_header": "X-User", "proxy_names": frozenset({"p"})}, "needs --client-ca-file"),
+    },
 )
 def test_options_that_would_trust_each_client_are_refused(options, problem):
     with pytest.raises(InputError, match=problem):

@@ -10,6 +10,7 @@ import pytest
 from console_source import GivenSource, console_app
 from joserfc import jwt
 from joserfc.jwk import OctKey, RSAKey
+from tables import cases
 from werkzeug import Response
 
 from berthmaster.model.errors import InputError
@@ -103,23 +104,23 @@ def test_a_visitor_is_led_to_the_provider_and_back_with_code_verifier_and_secret
     assert "Sign out" in page.text
 
 
-@pytest.mark.parametrize(
+@cases(
     "sends",
-    [
-        pytest.param(lambda claims: signed(claims, OTHER_KEY), id="the key of another provider"),
-        pytest.param(lambda claims: signed(claims, OctKey.import_key(SECRET), "HS256"), id="the secret as key"),
-        pytest.param(lambda claims: {"id_token": f"{part({'alg': 'none'})}.{part(claims)}."}, id="no signature"),
-        pytest.param(lambda claims: signed({**claims, "iss": "https://other.example.org"}), id="another issuer"),
-        pytest.param(lambda claims: signed({**claims, "aud": "another"}), id="another client"),
-        pytest.param(lambda claims: signed({**claims, "nonce": "of another sign-in"}), id="another nonce"),
-        pytest.param(lambda claims: signed({k: v for k, v in claims.items() if k != "nonce"}), id="no nonce"),
-        pytest.param(lambda claims: signed({**claims, "exp": 1}), id="an expired token"),
-        pytest.param(lambda claims: signed({**claims, "email_verified": False}), id="an address that is not verified"),
-        pytest.param(lambda claims: signed({**claims, "email": "system:admin"}), id="a reserved name"),
-        pytest.param(lambda _claims: {}, id="no ID token"),
-        pytest.param(lambda claims: signed({**claims, "groups": LONG}), id="more groups than a cookie holds"),
-    ],
-)  # fmt: skip
+    {
+        "the key of another provider": lambda claims: signed(claims, OTHER_KEY),
+        "the secret as key": lambda claims: signed(claims, OctKey.import_key(SECRET), "HS256"),
+        "no signature": lambda claims: {"id_token": f"{part({'alg': 'none'})}.{part(claims)}."},
+        "another issuer": lambda claims: signed({**claims, "iss": "https://other.example.org"}),
+        "another client": lambda claims: signed({**claims, "aud": "another"}),
+        "another nonce": lambda claims: signed({**claims, "nonce": "of another sign-in"}),
+        "no nonce": lambda claims: signed({k: v for k, v in claims.items() if k != "nonce"}),
+        "an expired token": lambda claims: signed({**claims, "exp": 1}),
+        "an address that is not verified": lambda claims: signed({**claims, "email_verified": False}),
+        "a reserved name": lambda claims: signed({**claims, "email": "system:admin"}),
+        "no ID token": lambda _claims: {},
+        "more groups than a cookie holds": lambda claims: signed({**claims, "groups": LONG}),
+    },
+)
 def test_a_token_that_does_not_prove_the_user_begins_no_session(client, provider, sends):
     provider.sends = sends
     answer = come_back(client, provider)[1]
@@ -153,21 +154,19 @@ def test_begun_sign_ins_do_not_fill_the_cookie(client):
     assert len(client.get_cookie("berthmaster").value) < 3800
 
 
-@pytest.mark.parametrize(
+@cases(
     ("claims", "options", "user"),
-    [
-        pytest.param({"email": "ada@x", "groups": ["a", "system:b"]}, {}, OidcUser("ada@x", ("a",)), id="claims alone"),
-        pytest.param({"email": "ada@x", "groups": "a"}, {}, OidcUser("ada@x", ("a",)), id="one group as a text"),
-        pytest.param(
-            {"sub": "1", "roles": ["a"]},
+    {
+        "claims alone": ({"email": "ada@x", "groups": ["a", "system:b"]}, {}, OidcUser("ada@x", ("a",))),
+        "one group as a text": ({"email": "ada@x", "groups": "a"}, {}, OidcUser("ada@x", ("a",))),
+        "other claims with prefixes": ({"sub": "1", "roles": ["a"]},
             {"username_claim": "sub", "username_prefix": "oidc:", "groups_claim": "roles", "groups_prefix": "oidc:"},
-            OidcUser("oidc:1", ("oidc:a",)), id="other claims with prefixes",
-        ),
-        pytest.param({"email": "ada@x", "groups": {"a": 1}}, {}, OidcUser("ada@x", ()), id="groups of another type"),
-        pytest.param({"groups": ["a"]}, {}, None, id="no name"),
-        pytest.param({"email": ["ada@x"]}, {}, None, id="a name of another type"),
-        pytest.param({"email": "a\nb"}, {}, None, id="a control character"),
-    ],
+            OidcUser("oidc:1", ("oidc:a",))),
+        "groups of another type": ({"email": "ada@x", "groups": {"a": 1}}, {}, OidcUser("ada@x", ())),
+        "no name": ({"groups": ["a"]}, {}, None),
+        "a name of another type": ({"email": ["ada@x"]}, {}, None),
+        "a control character": ({"email": "a\nb"}, {}, None),
+    },
 )  # fmt: skip
 def test_claims_name_user_and_groups(claims, options, user):
     given = OidcOptions("https://login.example.org", "console", "https://console.example.org", **options)

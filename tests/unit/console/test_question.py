@@ -6,6 +6,7 @@ import zlib
 
 import pytest
 from console_source import refused_question
+from tables import cases
 from werkzeug.datastructures import MultiDict
 
 from berthmaster.native_api.what_if import DownChange, PolicyName, ScaleChange, TaintChange, UntaintChange
@@ -55,20 +56,20 @@ def packed(content):
     return base64.urlsafe_b64encode(zlib.compress(content)).decode().rstrip("=")
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
-    [
-        pytest.param("x", id="one character"),
-        pytest.param("ä" * 8, id="other letters"),
-        pytest.param("AAAA", id="not compressed"),
-        pytest.param(encoded(WhatIfQuestion(lose=("a",)))[:-6], id="cut off"),
-        pytest.param(packed(b"{}") + "AAAA", id="more behind it"),
-        pytest.param(packed(b"[1"), id="not JSON"),
-        pytest.param(packed(b'{"lose": 3}'), id="another type"),
-        pytest.param(packed(b'{"loose": []}'), id="an unknown field"),
-        pytest.param(packed(b" " * 10_000_000), id="a small text that becomes large"),
-        pytest.param("A" * (MAX_ADDRESS + 1), id="too long"),
-    ],
+    {
+        "one character": "x",
+        "other letters": "ä" * 8,
+        "not compressed": "AAAA",
+        "cut off": encoded(WhatIfQuestion(lose=("a",)))[:-6],
+        "more behind it": packed(b"{}") + "AAAA",
+        "not JSON": packed(b"[1"),
+        "another type": packed(b'{"lose": 3}'),
+        "an unknown field": packed(b'{"loose": []}'),
+        "a small text that becomes large": packed(b" " * 10_000_000),
+        "too long": "A" * (MAX_ADDRESS + 1),
+    },
 )
 def test_another_text_is_an_error_that_says_what_to_do(text):
     with pytest.raises(QueryError, match=r"^question: .*ask again with the form$"):
@@ -101,40 +102,31 @@ def test_a_question_becomes_changes():
     ]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("question", "field", "message"),
-    [
-        pytest.param(
-            WhatIfQuestion(lose=("aa",)), "lose", "'aa': there is no cluster 'aa'; did you mean a", id="cluster"
-        ),
-        pytest.param(WhatIfQuestion(taints=("a=k:Now",)), "taints", "CLUSTER=KEY", id="taint"),
-        pytest.param(WhatIfQuestion(scales=("web=3",)), "scales", "KIND/NAME", id="scale"),
-        pytest.param(WhatIfQuestion(labels=("a",)), "labels", "CLUSTER=KEY=VALUE", id="label"),
-        pytest.param(WhatIfQuestion(recover=("zz",)), "recover", "the fleet has a, b", id="recovering cluster"),
-        pytest.param(WhatIfQuestion(policies="a: [1,\nb: }"), "policies", "line 2", id="malformed YAML"),
-        pytest.param(WhatIfQuestion(policies="kind: X"), "policies", "apiVersion", id="an object without a type"),
-        pytest.param(
+    {
+        "cluster": (WhatIfQuestion(lose=("aa",)), "lose", "'aa': there is no cluster 'aa'; did you mean a"),
+        "taint": (WhatIfQuestion(taints=("a=k:Now",)), "taints", "CLUSTER=KEY"),
+        "scale": (WhatIfQuestion(scales=("web=3",)), "scales", "KIND/NAME"),
+        "label": (WhatIfQuestion(labels=("a",)), "labels", "CLUSTER=KEY=VALUE"),
+        "recovering cluster": (WhatIfQuestion(recover=("zz",)), "recover", "the fleet has a, b"),
+        "malformed YAML": (WhatIfQuestion(policies="a: [1,\nb: }"), "policies", "line 2"),
+        "an object without a type": (WhatIfQuestion(policies="kind: X"), "policies", "apiVersion"),
+        "an unknown field": (
             WhatIfQuestion(policies=POLICY.replace("clusterNames", "clusterName")),
             "policies",
             "document 1.*clusterName",
-            id="an unknown field",
         ),
-        pytest.param(
+        "another kind": (
             WhatIfQuestion(policies=f"{POLICY}---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: x}}\n"),
             "policies",
             "ConfigMap is not accepted; accepted are PropagationPolicy",
-            id="another kind",
         ),
-        pytest.param(WhatIfQuestion(policies="# nothing"), "policies", "no policy", id="only a comment"),
-        pytest.param(
-            WhatIfQuestion(deleted=("PropagationPolicy/x",)),
-            "deleted",
-            "NAMESPACE/PropagationPolicy",
-            id="no namespace",
-        ),
-        pytest.param(WhatIfQuestion(deleted=("ns/Deployment/x",)), "deleted", "accepted is", id="not a policy"),
-        pytest.param(WhatIfQuestion(lose=("a",) * 101), "lose", "at most 100", id="too many words"),
-    ],
+        "only a comment": (WhatIfQuestion(policies="# nothing"), "policies", "no policy"),
+        "no namespace": (WhatIfQuestion(deleted=("PropagationPolicy/x",)), "deleted", "NAMESPACE/PropagationPolicy"),
+        "not a policy": (WhatIfQuestion(deleted=("ns/Deployment/x",)), "deleted", "accepted is"),
+        "too many words": (WhatIfQuestion(lose=("a",) * 101), "lose", "at most 100"),
+    },
 )
 def test_what_is_wrong_is_said_at_its_field(question, field, message):
     found = asked(question)
@@ -167,24 +159,18 @@ def test_a_visitor_asks_about_the_own_namespaces_only():
     assert all("you may not see" in each.message for each in found.problems)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("path", "reason", "expected"),
-    [
-        pytest.param(
-            "changes[1].resource", "there is no such workload",
-            FormProblem("scales", "'shop/Deployment/web=3': there is no such workload"),
-            id="a change",
-        ),
-        pytest.param(
-            "create[0].spec.placement", "too large",
-            FormProblem("policies", "PropagationPolicy shop/web: spec.placement: too large"),
-            id="a policy",
-        ),
-        pytest.param("delete[0]", "is not known", FormProblem("deleted", "is not known"), id="a deletion"),
-        pytest.param("", "no bindings are watched", FormProblem("", "no bindings are watched"), id="everything"),
-        pytest.param("limit", "is too large", FormProblem("", "limit: is too large"), id="a field of the request"),
-        pytest.param("changes[9]", "x", FormProblem("", "x"), id="a change that was not sent"),
-    ],
+    {
+        "a change": ("changes[1].resource", "there is no such workload",
+            FormProblem("scales", "'shop/Deployment/web=3': there is no such workload")),
+        "a policy": ("create[0].spec.placement", "too large",
+            FormProblem("policies", "PropagationPolicy shop/web: spec.placement: too large")),
+        "a deletion": ("delete[0]", "is not known", FormProblem("deleted", "is not known")),
+        "everything": ("", "no bindings are watched", FormProblem("", "no bindings are watched")),
+        "a field of the request": ("limit", "is too large", FormProblem("", "limit: is too large")),
+        "a change that was not sent": ("changes[9]", "x", FormProblem("", "x")),
+    },
 )  # fmt: skip
 def test_what_the_extender_refuses_is_said_at_its_field(path, reason, expected):
     question = WhatIfQuestion(

@@ -2,6 +2,7 @@
 
 import pytest
 from console_source import GivenSource
+from tables import cases
 
 from berthmaster.native_api.fleet import WorkloadQuery
 from berthmaster.native_api.what_if import PlanAnswer, PlanCounts, PlanRequest, ScaleChange
@@ -51,20 +52,20 @@ def test_a_question_about_another_namespace_is_not_asked(ask, namespace):
     assert (raised.value.status, source.asked) == (403, [])
 
 
-@pytest.mark.parametrize(
+@cases(
     "ask",
-    [
-        pytest.param(lambda source: source.workloads(WorkloadQuery(q="web", namespaces=VAULT)), id="workloads"),
-        pytest.param(lambda source: source.policies(PolicyQuery("web", namespaces=VAULT)), id="policies"),
-        pytest.param(lambda source: source.plan(PlanRequest(namespaces=VAULT)), id="a plan"),
-        pytest.param(lambda source: source.moves(MoveQuery(namespaces=VAULT)), id="moves"),
-        pytest.param(lambda source: source.resilience(), id="resilience"),
-        pytest.param(lambda source: source.drift(DriftQuery("web", namespaces=VAULT)), id="drift"),
-        pytest.param(lambda source: source.binding("web-deployment", "shop"), id="a binding"),
-        pytest.param(lambda source: source.overview("web-deployment", "shop"), id="an overview"),
-        pytest.param(lambda source: source.recorded_decision("1", "web-deployment", "shop"), id="a record"),
-        pytest.param(lambda source: source.history(HistoryQuery("shop", "Deployment", "web")), id="history"),
-    ],
+    {
+        "workloads": lambda source: source.workloads(WorkloadQuery(q="web", namespaces=VAULT)),
+        "policies": lambda source: source.policies(PolicyQuery("web", namespaces=VAULT)),
+        "a plan": lambda source: source.plan(PlanRequest(namespaces=VAULT)),
+        "moves": lambda source: source.moves(MoveQuery(namespaces=VAULT)),
+        "resilience": lambda source: source.resilience(),
+        "drift": lambda source: source.drift(DriftQuery("web", namespaces=VAULT)),
+        "a binding": lambda source: source.binding("web-deployment", "shop"),
+        "an overview": lambda source: source.overview("web-deployment", "shop"),
+        "a record": lambda source: source.recorded_decision("1", "web-deployment", "shop"),
+        "history": lambda source: source.history(HistoryQuery("shop", "Deployment", "web")),
+    },
 )
 def test_a_question_carries_the_namespaces_of_the_visitor(ask):
     answers = "workloads policies plan moves resilience drift binding overview recorded_decision history"

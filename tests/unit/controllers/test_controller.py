@@ -9,6 +9,7 @@ import pytest
 from fake_clock import FakeClock
 from fake_metrics import FakeMetrics
 from kube_in_memory import ScriptedClient
+from tables import cases
 from waiting import LIMIT_S, wait_for
 
 from berthmaster.controllers.controller import QueueController, Requeue, WorkQueue
@@ -44,17 +45,17 @@ class Running:
         self.controller = QueueController("toy", reconciler, self.queue, self.metrics, clock or SystemClock())
 
 
-@pytest.mark.parametrize(
+@cases(
     ("step", "results"),
-    [
-        pytest.param(None, ["success"], id="success"),
-        pytest.param(Requeue(0.001), ["requeued", "success"], id="requeue"),
-        pytest.param(ApiError(409, "Conflict", "x"), ["conflict", "success"], id="conflict"),
-        pytest.param(ApiError(429, "", "x", 0.01), ["error", "success"], id="too many requests"),
-        pytest.param(ApiError(0, "", "x"), ["error", "success"], id="no response"),
-        pytest.param(BerthmasterError("x"), ["error", "success"], id="an expected error"),
-        pytest.param(ZeroDivisionError(), ["crash", "success"], id="a crash"),
-    ],
+    {
+        "success": (None, ["success"]),
+        "requeue": (Requeue(0.001), ["requeued", "success"]),
+        "conflict": (ApiError(409, "Conflict", "x"), ["conflict", "success"]),
+        "too many requests": (ApiError(429, "", "x", 0.01), ["error", "success"]),
+        "no response": (ApiError(0, "", "x"), ["error", "success"]),
+        "an expected error": (BerthmasterError("x"), ["error", "success"]),
+        "a crash": (ZeroDivisionError(), ["crash", "success"]),
+    },
 )
 def test_the_results_of_a_key(step, results, caplog):
     caplog.set_level(logging.CRITICAL)
@@ -329,18 +330,14 @@ def test_a_healthy_process_is_alive_and_ready(process):
     assert process.health.readiness() == Readiness("", "standby"), "a standby is ready as well"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("load", "problem"),
-    [
-        pytest.param(ControllerLoad(waiting=10_000), "", id="a long queue is healthy"),
-        pytest.param(ControllerLoad(longest_s=STUCK_S), "", id="a slow reconcile is healthy"),
-        pytest.param(
-            ControllerLoad(longest_s=STUCK_S + 1),
-            "toy: one reconcile has been running for 301 s",
-            id="a stuck reconcile",
-        ),
-        pytest.param(ControllerLoad(dead_workers=1), "toy: 1 workers have ended", id="a dead worker"),
-    ],
+    {
+        "a long queue is healthy": (ControllerLoad(waiting=10_000), ""),
+        "a slow reconcile is healthy": (ControllerLoad(longest_s=STUCK_S), ""),
+        "a stuck reconcile": (ControllerLoad(longest_s=STUCK_S + 1), "toy: one reconcile has been running for 301 s"),
+        "a dead worker": (ControllerLoad(dead_workers=1), "toy: 1 workers have ended"),
+    },
 )
 def test_only_problems_that_a_restart_solves_fail_liveness(process, load, problem):
     process.toy.now = load

@@ -12,6 +12,7 @@ from access_rules import role_rule
 from kube_in_memory import ScriptedClient
 from prometheus_client import Counter
 from prometheus_client.metrics import MetricWrapperBase
+from tables import cases
 
 from berthmaster.controllers import metrics
 from berthmaster.controllers.metrics import TARGET, TARGET_UNKNOWN_FIELDS
@@ -86,13 +87,12 @@ def test_rules_depend_on_the_controllers():
     assert MOVES not in rules_of(["workload-rebalancer"], moves=True)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("rule", "named"),
-    [
-        (AccessRule("g", ("things",), ("create",), "x"), False),
-        (AccessRule("g", ("things",), ("get",), "x", named=True), True),
-    ],
-    ids=["create", "get by name"],
+    {
+        "create": (AccessRule("g", ("things",), ("create",), "x"), False),
+        "get by name": (AccessRule("g", ("things",), ("get",), "x", named=True), True),
+    },
 )
 def test_a_rule_as_a_manifest(rule, named):
     manifest = role_rule(rule, "it")
@@ -103,13 +103,13 @@ def test_a_rule_as_a_manifest(rule, named):
 PREEMPTION = [each for each in REGISTRY if each.name == "preemption"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("gates", "runs"),
-    [
-        pytest.param("", False, id="is off by default"),
-        pytest.param("PolicyPreemption=true", True, id="runs with its gate"),
-        pytest.param("PolicyPreemption=false,WorkloadAffinity=true", False, id="does not run with another gate"),
-    ],
+    {
+        "is off by default": ("", False),
+        "runs with its gate": ("PolicyPreemption=true", True),
+        "does not run with another gate": ("PolicyPreemption=false,WorkloadAffinity=true", False),
+    },
 )
 def test_preemption_runs_behind_its_gate(gates, runs):
     names = [each.name for each in gated(REGISTRY, FeatureGates.parse(gates, GATES))]
@@ -206,15 +206,15 @@ def answers(*paths: str) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize(
+@cases(
     ("paths", "release"),
-    [
-        pytest.param(("spec.placement",), "older than 1.15", id="before components"),
-        pytest.param(V1_15, "1.15 or 1.16", id="components"),
-        pytest.param(V1_17, "1.17", id="workload affinity"),
-        pytest.param(V1_18, "1.18 or 1.19.0-rc.0", id="overflow affinities"),
-        pytest.param(NEWEST, "newer than 1.19.0-rc.0", id="components of assignments"),
-    ],
+    {
+        "before components": (("spec.placement",), "older than 1.15"),
+        "components": (V1_15, "1.15 or 1.16"),
+        "workload affinity": (V1_17, "1.17"),
+        "overflow affinities": (V1_18, "1.18 or 1.19.0-rc.0"),
+        "components of assignments": (NEWEST, "newer than 1.19.0-rc.0"),
+    },
 )
 def test_fields_of_bindings_show_the_release(paths, release):
     assert release_of(schema(*paths)) == release

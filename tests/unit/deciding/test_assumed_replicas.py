@@ -2,11 +2,11 @@
 
 from collections import Counter
 
-import pytest
 from builders import cluster
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tables import cases
 
 from berthmaster.model.cluster import AllocatableModeling, Cluster
 from berthmaster.scheduling.fleet import Fleet
@@ -44,15 +44,15 @@ def allocating(seen: list[Cluster]) -> dict[str, int]:
     return found
 
 
-@pytest.mark.parametrize(
+@cases(
     ("before", "after", "seen"),
-    [
-        pytest.param({}, {"m1": 2, "m2": 1}, {"m1": 2, "m2": 1}, id="a first assignment counts completely"),
-        pytest.param({"m1": 2}, {"m1": 5}, {"m1": 3}, id="growth counts, running replicas do not"),
-        pytest.param({"m1": 5}, {"m1": 2}, {}, id="shrinking counts nothing"),
-        pytest.param({"m1": 2}, {"m2": 2}, {"m2": 2}, id="a move counts on the new cluster"),
-        pytest.param({}, {"unknown": 2}, {}, id="an unknown cluster counts nothing"),
-    ],
+    {
+        "a first assignment counts completely": ({}, {"m1": 2, "m2": 1}, {"m1": 2, "m2": 1}),
+        "growth counts, running replicas do not": ({"m1": 2}, {"m1": 5}, {"m1": 3}),
+        "shrinking counts nothing": ({"m1": 5}, {"m1": 2}, {}),
+        "a move counts on the new cluster": ({"m1": 2}, {"m2": 2}, {"m2": 2}),
+        "an unknown cluster counts nothing": ({}, {"unknown": 2}, {}),
+    },
 )
 def test_an_assignment_counts_by_its_growth(before: dict[str, int], after: dict[str, int], seen: dict[str, int]):
     assert allocating(fleet().assume(KEY, before, after, ONE_CPU, 0.0)) == seen
@@ -174,16 +174,16 @@ def with_nodes(member: Cluster, *counts: int) -> Cluster:
     return replace(member, status=status)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("pending", "available"),
-    [
-        pytest.param({}, 10, id="nothing is pending"),
-        pytest.param({ONE_CPU: 4}, 6, id="pending replicas are deducted"),
-        pytest.param({ONE_CPU: 4, (("cpu", 500),): 4}, 4, id="pending replicas of all kinds are deducted"),
-        pytest.param({ONE_CPU: 12}, 0, id="more than the capacity leaves nothing"),
-        pytest.param({(): 105}, 5, id="pod slots count for all requests"),
-        pytest.param({(("memory", 1),): 1}, 10, id="a resource that the cluster lacks bounds no other resource"),
-    ],
+    {
+        "nothing is pending": ({}, 10),
+        "pending replicas are deducted": ({ONE_CPU: 4}, 6),
+        "pending replicas of all kinds are deducted": ({ONE_CPU: 4, (("cpu", 500),): 4}, 4),
+        "more than the capacity leaves nothing": ({ONE_CPU: 12}, 0),
+        "pod slots count for all requests": ({(): 105}, 5),
+        "a resource that the cluster lacks bounds no other resource": ({(("memory", 1),): 1}, 10),
+    },
 )
 def test_pending_replicas_reduce_the_summary(pending: dict[Requests, int], available: int):
     assert estimate(with_pending(cluster(cpu=10, pods=110), pending), ONE_CPU) == available
@@ -193,15 +193,15 @@ def test_a_cluster_without_summary_is_unchanged():
     assert with_pending(cluster(), {ONE_CPU: 1}) == cluster()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("counts", "placed", "available"),
-    [
-        pytest.param((0, 2, 0), 0, 2, id="two nodes of one core"),
-        pytest.param((0, 2, 0), 1, 1, id="one of them is used"),
-        pytest.param((0, 0, 2), 1, 7, id="one of four cores is partly used"),
-        pytest.param((0, 1, 1), 2, 3, id="the smaller node is filled first"),
-        pytest.param((0, 1, 1), 9, 0, id="more than they hold leaves nothing"),
-    ],
+    {
+        "two nodes of one core": ((0, 2, 0), 0, 2),
+        "one of them is used": ((0, 2, 0), 1, 1),
+        "one of four cores is partly used": ((0, 0, 2), 1, 7),
+        "the smaller node is filled first": ((0, 1, 1), 2, 3),
+        "more than they hold leaves nothing": ((0, 1, 1), 9, 0),
+    },
 )
 def test_model_nodes_are_filled_one_by_one(counts: tuple[int, ...], placed: int, available: int):
     member = with_nodes(cluster(cpu=1000, pods=1000, models=[{"cpu": 0}, {"cpu": 1}, {"cpu": 4}]), *counts)
@@ -268,21 +268,17 @@ def cores(*classes: tuple[int, int]) -> NodeClasses:
     return NodeClasses(("cpu",), [(free * 1000,) for free, _ in classes], [count for _, count in classes])
 
 
-@pytest.mark.parametrize(
+@cases(
     ("pending", "free"),
-    [
-        pytest.param([], cores((2, 3), (8, 2)), id="empty nodes have the capacity of their models"),
-        pytest.param([(1, 1)], cores((1, 1), (2, 2), (8, 2)), id="the smallest node that holds a replica gets it"),
-        pytest.param(
-            [(3, 1)], cores((2, 3), (5, 1), (8, 1)), id="a replica too large for a grade goes to the next grade"
-        ),
-        pytest.param(
-            [(1, 7)], cores((0, 3), (7, 1), (8, 1)), id="replicas that a grade cannot hold go to the next grade"
-        ),
-        pytest.param([(1, 3), (1, 1)], cores((0, 2), (2, 1), (8, 2)), id="a partly used node is filled first"),
-        pytest.param([(9, 1)], cores((2, 3), (8, 2)), id="a replica that fits no node takes nothing"),
-        pytest.param([(1, 99)], cores((0, 5)), id="more replicas than capacity take all of it"),
-    ],
+    {
+        "empty nodes have the capacity of their models": ([], cores((2, 3), (8, 2))),
+        "the smallest node that holds a replica gets it": ([(1, 1)], cores((1, 1), (2, 2), (8, 2))),
+        "a replica too large for a grade goes to the next grade": ([(3, 1)], cores((2, 3), (5, 1), (8, 1))),
+        "replicas that a grade cannot hold go to the next grade": ([(1, 7)], cores((0, 3), (7, 1), (8, 1))),
+        "a partly used node is filled first": ([(1, 3), (1, 1)], cores((0, 2), (2, 1), (8, 2))),
+        "a replica that fits no node takes nothing": ([(9, 1)], cores((2, 3), (8, 2))),
+        "more replicas than capacity take all of it": ([(1, 99)], cores((0, 5))),
+    },
 )
 def test_replicas_are_placed_by_first_fit(pending: list[tuple[int, int]], free: NodeClasses):
     placed = nodes(3, 2)
@@ -291,15 +287,13 @@ def test_replicas_are_placed_by_first_fit(pending: list[tuple[int, int]], free: 
     assert placed.classes() == free
 
 
-@pytest.mark.parametrize(
+@cases(
     ("requests", "free"),
-    [
-        pytest.param((("nvidia.com/gpu", 1),), cores((2, 1)), id="a resource that no model names fits no node"),
-        pytest.param(
-            (("requests.cpu", 1),), cores((2, 1)), id="a resource that does not count for nodes takes nothing"
-        ),
-        pytest.param((("cpu", 1000), ("pods", 1)), cores((1, 1)), id="a replica is one pod, even if it requests pods"),
-    ],
+    {
+        "a resource that no model names fits no node": ((("nvidia.com/gpu", 1),), cores((2, 1))),
+        "a resource that does not count for nodes takes nothing": ((("requests.cpu", 1),), cores((2, 1))),
+        "a replica is one pod, even if it requests pods": ((("cpu", 1000), ("pods", 1)), cores((1, 1))),
+    },
 )
 def test_resources_that_nodes_do_not_have(requests: tuple[tuple[str, int], ...], free: NodeClasses):
     placed = nodes(1, 0)

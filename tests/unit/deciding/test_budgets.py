@@ -1,6 +1,7 @@
 from datetime import UTC, datetime
 
 import pytest
+from tables import cases
 
 from berthmaster.deciding.budgets import Budgets, MoveCandidate, Waiting
 from berthmaster.deciding.config import Budget, MovesConfig, MoveSelector, MoveSubject, Window
@@ -102,9 +103,9 @@ def test_the_totals_of_percentages_are_those_of_the_selected_bindings():
     assert budgets.totals([(MoveSubject("shop"), 5), (MoveSubject("other"), 7)]) == {"shop": 5, "all": 12}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("limits_failover", "result"),
-    [pytest.param(False, "", id="by default"), pytest.param(True, "limit", id="if a budget says so")],
+    {"by default": (False, ""), "if a budget says so": (True, "limit")},
 )
 def test_a_failover_waits_for_no_window_and_for_limits_only_on_request(limits_failover, result):
     limited = budget(max_moves=1, limits_failover=limits_failover, windows=NIGHTS)

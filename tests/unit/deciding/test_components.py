@@ -3,12 +3,12 @@
 from typing import Any
 
 import msgspec
-import pytest
 from builders import binding, cluster, placement, quantities
 from decisions import DYNAMIC, asked
 from fake_clock import FakeClock
 from fixed_control import default_moves
 from kube_in_memory import KubeInMemory
+from tables import cases
 
 from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache
 from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
@@ -127,7 +127,7 @@ def test_estimators_are_asked_about_sets_and_their_answers_are_reduced_by_assume
     assert (queries[0].components, queries[0].namespace) == (PODS, "default")
 
 
-@pytest.mark.parametrize(("protected", "free"), [(True, 24), (False, 30)], ids=["on", "off"])
+@cases(("protected", "free"), {"on": (True, 24), "off": (False, 30)})
 def test_the_gate_of_overcommit_protection(protected, free):
     clusters = cache(overcommit_protection=protected)
     web = asked(
@@ -157,7 +157,7 @@ class Handlers:
         self._handlers.binding_changed(key, before, after)
 
 
-@pytest.mark.parametrize("protected", [True, False], ids=["on", "off"])
+@cases("protected", {"on": True, "off": False})
 def test_what_another_scheduler_assigns_counts_until_its_cluster_reports_it(protected):
     clock = FakeClock()
     clusters = cache(overcommit_protection=protected, clock=clock)

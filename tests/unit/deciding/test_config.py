@@ -1,5 +1,6 @@
 import msgspec
 import pytest
+from tables import cases
 
 from berthmaster.deciding.config import (
     MoveRule,
@@ -25,19 +26,19 @@ def rule(selector, **settings):
     return MoveRule(selector, **settings)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("selector", "matches"),
-    [
-        pytest.param(MoveSelector(), True, id="an empty selector"),
-        pytest.param(MoveSelector(namespaces={"a", "shop"}), True, id="its namespace"),
-        pytest.param(MoveSelector(namespaces={"a"}), False, id="another namespace"),
-        pytest.param(MoveSelector(policies={"shop/web"}), True, id="its policy"),
-        pytest.param(MoveSelector(policies={"web"}), False, id="a cluster policy of the same name"),
-        pytest.param(MoveSelector(kinds={"Deployment"}), True, id="its kind"),
-        pytest.param(MoveSelector(labels=LabelSelector({"tier": "1"})), True, id="its label"),
-        pytest.param(MoveSelector(labels=LabelSelector({"tier": "2"})), False, id="another label"),
-        pytest.param(MoveSelector({"shop"}, kinds={"Job"}), False, id="its namespace but another kind"),
-    ],
+    {
+        "an empty selector": (MoveSelector(), True),
+        "its namespace": (MoveSelector(namespaces={"a", "shop"}), True),
+        "another namespace": (MoveSelector(namespaces={"a"}), False),
+        "its policy": (MoveSelector(policies={"shop/web"}), True),
+        "a cluster policy of the same name": (MoveSelector(policies={"web"}), False),
+        "its kind": (MoveSelector(kinds={"Deployment"}), True),
+        "its label": (MoveSelector(labels=LabelSelector({"tier": "1"})), True),
+        "another label": (MoveSelector(labels=LabelSelector({"tier": "2"})), False),
+        "its namespace but another kind": (MoveSelector({"shop"}, kinds={"Job"}), False),
+    },
 )
 def test_a_selector_matches_if_all_of_its_parts_do(selector, matches):
     subject = MoveSubject("shop", {"tier": "1"}, "shop/web", "Deployment")
@@ -78,19 +79,14 @@ def test_for_each_setting_the_first_rule_that_states_it_applies():
     assert (settings.soak_s, settings.failback.mode, settings.deadline_s) == (5, "DryRun", 900)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("rules", "modes"),
-    [
-        pytest.param((), ("Off", "Off"), id="the defaults"),
-        pytest.param(
-            (rule(MoveSelector({"shop"}), failback=SourceOverride(mode="On")),), ("Off", "Off"), id="a wider rule"
-        ),
-        pytest.param(
-            (rule(MoveSelector(kinds={"Job"}), failback=SourceOverride(mode="On")),), ("On", "Off"),
-            id="a rule for Jobs",
-        ),
-    ],
-)  # fmt: skip
+    {
+        "the defaults": ((), ("Off", "Off")),
+        "a wider rule": ((rule(MoveSelector({"shop"}), failback=SourceOverride(mode="On")),), ("Off", "Off")),
+        "a rule for Jobs": ((rule(MoveSelector(kinds={"Job"}), failback=SourceOverride(mode="On")),), ("On", "Off")),
+    },
+)
 def test_a_job_moves_by_failback_or_drain_only_if_a_rule_names_its_kind(rules, modes):
     config = MovesConfig(defaults=MoveSettings(failback=ON, drain=ON), rules=rules)
     settings = config.settings_for(MoveSubject("shop", {}, "", "Job"))

@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 import msgspec.structs
-import pytest
 from builders import binding
+from tables import cases
 
 from berthmaster.deciding.copies import (
     STATUS_LAG_S,
@@ -42,25 +42,21 @@ def item(name: str = "new", **changed: Any) -> AggregatedStatusItem:
     )
 
 
-@pytest.mark.parametrize(
+@cases(
     ("items", "problem"),
-    [
-        pytest.param([item()], None, id="a healthy copy"),
-        pytest.param([item("old")], "reports no status", id="no entry"),
-        pytest.param([item(applied=False)], "not applied", id="not applied"),
-        pytest.param([item(health="Unhealthy")], "Unhealthy", id="unhealthy"),
-        pytest.param([item(health="")], "unknown", id="without a health"),
-        pytest.param([item(status={**READY, "observedGeneration": 1})], "older generation", id="an older generation"),
-        pytest.param(
-            [item(status={**READY, "resourceTemplateGeneration": 4}), item("old")],
-            "older template",
-            id="older template",
-        ),
-        pytest.param([item(status={**READY, "readyReplicas": 3})], "3 of 4", id="too few replicas are ready"),
-        pytest.param([item(status={"observedGeneration": 2})], "0 of 4", id="a status that leaves out zero replicas"),
-        pytest.param([item(status=None)], "0 of 4", id="a Deployment without a status"),
-        pytest.param([item(status={"replicas": "4"})], "0 of 4", id="a number that is no number"),
-    ],
+    {
+        "a healthy copy": ([item()], None),
+        "no entry": ([item("old")], "reports no status"),
+        "not applied": ([item(applied=False)], "not applied"),
+        "unhealthy": ([item(health="Unhealthy")], "Unhealthy"),
+        "without a health": ([item(health="")], "unknown"),
+        "an older generation": ([item(status={**READY, "observedGeneration": 1})], "older generation"),
+        "older template": ([item(status={**READY, "resourceTemplateGeneration": 4}), item("old")], "older template"),
+        "too few replicas are ready": ([item(status={**READY, "readyReplicas": 3})], "3 of 4"),
+        "a status that leaves out zero replicas": ([item(status={"observedGeneration": 2})], "0 of 4"),
+        "a Deployment without a status": ([item(status=None)], "0 of 4"),
+        "a number that is no number": ([item(status={"replicas": "4"})], "0 of 4"),
+    },
 )
 def test_when_a_new_copy_counts_as_healthy(items: list[AggregatedStatusItem], problem: str | None):
     found = unhealthy_by_report(reporting(*items), MOVE, LATER)
@@ -85,17 +81,17 @@ def work(cluster: str = "new", *, deleted: bool = False, generation: int = 5, re
     return decode_json(KarmadaWork, msgspec.json.encode(content))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("works", "problem"),
-    [
-        pytest.param([work()], None, id="a healthy copy"),
-        pytest.param([work("old")], "not written its Work", id="no Work"),
-        pytest.param([work(deleted=True)], "still being removed", id="a Work that is being deleted is no copy"),
-        pytest.param([work(replicas=2)], "2 of 4", id="a Work that asks for fewer replicas"),
-        pytest.param([work(generation=4), work("old")], "older template", id="a Work with an older template"),
-        pytest.param([work(generation=6)], "older template", id="a status about an older template"),
-        pytest.param([work(readyReplicas=3)], "3 of 4", id="too few replicas are ready"),
-    ],
+    {
+        "a healthy copy": ([work()], None),
+        "no Work": ([work("old")], "not written its Work"),
+        "a Work that is being deleted is no copy": ([work(deleted=True)], "still being removed"),
+        "a Work that asks for fewer replicas": ([work(replicas=2)], "2 of 4"),
+        "a Work with an older template": ([work(generation=4), work("old")], "older template"),
+        "a status about an older template": ([work(generation=6)], "older template"),
+        "too few replicas are ready": ([work(readyReplicas=3)], "3 of 4"),
+    },
 )
 def test_when_a_new_copy_counts_as_healthy_by_its_work(works: list[KarmadaWork], problem: str | None):
     found = unhealthy_by_works(reporting(), MOVE, copies_of(works))
@@ -133,18 +129,16 @@ def test_which_clusters_still_report_a_copy():
     assert reported_copies(reporting(item("b"), item("a")), ["a", "b", "c"]) == ["a", "b"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("items", "loses"),
-    [
-        pytest.param([item("old"), item("new")], False, id="both are healthy"),
-        pytest.param([item("old")], False, id="the new copies report nothing"),
-        pytest.param([item("new")], True, id="the old copies report nothing"),
-        pytest.param([item("old", status={"readyReplicas": 2}), item("new")], True, id="some old replicas are ready"),
-        pytest.param([item("old", status=None), item("new", status=None)], False, id="no replica is ready anywhere"),
-        pytest.param(
-            [item("old"), item("new", status={**READY, "readyReplicas": 9})], False, id="more are ready than asked for"
-        ),
-    ],
+    {
+        "both are healthy": ([item("old"), item("new")], False),
+        "the new copies report nothing": ([item("old")], False),
+        "the old copies report nothing": ([item("new")], True),
+        "some old replicas are ready": ([item("old", status={"readyReplicas": 2}), item("new")], True),
+        "no replica is ready anywhere": ([item("old", status=None), item("new", status=None)], False),
+        "more are ready than asked for": ([item("old"), item("new", status={**READY, "readyReplicas": 9})], False),
+    },
 )
 def test_whether_a_rollback_loses_healthy_replicas(items: list[AggregatedStatusItem], *, loses: bool):
     assert rollback_loses_replicas(reporting(*items), MOVE) is loses
@@ -152,12 +146,12 @@ def test_whether_a_rollback_loses_healthy_replicas(items: list[AggregatedStatusI
     assert not rollback_loses_replicas(reporting(*items), breaks)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("unhealthy", "loses"),
-    [
-        pytest.param("old", True, id="only the new copy is healthy"),
-        pytest.param("new", False, id="only the old copy is healthy"),
-    ],
+    {
+        "only the new copy is healthy": ("old", True),
+        "only the old copy is healthy": ("new", False),
+    },
 )
 def test_of_a_kind_without_replicas_healthy_copies_are_compared(unhealthy: str, *, loses: bool):
     items = [item(name, status=None, health="Unhealthy" if name == unhealthy else "Healthy") for name in ("old", "new")]
@@ -165,30 +159,30 @@ def test_of_a_kind_without_replicas_healthy_copies_are_compared(unhealthy: str, 
     assert rollback_loses_replicas(reporting(*items, kind="ConfigMap"), move) is loses
 
 
-@pytest.mark.parametrize(
+@cases(
     ("moment", "seconds"),
-    [
-        pytest.param(T0, STATUS_LAG_S, id="the past"),
-        pytest.param(None, 0.0, id="no time"),
-        pytest.param(LATER + timedelta(days=1), 0.0, id="the future, after a step of a clock"),
-    ],
+    {
+        "the past": (T0, STATUS_LAG_S),
+        "no time": (None, 0.0),
+        "the future, after a step of a clock": (LATER + timedelta(days=1), 0.0),
+    },
 )
 def test_seconds_are_never_negative(moment: Any, seconds: float):
     assert seconds_since(moment, LATER) == seconds
 
 
-@pytest.mark.parametrize(
+@cases(
     ("items", "kind", "missing"),
-    [
-        pytest.param([item(), item("old")], "Deployment", {}, id="all replicas are ready"),
-        pytest.param([item(status={**READY, "readyReplicas": 1})], "Deployment", {"new": 3}, id="some are not ready"),
-        pytest.param([item(status={"availableReplicas": 3})], "Deployment", {"new": 1}, id="only available ones"),
-        pytest.param([item(status={"replicas": 4})], "Deployment", {"new": 4}, id="a status that leaves out zero"),
-        pytest.param([item(status=None)], "Job", {}, id="a kind that counts no replicas"),
-        pytest.param([item(status={"readyReplicas": 1})], "Own", {"new": 3}, id="another kind that counts replicas"),
-        pytest.param([item(applied=False)], "Deployment", {}, id="not applied"),
-        pytest.param([item("gone", status={})], "Deployment", {}, id="a cluster that is not assigned"),
-    ],
+    {
+        "all replicas are ready": ([item(), item("old")], "Deployment", {}),
+        "some are not ready": ([item(status={**READY, "readyReplicas": 1})], "Deployment", {"new": 3}),
+        "only available ones": ([item(status={"availableReplicas": 3})], "Deployment", {"new": 1}),
+        "a status that leaves out zero": ([item(status={"replicas": 4})], "Deployment", {"new": 4}),
+        "a kind that counts no replicas": ([item(status=None)], "Job", {}),
+        "another kind that counts replicas": ([item(status={"readyReplicas": 1})], "Own", {"new": 3}),
+        "not applied": ([item(applied=False)], "Deployment", {}),
+        "a cluster that is not assigned": ([item("gone", status={})], "Deployment", {}),
+    },
 )
 def test_missing_replicas_are_the_same_in_what_the_extender_keeps(items, kind, missing):
     reported = reporting(*items, kind=kind)

@@ -5,6 +5,7 @@ import pytest
 from builders import cluster
 from decisions import AGGREGATED, DYNAMIC, asked
 from fake_clock import FakeClock
+from tables import cases
 
 from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
 from berthmaster.deciding.decide import BindingDecision, ClusterState, decide
@@ -152,14 +153,12 @@ def test_a_decision_explains_each_group_on_request():
     assert (second["group"], second["selected"], second["assigned"]) == ("two", ["a"], "a:4")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("limits", "message"),
-    [
-        pytest.param(
-            {"groups": 1}, "spec.placement.clusterAffinities: 2 groups; at most 1 are scheduled", id="a limit"
-        ),
-        pytest.param({"steps": 10}, "the decision takes more than 10 steps", id="the steps of a decision"),
-    ],
+    {
+        "a limit": ({"groups": 1}, "spec.placement.clusterAffinities: 2 groups; at most 1 are scheduled"),
+        "the steps of a decision": ({"steps": 10}, "the decision takes more than 10 steps"),
+    },
 )
 def test_a_binding_that_is_too_large_keeps_its_clusters_and_is_not_retried(limits, message):
     profile = karmada_profile(limits=DEFAULT_LIMITS._replace(**limits))

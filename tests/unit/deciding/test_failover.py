@@ -2,9 +2,9 @@
 
 from typing import Any
 
-import pytest
 from builders import binding, cluster, placement
 from decisions import DUPLICATED, DYNAMIC
+from tables import cases
 
 from berthmaster.deciding.failover import Replacement, eviction_tasks, replacement
 from berthmaster.model.binding import Binding, BindingStatus, GracefulEvictionTask
@@ -65,66 +65,59 @@ def replaced(
     return replacement(Scheduler(fleet, karmada_profile()), Request.of(workload), frozenset(lost & current.keys()))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("asked", "current", "free", "lost", "expected"),
-    [
-        pytest.param(
+    {
+        "the group has capacity: healthy replicas stay and the rest is divided over ready clusters": (
             groups(["m1", "m2", "m3"], strategy=DYNAMIC),
             {"m1": 2, "m2": 2},
             {"m1": 10, "m2": 10, "m3": 10},
             {"m2"},
             {"m1": 3, "m3": 1},
-            id="the group has capacity: healthy replicas stay and the rest is divided over ready clusters",
         ),
-        pytest.param(
+        "the group is full: the next group takes the whole workload": (
             groups(["m1", "m2"], ["m3"], strategy=DYNAMIC),
             {"m1": 2, "m2": 2},
             {"m1": 0, "m2": 10, "m3": 10},
             {"m2"},
             {"m3": 4},
-            id="the group is full: the next group takes the whole workload",
         ),
-        pytest.param(
+        "a group that is too small is skipped": (
             groups(["m1"], ["m2"], ["m3"], strategy=DYNAMIC),
             {"m1": 4},
             {"m1": 10, "m2": 1, "m3": 10},
             {"m1"},
             {"m3": 4},
-            id="a group that is too small is skipped",
         ),
-        pytest.param(
+        "a candidate that is not ready gets no replicas": (
             groups(["m1", "m2", "m3"], strategy=DYNAMIC),
             {"m1": 2, "m2": 2},
             {"m1": 2, "m2": 10, "m3": 10},
             {"m2", "m3"},
             {"m1": 4},
-            id="a candidate that is not ready gets no replicas",
         ),
-        pytest.param(
+        "static weights divide over the ready clusters": (
             groups(["m1", "m2", "m3"], strategy=STATIC),
             {"m1": 2, "m2": 2, "m3": 2},
             {"m1": 0, "m2": 0, "m3": 0},
             {"m3"},
             {"m1": 3, "m2": 3},
-            id="static weights divide over the ready clusters",
         ),
-        pytest.param(
+        "a copy on the only cluster of its group goes to the next group": (
             groups(["m1"], ["m2"], strategy=DUPLICATED),
             {"m1": 3},
             {"m1": 10, "m2": 10},
             {"m1"},
             {"m2": 3},
-            id="a copy on the only cluster of its group goes to the next group",
         ),
-        pytest.param(
+        "static weights divide the missing replicas and take none from healthy clusters": (
             groups(["m1", "m2", "m3"], strategy=PREFER_M3),
             {"m1": 5, "m2": 5},
             {"m1": 0, "m2": 0, "m3": 0},
             {"m2"},
             {"m1": 6, "m3": 4},
-            id="static weights divide the missing replicas and take none from healthy clusters",
         ),
-    ],
+    },
 )
 def test_ready_clusters_take_lost_replicas(
     asked: dict[str, Any], current: dict[str, int], free: dict[str, int], lost: set[str], expected: dict[str, int]
@@ -135,9 +128,7 @@ def test_ready_clusters_take_lost_replicas(
     assert found.left == tuple(sorted(lost & current.keys()))
 
 
-@pytest.mark.parametrize(
-    "strategy", [pytest.param(DYNAMIC, id="by available replicas"), pytest.param(STATIC, id="by static weights")]
-)
+@cases("strategy", {"by available replicas": DYNAMIC, "by static weights": STATIC})
 def test_a_kept_cluster_that_is_not_ready_gets_no_more_replicas(strategy: dict[str, Any]):
     asked = groups(["m1", "m2", "m3"], strategy=strategy)
     found = replaced(asked, {"m1": 2, "m2": 2}, {"m1": 10, "m2": 10, "m3": 10}, {"m1"}, unready="m2")
@@ -145,42 +136,38 @@ def test_a_kept_cluster_that_is_not_ready_gets_no_more_replicas(strategy: dict[s
     assert found.clusters == {"m2": 2, "m3": 2}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("asked", "current", "free", "lost", "problem"),
-    [
-        pytest.param(
+    {
+        "no cluster has the capacity": (
             groups(["m1", "m2"], strategy=DYNAMIC),
             {"m1": 2, "m2": 8},
             {"m1": 3, "m2": 10},
             {"m2"},
             "replicas",
-            id="no cluster has the capacity",
         ),
-        pytest.param(
+        "there is no other cluster": (
             groups(["m1"], strategy=DYNAMIC),
             {"m1": 2},
             {"m1": 5},
             {"m1"},
             "none of 1 clusters fits",
-            id="there is no other cluster",
         ),
-        pytest.param(
+        "a lost copy stays if the other clusters have their copy already": (
             groups(["m1", "m2"], strategy=DUPLICATED),
             {"m1": 2, "m2": 2},
             {"m1": 5, "m2": 5},
             {"m2"},
             "no ready cluster can take its place",
-            id="a lost copy stays if the other clusters have their copy already",
         ),
-        pytest.param(
+        "a copy in the next group would be removed while its own group has others": (
             groups(["m1", "m2"], ["m3"], strategy=DUPLICATED),
             {"m1": 2, "m2": 2},
             {"m1": 5, "m2": 5, "m3": 5},
             {"m2"},
             "no ready cluster can take its place",
-            id="a copy in the next group would be removed while its own group has others",
         ),
-        pytest.param(
+        "the spread constraint requires healthy replicas to move": (
             {
                 **groups(["m1", "m2", "m3", "m4"], strategy=DYNAMIC),
                 "spreadConstraints": [{"spreadByField": "cluster", "minGroups": 2, "maxGroups": 2}],
@@ -189,9 +176,8 @@ def test_a_kept_cluster_that_is_not_ready_gets_no_more_replicas(strategy: dict[s
             {"m1": 0, "m2": 0, "m3": 6, "m4": 6},
             {"m2"},
             "healthy replicas would have to move",
-            id="the spread constraint requires healthy replicas to move",
         ),
-    ],
+    },
 )
 def test_a_workload_stays_without_a_replacement(
     asked: dict[str, Any], current: dict[str, int], free: dict[str, int], lost: set[str], problem: str
@@ -201,12 +187,12 @@ def test_a_workload_stays_without_a_replacement(
     assert problem in found.message
 
 
-@pytest.mark.parametrize(
+@cases(
     ("kept", "group"),
-    [
-        pytest.param(True, "g2", id="with replicas left in the first group, the whole workload leaves it"),
-        pytest.param(False, "g2", id="with no replicas left there, the new group counts"),
-    ],
+    {
+        "with replicas left in the first group, the whole workload leaves it": (True, "g2"),
+        "with no replicas left there, the new group counts": (False, "g2"),
+    },
 )
 def test_the_group_of_the_new_assignment(*, kept: bool, group: str):
     current = {"m1": 1, "m2": 1} if kept else {"m2": 1}
@@ -215,16 +201,15 @@ def test_the_group_of_the_new_assignment(*, kept: bool, group: str):
     assert found.group == group
 
 
-@pytest.mark.parametrize(
+@cases(
     ("given", "purge_mode"),
-    [
-        pytest.param({}, "Gracefully", id="gracefully by default"),
-        pytest.param(
+    {
+        "gracefully by default": ({}, "Gracefully"),
+        "as the policy requires": (
             {"failover": FailoverBehavior(cluster=ClusterFailoverBehavior("Directly"))},
             "Directly",
-            id="as the policy requires",
         ),
-    ],
+    },
 )
 def test_an_eviction_task_removes_the_workload_from_the_lost_cluster(given: dict[str, Any], purge_mode: str):
     workload: Binding = binding(replicas=3, clusters={"m1": 1, "m2": 2}, **given)
@@ -238,13 +223,13 @@ def test_a_cluster_with_an_eviction_task_gets_no_second_one():
     assert eviction_tasks(workload, Replacement({"m1": 2}, "", ("m2",)), "me") == ()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("replicas", "expected"),
-    [
-        pytest.param(5, {"m1": 5}, id="healthy replicas are just enough"),
-        pytest.param(3, {"m1": 3}, id="healthy replicas are more than enough"),
-        pytest.param(6, {"m1": 6}, id="one replica is missing"),
-    ],
+    {
+        "healthy replicas are just enough": (5, {"m1": 5}),
+        "healthy replicas are more than enough": (3, {"m1": 3}),
+        "one replica is missing": (6, {"m1": 6}),
+    },
 )
 def test_a_workload_that_was_scaled_down_leaves_the_lost_cluster_first(replicas: int, expected: dict[str, int]):
     asked = groups(["m1", "m2"], strategy=DYNAMIC)

@@ -5,6 +5,7 @@ from builders import cluster
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tables import cases
 
 from berthmaster.deciding.decision_recorder import NO_CLUSTERS, FleetLog
 from berthmaster.model.cluster import APIEnablement, APIResource
@@ -71,12 +72,12 @@ def test_allocating_amounts_are_followed_from_any_snapshot_to_any_other(most, st
     assert {name: each for name, each in restored.items() if each is not None} == other[1]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("later", "shares"),
-    [
-        pytest.param({"apps/v1": ["Deployment"]}, True, id="the same API groups"),
-        pytest.param({"apps/v1": ["Deployment", "StatefulSet"]}, False, id="another kind"),
-    ],
+    {
+        "the same API groups": ({"apps/v1": ["Deployment"]}, True),
+        "another kind": ({"apps/v1": ["Deployment", "StatefulSet"]}, False),
+    },
 )
 def test_versions_of_a_cluster_share_their_api_groups(later, shares):
     log = FleetLog()

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec.structs
 import pytest
 from builders import binding
+from tables import cases
 
 from berthmaster.deciding.config import MoveSettings
 from berthmaster.deciding.lifecycle import (
@@ -58,31 +59,18 @@ def test_a_move_begins_with_old_and_new_copies_in_the_group_of_the_old_ones():
     assert (step.clusters, step.group, step.tasks) == ({"old": 4, "new": 4}, "g2", None)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("given", "items", "seconds", "phase", "clusters"),
-    [
-        pytest.param(state(), [], 899, "Surging", None, id="it surges until its deadline"),
-        pytest.param(state(), [], 900, "RolledBack", {"old": 4}, id="at the deadline it is rolled back"),
-        pytest.param(state(), [HEALTHY], 900, "Soaking", None, id="health at the deadline counts"),
-        pytest.param(
-            state(MovePhase.SOAKING, until=at(60)), [HEALTHY], 59, "Soaking", None, id="it soaks for the whole time"
-        ),
-        pytest.param(
-            state(MovePhase.SOAKING, until=at(60)), [HEALTHY], 60, "Released", {"new": 4}, id="then it is released"
-        ),
-        pytest.param(
-            state(MovePhase.SOAKING, until=at(60)), [], 30, "RolledBack", {"old": 4}, id="unhealthy while soaking"
-        ),
-        pytest.param(
-            state(MovePhase.SOAKING, until=at(60), template="1"),
-            [],
-            30,
-            "Surging",
-            None,
-            id="a new template surges again",
-        ),
-        pytest.param(state(until=None), [], 10**6, "Surging", None, id="a stalled move waits for health"),
-    ],
+    {
+        "it surges until its deadline": (state(), [], 899, "Surging", None),
+        "at the deadline it is rolled back": (state(), [], 900, "RolledBack", {"old": 4}),
+        "health at the deadline counts": (state(), [HEALTHY], 900, "Soaking", None),
+        "it soaks for the whole time": (state(MovePhase.SOAKING, until=at(60)), [HEALTHY], 59, "Soaking", None),
+        "then it is released": (state(MovePhase.SOAKING, until=at(60)), [HEALTHY], 60, "Released", {"new": 4}),
+        "unhealthy while soaking": (state(MovePhase.SOAKING, until=at(60)), [], 30, "RolledBack", {"old": 4}),
+        "a new template surges again": (state(MovePhase.SOAKING, until=at(60), template="1"), [], 30, "Surging", None),
+        "a stalled move waits for health": (state(until=None), [], 10**6, "Surging", None),
+    },
 )
 def test_the_next_phase(given: MoveState, items: list[AggregatedStatusItem], seconds: int, phase: str, clusters: Any):
     step = advanced(reporting(*items), given, around(seconds))
@@ -117,12 +105,12 @@ def test_a_move_is_not_rolled_back_to_copies_that_are_less_healthy_than_the_new_
     assert (returned.state.phase, returned.clusters) == (MovePhase.ROLLED_BACK, {"old": 4})
 
 
-@pytest.mark.parametrize(
+@cases(
     ("seconds", "until"),
-    [
-        pytest.param(100, 900, id="far from the deadline nothing is written"),
-        pytest.param(899, 899 + 900, id="the deadline does not run out"),
-    ],
+    {
+        "far from the deadline nothing is written": (100, 900),
+        "the deadline does not run out": (899, 899 + 900),
+    },
 )
 def test_under_the_storm_brake_nothing_is_released_or_rolled_back(seconds: int, until: int):
     for items in ([], [HEALTHY]):
@@ -147,28 +135,28 @@ def test_each_failure_holds_down_twice_as_long_up_to_a_limit():
     assert flapped(state(failures=2), SETTINGS, T0, "why").held_down_until == at(2400)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("given", "over"),
-    [
-        pytest.param(state(MovePhase.RELEASED, until=at(0)), True, id="it has lasted"),
-        pytest.param(state(MovePhase.RELEASED, until=at(1)), False, id="it has not lasted yet"),
-        pytest.param(state(MovePhase.RELEASED, until=at(0), held_down_until=at(9)), False, id="it is held down"),
-        pytest.param(state(MovePhase.HELD_DOWN, until=at(0)), False, id="a failure is not over by itself"),
-    ],
+    {
+        "it has lasted": (state(MovePhase.RELEASED, until=at(0)), True),
+        "it has not lasted yet": (state(MovePhase.RELEASED, until=at(1)), False),
+        "it is held down": (state(MovePhase.RELEASED, until=at(0), held_down_until=at(9)), False),
+        "a failure is not over by itself": (state(MovePhase.HELD_DOWN, until=at(0)), False),
+    },
 )
 def test_when_a_record_is_over(given: MoveState, *, over: bool):
     assert is_over(given, T0) is over
 
 
-@pytest.mark.parametrize(
+@cases(
     ("assignment", "replicas", "divided", "expected"),
-    [
-        pytest.param({"a": 4, "b": 2}, 9, True, {"a": 4, "b": 2}, id="enough for all"),
-        pytest.param({"a": 4, "b": 2}, 3, True, {"a": 2, "b": 1}, id="the largest first, then the last by name"),
-        pytest.param({"a": 4, "b": 2}, 0, True, {"a": 0, "b": 0}, id="none"),
-        pytest.param({"a": 4, "b": 4}, 2, False, {"a": 2, "b": 2}, id="copies have the number each"),
-        pytest.param({"a": 10**9, "b": 10**9}, 3, True, {"a": 2, "b": 1}, id="many replicas cost nothing"),
-    ],
+    {
+        "enough for all": ({"a": 4, "b": 2}, 9, True, {"a": 4, "b": 2}),
+        "the largest first, then the last by name": ({"a": 4, "b": 2}, 3, True, {"a": 2, "b": 1}),
+        "none": ({"a": 4, "b": 2}, 0, True, {"a": 0, "b": 0}),
+        "copies have the number each": ({"a": 4, "b": 4}, 2, False, {"a": 2, "b": 2}),
+        "many replicas cost nothing": ({"a": 10**9, "b": 10**9}, 3, True, {"a": 2, "b": 1}),
+    },
 )
 def test_an_assignment_is_reduced(assignment: Any, replicas: int, *, divided: bool, expected: Any):
     assert reduced(assignment, replicas, divided=divided) == expected

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-import pytest
 from builders import binding, cluster, placement
 from decisions import DUPLICATED, DYNAMIC
+from tables import cases
 
 from berthmaster.deciding.move_targets import Target, earlier_target, rank
 from berthmaster.model.binding import BindingStatus, GracefulEvictionTask
@@ -38,25 +38,20 @@ def found(
     return earlier_target(Scheduler(fleet, karmada_profile()), workload, avoided, given.get("headroom", 10))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("free", "given", "expected"),
-    [
-        pytest.param({"a": 11, "b": 20, "c": 0}, {}, Target({"a": 10}, "g1"), id="the first group"),
-        pytest.param(
-            {"a": 10, "b": 11, "c": 0}, {}, Target({"b": 10}, "g2"), id="with too little headroom the next one"
-        ),
-        pytest.param(
-            {"a": 10, "b": 0, "c": 0}, {"headroom": 0}, Target({"a": 10}, "g1"), id="no headroom is asked for"
-        ),
-        pytest.param({"a": 20, "b": 20, "c": 0}, {"avoided": ["a"]}, Target({"b": 10}, "g2"), id="an avoided cluster"),
-        pytest.param(
+    {
+        "the first group": ({"a": 11, "b": 20, "c": 0}, {}, Target({"a": 10}, "g1")),
+        "with too little headroom the next one": ({"a": 10, "b": 11, "c": 0}, {}, Target({"b": 10}, "g2")),
+        "no headroom is asked for": ({"a": 10, "b": 0, "c": 0}, {"headroom": 0}, Target({"a": 10}, "g1")),
+        "an avoided cluster": ({"a": 20, "b": 20, "c": 0}, {"avoided": ["a"]}, Target({"b": 10}, "g2")),
+        "a cluster with an eviction task": (
             {"a": 20, "b": 20, "c": 0},
             {"tasks": (GracefulEvictionTask("a"),)},
             Target({"b": 10}, "g2"),
-            id="a cluster with an eviction task",
         ),
-        pytest.param({"a": 5, "b": 5, "c": 99}, {}, "group g1", id="no earlier group has the capacity"),
-    ],
+        "no earlier group has the capacity": ({"a": 5, "b": 5, "c": 99}, {}, "group g1"),
+    },
 )
 def test_the_best_earlier_group_that_holds_all_replicas_with_headroom(free: Any, given: Any, expected: Any):
     answer = found(free, {"c": 10}, "g3", THREE, **given)
@@ -73,15 +68,15 @@ def test_a_workload_that_overflows_returns_to_its_own_clusters():
     assert "g1" in found({"a": 6, "b": 0}, {"a": 4, "b": 6}, "g1", OVERFLOWING).about
 
 
-@pytest.mark.parametrize(
+@cases(
     ("terms", "group", "clusters", "expected"),
-    [
-        pytest.param(THREE, "g1", ["a"], (0, False), id="the first group"),
-        pytest.param(THREE, "g3", ["c"], (2, False), id="the third group"),
-        pytest.param(OVERFLOWING, "g1", ["a"], (0, False), id="no overflow is used"),
-        pytest.param(OVERFLOWING, "g1", ["a", "b"], (0, True), id="overflow is used"),
-        pytest.param(THREE, "gone", ["a"], (0, False), id="a group that does not exist counts as the first"),
-    ],
+    {
+        "the first group": (THREE, "g1", ["a"], (0, False)),
+        "the third group": (THREE, "g3", ["c"], (2, False)),
+        "no overflow is used": (OVERFLOWING, "g1", ["a"], (0, False)),
+        "overflow is used": (OVERFLOWING, "g1", ["a", "b"], (0, True)),
+        "a group that does not exist counts as the first": (THREE, "gone", ["a"], (0, False)),
+    },
 )
 def test_how_far_an_assignment_is_from_what_is_preferred(terms: Any, group: str, clusters: list[str], expected: Any):
     scheduler = Scheduler(Fleet(cluster(name) for name in "abc"), karmada_profile())

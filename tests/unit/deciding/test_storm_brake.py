@@ -1,6 +1,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tables import cases
 
 from berthmaster.deciding.config import BrakeSettings
 from berthmaster.deciding.storm_brake import MAX_AGE_S, StormBrake
@@ -30,17 +31,17 @@ def restore(found, count, now_s, first=0):
         found.observe(f"m{number}", now_s, ready=True)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("clusters", "lost", "engaged"),
-    [
-        pytest.param(40, 1, False, id="1 of 40"),
-        pytest.param(40, 12, False, id="exactly 30 percent"),
-        pytest.param(40, 13, True, id="more than 30 percent"),
-        pytest.param(5, 2, False, id="40 percent, but only two clusters"),
-        pytest.param(5, 3, True, id="three of five"),
-        pytest.param(3, 3, True, id="all of three"),
-        pytest.param(2, 2, False, id="all of two"),
-    ],
+    {
+        "1 of 40": (40, 1, False),
+        "exactly 30 percent": (40, 12, False),
+        "more than 30 percent": (40, 13, True),
+        "40 percent, but only two clusters": (5, 2, False),
+        "three of five": (5, 3, True),
+        "all of three": (3, 3, True),
+        "all of two": (2, 2, False),
+    },
 )
 def test_the_brake_engages_when_too_many_clusters_turn_unready(clusters, lost, engaged):
     found = brake(clusters)
@@ -144,24 +145,22 @@ def test_an_accepted_cluster_counts_again_after_it_was_ready():
     assert found.engaged(START + 5000) is not None
 
 
-@pytest.mark.parametrize(
+@cases(
     ("ages_s", "record", "reason"),
-    [
-        pytest.param([50] * 6, {}, "6 clusters turned unready together", id="they turned unready together"),
-        pytest.param([5000] * 6, {}, "6 clusters turned unready together", id="also some time ago"),
-        pytest.param([MAX_AGE_S + 1] * 6, {}, "", id="more than a day ago"),
-        pytest.param([1000 * each for each in range(6)], {}, "", id="one after the other"),
-        pytest.param([None] * 6, {}, "", id="they were never ready"),
-        pytest.param([50] * 3, {}, "", id="too few"),
-        pytest.param([50] * 6, {"resumed_s": START - 10}, "", id="a user ended the brake later"),
-        pytest.param([50] * 6, {"resumed_s": START - 60}, "turned unready together", id="a user ended one before"),
-        pytest.param(
-            [MAX_AGE_S + 1] * 6, {"engaged": True}, "the previous leader stopped all moves", id="the brake was engaged"
-        ),
-        pytest.param([], {"engaged": True}, "the previous leader had stopped", id="it was, and all clusters are back"),
-        pytest.param([], {"outage_s": 82.0}, "no controller led for 82 s", id="no process has led for long"),
-        pytest.param([], {"outage_s": 9.0}, "", id="a leader has ended and another follows"),
-    ],
+    {
+        "they turned unready together": ([50] * 6, {}, "6 clusters turned unready together"),
+        "also some time ago": ([5000] * 6, {}, "6 clusters turned unready together"),
+        "more than a day ago": ([MAX_AGE_S + 1] * 6, {}, ""),
+        "one after the other": ([1000 * each for each in range(6)], {}, ""),
+        "they were never ready": ([None] * 6, {}, ""),
+        "too few": ([50] * 3, {}, ""),
+        "a user ended the brake later": ([50] * 6, {"resumed_s": START - 10}, ""),
+        "a user ended one before": ([50] * 6, {"resumed_s": START - 60}, "turned unready together"),
+        "the brake was engaged": ([MAX_AGE_S + 1] * 6, {"engaged": True}, "the previous leader stopped all moves"),
+        "it was, and all clusters are back": ([], {"engaged": True}, "the previous leader had stopped"),
+        "no process has led for long": ([], {"outage_s": 82.0}, "no controller led for 82 s"),
+        "a leader has ended and another follows": ([], {"outage_s": 9.0}, ""),
+    },
 )
 def test_a_process_that_starts_judges_by_the_times_of_the_conditions(ages_s, record, reason):
     found = StormBrake(SETTINGS)

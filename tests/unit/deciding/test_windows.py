@@ -2,6 +2,7 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
+from tables import cases
 
 from berthmaster.deciding.config import Schedule, TimeZone, Window, Windows, WindowSeconds
 from berthmaster.model.errors import InputError
@@ -39,20 +40,16 @@ def test_the_schedule_is_in_the_time_zone_of_the_window():
     assert window.next_start(utc("2026-06-06T02:00:00")) == utc("2026-06-09T02:00:00")  # Monday
 
 
-@pytest.mark.parametrize(
+@cases(
     ("schedule", "day", "starts"),
-    [
-        pytest.param("30 2 * * *", "2026-03-29", ["01:00"], id="a start in the skipped hour happens after it"),
-        pytest.param("30 2 * * *", "2026-10-25", ["00:30"], id="a start in the repeated hour happens once"),
-        pytest.param("0 4 * * *", "2026-03-29", ["02:00"], id="a start after the skipped hour keeps its local time"),
-        pytest.param("0 4 * * *", "2026-10-25", ["03:00"], id="a start after the repeated hour keeps its local time"),
-        pytest.param(
-            "30 * * * *", "2026-03-29", ["00:30", "01:30", "02:30", "03:30"], id="an hourly start has no gap in spring"
-        ),
-        pytest.param(
-            "30 * * * *", "2026-10-25", ["00:30", "01:30", "02:30", "03:30"], id="an hourly start has no gap in autumn"
-        ),
-    ],
+    {
+        "a start in the skipped hour happens after it": ("30 2 * * *", "2026-03-29", ["01:00"]),
+        "a start in the repeated hour happens once": ("30 2 * * *", "2026-10-25", ["00:30"]),
+        "a start after the skipped hour keeps its local time": ("0 4 * * *", "2026-03-29", ["02:00"]),
+        "a start after the repeated hour keeps its local time": ("0 4 * * *", "2026-10-25", ["03:00"]),
+        "an hourly start has no gap in spring": ("30 * * * *", "2026-03-29", ["00:30", "01:30", "02:30", "03:30"]),
+        "an hourly start has no gap in autumn": ("30 * * * *", "2026-10-25", ["00:30", "01:30", "02:30", "03:30"]),
+    },
 )
 def test_starts_on_the_days_when_daylight_saving_time_changes(schedule, day, starts):
     window, moment, found = Window(schedule, 60, BERLIN), utc(f"{day}T00:00:00"), []

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
-import pytest
 from builders import binding, placement
+from tables import cases
 
 from berthmaster.deciding.writes import (
     SUCCESS,
@@ -50,21 +50,19 @@ def unchanged_status(**status: Any) -> BindingStatus:
     return BindingStatus(**{**fields, **status})
 
 
-@pytest.mark.parametrize(
+@cases(
     ("given", "text"),
-    [
-        pytest.param({}, "{}", id="an empty placement is an empty object"),
-        pytest.param(
+    {
+        "an empty placement is an empty object": ({}, "{}"),
+        "characters that Go escapes": (
             {"clusterAffinity": {"clusterNames": ["a<b>&c\u2028\u2029é"]}},
             '{"clusterAffinity":{"clusterNames":["a\\u003cb\\u003e\\u0026c\\u2028\\u2029é"]}}',
-            id="characters that Go escapes",
         ),
-        pytest.param(
+        "keys in the order of Karmada's type": (
             {"clusterTolerations": [{"operator": "Exists"}], "clusterAffinity": {"clusterNames": ["m1"]}},
             '{"clusterAffinity":{"clusterNames":["m1"]},"clusterTolerations":[{"operator":"Exists"}]}',
-            id="keys in the order of Karmada's type",
         ),
-        pytest.param(
+        "a group starts with its name": (
             {
                 "clusterAffinities": [
                     {
@@ -76,13 +74,14 @@ def unchanged_status(**status: Any) -> BindingStatus:
                 ],
                 "spreadConstraints": [{"maxGroups": 2, "minGroups": 1, "spreadByField": "cluster"}],
             },
-            '{"clusterAffinities":[{"affinityName":"a","clusterNames":["m1"],"overflowAffinities":'
-            '[{"affinityName":"o","exclude":["m2"]}]},{"affinityName":"b"}],'
-            '"spreadConstraints":[{"spreadByField":"cluster","maxGroups":2,"minGroups":1}]}',
-            id="a group starts with its name",
+            (
+                '{"clusterAffinities":[{"affinityName":"a","clusterNames":["m1"],"overflowAffinities":'
+                '[{"affinityName":"o","exclude":["m2"]}]},{"affinityName":"b"}],'
+                '"spreadConstraints":[{"spreadByField":"cluster","maxGroups":2,"minGroups":1}]}'
+            ),
         ),
-        pytest.param({"clusterAffinities": []}, "{}", id="an empty list of groups is omitted"),
-    ],
+        "an empty list of groups is omitted": ({"clusterAffinities": []}, "{}"),
+    },
 )
 def test_the_applied_placement_equals_karmadas(given: dict[str, Any], text: str):
     assert applied_placement(placement(**given)) == text
@@ -148,15 +147,15 @@ def test_a_written_binding_needs_no_further_write():
     assert not status_write(status.applied(after, Version("9", 4)), SCHEDULED, NOW, refresh=False)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("status", "annotation", "group"),
-    [
-        pytest.param("a", None, "a", id="without an annotation the status counts"),
-        pytest.param("a", applied_affinity("b", {"m1": 1}), "b", id="the annotation of this assignment is newer"),
-        pytest.param("a", applied_affinity("b", {"m2": 1}), "a", id="the annotation of another assignment is outdated"),
-        pytest.param("", applied_affinity("b", {"m1": 1}), "b", id="a missing status is completed"),
-        pytest.param("a", "nonsense", "a", id="an invalid annotation is ignored"),
-    ],
+    {
+        "without an annotation the status counts": ("a", None, "a"),
+        "the annotation of this assignment is newer": ("a", applied_affinity("b", {"m1": 1}), "b"),
+        "the annotation of another assignment is outdated": ("a", applied_affinity("b", {"m2": 1}), "a"),
+        "a missing status is completed": ("", applied_affinity("b", {"m1": 1}), "b"),
+        "an invalid annotation is ignored": ("a", "nonsense", "a"),
+    },
 )
 def test_the_group_of_an_assignment_survives_a_lost_status(status: str, annotation: str | None, group: str):
     known = stored(
@@ -167,28 +166,24 @@ def test_the_group_of_an_assignment_survives_a_lost_status(status: str, annotati
     assert effective(known).status.scheduler_observing_affinity_name == group
 
 
-@pytest.mark.parametrize(
+@cases(
     ("result", "status", "refresh", "written"),
-    [
-        pytest.param(SCHEDULED, unchanged_status(), False, {}, id="an unchanged binding: nothing"),
-        pytest.param(
-            SCHEDULED, unchanged_status(), True, {"lastScheduledTime": AT_NOW}, id="the same assignment again: the time"
-        ),
-        pytest.param(
+    {
+        "an unchanged binding: nothing": (SCHEDULED, unchanged_status(), False, {}),
+        "the same assignment again: the time": (SCHEDULED, unchanged_status(), True, {"lastScheduledTime": AT_NOW}),
+        "another generation: the generation": (
             SCHEDULED,
             unchanged_status(scheduler_observed_generation=2),
             False,
             {"schedulerObservedGeneration": 3},
-            id="another generation: the generation",
         ),
-        pytest.param(
+        "another group: its name": (
             SchedulingResult(SUCCESS, SCHEDULED.message, "b"),
             unchanged_status(scheduler_observing_affinity_name="a"),
             False,
             {"schedulerObservingAffinityName": "b"},
-            id="another group: its name",
         ),
-        pytest.param(
+        "a failure: the condition only": (
             SchedulingResult("NoClusterFit", "0 of 1"),
             unchanged_status(),
             False,
@@ -203,9 +198,8 @@ def test_the_group_of_an_assignment_survives_a_lost_status(status: str, annotati
                     }
                 ]
             },
-            id="a failure: the condition only",
         ),
-        pytest.param(
+        "another reason with the same status keeps the transition time": (
             SchedulingResult("Unschedulable", "no room"),
             unchanged_status(
                 conditions=(condition("False", "NoClusterFit", "0 of 1"),), scheduler_observed_generation=1
@@ -222,9 +216,8 @@ def test_the_group_of_an_assignment_survives_a_lost_status(status: str, annotati
                     }
                 ]
             },
-            id="another reason with the same status keeps the transition time",
         ),
-    ],
+    },
 )
 def test_the_status_write_has_only_changed_fields(
     *, result: SchedulingResult, status: BindingStatus, refresh: bool, written: dict[str, Any]

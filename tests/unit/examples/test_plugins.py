@@ -11,6 +11,7 @@ import pytest
 from builders import cluster
 from decisions import asked, outcome, schedule, spread
 from msgspec.structs import replace
+from tables import cases
 
 from berthmaster.scheduling.karmada.profile import built_in, karmada_profile
 from berthmaster.scheduling.profile import Plugins, Profile, with_third_parties
@@ -65,19 +66,19 @@ def test_both_plugins_are_loaded(plugins):
     assert {"MaintenanceWindow", "LowCarbon"} < set(plugins.names)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("window", "hour", "minute", "fits"),
-    [
-        pytest.param("09:00-17:00", 12, 0, True, id="inside the window"),
-        pytest.param("09:00-17:00", 9, 0, True, id="when the window opens"),
-        pytest.param("09:00-17:00", 17, 0, False, id="when the window closes"),
-        pytest.param("09:00-17:00", 8, 59, False, id="before the window"),
-        pytest.param("22:00-04:00", 23, 30, True, id="before midnight in a window across midnight"),
-        pytest.param("22:00-04:00", 3, 59, True, id="after midnight in a window across midnight"),
-        pytest.param("22:00-04:00", 12, 0, False, id="outside a window across midnight"),
-        pytest.param("nights", 23, 0, False, id="an invalid window"),
-        pytest.param("", 12, 0, False, id="without a window"),
-    ],
+    {
+        "inside the window": ("09:00-17:00", 12, 0, True),
+        "when the window opens": ("09:00-17:00", 9, 0, True),
+        "when the window closes": ("09:00-17:00", 17, 0, False),
+        "before the window": ("09:00-17:00", 8, 59, False),
+        "before midnight in a window across midnight": ("22:00-04:00", 23, 30, True),
+        "after midnight in a window across midnight": ("22:00-04:00", 3, 59, True),
+        "outside a window across midnight": ("22:00-04:00", 12, 0, False),
+        "an invalid window": ("nights", 23, 0, False),
+        "without a window": ("", 12, 0, False),
+    },
 )
 def test_maintenance_runs_where_the_window_is_open(plugins, window, hour, minute, fits):
     decision = schedule([with_window("a", window)], asked(namespace="maintenance"), at(plugins, hour, minute))
@@ -98,15 +99,15 @@ def emitting(name, grams, **fields):
     return cluster(name, labels={"example.com/carbon-intensity": grams}, **fields)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("grams", "scores"),
-    [
-        pytest.param(["85", "385", "235"], [100, 0, 50], id="the fewest grams are best"),
-        pytest.param(["85", "dirty", "-1"], [100, 0, 0], id="an invalid label counts as 1000 grams"),
-        pytest.param(["900", "5000"], [100, 0], id="more than 1000 grams count as 1000"),
-        pytest.param(["85", "85"], [0, 0], id="all the same"),
-        pytest.param(["85"], [0], id="one cluster"),
-    ],
+    {
+        "the fewest grams are best": (["85", "385", "235"], [100, 0, 50]),
+        "an invalid label counts as 1000 grams": (["85", "dirty", "-1"], [100, 0, 0]),
+        "more than 1000 grams count as 1000": (["900", "5000"], [100, 0]),
+        "all the same": (["85", "85"], [0, 0]),
+        "one cluster": (["85"], [0]),
+    },
 )
 def test_a_cluster_with_clean_electricity_scores_high(plugins, grams, scores):
     clusters = [emitting(f"c{number}", text) for number, text in enumerate(grams)]

@@ -6,6 +6,7 @@ import threading
 import pytest
 from fake_clock import FakeClock
 from fake_metrics import FakeMetrics
+from tables import cases
 from waiting import LIMIT_S
 
 from berthmaster.runtime.clock import SystemClock
@@ -77,21 +78,21 @@ def entered(body, *, brings_fleet):
         pass
 
 
-@pytest.mark.parametrize(
+@cases(
     ("body", "values"),
-    [
-        pytest.param(b"1", 1, id="a number"),
-        pytest.param(b'{"a":[1,2,{}]}', 6, id="nested values"),
-        pytest.param(b'{"namespaces":["0","1"]}', 4, id="a list of texts"),
-    ],
+    {
+        "a number": (b"1", 1),
+        "nested values": (b'{"a":[1,2,{}]}', 6),
+        "a list of texts": (b'{"namespaces":["0","1"]}', 4),
+    },
 )
 def test_values_are_counted(body, values):
     assert values_of(body) == values
 
 
-@pytest.mark.parametrize(
+@cases(
     ("brings_fleet", "most"),
-    [pytest.param(True, MAX_VALUES, id="with a fleet"), pytest.param(False, MAX_QUESTION_VALUES, id="a question")],
+    {"with a fleet": (True, MAX_VALUES), "a question": (False, MAX_QUESTION_VALUES)},
 )
 def test_a_request_with_too_many_values_is_refused(brings_fleet, most):
     entered(b"[" + b"1," * (most - 2), brings_fleet=brings_fleet)

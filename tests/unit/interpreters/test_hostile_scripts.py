@@ -6,6 +6,7 @@ import time
 
 import pytest
 from hostile_scripts import HOSTILE
+from tables import cases
 
 from berthmaster.interpreters import worker
 from berthmaster.interpreters.lua import ExhaustedError, ScriptError
@@ -22,7 +23,7 @@ def processor_s():
     return used.ru_utime + used.ru_stime
 
 
-@pytest.mark.parametrize("script", HOSTILE.values(), ids=HOSTILE)
+@cases("script", HOSTILE)
 def test_a_hostile_script_ends_soon(script):
     with ScriptProcess() as run:
         run("function F() end", "F", {})
@@ -33,14 +34,12 @@ def test_a_hostile_script_ends_soon(script):
     assert taken_s < SCRIPT_S + MARGIN_S
 
 
-@pytest.mark.parametrize(
+@cases(
     "script",
-    [
-        pytest.param(
-            "function GetReplicas() local s = ('x'):rep(1e6) while true do s:reverse() end end", id="a library"
-        ),
-        pytest.param(FIRST, id="a loop"),
-    ],
+    {
+        "a library": "function GetReplicas() local s = ('x'):rep(1e6) while true do s:reverse() end end",
+        "a loop": FIRST,
+    },
 )
 def test_the_processor_time_is_limited_by_the_kernel(script, monkeypatch):
     monkeypatch.setattr(worker, "SCRIPT_S", 60.0)
@@ -81,22 +80,20 @@ def test_all_scripts_of_a_command_share_a_budget():
     assert time.monotonic() - begun_s < BUDGET_S + SCRIPT_S + 2 * worker.START_S
 
 
-@pytest.mark.parametrize(
+@cases(
     ("body", "expected"),
-    [
-        pytest.param("return select('#', unpack({1, 2, 3}))", 3, id="unpack"),
-        pytest.param("return #(('ab'):rep(3))", 6, id="rep"),
-        pytest.param("local t = {1, 2} table.insert(t, 3) table.insert(t, 1, 0) return #t + t[1]", 4, id="insert"),
-        pytest.param("local t = {3, 1, 2} table.sort(t) return t[1]", 1, id="sort"),
-        pytest.param(
-            "local t = {1, 3, 2} table.sort(t, function(a, b) return a > b end) return t[1]", 3, id="an order"
-        ),
-        pytest.param("local ok, text = pcall(error, 'no') return ok and 1 or #text", 2, id="pcall"),
-        pytest.param("local n = 0 for w in ('a,b,c'):gmatch('[^,]+') do n = n + 1 end return n", 3, id="gmatch"),
-        pytest.param("return tonumber((('x=7'):gsub('x=', '')))", 7, id="gsub"),
-        pytest.param("return (('size=12'):match('%d+')) + 0", 12, id="match"),
-    ],
-)  # fmt: skip
+    {
+        "unpack": ("return select('#', unpack({1, 2, 3}))", 3),
+        "rep": ("return #(('ab'):rep(3))", 6),
+        "insert": ("local t = {1, 2} table.insert(t, 3) table.insert(t, 1, 0) return #t + t[1]", 4),
+        "sort": ("local t = {3, 1, 2} table.sort(t) return t[1]", 1),
+        "an order": ("local t = {1, 3, 2} table.sort(t, function(a, b) return a > b end) return t[1]", 3),
+        "pcall": ("local ok, text = pcall(error, 'no') return ok and 1 or #text", 2),
+        "gmatch": ("local n = 0 for w in ('a,b,c'):gmatch('[^,]+') do n = n + 1 end return n", 3),
+        "gsub": ("return tonumber((('x=7'):gsub('x=', '')))", 7),
+        "match": ("return (('size=12'):match('%d+')) + 0", 12),
+    },
+)
 def test_functions_that_are_wrapped_do_what_they_did(body, expected):
     with ScriptProcess() as run:
         assert run(f"function GetReplicas() {body} end", "GetReplicas", OBJECT)[0] == expected

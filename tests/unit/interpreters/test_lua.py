@@ -2,6 +2,7 @@
 
 import pytest
 from builders import deployment, quantities
+from tables import cases
 
 from berthmaster.interpreters.lua import KUBE, LuaInterpreter
 from berthmaster.interpreters.sandbox import Sandbox
@@ -52,49 +53,49 @@ def run(body, prelude=""):
     return interpreter(customization(script)).replicas(WIDGET)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("body", "expected"),
-    [
-        pytest.param("return obj.spec.size", Replicas(3), id="a number alone"),
-        pytest.param("return obj.spec.size * 2, nil", Replicas(6), id="no requirements"),
-        pytest.param("return 1, {}", Replicas(1, ReplicaRequirements()), id="empty requirements"),
-        pytest.param(
+    {
+        "a number alone": ("return obj.spec.size", Replicas(3)),
+        "no requirements": ("return obj.spec.size * 2, nil", Replicas(6)),
+        "empty requirements": ("return 1, {}", Replicas(1, ReplicaRequirements())),
+        "the requirements of a pod template": (
             "return 2, kube.accuratePodRequirements(obj.spec.pods)",
             Replicas(2, ReplicaRequirements(quantities({"cpu": "250m"}))),
-            id="the requirements of a pod template",
         ),
-        pytest.param(
+        "a sum of quantities": (
             "return 1, {resourceRequest = {cpu = kube.resourceAdd(obj.spec.amount, '500m', nil)}}",
             Replicas(1, ReplicaRequirements(quantities({"cpu": "2"}))),
-            id="a sum of quantities",
         ),
-        pytest.param("return kube.getResourceQuantity(obj.spec.amount) * 2", Replicas(3), id="a quantity as a number"),
-        pytest.param("return #kube.getPodDependencies({spec = {serviceAccountName = 'x'}}, nil)", Replicas(1),
-                     id="dependencies of a pod"),
-        pytest.param("return #('a1b2'):gsub('%d', '')", Replicas(2), id="a pattern"),
-        pytest.param("return pcall(function() error('x') end) and 1 or 2", Replicas(2), id="a caught error"),
-        pytest.param("if obj.spec.none == nil then return 4 end", Replicas(4), id="null is nil"),
-    ],
-)  # fmt: skip
+        "a quantity as a number": ("return kube.getResourceQuantity(obj.spec.amount) * 2", Replicas(3)),
+        "dependencies of a pod": (
+            "return #kube.getPodDependencies({spec = {serviceAccountName = 'x'}}, nil)",
+            Replicas(1),
+        ),
+        "a pattern": ("return #('a1b2'):gsub('%d', '')", Replicas(2)),
+        "a caught error": ("return pcall(function() error('x') end) and 1 or 2", Replicas(2)),
+        "null is nil": ("if obj.spec.none == nil then return 4 end", Replicas(4)),
+    },
+)
 def test_scripts(body, expected):
     assert run(body) == expected
 
 
-@pytest.mark.parametrize(
+@cases(
     ("body", "message"),
-    [
-        pytest.param("return nil", "GetReplicas returns None; accepted is a number of replicas", id="nothing"),
-        pytest.param("return -1", "GetReplicas returns -1", id="a negative number"),
-        pytest.param("return 1.5", "GetReplicas returns 1.5", id="a fraction"),
-        pytest.param("return 1, {resourceRequest = {cpu = 'much'}}", "resourceRequest[cpu]", id="no quantity"),
-        pytest.param("return 1, print", "GetReplicas", id="a function of another library"),
-        pytest.param("return 1, function() end", "returns a function; accepted is data", id="a function"),
-        pytest.param("error({})", "failed with a table", id="an error that is no text"),
-        pytest.param("return kube.resourceAdd('much')", "much", id="an error of a library function"),
-        pytest.param("return kube.accuratePodRequirements(nil)", "is missing", id="no pod template"),
-        pytest.param("local t = {} t.t = t return 1, t", "too large", id="a cycle"),
-        pytest.param("return 1, {a = {b", "script", id="invalid syntax"),
-    ],
+    {
+        "nothing": ("return nil", "GetReplicas returns None; accepted is a number of replicas"),
+        "a negative number": ("return -1", "GetReplicas returns -1"),
+        "a fraction": ("return 1.5", "GetReplicas returns 1.5"),
+        "no quantity": ("return 1, {resourceRequest = {cpu = 'much'}}", "resourceRequest[cpu]"),
+        "a function of another library": ("return 1, print", "GetReplicas"),
+        "a function": ("return 1, function() end", "returns a function; accepted is data"),
+        "an error that is no text": ("error({})", "failed with a table"),
+        "an error of a library function": ("return kube.resourceAdd('much')", "much"),
+        "no pod template": ("return kube.accuratePodRequirements(nil)", "is missing"),
+        "a cycle": ("local t = {} t.t = t return 1, t", "too large"),
+        "invalid syntax": ("return 1, {a = {b", "script"),
+    },
 )
 def test_a_script_that_fails_leaves_replicas_unknown(body, message):
     found = run(body)
@@ -118,17 +119,15 @@ def test_what_a_script_does_not_see(name):
     assert run(f"return {name} == nil and 1 or 2") == Replicas(1)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("body", "message"),
-    [
-        pytest.param("while true do end", "too many steps", id="an endless loop"),
-        pytest.param("while true do pcall(function() while true do end end) end", "too many steps", id="caught errors"),
-        pytest.param(
-            "local s = ('a'):rep(10000) return s:find(('.-'):rep(9) .. 'b') or 1", "too many steps", id="a slow pattern"
-        ),
-        pytest.param("local function f() return 1 + f() end return f()", "overflow", id="recursion"),
-    ],
-)  # fmt: skip
+    {
+        "an endless loop": ("while true do end", "too many steps"),
+        "caught errors": ("while true do pcall(function() while true do end end) end", "too many steps"),
+        "a slow pattern": ("local s = ('a'):rep(10000) return s:find(('.-'):rep(9) .. 'b') or 1", "too many steps"),
+        "recursion": ("local function f() return 1 + f() end return f()", "overflow"),
+    },
+)
 def test_limits(body, message):
     found = run(body)
     assert isinstance(found, UnknownReplicas)

@@ -15,6 +15,7 @@ import yaml
 from fake_clock import FakeClock
 from http_peer import OK, HttpPeer
 from kubernetes.client import Configuration
+from tables import cases
 
 from berthmaster.kube.client import APIClient, APIResponse, ask
 from berthmaster.kube.http_client import ReloadingClient, connect, load_client, load_credentials
@@ -203,23 +204,20 @@ def test_the_service_account_of_the_pod_comes_last(place):
     assert str(access) == "the service account of this pod"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("arguments", "environ", "message"),
-    [
-        pytest.param({}, {"HOME": "/nowhere"}, "KUBECONFIG is not set, /nowhere/.kube/config", id="no access at all"),
-        pytest.param(
+    {
+        "no access at all": ({}, {"HOME": "/nowhere"}, "KUBECONFIG is not set, /nowhere/.kube/config"),
+        "no file": (
             {},
             {"KUBECONFIG": "/nowhere/a:/nowhere/b"},
             "names only files that do not exist: /nowhere/a, /nowhere/b",
-            id="no file",
         ),
-        pytest.param({"context": "tow"}, {}, "there is no context 'tow'; known contexts are home", id="a typo"),
-        pytest.param(
-            {"context": "c"}, {"HOME": "/nowhere", "KUBERNETES_SERVICE_HOST": "h"}, "no kubeconfig with", id="in a pod"
-        ),
-        pytest.param({"kubeconfig": "first"}, {}, "first: no current context", id="no current context"),
-        pytest.param({"kubeconfig": "missing"}, {}, "missing: No such file", id="a missing file"),
-    ],
+        "a typo": ({"context": "tow"}, {}, "there is no context 'tow'; known contexts are home"),
+        "in a pod": ({"context": "c"}, {"HOME": "/nowhere", "KUBERNETES_SERVICE_HOST": "h"}, "no kubeconfig with"),
+        "no current context": ({"kubeconfig": "first"}, {}, "first: no current context"),
+        "a missing file": ({"kubeconfig": "missing"}, {}, "missing: No such file"),
+    },
 )
 def test_an_error_names_the_file_and_the_remedy(place, arguments, environ, message):
     with pytest.raises(InputError) as caught:

@@ -7,6 +7,7 @@ import pytest
 from fake_clock import FakeClock
 from faults import nothing, refuse
 from kube_in_memory import KubeInMemory, ScriptedClient
+from tables import cases
 
 from berthmaster.kube.client import APIClient, MetadataOnlyClient
 from berthmaster.kube.informer import UNCONFIRMED_S, SourceCheck
@@ -28,26 +29,16 @@ def api():
     return api
 
 
-@pytest.mark.parametrize(
+@cases(
     ("api_version", "kind", "expected"),
-    [
-        pytest.param(
-            "apps/v1",
-            "Deployment",
-            (Collection.of("apps/v1", "deployments"), True),
-            id="a kind of a group",
-        ),
-        pytest.param(
-            "v1",
-            "Namespace",
-            (Collection("/api/v1/namespaces", "namespaces"), False),
-            id="a kind of the core group",
-        ),
-        pytest.param("apps/v1", "Widget", None, id="an unknown kind"),
-        pytest.param("apps/v2", "Deployment", None, id="an unknown version"),
-        pytest.param("apps/v1/namespaces/kube-system", "Deployment", None, id="an invalid version with a path"),
-        pytest.param("../v1", "Deployment", None, id="an invalid version with a parent path"),
-    ],
+    {
+        "a kind of a group": ("apps/v1", "Deployment", (Collection.of("apps/v1", "deployments"), True)),
+        "a kind of the core group": ("v1", "Namespace", (Collection("/api/v1/namespaces", "namespaces"), False)),
+        "an unknown kind": ("apps/v1", "Widget", None),
+        "an unknown version": ("apps/v2", "Deployment", None),
+        "an invalid version with a path": ("apps/v1/namespaces/kube-system", "Deployment", None),
+        "an invalid version with a parent path": ("../v1", "Deployment", None),
+    },
 )
 def test_find_a_kind(api, api_version, kind, expected):
     found = discovery(api).find(api_version, kind)
@@ -94,14 +85,14 @@ def test_a_failed_request_is_an_error_and_is_not_cached(api):
 DEPLOYMENTS = Collection.of("apps/v1", "deployments")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("key", "path"),
-    [
-        pytest.param(("default", "web"), "/apis/apps/v1/namespaces/default/deployments/web", id="in a namespace"),
-        pytest.param(("", "web"), "/apis/apps/v1/deployments/web", id="cluster-scoped"),
-        pytest.param(("", "system:node"), "/apis/apps/v1/deployments/system:node", id="a colon stays"),
-        pytest.param(("", "a b?c#d"), "/apis/apps/v1/deployments/a%20b%3Fc%23d", id="special characters are quoted"),
-    ],
+    {
+        "in a namespace": (("default", "web"), "/apis/apps/v1/namespaces/default/deployments/web"),
+        "cluster-scoped": (("", "web"), "/apis/apps/v1/deployments/web"),
+        "a colon stays": (("", "system:node"), "/apis/apps/v1/deployments/system:node"),
+        "special characters are quoted": (("", "a b?c#d"), "/apis/apps/v1/deployments/a%20b%3Fc%23d"),
+    },
 )
 def test_the_path_of_an_object(key, path):
     assert get(DEPLOYMENTS, key).path == path
@@ -116,15 +107,15 @@ def test_an_invalid_name_is_rejected(name):
             get(DEPLOYMENTS, (name, "web"))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("request_", "form"),
-    [
-        pytest.param(page(DEPLOYMENTS, "", 1.0), "PartialObjectMetadataList", id="a list"),
-        pytest.param(page(DEPLOYMENTS, "next", 1.0), "PartialObjectMetadataList", id="its next page"),
-        pytest.param(watch(DEPLOYMENTS, "1", 1, 1.0), "PartialObjectMetadata", id="a watch"),
-        pytest.param(get(DEPLOYMENTS, ("default", "web")), "PartialObjectMetadata", id="an object"),
-        pytest.param(merge_patch(DEPLOYMENTS, ("default", "web"), {}), "PartialObjectMetadata", id="a patch"),
-    ],
+    {
+        "a list": (page(DEPLOYMENTS, "", 1.0), "PartialObjectMetadataList"),
+        "its next page": (page(DEPLOYMENTS, "next", 1.0), "PartialObjectMetadataList"),
+        "a watch": (watch(DEPLOYMENTS, "1", 1, 1.0), "PartialObjectMetadata"),
+        "an object": (get(DEPLOYMENTS, ("default", "web")), "PartialObjectMetadata"),
+        "a patch": (merge_patch(DEPLOYMENTS, ("default", "web"), {}), "PartialObjectMetadata"),
+    },
 )
 def test_metadata_is_requested_as_a_list_or_as_an_object(request_, form):
     api = KubeInMemory()
@@ -176,7 +167,7 @@ def test_one_object_of_each_api_group_is_read_from_etcd(checked):
     assert checked.reports == []
 
 
-@pytest.mark.parametrize("failing", [CLUSTERS, WIDE_BINDINGS], ids=["the first group", "the last group"])
+@cases("failing", {"the first group": CLUSTERS, "the last group": WIDE_BINDINGS})
 @pytest.mark.parametrize(
     "error", [SILENT, ApiError(504, "Timeout", "504 Timeout"), ApiError(403, "Forbidden", "403 Forbidden")],
     ids=["no response", "a timeout of the API server", "a right that was taken away"],

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kube_in_memory import KubeInMemory
 from retained import retained
+from tables import cases
 from waiting import LIMIT_S, wait_for
 
 from berthmaster.kube import events
@@ -76,16 +77,16 @@ class TestSeries:
         writing.clock.pass_by(REPEAT_S)
         assert writing.written() == []
 
-    @pytest.mark.parametrize(
+    @cases(
         "other",
-        [
-            pytest.param(event_key(note="it does not"), id="another note"),
-            pytest.param(event_key(reason="Other"), id="another reason"),
-            pytest.param(event_key(kind="Warning"), id="another type"),
-            pytest.param(event_key(GLOBAL), id="another object"),
-            pytest.param(event_key(related=GLOBAL), id="another related object"),
-            pytest.param(event_key(WEB._replace(uid="u2")), id="a new object of the same name"),
-        ],
+        {
+            "another note": event_key(note="it does not"),
+            "another reason": event_key(reason="Other"),
+            "another type": event_key(kind="Warning"),
+            "another object": event_key(GLOBAL),
+            "another related object": event_key(related=GLOBAL),
+            "a new object of the same name": event_key(WEB._replace(uid="u2")),
+        },
     )
     def test_a_different_content_is_another_event(self, writing, other):
         writing.observe(event_key())

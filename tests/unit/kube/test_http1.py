@@ -4,6 +4,7 @@ import socket
 from collections.abc import Iterator
 
 import pytest
+from tables import cases
 
 from berthmaster.kube.http1 import HTTP1Connection
 from berthmaster.model.errors import ApiError
@@ -25,32 +26,28 @@ def body(response) -> bytes:
     return b"".join(response.chunks())
 
 
-@pytest.mark.parametrize(
+@cases(
     ("answer", "content", "reusable"),
-    [
-        pytest.param(OK, b"hi", True, id="with a length"),
-        pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", b"", True, id="empty"),
-        pytest.param(
+    {
+        "with a length": (OK, b"hi", True),
+        "empty": (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", b"", True),
+        "chunked": (
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nh\r\n1;x=y\r\ni\r\n0\r\n\r\n",
             b"hi",
             True,
-            id="chunked",
         ),
-        pytest.param(
+        "the last response of the connection": (
             b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi",
             b"hi",
             False,
-            id="the last response of the connection",
         ),
-        pytest.param(b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nhi", b"hi", False, id="HTTP/1.0"),
-        pytest.param(b"HTTP/1.1 200 OK\r\n\r\nhi", b"hi", False, id="until the end of the connection"),
-        pytest.param(
-            b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + OK, b"hi", True, id="after an informational response"
-        ),
-        pytest.param(b"HTTP/1.1 204 No Content\r\n\r\n", b"", True, id="a status without a body"),
-    ],
+        "HTTP/1.0": (b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nhi", b"hi", False),
+        "until the end of the connection": (b"HTTP/1.1 200 OK\r\n\r\nhi", b"hi", False),
+        "after an informational response": (b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + OK, b"hi", True),
+        "a status without a body": (b"HTTP/1.1 204 No Content\r\n\r\n", b"", True),
+    },
 )
-@pytest.mark.parametrize("piece", [1, 7, 65536], ids=["byte by byte", "in pieces", "at once"])
+@cases("piece", {"byte by byte": 1, "in pieces": 7, "at once": 65536})
 def test_a_response_is_read_completely(ends, answer, content, reusable, piece):
     connection, server = ends
     for start in range(0, len(answer), piece):
@@ -88,32 +85,27 @@ def test_a_chunk_is_yielded_as_soon_as_it_arrives(ends):
     assert next(chunks) == b"two"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("answer", "problem"),
-    [
-        pytest.param(b"", "the server closed the connection before it responded", id="nothing"),
-        pytest.param(
-            b"HTTP/1.1 200 OK\r\nConte", "the server closed the connection before it responded", id="half a head"
-        ),
-        pytest.param(OK[:-1], "the server closed the connection in the middle of the response", id="half a body"),
-        pytest.param(
+    {
+        "nothing": (b"", "the server closed the connection before it responded"),
+        "half a head": (b"HTTP/1.1 200 OK\r\nConte", "the server closed the connection before it responded"),
+        "half a body": (OK[:-1], "the server closed the connection in the middle of the response"),
+        "half a chunk": (
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhi",
             "the server closed the connection in the middle of the response",
-            id="half a chunk",
         ),
-        pytest.param(b"SSH-2.0-OpenSSH\r\n\r\n", "the server does not speak HTTP", id="another protocol"),
-        pytest.param(
+        "another protocol": (b"SSH-2.0-OpenSSH\r\n\r\n", "the server does not speak HTTP"),
+        "an invalid chunk length": (
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nmany\r\n",
             "the server does not speak HTTP",
-            id="an invalid chunk length",
         ),
-        pytest.param(
+        "a head that is too long": (
             b"HTTP/1.1 200 OK\r\nX: " + b"x" * 70_000,
             "the head of the response is larger than 65536",
-            id="a head that is too long",
         ),
-        pytest.param(OK + OK, "the server does not speak HTTP", id="two responses"),
-    ],
+        "two responses": (OK + OK, "the server does not speak HTTP"),
+    },
 )
 def test_an_incomplete_or_invalid_response_is_an_error(ends, answer, problem):
     connection, server = ends
@@ -123,12 +115,12 @@ def test_an_incomplete_or_invalid_response_is_an_error(ends, answer, problem):
         body(connection.ask(ASK, 1.0))
 
 
-@pytest.mark.parametrize(
+@cases(
     "answer",
-    [
-        pytest.param(b"", id="before the response"),
-        pytest.param(OK[:-1], id="in the middle of the response"),
-    ],
+    {
+        "before the response": b"",
+        "in the middle of the response": OK[:-1],
+    },
 )
 def test_a_silent_server_times_out(ends, answer):
     connection, server = ends
@@ -147,13 +139,13 @@ def test_another_thread_can_end_a_read(ends):
     connection.shutdown()  # a second call does nothing
 
 
-@pytest.mark.parametrize(
+@cases(
     ("sent", "closed", "usable"),
-    [
-        pytest.param(b"", False, True, id="a waiting server"),
-        pytest.param(b"", True, False, id="a closed connection"),
-        pytest.param(b"HTTP/1.1 408 Request Timeout\r\n\r\n", False, False, id="an unexpected response"),
-    ],
+    {
+        "a waiting server": (b"", False, True),
+        "a closed connection": (b"", True, False),
+        "an unexpected response": (b"HTTP/1.1 408 Request Timeout\r\n\r\n", False, False),
+    },
 )
 def test_an_idle_connection_is_checked_after_some_time(ends, sent, closed, usable):
     connection, server = ends  # without a response so far, so it is checked at once

@@ -11,6 +11,7 @@ from authority import Authority
 from http_peer import HANG_UP, OK, HttpPeer
 from kubernetes.client import Configuration
 from kubernetes.config import ConfigException
+from tables import cases
 
 from berthmaster.kube.client import ask
 from berthmaster.kube.http_client import HTTPClient
@@ -73,20 +74,13 @@ def test_the_bytes_of_a_request(peer):
     assert body == b'{"spec":1}'
 
 
-@pytest.mark.parametrize(
+@cases(
     ("settings", "request_", "line"),
-    [
-        pytest.param(
-            {"api_key": {"authorization": "Bearer s3cret"}}, READ, "authorization: Bearer s3cret", id="a token"
-        ),
-        pytest.param(
-            {},
-            READ._replace(headers=(("Impersonate-User", "me"),)),
-            "Impersonate-User: me",
-            id="a header of the request",
-        ),
-        pytest.param({}, APIRequest("/x", method="DELETE"), "Content-Length: 0", id="the length of an empty body"),
-    ],
+    {
+        "a token": ({"api_key": {"authorization": "Bearer s3cret"}}, READ, "authorization: Bearer s3cret"),
+        "a header of the request": ({}, READ._replace(headers=(("Impersonate-User", "me"),)), "Impersonate-User: me"),
+        "the length of an empty body": ({}, APIRequest("/x", method="DELETE"), "Content-Length: 0"),
+    },
 )
 def test_a_header_is_sent(peer, settings, request_, line):
     server = peer()
@@ -138,14 +132,12 @@ def test_a_watch_takes_a_new_connection(peer):
     assert server.connections == 3, "a load balancer gives a new connection to a server that is healthy now"
 
 
-@pytest.mark.parametrize(
+@cases(
     "answer",
-    [
-        pytest.param(
-            b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi", id="the server asks for it"
-        ),
-        pytest.param(b"HTTP/1.1 503 Busy\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n", id="an incomplete error"),
-    ],
+    {
+        "the server asks for it": b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi",
+        "an incomplete error": b"HTTP/1.1 503 Busy\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n",
+    },
 )
 def test_a_connection_that_is_not_reusable_is_not_kept(peer, answer):
     server = peer(answer, OK)
@@ -225,36 +217,31 @@ def test_a_late_abort_does_not_affect_the_next_request(peer):
 # Errors.
 
 
-@pytest.mark.parametrize(
+@cases(
     ("answer", "error"),
-    [
-        pytest.param(
+    {
+        "an incomplete body": (
             b'HTTP/1.1 409 Conflict\r\nContent-Length: 50\r\n\r\n{"reason":"Conflict","message":"stale"}',
             ApiError(409, "Conflict", f"GET {PATH}: 409 stale"),
-            id="an incomplete body",
         ),
-        pytest.param(
+        "a Status": (
             b'HTTP/1.1 409 Conflict\r\nContent-Length: 39\r\n\r\n{"reason":"Conflict","message":"stale"}',
             ApiError(409, "Conflict", f"GET {PATH}: 409 stale"),
-            id="a Status",
         ),
-        pytest.param(
+        "with Retry-After": (
             b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 3\r\nContent-Length: 0\r\n\r\n",
             ApiError(429, "", f"GET {PATH}: 429 Too Many Requests", 3.0),
-            id="with Retry-After",
         ),
-        pytest.param(
+        "with a long Retry-After": (
             b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 86400\r\nContent-Length: 0\r\n\r\n",
             ApiError(429, "", f"GET {PATH}: 429 Too Many Requests", 60.0),
-            id="with a long Retry-After",
         ),
-        pytest.param(
+        "a redirect": (
             b"HTTP/1.1 301 Moved Permanently\r\nLocation: http://elsewhere/\r\nContent-Length: 0\r\n\r\n",
             ApiError(301, "", f"GET {PATH}: 301 Moved Permanently"),
-            id="a redirect",
         ),
-        pytest.param(b"hello\r\n\r\n", ApiError(0, "", f"GET {PATH}: the server does not speak HTTP"), id="not HTTP"),
-    ],
+        "not HTTP": (b"hello\r\n\r\n", ApiError(0, "", f"GET {PATH}: the server does not speak HTTP")),
+    },
 )
 def test_an_error_names_the_request_and_the_response(peer, answer, error):
     with pytest.raises(ApiError) as caught:
@@ -289,12 +276,12 @@ def serving(authority: Authority) -> ssl.SSLContext:
     return context
 
 
-@pytest.mark.parametrize(
+@cases(
     "settings",
-    [
-        pytest.param({}, id="by its address"),
-        pytest.param({"tls_server_name": "localhost"}, id="by the server name of the kubeconfig"),
-    ],
+    {
+        "by its address": {},
+        "by the server name of the kubeconfig": {"tls_server_name": "localhost"},
+    },
 )
 def test_a_server_with_a_certificate_of_the_authority_is_trusted(peer, authority, settings):
     server = peer(tls=serving(authority))
@@ -311,12 +298,12 @@ def test_a_client_certificate_is_sent(peer, authority):
     assert server.subjects == ["me"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("settings", "problem"),
-    [
-        pytest.param({"ssl_ca_cert": None}, "CERTIFICATE_VERIFY_FAILED", id="an unknown authority"),
-        pytest.param({"tls_server_name": "elsewhere"}, "CERTIFICATE_VERIFY_FAILED.*elsewhere", id="another server"),
-    ],
+    {
+        "an unknown authority": ({"ssl_ca_cert": None}, "CERTIFICATE_VERIFY_FAILED"),
+        "another server": ({"tls_server_name": "elsewhere"}, "CERTIFICATE_VERIFY_FAILED.*elsewhere"),
+    },
 )
 def test_an_untrusted_server_gets_no_request(peer, authority, settings, problem):
     server = peer(tls=serving(authority))
@@ -368,15 +355,13 @@ def test_proxies_from_the_environment(peer, monkeypatch):
     assert (len(server.requests), len(proxy.requests)) == (1, 1)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("settings", "problem"),
-    [
-        pytest.param({"host": "api.example"}, "'api.example' is not the URL of an API server", id="not a URL"),
-        pytest.param({"host": "ftp://api.example"}, "is not the URL of an API server", id="another protocol"),
-        pytest.param(
-            {"proxy": "socks5://127.0.0.1:1"}, "the proxy 'socks5://127.0.0.1:1' is not supported", id="SOCKS"
-        ),
-    ],
+    {
+        "not a URL": ({"host": "api.example"}, "'api.example' is not the URL of an API server"),
+        "another protocol": ({"host": "ftp://api.example"}, "is not the URL of an API server"),
+        "SOCKS": ({"proxy": "socks5://127.0.0.1:1"}, "the proxy 'socks5://127.0.0.1:1' is not supported"),
+    },
 )
 def test_an_unusable_configuration_is_rejected(settings, problem):
     with pytest.raises(InputError, match=problem):

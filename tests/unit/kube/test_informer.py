@@ -8,6 +8,7 @@ import pytest
 from fake_clock import FakeClock
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import cases
 
 from berthmaster.kube import informer as informing
 from berthmaster.kube.informer import Informer
@@ -238,7 +239,7 @@ def test_a_handler_that_raises_is_called_again_and_other_handlers_are_not_affect
     assert len(calls) >= len(delivered_later)
 
 
-@pytest.mark.parametrize("key", [("shop", "a"), ("", "a")], ids=["namespaced", "cluster-scoped"])
+@cases("key", {"namespaced": ("shop", "a"), "cluster-scoped": ("", "a")})
 def test_a_crash_of_a_handler_is_logged_with_the_object_and_the_traceback(informer, fragile, caplog, key):
     informer.put(key, raw(1))
     [record] = caplog.records

@@ -9,6 +9,7 @@ import pytest
 from fake_clock import FakeClock
 from faults import Fault, in_turn, lose, nothing, only, refuse
 from kube_in_memory import KubeInMemory, ReadyResponse
+from tables import cases
 from waiting import LIMIT_S
 
 from berthmaster.kube.lease import Candidate, Lease, LeaseOptions, own_identity, remove_lease
@@ -108,26 +109,26 @@ class TestLease:
         assert world.api.objects[PATH]["metadata"]["labels"] == {"kept": "yes"}
         assert world.spec["strategy"] == "OldestEmulationVersion"
 
-    @pytest.mark.parametrize(
+    @cases(
         "spec",
-        [
-            pytest.param({}, id="an empty spec"),
-            pytest.param({"holderIdentity": None}, id="no holder"),
-            pytest.param({"holderIdentity": "", "leaseDurationSeconds": 1, "leaseTransitions": 7}, id="released"),
-        ],
+        {
+            "an empty spec": {},
+            "no holder": {"holderIdentity": None},
+            "released": {"holderIdentity": "", "leaseDurationSeconds": 1, "leaseTransitions": 7},
+        },
     )
     def test_a_lease_without_a_holder_is_taken_at_once(self, world, spec):
         world.api.put(PATH, {"metadata": {}, "spec": spec})
         assert world.lease().try_acquire_or_renew()
         assert world.spec["leaseTransitions"] == spec.get("leaseTransitions", 0) + 1
 
-    @pytest.mark.parametrize(
+    @cases(
         ("duration", "waits_s"),
-        [
-            pytest.param(40, 40, id="the duration in the record"),
-            pytest.param(None, 15, id="the own duration if the record has none"),
-            pytest.param(0, 15, id="the own duration if that of the record is invalid"),
-        ],
+        {
+            "the duration in the record": (40, 40),
+            "the own duration if the record has none": (None, 15),
+            "the own duration if that of the record is invalid": (0, 15),
+        },
     )
     def test_a_candidate_waits_for_the_duration_in_the_record(self, world, duration, waits_s):
         world.held_by("other", leaseDurationSeconds=duration)
@@ -217,7 +218,7 @@ class TestFaults:
         assert world.api.methods == ["PUT", "GET", "PUT"], "a conflict with its own write, then a read"
         assert world.spec["leaseTransitions"] == 0
 
-    @pytest.mark.parametrize("there", [False, True], ids=["created", "taken"])
+    @cases("there", {"created": False, "taken": True})
     def test_the_response_of_a_successful_acquisition_is_lost(self, world, there):
         if there:
             world.held_by("")
@@ -313,13 +314,13 @@ class TestFaults:
         assert {request.read_timeout_s for request in world.api.requests} == {5.0}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("times", "problem"),
-    [
-        pytest.param({"lease_s": 10}, "must be longer", id="no time for requests under way"),
-        pytest.param({"retry_s": 9}, "times the retry period", id="no time for a second try"),
-        pytest.param({"retry_s": 0}, "times the retry period", id="no pause"),
-    ],
+    {
+        "no time for requests under way": ({"lease_s": 10}, "must be longer"),
+        "no time for a second try": ({"retry_s": 9}, "times the retry period"),
+        "no pause": ({"retry_s": 0}, "times the retry period"),
+    },
 )
 def test_durations_that_do_not_fit_together_are_rejected(times, problem):
     with pytest.raises(InputError, match=problem):
@@ -475,15 +476,15 @@ class Removal:
         return remove_lease(self.api, KEY, self.clock, PATIENCE_S, self.sleep)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("removal", "outcome", "after_s"),
-    [
-        pytest.param(Removal(), "removed", 0, id="released"),
-        pytest.param(Removal("me"), "removed", 15, id="expired"),
-        pytest.param(Removal("me", renewed_until_s=20), "removed", 35, id="renewed for some time"),
-        pytest.param(Removal("other", renewed_until_s=1000), "in use", 60, id="in use"),
-        pytest.param(Removal("me", leaseDurationSeconds=None), "removed", 0, id="without a duration"),
-    ],
+    {
+        "released": (Removal(), "removed", 0),
+        "expired": (Removal("me"), "removed", 15),
+        "renewed for some time": (Removal("me", renewed_until_s=20), "removed", 35),
+        "in use": (Removal("other", renewed_until_s=1000), "in use", 60),
+        "without a duration": (Removal("me", leaseDurationSeconds=None), "removed", 0),
+    },
 )
 def test_remove_lease(removal, outcome, after_s):
     assert removal.remove() == outcome
@@ -512,7 +513,7 @@ def test_a_lease_that_another_client_deletes_during_the_removal_is_removed():
     assert removal.remove() == "removed"
 
 
-@pytest.mark.parametrize("before", [[refuse(403)], [nothing, refuse(403)]], ids=["get", "delete"])
+@cases("before", {"get": [refuse(403)], "delete": [nothing, refuse(403)]})
 def test_other_errors_of_the_removal_are_raised(before):
     removal = Removal()
     removal.api.before = in_turn(*before)

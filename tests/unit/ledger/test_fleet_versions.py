@@ -4,6 +4,7 @@ import msgspec
 import pytest
 from builders import cluster
 from msgspec.structs import replace
+from tables import cases
 
 from berthmaster.deciding.decision_recorder import FleetLog
 from berthmaster.ledger.fleet_versions import ClusterChange, FleetReader, FleetWriter, digest_of
@@ -31,19 +32,17 @@ def nanos(restored):
 FIRST = with_summary(cluster("a", cpu=10, pods=20), allocating=quantities(cpu=1, memory=2))
 
 
-@pytest.mark.parametrize(
+@cases(
     "second",
-    [
-        pytest.param(with_summary(FIRST, allocating=quantities(cpu=5, memory=2)), id="an allocating amount"),
-        pytest.param(with_summary(FIRST, allocating=quantities(memory=2, cpu=1)), id="the order of amounts"),
-        pytest.param(with_summary(FIRST, allocating=quantities(cpu=5)), id="one amount less"),
-        pytest.param(with_summary(FIRST, allocating={}), id="no amounts"),
-        pytest.param(
-            with_summary(FIRST, allocating=quantities(cpu=5, memory=2), allocated=quantities(cpu=3)), id="allocated too"
-        ),
-        pytest.param(FIRST, id="nothing"),
-        pytest.param(replace(FIRST, metadata=replace(FIRST.metadata, labels={"a": "b"})), id="a label"),
-    ],
+    {
+        "an allocating amount": with_summary(FIRST, allocating=quantities(cpu=5, memory=2)),
+        "the order of amounts": with_summary(FIRST, allocating=quantities(memory=2, cpu=1)),
+        "one amount less": with_summary(FIRST, allocating=quantities(cpu=5)),
+        "no amounts": with_summary(FIRST, allocating={}),
+        "allocated too": with_summary(FIRST, allocating=quantities(cpu=5, memory=2), allocated=quantities(cpu=3)),
+        "nothing": FIRST,
+        "a label": replace(FIRST, metadata=replace(FIRST.metadata, labels={"a": "b"})),
+    },
 )
 def test_a_changed_cluster_is_restored(second):
     documents: list[bytes] = []
@@ -72,16 +71,16 @@ def test_a_changed_cluster_is_restored(second):
     assert bool(changed) is (second is not FIRST)
 
 
-@pytest.mark.parametrize(
+@cases(
     "change",
-    [
-        pytest.param(None, id="an unknown cluster is removed"),
-        pytest.param(ClusterChange(None, 1, "5"), id="an unknown cluster changes"),
-        pytest.param(ClusterChange(0, None, "5"), id="a document is missing"),
-        pytest.param(ClusterChange(0, 1, "5 x"), id="a number is none"),
-        pytest.param(ClusterChange(0, 1, "5 5"), id="there are too many numbers"),
-        pytest.param(ClusterChange(0, 1, ""), id="there are too few numbers"),
-    ],
+    {
+        "an unknown cluster is removed": None,
+        "an unknown cluster changes": ClusterChange(None, 1, "5"),
+        "a document is missing": ClusterChange(0, None, "5"),
+        "a number is none": ClusterChange(0, 1, "5 x"),
+        "there are too many numbers": ClusterChange(0, 1, "5 5"),
+        "there are too few numbers": ClusterChange(0, 1, ""),
+    },
 )
 def test_a_damaged_version_is_refused(change):
     summary = {"resourceSummary": {"allocatable": {"cpu": "0"}}}

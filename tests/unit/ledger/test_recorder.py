@@ -8,6 +8,7 @@ import pytest
 from builders import cluster
 from fake_clock import FakeClock
 from ledger_histories import Scheduling, all_times, filled, opened, recorder_at, sqlite_url, wanted
+from tables import cases
 from waiting import wait_for
 
 from berthmaster.ledger import recorder as recorder_module
@@ -336,12 +337,12 @@ def test_a_long_segment_is_continued_by_another_one(url, clock, monkeypatch):
     assert sound(url)
 
 
-@pytest.mark.parametrize(
+@cases(
     "retention",
-    [
-        pytest.param(Retention(age=timedelta(hours=1)), id="by age"),
-        pytest.param(Retention(size_bytes=1), id="by size"),
-    ],
+    {
+        "by age": Retention(age=timedelta(hours=1)),
+        "by size": Retention(size_bytes=1),
+    },
 )
 def test_retention_removes_old_segments_and_the_audit_knows(url, clock, retention):
     filled(url, segments=3, decisions=4)
@@ -388,7 +389,7 @@ def test_a_url_that_is_no_ledger_is_refused(url, problem):
         ("0002", "a build before the first release wrote this ledger; name another database"),
     ],
 )
-@pytest.mark.parametrize("create", [False, True], ids=["to read", "to write"])
+@cases("create", {"to read": False, "to write": True})
 def test_a_ledger_of_another_version_is_refused(url, tmp_path, create, revision, problem):
     with sqlite3.connect(tmp_path / "ledger.db") as connection:
         connection.execute("UPDATE alembic_version SET version_num = ?", (revision,))

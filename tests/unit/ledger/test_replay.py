@@ -21,6 +21,7 @@ from ledger_histories import (
     sqlite_url,
     wanted,
 )
+from tables import cases
 
 from berthmaster.controllers.moves.supervisor import ROUND_S
 from berthmaster.deciding.config import MovesConfig, RebalanceSettings
@@ -92,7 +93,7 @@ def history_of_replay(tmp_path) -> History:
     return History(sqlite_url(tmp_path))
 
 
-@pytest.mark.parametrize("failover_after_s", [FAILOVER_AFTER_S, None], ids=["with-failover", "without-failover"])
+@cases("failover_after_s", {"with-failover": FAILOVER_AFTER_S, "without-failover": None})
 @pytest.mark.parametrize("strategy", MoveStrategy)
 def test_a_move_that_ends(tmp_path, strategy, failover_after_s):
     config = replace(MOVES, defaults=replace(MOVES.defaults, strategy=strategy, deadline_s=120))
@@ -110,7 +111,7 @@ def test_a_move_that_ends(tmp_path, strategy, failover_after_s):
         assert explained.present == row.after, "both copies of a move under way, and none before the new ones start"
 
 
-@pytest.mark.parametrize("failover_after_s", [FAILOVER_AFTER_S, None], ids=["with-failover", "without-failover"])
+@cases("failover_after_s", {"with-failover": FAILOVER_AFTER_S, "without-failover": None})
 def test_a_move_that_fails_because_its_cluster_is_not_ready(tmp_path, failover_after_s):
     history = History(sqlite_url(tmp_path), failover_after_s=failover_after_s)
     history.begin_a_failback()
@@ -286,7 +287,7 @@ def store(tmp_path_factory):
     store.close()
 
 
-@pytest.mark.parametrize("rare", [0, 500], ids=["in many batches", "in few batches"])
+@cases("rare", {"in many batches": 0, "in few batches": 500})
 @pytest.mark.parametrize("cluster", ["m1", "m2", "none"])
 def test_pages_of_a_cluster_hold_each_record_that_changes_it_once(store, monkeypatch, cluster, rare):
     monkeypatch.setattr(history, "_RARE_BATCHES", rare)

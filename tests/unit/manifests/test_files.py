@@ -4,6 +4,7 @@ import os
 
 import pytest
 from builders import deployment
+from tables import cases
 
 from berthmaster.manifests import ManifestLimits, read_documents
 from berthmaster.model.errors import ManifestError
@@ -60,28 +61,25 @@ def test_a_dash_is_standard_input():
     assert (document.source, document.number, document.name) == ("<stdin>", 1, "a")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "text"),
-    [
-        pytest.param("f.json", json.dumps(config("a")) + "\n" + json.dumps(config("b")), id="JSON after JSON"),
-        pytest.param("f.yaml", json.dumps(config("a")) + "\n---\n" + json.dumps(config("b")), id="JSON in YAML"),
-        pytest.param(
+    {
+        "JSON after JSON": ("f.json", json.dumps(config("a")) + "\n" + json.dumps(config("b"))),
+        "JSON in YAML": ("f.yaml", json.dumps(config("a")) + "\n---\n" + json.dumps(config("b"))),
+        "empty documents": (
             "f.yaml",
             "---\n# nothing\n---\n" + json.dumps(config("a")) + "\n---\n" + json.dumps(config("b")) + "\n---\n",
-            id="empty documents",
         ),
-        pytest.param(
+        "a List": (
             "f.yaml",
             "\ufeff\n" + json.dumps({"apiVersion": "v1", "kind": "List", "items": [config("a"), config("b")]}),
-            id="a List",
         ),
-        pytest.param("f.json", {"kind": "List", "items": [config("a"), config("b")]}, id="a List without a version"),
-        pytest.param(
+        "a List without a version": ("f.json", {"kind": "List", "items": [config("a"), config("b")]}),
+        "a typed list defines the type of its items": (
             "f.json",
             {"apiVersion": "v1", "kind": "ConfigMapList", "items": [{"metadata": {"name": "a"}}, config("b")]},
-            id="a typed list defines the type of its items",
         ),
-    ],
+    },
 )
 def test_several_objects_in_a_file(tmp_path, name, text):
     assert names(written(tmp_path, text, name)) == ["a", "b"]
@@ -106,99 +104,73 @@ def test_an_empty_file_is_valid(tmp_path, name, text):
         assert names(written(tmp_path, text, name)) == []
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "text", "message"),
-    [
-        pytest.param("f.yaml", "- a", "document 1: is not an API object, but an array", id="a list"),
-        pytest.param(
-            "f.yaml",
-            json.dumps(CONFIG) + "\n---\nhello",
-            "document 2: is not an API object, but 'hello'",
-            id="text",
-        ),
-        pytest.param("f.json", "[]", "document 1: is not an API object, but an array", id="a JSON list"),
-        pytest.param("f.json", "true", "document 1: is not an API object, but true", id="a JSON boolean"),
-        pytest.param(
-            "f.yaml", "kind: A\nmetadata: {name: a}", "document 1: apiVersion: is missing", id="no apiVersion"
-        ),
-        pytest.param("f.yaml", "apiVersion: v1\nmetadata: {name: a}", "document 1: kind: is missing", id="no kind"),
-        pytest.param(
-            "f.yaml",
-            "apiVersion: v1\nkind: ''\nmetadata: {name: a}",
-            "document 1: kind: is missing",
-            id="an empty kind",
-        ),
-        pytest.param(
+    {
+        "a list": ("f.yaml", "- a", "document 1: is not an API object, but an array"),
+        "text": ("f.yaml", json.dumps(CONFIG) + "\n---\nhello", "document 2: is not an API object, but 'hello'"),
+        "a JSON list": ("f.json", "[]", "document 1: is not an API object, but an array"),
+        "a JSON boolean": ("f.json", "true", "document 1: is not an API object, but true"),
+        "no apiVersion": ("f.yaml", "kind: A\nmetadata: {name: a}", "document 1: apiVersion: is missing"),
+        "no kind": ("f.yaml", "apiVersion: v1\nmetadata: {name: a}", "document 1: kind: is missing"),
+        "an empty kind": ("f.yaml", "apiVersion: v1\nkind: ''\nmetadata: {name: a}", "document 1: kind: is missing"),
+        "a number": (
             "f.yaml",
             "apiVersion: 1\nkind: A\nmetadata: {name: a}",
             "document 1: apiVersion: 1 is not accepted; accepted is a string",
-            id="a number",
         ),
-        pytest.param("f.yaml", "apiVersion: v1\nkind: A", "document 1: metadata.name: is missing", id="no metadata"),
-        pytest.param(
-            "f.yaml", "apiVersion: v1\nkind: A\nmetadata:", "document 1: metadata.name: is missing", id="empty metadata"
-        ),
-        pytest.param(
+        "no metadata": ("f.yaml", "apiVersion: v1\nkind: A", "document 1: metadata.name: is missing"),
+        "empty metadata": ("f.yaml", "apiVersion: v1\nkind: A\nmetadata:", "document 1: metadata.name: is missing"),
+        "a list of metadata": (
             "f.yaml",
             "apiVersion: v1\nkind: A\nmetadata: [a]",
             "document 1: metadata: an array is not accepted; accepted is an object",
-            id="a list of metadata",
         ),
-        pytest.param(
+        "a name that YAML takes for a boolean": (
             "f.yaml",
             "apiVersion: v1\nkind: A\nmetadata: {name: no}",
             "document 1: metadata.name: false is not accepted; accepted is a string",
-            id="a name that YAML takes for a boolean",
         ),
-        pytest.param(
+        "a namespace that is a number": (
             "f.yaml",
             "apiVersion: v1\nkind: A\nmetadata: {name: a, namespace: 1}",
             "document 1: metadata.namespace: 1 is not accepted; accepted is a string",
-            id="a namespace that is a number",
         ),
-        pytest.param(
+        "an item without apiVersion": (
             "f.yaml",
             "kind: List\nitems: [{kind: A}]",
             "document 1: items[0].apiVersion: is missing",
-            id="an item without apiVersion",
         ),
-        pytest.param(
+        "an item that is not an object": (
             "f.yaml",
             "kind: List\nitems: [1]",
             "document 1: items[0]: is not an API object, but 1",
-            id="an item that is not an object",
         ),
-        pytest.param(
+        "items that are not a list": (
             "f.yaml",
             "kind: List\nitems: {}",
             "document 1: items: an object is not accepted; accepted is an array",
-            id="items that are not a list",
         ),
-        pytest.param("f.json", '{"a": 1,\n "b" 2}', "document 1: line 2, column 6: not valid JSON: ", id="broken JSON"),
-        pytest.param(
+        "broken JSON": ("f.json", '{"a": 1,\n "b" 2}', "document 1: line 2, column 6: not valid JSON: "),
+        "a broken second document": (
             "f.json",
             json.dumps(CONFIG) + "\n{",
             "document 2: line 2, column 2: not valid JSON: ",
-            id="a broken second document",
         ),
-        pytest.param(
+        "an unpaired surrogate": (
             "f.json",
             '{"kind": "Cluster", "apiVersion": "\\ud800"}',
             "document 1: not valid JSON: 'utf-8' codec can't encode character '\\ud800'",
-            id="an unpaired surrogate",
         ),
-        pytest.param("f.json", '{"a": NaN}', "document 1: not valid JSON: NaN is not a JSON number", id="not a number"),
-        pytest.param(
+        "not a number": ("f.json", '{"a": NaN}', "document 1: not valid JSON: NaN is not a JSON number"),
+        "YAML that starts like JSON": (
             "f.yaml",
             '{"a": 1\n "b": 2}',
             "document 1: line 2, column 5: did not find expected",
-            id="YAML that starts like JSON",
         ),
-        pytest.param("f.json", "[" * 100_000, "document 1: n", id="endless JSON"),
-        pytest.param(
-            "f.json", '{"a":' * 150 + "1" + "}" * 150, "document 1: nested more than 100 levels deep", id="deep JSON"
-        ),
-    ],
+        "endless JSON": ("f.json", "[" * 100_000, "document 1: n"),
+        "deep JSON": ("f.json", '{"a":' * 150 + "1" + "}" * 150, "document 1: nested more than 100 levels deep"),
+    },
 )
 def test_errors_name_file_document_and_path(tmp_path, name, text, message):
     assert error_of(written(tmp_path, text, name)).startswith(message)

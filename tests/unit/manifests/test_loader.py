@@ -4,6 +4,7 @@ import json
 import pytest
 import yaml
 from builders import binding, cluster, deployment, policy
+from tables import cases
 
 from berthmaster.manifests import load_manifests
 from berthmaster.model.decode import builtins
@@ -76,17 +77,17 @@ def test_namespaced_objects_without_a_namespace_are_in_the_default_one(write):
     assert [each.namespace for each in manifests.templates] == ["default", ""]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("kind", "api_version", "namespace", "ignored"),
-    [
-        pytest.param("OverridePolicy", "policy.karmada.io/v1alpha1", "default", True, id="another kind of policy"),
-        pytest.param("Work", "work.karmada.io/v1alpha1", "karmada-es-a", True, id="a Work"),
-        pytest.param("FederatedHPA", "autoscaling.karmada.io/v1alpha1", "default", True, id="an autoscaler"),
-        pytest.param("Lease", "coordination.k8s.io/v1", "default", True, id="a lease"),
-        pytest.param("ConfigMap", "v1", "kube-system", True, id="a skipped namespace"),
-        pytest.param("ConfigMap", "v1", "default", False, id="a ConfigMap"),
-        pytest.param("Widget", "example.io/v1", "default", False, id="a custom resource"),
-    ],
+    {
+        "another kind of policy": ("OverridePolicy", "policy.karmada.io/v1alpha1", "default", True),
+        "a Work": ("Work", "work.karmada.io/v1alpha1", "karmada-es-a", True),
+        "an autoscaler": ("FederatedHPA", "autoscaling.karmada.io/v1alpha1", "default", True),
+        "a lease": ("Lease", "coordination.k8s.io/v1", "default", True),
+        "a skipped namespace": ("ConfigMap", "v1", "kube-system", True),
+        "a ConfigMap": ("ConfigMap", "v1", "default", False),
+        "a custom resource": ("Widget", "example.io/v1", "default", False),
+    },
 )
 def test_unpropagated_resources_are_recorded_as_ignored(write, kind, api_version, namespace, ignored):
     raw = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "x", "namespace": namespace}}
@@ -94,50 +95,45 @@ def test_unpropagated_resources_are_recorded_as_ignored(write, kind, api_version
     assert (len(manifests.ignored), len(manifests.templates)) == ((1, 0) if ignored else (0, 1))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("raw", "message"),
-    [
-        pytest.param(
+    {
+        "an unknown field of a policy": (
             changed(POLICY, "spec.placement", {"clusterAfinity": {}}),
             "spec.placement.clusterAfinity: unknown field; did you mean clusterAffinity?",
-            id="an unknown field of a policy",
         ),
-        pytest.param(
+        "a bad operator": (
             changed(
                 POLICY,
                 "spec.placement.clusterAffinity.labelSelector",
                 {"matchExpressions": [{"key": "a", "operator": "Inn", "values": ["b"]}]},
             ),
-            "spec.placement.clusterAffinity.labelSelector.matchExpressions[0].operator: unknown operator 'Inn'; "
-            "accepted are In, NotIn, Exists, DoesNotExist",
-            id="a bad operator",
+            (
+                "spec.placement.clusterAffinity.labelSelector.matchExpressions[0].operator: unknown operator 'Inn'; "
+                "accepted are In, NotIn, Exists, DoesNotExist"
+            ),
         ),
-        pytest.param(
+        "a wrong type": (
             changed(POLICY, "spec.priority", "high"),
             "spec.priority: 'high' is a str; accepted is int | null",
-            id="a wrong type",
         ),
-        pytest.param(
+        "a policy without selectors": (
             changed(POLICY, "spec.resourceSelectors", []),
             "spec.resourceSelectors: is empty; accepted are one or more selectors",
-            id="a policy without selectors",
         ),
-        pytest.param(
+        "a negative quantity of a cluster": (
             changed(MEMBER, "status.resourceSummary.allocatable", {"cpu": "-1"}),
             "status.resourceSummary.allocatable[cpu]: '-1' is negative; accepted are quantities of 0 and more",
-            id="a negative quantity of a cluster",
         ),
-        pytest.param(
+        "a negative request of a binding": (
             changed(BINDING, "spec.replicaRequirements.resourceRequest", {"cpu": "-1"}),
             "spec.replicaRequirements.resourceRequest[cpu]: '-1' is negative; accepted are quantities of 0 and more",
-            id="a negative request of a binding",
         ),
-        pytest.param(
+        "an unsupported version": (
             changed(BINDING, "apiVersion", "work.karmada.io/v1alpha1"),
             "apiVersion: 'work.karmada.io/v1alpha1' is not accepted; accepted is 'work.karmada.io/v1alpha2'",
-            id="an unsupported version",
         ),
-    ],
+    },
 )
 def test_errors_name_file_document_and_path(write, raw, message):
     path = write(deployment(), raw)
@@ -153,14 +149,14 @@ def test_errors_in_a_list_name_the_item(write):
     assert str(caught.value) == f"{path}: document 1: items[1].spec.priorty: unknown field; did you mean priority?"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("field", "uid", "lenient", "refused"),
-    [
-        pytest.param("priorty", None, False, True, id="a misspelled field"),
-        pytest.param("priorty", None, True, False, id="a misspelled field, leniently"),
-        pytest.param("priorty", "1", False, False, id="a similar field of a stored policy"),
-        pytest.param("orbit", None, False, False, id="a field of another version of Karmada"),
-    ],
+    {
+        "a misspelled field": ("priorty", None, False, True),
+        "a misspelled field, leniently": ("priorty", None, True, False),
+        "a similar field of a stored policy": ("priorty", "1", False, False),
+        "a field of another version of Karmada": ("orbit", None, False, False),
+    },
 )
 def test_unknown_fields_of_policies(write, field, uid, lenient, refused):
     path = write(MEMBER, changed(changed(POLICY, f"spec.{field}", 1), "metadata.uid", uid))
@@ -173,13 +169,13 @@ def test_unknown_fields_of_policies(write, field, uid, lenient, refused):
     assert warning.endswith("; it is ignored")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("field", "options", "held", "effect"),
-    [
-        pytest.param("racks", {}, True, "no decision on its workloads is simulated", id="hold"),
-        pytest.param("racks", {"hold_unknown": False}, False, "it is ignored", id="ignore"),
-        pytest.param("clusterAfinity", {"lenient": True}, False, "it is ignored", id="misspelled in a file, leniently"),
-    ],
+    {
+        "hold": ("racks", {}, True, "no decision on its workloads is simulated"),
+        "ignore": ("racks", {"hold_unknown": False}, False, "it is ignored"),
+        "misspelled in a file, leniently": ("clusterAfinity", {"lenient": True}, False, "it is ignored"),
+    },
 )
 def test_unknown_fields_of_placements(write, field, options, held, effect):
     path = write(
@@ -192,15 +188,15 @@ def test_unknown_fields_of_placements(write, field, options, held, effect):
     assert warning.endswith(effect)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("raw", "what"),
-    [
-        pytest.param(MEMBER, "Cluster 'member1'", id="a cluster"),
-        pytest.param(POLICY, "PropagationPolicy 'default/p'", id="a policy"),
-        pytest.param(BINDING, "ResourceBinding 'default/nginx-deployment'", id="a binding"),
-        pytest.param(deployment(), "Deployment 'default/nginx'", id="a resource"),
-        pytest.param(CLUSTER_ROLE, "ClusterRole 'r'", id="a resource without namespace"),
-    ],
+    {
+        "a cluster": (MEMBER, "Cluster 'member1'"),
+        "a policy": (POLICY, "PropagationPolicy 'default/p'"),
+        "a binding": (BINDING, "ResourceBinding 'default/nginx-deployment'"),
+        "a resource": (deployment(), "Deployment 'default/nginx'"),
+        "a resource without namespace": (CLUSTER_ROLE, "ClusterRole 'r'"),
+    },
 )
 def test_a_duplicate_is_an_error_that_names_both_positions(write, raw, what):
     first = write(raw, name="b.yaml")
@@ -210,14 +206,14 @@ def test_a_duplicate_is_an_error_that_names_both_positions(write, raw, what):
     assert str(caught.value) == f"{second}: document 2: metadata.name: {what} is already defined in {first}: document 1"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("one", "other"),
-    [
-        pytest.param(deployment(), deployment(namespace="team"), id="in two namespaces"),
-        pytest.param(deployment(), {**deployment(), "kind": "StatefulSet"}, id="of two kinds"),
-        pytest.param(deployment(), {**deployment(), "apiVersion": "example.io/v1"}, id="of two groups"),
-        pytest.param(POLICY, {**POLICY, "kind": "ClusterPropagationPolicy"}, id="of two kinds of policy"),
-    ],
+    {
+        "in two namespaces": (deployment(), deployment(namespace="team")),
+        "of two kinds": (deployment(), {**deployment(), "kind": "StatefulSet"}),
+        "of two groups": (deployment(), {**deployment(), "apiVersion": "example.io/v1"}),
+        "of two kinds of policy": (POLICY, {**POLICY, "kind": "ClusterPropagationPolicy"}),
+    },
 )
 def test_names_may_repeat_for_different_objects(write, one, other):
     manifests = load_manifests([write(MEMBER, one, other)])

@@ -3,10 +3,10 @@
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from karmada_plane import JSON, binding, cluster, deployment, policy, resource, selector
+from tables import cases
 
 from berthmaster.manifests.redaction import redacted
 
@@ -71,32 +71,31 @@ POD = ("spec", "template", "spec")
 CONTAINER = (*POD, "containers", 0)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("index", "path", "kept"),
-    [
-        pytest.param(1, ("spec", "replicas"), 4, id="replicas"),
-        pytest.param(1, (*CONTAINER, "resources"), {"requests": {"cpu": "500m"}}, id="requests"),
-        pytest.param(
-            1, (*CONTAINER, "env"), [{"name": "redacted-1", "valueFrom": {"secretKeyRef": {"name": "s"}}}],
-            id="the Secret that a variable refers to",
+    {
+        "replicas": (1, ("spec", "replicas"), 4),
+        "requests": (1, (*CONTAINER, "resources"), {"requests": {"cpu": "500m"}}),
+        "the Secret that a variable refers to": (
+            1,
+            (*CONTAINER, "env"),
+            [{"name": "redacted-1", "valueFrom": {"secretKeyRef": {"name": "s"}}}],
         ),
-        pytest.param(1, (*POD, "volumes", 1), {"name": "w", "secret": {"secretName": "s"}}, id="a Secret's volume"),
-        pytest.param(1, ("metadata", "labels", "app"), "web", id="labels"),
-        pytest.param(
-            1, ("metadata", "annotations"),
+        "a Secret's volume": (1, (*POD, "volumes", 1), {"name": "w", "secret": {"secretName": "s"}}),
+        "labels": (1, ("metadata", "labels", "app"), "web"),
+        "the record of a claim": (
+            1,
+            ("metadata", "annotations"),
             {"propagationpolicy.karmada.io/name": "web", "propagationpolicy.karmada.io/namespace": "shop"},
-            id="the record of a claim",
         ),
-        pytest.param(2, ("spec", "clusters"), [{"name": "member1", "replicas": 4}], id="the assignment"),
-        pytest.param(2, ("status", "aggregatedStatus", 0, "health"), "Healthy", id="the health of a member"),
-        pytest.param(3, ("status", "resourceSummary", "allocatable", "cpu"), "100", id="the capacity of a cluster"),
-        pytest.param(4, ("spec", "replicas"), 2, id="replicas of a custom resource"),
-        pytest.param(
-            5, ("spec", "overrides", 0, "override", 0, "clusters", 0, "patches", 0, "value"), 3, id="an override"
-        ),
-        pytest.param(7, ("type",), "Opaque", id="the type of a Secret"),
-    ],
-)  # fmt: skip
+        "the assignment": (2, ("spec", "clusters"), [{"name": "member1", "replicas": 4}]),
+        "the health of a member": (2, ("status", "aggregatedStatus", 0, "health"), "Healthy"),
+        "the capacity of a cluster": (3, ("status", "resourceSummary", "allocatable", "cpu"), "100"),
+        "replicas of a custom resource": (4, ("spec", "replicas"), 2),
+        "an override": (5, ("spec", "overrides", 0, "override", 0, "clusters", 0, "patches", 0, "value"), 3),
+        "the type of a Secret": (7, ("type",), "Opaque"),
+    },
+)
 def test_what_a_decision_depends_on_is_kept(index, path, kept):
     objects = holding([f"{number:012}" for number in range(14)])
     assert at(redacted(objects[index]), *path) == kept

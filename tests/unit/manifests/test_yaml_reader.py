@@ -4,6 +4,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import cases
 
 from berthmaster.manifests import ManifestLimits
 from berthmaster.manifests.files import plain_scalar, read_yaml, tagged_scalar
@@ -76,77 +77,61 @@ def read(text, **limits):
     return [document for _, document in read_yaml(text.encode(), "f.yaml", ManifestLimits(**limits))]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "documents"),
-    [
-        pytest.param("", [], id="nothing"),
-        pytest.param("# only a comment\n", [], id="only a comment"),
-        pytest.param("a: 1\n---\nb: 2\n", [{"a": 1}, {"b": 2}], id="two documents"),
-        pytest.param("---\n---\na: 1\n...\n", [None, {"a": 1}], id="an empty document"),
-        pytest.param("a: [1, {b: c}]", [{"a": [1, {"b": "c"}]}], id="flow style"),
-        pytest.param(
-            "a: '1'\nb: \"yes\"\nc: |\n  2\n", [{"a": "1", "b": "yes", "c": "2\n"}], id="quoted scalars are text"
-        ),
-        pytest.param("a:\nb: ''", [{"a": None, "b": ""}], id="an absent value is null, quotes are empty text"),
-        pytest.param("1: a\ntrue: b\n1.5: c", [{"1": "a", "true": "b", "1.5": "c"}], id="keys become text"),
-        pytest.param("on: push", [{"true": "push"}], id="a key that is a boolean in YAML 1.1 becomes text"),
-        pytest.param("a: &x {b: [1]}\nc: *x", [{"a": {"b": [1]}, "c": {"b": [1]}}], id="an alias"),
-        pytest.param("a: &x 1\nb: &x 2\nc: *x", [{"a": 1, "b": 2, "c": 2}], id="the last anchor of a name applies"),
-        pytest.param("&k a: 1\nb: *k", [{"a": 1, "b": "a"}], id="a key with an anchor"),
-        pytest.param(
-            "b: &b {x: 1, z: 1}\nc:\n  <<: *b\n  x: 2", [{"b": {"x": 1, "z": 1}, "c": {"x": 2, "z": 1}}], id="a merge"
-        ),
-        pytest.param(
-            "c: {<<: [{x: 1}, {x: 2, z: 2}]}", [{"c": {"x": 1, "z": 2}}], id="the first of several merged mappings wins"
-        ),
-        pytest.param(
-            "c:\n  x: 2\n  <<: {x: 1}", [{"c": {"x": 1}}], id="a merge overwrites keys above it, as in go-yaml"
-        ),
-        pytest.param('"<<": {x: 1}', [{"<<": {"x": 1}}], id="a quoted merge key is an ordinary key"),
-        pytest.param("a: <<", [{"a": "<<"}], id="a merge key as a value is text"),
-        pytest.param("\ufeffa: 1", [{"a": 1}], id="a byte order mark"),
-        pytest.param("a: !!str 1", [{"a": "1"}], id="a tag"),
-    ],
+    {
+        "nothing": ("", []),
+        "only a comment": ("# only a comment\n", []),
+        "two documents": ("a: 1\n---\nb: 2\n", [{"a": 1}, {"b": 2}]),
+        "an empty document": ("---\n---\na: 1\n...\n", [None, {"a": 1}]),
+        "flow style": ("a: [1, {b: c}]", [{"a": [1, {"b": "c"}]}]),
+        "quoted scalars are text": ("a: '1'\nb: \"yes\"\nc: |\n  2\n", [{"a": "1", "b": "yes", "c": "2\n"}]),
+        "an absent value is null, quotes are empty text": ("a:\nb: ''", [{"a": None, "b": ""}]),
+        "keys become text": ("1: a\ntrue: b\n1.5: c", [{"1": "a", "true": "b", "1.5": "c"}]),
+        "a key that is a boolean in YAML 1.1 becomes text": ("on: push", [{"true": "push"}]),
+        "an alias": ("a: &x {b: [1]}\nc: *x", [{"a": {"b": [1]}, "c": {"b": [1]}}]),
+        "the last anchor of a name applies": ("a: &x 1\nb: &x 2\nc: *x", [{"a": 1, "b": 2, "c": 2}]),
+        "a key with an anchor": ("&k a: 1\nb: *k", [{"a": 1, "b": "a"}]),
+        "a merge": ("b: &b {x: 1, z: 1}\nc:\n  <<: *b\n  x: 2", [{"b": {"x": 1, "z": 1}, "c": {"x": 2, "z": 1}}]),
+        "the first of several merged mappings wins": ("c: {<<: [{x: 1}, {x: 2, z: 2}]}", [{"c": {"x": 1, "z": 2}}]),
+        "a merge overwrites keys above it, as in go-yaml": ("c:\n  x: 2\n  <<: {x: 1}", [{"c": {"x": 1}}]),
+        "a quoted merge key is an ordinary key": ('"<<": {x: 1}', [{"<<": {"x": 1}}]),
+        "a merge key as a value is text": ("a: <<", [{"a": "<<"}]),
+        "a byte order mark": ("\ufeffa: 1", [{"a": 1}]),
+        "a tag": ("a: !!str 1", [{"a": "1"}]),
+    },
 )
 def test_reads_yaml_as_kubectl_does(text, documents):
     assert read(text) == documents
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "message"),
-    [
-        pytest.param("a: 1\nb: 2\na: 3", "document 1: line 3, column 1: duplicate key 'a'", id="a duplicate key"),
-        pytest.param(
-            "x: {a: 1, 'a': 2}", "document 1: line 1, column 11: duplicate key 'a'", id="a duplicate key in flow style"
-        ),
-        pytest.param("1: a\n'1': b", "document 1: line 2, column 1: duplicate key '1'", id="a number and its text"),
-        pytest.param("a: 1\n---\nb: [1", "document 2: line 4, column 1: did not find expected", id="an open list"),
-        pytest.param("a: b: c", "document 1: line 1, column 5: mapping values are not allowed", id="two colons"),
-        pytest.param("a: 1\n\tb: 2", "document 1: line 2, column 1: found a tab character that violates", id="a tab"),
-        pytest.param("a: *x", "document 1: line 1, column 4: unknown alias 'x'", id="an unknown alias"),
-        pytest.param(
+    {
+        "a duplicate key": ("a: 1\nb: 2\na: 3", "document 1: line 3, column 1: duplicate key 'a'"),
+        "a duplicate key in flow style": ("x: {a: 1, 'a': 2}", "document 1: line 1, column 11: duplicate key 'a'"),
+        "a number and its text": ("1: a\n'1': b", "document 1: line 2, column 1: duplicate key '1'"),
+        "an open list": ("a: 1\n---\nb: [1", "document 2: line 4, column 1: did not find expected"),
+        "two colons": ("a: b: c", "document 1: line 1, column 5: mapping values are not allowed"),
+        "a tab": ("a: 1\n\tb: 2", "document 1: line 2, column 1: found a tab character that violates"),
+        "an unknown alias": ("a: *x", "document 1: line 1, column 4: unknown alias 'x'"),
+        "an alias of itself": (
             "a: &x [*x]",
             "document 1: line 1, column 8: alias 'x' refers to a value that contains it",
-            id="an alias of itself",
         ),
-        pytest.param(
-            "a: &x 1\n---\nb: *x", "document 2: line 3, column 4: unknown alias 'x'", id="an alias of another document"
-        ),
-        pytest.param("? [a]\n: b", "document 1: line 1, column 3: a key must be a scalar", id="a list for a key"),
-        pytest.param("~: b", "document 1: line 1, column 1: a key must be a string", id="null for a key"),
-        pytest.param(
+        "an alias of another document": ("a: &x 1\n---\nb: *x", "document 2: line 3, column 4: unknown alias 'x'"),
+        "a list for a key": ("? [a]\n: b", "document 1: line 1, column 3: a key must be a scalar"),
+        "null for a key": ("~: b", "document 1: line 1, column 1: a key must be a string"),
+        "an alias of a list for a key": (
             "k: &l [a]\n? *l\n: b",
             "document 1: line 2, column 3: a key must be a string",
-            id="an alias of a list for a key",
         ),
-        pytest.param("<<: 1", "document 1: line 1, column 5: << needs a mapping", id="a merge of a number"),
-        pytest.param("a: .nan", "document 1: line 1, column 4: .nan has no JSON form", id="not a number"),
-        pytest.param(
-            "a: !!python/object/apply:os.system [x]", "document 1: line 1, column 4: tag", id="a Python object"
-        ),
-        pytest.param("a: !!python/name:os.system ''", "document 1: line 1, column 4: tag", id="a Python name"),
-        pytest.param("a: \x00", "not valid YAML: ", id="a character that YAML does not allow"),
-    ],
+        "a merge of a number": ("<<: 1", "document 1: line 1, column 5: << needs a mapping"),
+        "not a number": ("a: .nan", "document 1: line 1, column 4: .nan has no JSON form"),
+        "a Python object": ("a: !!python/object/apply:os.system [x]", "document 1: line 1, column 4: tag"),
+        "a Python name": ("a: !!python/name:os.system ''", "document 1: line 1, column 4: tag"),
+        "a character that YAML does not allow": ("a: \x00", "not valid YAML: "),
+    },
 )
 def test_errors_name_document_line_and_column(text, message):
     with pytest.raises(ManifestError) as caught:
@@ -198,7 +183,7 @@ def test_aliases_are_independent_copies():
     assert document == {"a": [1], "b": [1, 2], "c": [1]}
 
 
-@pytest.mark.parametrize("text", ["[" * 6 + "]" * 6, "a: {b: {c: {d: {e: {f: 1}}}}}"], ids=["lists", "mappings"])
+@cases("text", {"lists": "[" * 6 + "]" * 6, "mappings": "a: {b: {c: {d: {e: {f: 1}}}}}"})
 def test_nesting_is_bounded(text):
     with pytest.raises(ManifestError, match="nested more than 5 levels deep"):
         read(text, depth=5)

@@ -9,6 +9,7 @@ import pytest
 from builders import binding, deployment, placement, policy, quantities, selector
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tables import cases
 
 from berthmaster.model.binding import (
     CLUSTERS_SHOWN,
@@ -124,21 +125,20 @@ def test_a_cluster_binding_keeps_propagate_deps():
 DISPATCHING = Suspension(dispatching=True, dispatching_on_clusters=SuspendClusters(("member1",)))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("desired", "before", "after"),
-    [
-        pytest.param(None, None, None, id="nothing is suspended"),
-        pytest.param(DISPATCHING, None, DISPATCHING, id="the policy suspends dispatching"),
-        pytest.param(None, DISPATCHING, None, id="the policy no longer suspends"),
-        pytest.param(None, Suspension(scheduling=True), Suspension(scheduling=True), id="scheduling stays suspended"),
-        pytest.param(
+    {
+        "nothing is suspended": (None, None, None),
+        "the policy suspends dispatching": (DISPATCHING, None, DISPATCHING),
+        "the policy no longer suspends": (None, DISPATCHING, None),
+        "scheduling stays suspended": (None, Suspension(scheduling=True), Suspension(scheduling=True)),
+        "both suspend": (
             DISPATCHING,
             Suspension(dispatching=False, scheduling=True),
             msgspec.structs.replace(DISPATCHING, scheduling=True),
-            id="both suspend",
         ),
-        pytest.param(Suspension(scheduling=True), None, Suspension(), id="a policy cannot suspend scheduling"),
-    ],
+        "a policy cannot suspend scheduling": (Suspension(scheduling=True), None, Suspension()),
+    },
 )
 def test_suspension(desired, before, after):
     made = binding_of(deployment(), policy(suspension=desired), Replicas(), current=binding(suspension=before))
@@ -155,19 +155,18 @@ GROUPED = policy(
 )
 
 
-@pytest.mark.parametrize(
+@cases(
     ("labels", "gate_on", "groups"),
-    [
-        pytest.param(
+    {
+        "both labels": (
             {"team": "a", "tier": "1"},
             True,
             WorkloadAffinityGroups(affinity_group="team=a", anti_affinity_group="tier=1"),
-            id="both labels",
         ),
-        pytest.param({"tier": ""}, True, WorkloadAffinityGroups(anti_affinity_group="tier="), id="an empty value"),
-        pytest.param({"other": "a"}, True, None, id="neither label"),
-        pytest.param({"team": "a"}, False, None, id="the gate is off"),
-    ],
+        "an empty value": ({"tier": ""}, True, WorkloadAffinityGroups(anti_affinity_group="tier=")),
+        "neither label": ({"other": "a"}, True, None),
+        "the gate is off": ({"team": "a"}, False, None),
+    },
 )
 def test_workload_affinity_groups(labels, gate_on, groups):
     made = binding_of(deployment(labels=labels), GROUPED, Replicas(), workload_affinity=gate_on)
@@ -299,15 +298,15 @@ def test_unknown_fields_of_a_newer_version_are_ignored():
     assert move_of(given) == state()
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
-    [
-        pytest.param("{", id="no JSON"),
-        pytest.param('{"reason":"Failback"}', id="no phase"),
-        pytest.param('{"reason":"Whim","phase":"Surging"}', id="an unknown reason"),
-        pytest.param('{"reason":"Drain","phase":"Surging","source":{"a":-1}}', id="negative replicas"),
-        pytest.param('{"reason":"Drain","phase":"Surging","since":"yesterday"}', id="an invalid time"),
-    ],
+    {
+        "no JSON": "{",
+        "no phase": '{"reason":"Failback"}',
+        "an unknown reason": '{"reason":"Whim","phase":"Surging"}',
+        "negative replicas": '{"reason":"Drain","phase":"Surging","source":{"a":-1}}',
+        "an invalid time": '{"reason":"Drain","phase":"Surging","since":"yesterday"}',
+    },
 )
 def test_an_invalid_annotation_does_not_count_and_is_reported(text: str):
     given = binding(clusters={"old": 4}, annotations={MOVE: text})
@@ -323,14 +322,14 @@ def test_a_binding_without_the_annotation_has_no_move():
     assert as_before(given) is given
 
 
-@pytest.mark.parametrize(
+@cases(
     ("source", "target", "joined", "common"),
-    [
-        pytest.param({"a": 4}, {"b": 4}, {"a": 4, "b": 4}, {}, id="whole clusters"),
-        pytest.param({"a": 8}, {"a": 4, "b": 4}, {"a": 8, "b": 4}, {"a": 4}, id="a part"),
-        pytest.param({"a": 2, "b": 6}, {"a": 6, "b": 2}, {"a": 6, "b": 6}, {"a": 2, "b": 2}, id="an exchange"),
-        pytest.param({"a": 0}, {"b": 0}, {"a": 0, "b": 0}, {}, id="no replicas"),
-    ],
+    {
+        "whole clusters": ({"a": 4}, {"b": 4}, {"a": 4, "b": 4}, {}),
+        "a part": ({"a": 8}, {"a": 4, "b": 4}, {"a": 8, "b": 4}, {"a": 4}),
+        "an exchange": ({"a": 2, "b": 6}, {"a": 6, "b": 2}, {"a": 6, "b": 6}, {"a": 2, "b": 2}),
+        "no replicas": ({"a": 0}, {"b": 0}, {"a": 0, "b": 0}, {}),
+    },
 )
 def test_what_old_and_new_copies_have_in_sum_and_in_common(
     source: dict[str, int], target: dict[str, int], joined: dict[str, int], common: dict[str, int]
@@ -339,14 +338,14 @@ def test_what_old_and_new_copies_have_in_sum_and_in_common(
     assert both(source, target) == common
 
 
-@pytest.mark.parametrize(
+@cases(
     ("phase", "strategy", "expected"),
-    [
-        pytest.param(MovePhase.SURGING, MoveStrategy.MAKE_BEFORE_BREAK, {"a": 8, "b": 4}, id="both run"),
-        pytest.param(MovePhase.SOAKING, MoveStrategy.MAKE_BEFORE_BREAK, {"a": 8, "b": 4}, id="both run while soaking"),
-        pytest.param(MovePhase.ADMITTED, MoveStrategy.BREAK_BEFORE_MAKE, {"a": 4}, id="only what stays"),
-        pytest.param(MovePhase.SURGING, MoveStrategy.BREAK_BEFORE_MAKE, {"a": 4, "b": 4}, id="only the new ones"),
-    ],
+    {
+        "both run": (MovePhase.SURGING, MoveStrategy.MAKE_BEFORE_BREAK, {"a": 8, "b": 4}),
+        "both run while soaking": (MovePhase.SOAKING, MoveStrategy.MAKE_BEFORE_BREAK, {"a": 8, "b": 4}),
+        "only what stays": (MovePhase.ADMITTED, MoveStrategy.BREAK_BEFORE_MAKE, {"a": 4}),
+        "only the new ones": (MovePhase.SURGING, MoveStrategy.BREAK_BEFORE_MAKE, {"a": 4, "b": 4}),
+    },
 )
 def test_the_clusters_that_a_move_writes(phase: MovePhase, strategy: MoveStrategy, expected: dict[str, int]):
     given = state(phase=phase, strategy=strategy, source={"a": 8}, target={"a": 4, "b": 4})
@@ -392,13 +391,13 @@ def test_an_evicted_cluster_may_lack_and_is_in_neither_assignment():
     assert clusters_of(as_before(given)) == {"old": 2}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("source", "target", "leaving", "arriving"),
-    [
-        pytest.param({"a": 4}, {"b": 4}, {"a": 4}, {"b": 4}, id="whole clusters"),
-        pytest.param({"a": 8}, {"a": 4, "b": 4}, {"a": 4}, {"b": 4}, id="a part"),
-        pytest.param({"a": 0}, {"b": 0}, {"a": 0}, {"b": 0}, id="without replicas clusters count"),
-    ],
+    {
+        "whole clusters": ({"a": 4}, {"b": 4}, {"a": 4}, {"b": 4}),
+        "a part": ({"a": 8}, {"a": 4, "b": 4}, {"a": 4}, {"b": 4}),
+        "without replicas clusters count": ({"a": 0}, {"b": 0}, {"a": 0}, {"b": 0}),
+    },
 )
 def test_what_leaves_and_what_arrives(
     source: dict[str, int], target: dict[str, int], leaving: dict[str, int], arriving: dict[str, int]

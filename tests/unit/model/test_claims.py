@@ -4,6 +4,7 @@ from builders import policy, selector
 from hypothesis import given
 from hypothesis import strategies as st
 from kube_store import merged
+from tables import cases
 
 from berthmaster.model.binding import holder
 from berthmaster.model.claims import (
@@ -38,81 +39,70 @@ def winner(template, *policies):
     return found[0].policy.metadata.name if found else None
 
 
-@pytest.mark.parametrize(
+@cases(
     ("chosen", "level"),
-    [
-        pytest.param(BY_KIND, MatchLevel.KIND, id="kind only"),
-        pytest.param(BY_LABEL, MatchLevel.LABELS, id="labels"),
-        pytest.param(selector(labelSelector={}), MatchLevel.LABELS, id="an empty label selector matches by labels"),
-        pytest.param(BY_NAME, MatchLevel.NAME, id="name"),
-        pytest.param(selector(namespace="default"), MatchLevel.KIND, id="the same namespace"),
-        pytest.param(selector(namespace="other"), MatchLevel.NONE, id="another namespace"),
-        pytest.param(selector(name="other"), MatchLevel.NONE, id="another name"),
-        pytest.param(selector(kind="StatefulSet"), MatchLevel.NONE, id="another kind"),
-        pytest.param(selector(api_version="apps/v1beta1"), MatchLevel.NONE, id="another version"),
-        pytest.param(selector(labelSelector={"matchLabels": {"app": "x"}}), MatchLevel.NONE, id="other labels"),
-        pytest.param(
+    {
+        "kind only": (BY_KIND, MatchLevel.KIND),
+        "labels": (BY_LABEL, MatchLevel.LABELS),
+        "an empty label selector matches by labels": (selector(labelSelector={}), MatchLevel.LABELS),
+        "name": (BY_NAME, MatchLevel.NAME),
+        "the same namespace": (selector(namespace="default"), MatchLevel.KIND),
+        "another namespace": (selector(namespace="other"), MatchLevel.NONE),
+        "another name": (selector(name="other"), MatchLevel.NONE),
+        "another kind": (selector(kind="StatefulSet"), MatchLevel.NONE),
+        "another version": (selector(api_version="apps/v1beta1"), MatchLevel.NONE),
+        "other labels": (selector(labelSelector={"matchLabels": {"app": "x"}}), MatchLevel.NONE),
+        "a name overrides the label selector": (
             selector(name="nginx", labelSelector={"matchLabels": {"app": "x"}}),
             MatchLevel.NAME,
-            id="a name overrides the label selector",
         ),
-        pytest.param(
+        "an invalid label selector": (
             selector(labelSelector={"matchExpressions": [{"key": "app", "operator": "Wrong"}]}),
             MatchLevel.NONE,
-            id="an invalid label selector",
         ),
-    ],
+    },
 )
 def test_match_levels(chosen, level):
     assert match_level(chosen, NGINX) is level
 
 
-@pytest.mark.parametrize(
+@cases(
     ("policies", "name"),
-    [
-        pytest.param([policy("a", selectors=[selector(name="other")])], None, id="none"),
-        pytest.param([policy("a")], "a", id="one policy"),
-        pytest.param(
+    {
+        "none": ([policy("a", selectors=[selector(name="other")])], None),
+        "one policy": ([policy("a")], "a"),
+        "a PropagationPolicy beats a ClusterPropagationPolicy of any priority": (
             [policy("c", cluster_scoped=True, priority=100, selectors=[BY_NAME]), policy("p")],
             "p",
-            id="a PropagationPolicy beats a ClusterPropagationPolicy of any priority",
         ),
-        pytest.param(
+        "explicit priority beats the match level": (
             [policy("close", selectors=[BY_NAME]), policy("high", priority=1)],
             "high",
-            id="explicit priority beats the match level",
         ),
-        pytest.param(
+        "the default priority 0 is higher than a negative one": (
             [policy("low", priority=-1, selectors=[BY_NAME]), policy("unset")],
             "unset",
-            id="the default priority 0 is higher than a negative one",
         ),
-        pytest.param(
+        "labels beat the kind": (
             [policy("a-kind", selectors=[BY_KIND]), policy("b-label", selectors=[BY_LABEL])],
             "b-label",
-            id="labels beat the kind",
         ),
-        pytest.param(
+        "the name beats labels": (
             [policy("a-label", selectors=[BY_LABEL]), policy("b-name", selectors=[BY_NAME])],
             "b-name",
-            id="the name beats labels",
         ),
-        pytest.param(
+        "the closest selector of a policy counts, then the name": (
             [policy("b", selectors=[BY_NAME]), policy("a", selectors=[BY_KIND, BY_NAME])],
             "a",
-            id="the closest selector of a policy counts, then the name",
         ),
-        pytest.param([policy("b"), policy("B"), policy("a")], "B", id="names are compared by byte"),
-        pytest.param(
-            [policy("a", deleting=True), policy("b")], "b", id="a policy that is being deleted claims nothing"
-        ),
-        pytest.param(
+        "names are compared by byte": ([policy("b"), policy("B"), policy("a")], "B"),
+        "a policy that is being deleted claims nothing": ([policy("a", deleting=True), policy("b")], "b"),
+        "a PropagationPolicy of another namespace claims nothing": (
             [policy("a", namespace="other"), policy("c", cluster_scoped=True)],
             "c",
-            id="a PropagationPolicy of another namespace claims nothing",
         ),
-        pytest.param([policy("a", selectors=[])], None, id="a policy without selectors claims nothing"),
-    ],
+        "a policy without selectors claims nothing": ([policy("a", selectors=[])], None),
+    },
 )
 def test_the_claiming_policy(policies, name):
     assert winner(NGINX, *policies) == name
@@ -177,23 +167,17 @@ def test_a_claim_removes_only_existing_keys():
     assert None not in claim_patch(meta(OWN), NEW_P)["annotations"].values()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("metadata", "expected"),
-    [
-        pytest.param(meta(OWN), None, id="none"),
-        pytest.param(meta(BY_P), PolicyReference("PropagationPolicy", "default", "p"), id="a PropagationPolicy"),
-        pytest.param(meta(BY_C), PolicyReference("ClusterPropagationPolicy", "", "c"), id="a ClusterPropagationPolicy"),
-        pytest.param(
-            meta(BY_C, BY_P), PolicyReference("PropagationPolicy", "default", "p"), id="both: the PropagationPolicy"
-        ),
-        pytest.param(meta({"labels": {}, "annotations": {f"{P}name": "p"}}), None, id="an incomplete claim"),
-        pytest.param(
-            meta({"labels": {}, "annotations": {f"{P}namespace": "..", f"{P}name": "p"}}),
-            None,
-            id="an invalid name",
-        ),
-        pytest.param(meta({"labels": {}, "annotations": {f"{C}name": "../secrets"}}), None, id="a name with a path"),
-    ],
+    {
+        "none": (meta(OWN), None),
+        "a PropagationPolicy": (meta(BY_P), PolicyReference("PropagationPolicy", "default", "p")),
+        "a ClusterPropagationPolicy": (meta(BY_C), PolicyReference("ClusterPropagationPolicy", "", "c")),
+        "both: the PropagationPolicy": (meta(BY_C, BY_P), PolicyReference("PropagationPolicy", "default", "p")),
+        "an incomplete claim": (meta({"labels": {}, "annotations": {f"{P}name": "p"}}), None),
+        "an invalid name": (meta({"labels": {}, "annotations": {f"{P}namespace": "..", f"{P}name": "p"}}), None),
+        "a name with a path": (meta({"labels": {}, "annotations": {f"{C}name": "../secrets"}}), None),
+    },
 )
 def test_the_holder_of_a_resource(metadata, expected):
     assert holder(metadata) == expected
@@ -236,13 +220,13 @@ def test_preemption_by_kind_and_priority(preemptor, priority, holder, wants, hel
     assert may_preempt(strong, weak) == (wants == "Always" and (preemptor, priority, holder) in TAKES)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("mine", "theirs", "takes"),
-    [
-        pytest.param(None, -1, True, id="the default priority 0 is higher than a negative one"),
-        pytest.param(None, 0, False, id="the default priority is not higher than 0"),
-        pytest.param(-1, None, False, id="a negative priority is lower than the default"),
-    ],
+    {
+        "the default priority 0 is higher than a negative one": (None, -1, True),
+        "the default priority is not higher than 0": (None, 0, False),
+        "a negative priority is lower than the default": (-1, None, False),
+    },
 )
 def test_a_missing_priority_is_zero(mine, theirs, takes):
     assert may_preempt(policy("c", priority=mine, preemption="Always"), policy("h", priority=theirs)) is takes
@@ -259,47 +243,39 @@ def named(chosen, **more):
     return named_resources(policy(selectors=chosen, **{"preemption": "Always", **more}))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("given", "expected"),
-    [
-        pytest.param(named([selector(name="web")]), (WEB,), id="a PropagationPolicy names resources of its namespace"),
-        pytest.param(named([selector(name="web", namespace="default")]), (WEB,), id="with an explicit namespace"),
-        pytest.param(named([selector(name="web", namespace="other")]), (), id="no resource of another namespace"),
-        pytest.param(named([selector(name="web")], preemption="Never"), (), id="a policy that does not preempt"),
-        pytest.param(named([selector(name="web")], deleting=True), (), id="a policy that is being deleted"),
-        pytest.param(named([selector()]), (), id="a selector without a name"),
-        pytest.param(named([selector(name="web"), selector(name="web")]), (WEB,), id="a duplicate name"),
-        pytest.param(
+    {
+        "a PropagationPolicy names resources of its namespace": (named([selector(name="web")]), (WEB,)),
+        "with an explicit namespace": (named([selector(name="web", namespace="default")]), (WEB,)),
+        "no resource of another namespace": (named([selector(name="web", namespace="other")]), ()),
+        "a policy that does not preempt": (named([selector(name="web")], preemption="Never"), ()),
+        "a policy that is being deleted": (named([selector(name="web")], deleting=True), ()),
+        "a selector without a name": (named([selector()]), ()),
+        "a duplicate name": (named([selector(name="web"), selector(name="web")]), (WEB,)),
+        "a ClusterPropagationPolicy with a namespace": (
             named([selector(name="web", namespace="default")], cluster_scoped=True),
             (WEB,),
-            id="a ClusterPropagationPolicy with a namespace",
         ),
-        pytest.param(
+        "a ClusterPropagationPolicy without a namespace": (
             named([selector("ClusterRole", READER.api_version, name="reader")], cluster_scoped=True),
             (READER,),
-            id="a ClusterPropagationPolicy without a namespace",
         ),
-        pytest.param(
+        "a name with a colon": (
             named([selector("ClusterRole", READER.api_version, name="system:reader")], cluster_scoped=True),
             (READER._replace(name="system:reader"),),
-            id="a name with a colon",
         ),
-        pytest.param(named([selector(name="../../secrets/web")]), (), id="a name with a path"),
-        pytest.param(named([selector(name="..")]), (), id="a name of two dots"),
-        pytest.param(named([selector(name="a%2fb")]), (), id="a name with an encoded slash"),
-        pytest.param(named([selector(api_version="apps/v1/../..", name="web")]), (), id="an apiVersion with a path"),
-        pytest.param(
-            named([selector(namespace="a/b", name="web")], cluster_scoped=True), (), id="a namespace with a path"
-        ),
-        pytest.param(
+        "a name with a path": (named([selector(name="../../secrets/web")]), ()),
+        "a name of two dots": (named([selector(name="..")]), ()),
+        "a name with an encoded slash": (named([selector(name="a%2fb")]), ()),
+        "an apiVersion with a path": (named([selector(api_version="apps/v1/../..", name="web")]), ()),
+        "a namespace with a path": (named([selector(namespace="a/b", name="web")], cluster_scoped=True), ()),
+        "a ResourceBinding, which carries the claim of its workload": (
             named([selector("ResourceBinding", "work.karmada.io/v1alpha2", name="web-deployment")]),
             (),
-            id="a ResourceBinding, which carries the claim of its workload",
         ),
-        pytest.param(
-            named([selector("Lease", "coordination.k8s.io/v1", name="web")]), (), id="a kind that is never propagated"
-        ),
-    ],
+        "a kind that is never propagated": (named([selector("Lease", "coordination.k8s.io/v1", name="web")]), ()),
+    },
 )
 def test_named_resources(given, expected):
     assert given == expected
@@ -338,17 +314,13 @@ CANDIDATES = [
 ]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("dropped", "expected"),
-    [
-        pytest.param(DROPPED, ["at-the-top", "between-a", "between-b"], id="the same namespace"),
-        pytest.param(
-            policy("dropped", cluster_scoped=True, priority=3),
-            ["everywhere", "everywhere-else"],
-            id="the same kind",
-        ),
-        pytest.param(policy("at-the-top", priority=3), ["between-a", "between-b"], id="never the policy itself"),
-    ],
+    {
+        "the same namespace": (DROPPED, ["at-the-top", "between-a", "between-b"]),
+        "the same kind": (policy("dropped", cluster_scoped=True, priority=3), ["everywhere", "everywhere-else"]),
+        "never the policy itself": (policy("at-the-top", priority=3), ["between-a", "between-b"]),
+    },
 )
 def test_newly_eligible_policies_after_a_drop(dropped, expected):
     found = newly_eligible(PriorityDrop(from_=7, to=3), dropped, CANDIDATES)

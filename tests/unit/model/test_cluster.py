@@ -4,6 +4,7 @@ import msgspec
 import pytest
 from builders import binding, cluster, taint
 from kube_scheduler_builders import node
+from tables import cases
 
 from berthmaster.model.binding import AggregatedStatusItem, Binding, BindingStatus, binding_name
 from berthmaster.model.cluster import (
@@ -27,24 +28,22 @@ NOT_READY = taint("not-ready:NoSchedule")
 GPU = taint("gpu=true:NoExecute")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("toleration", "tolerated", "on"),
-    [
-        pytest.param(Toleration(key="gpu", value="true", effect="NoExecute"), True, GPU, id="all equal"),
-        pytest.param(Toleration(key="gpu", operator="Equal", value="true"), True, GPU, id="any effect"),
-        pytest.param(Toleration(key="gpu", operator="Equal", value="no"), False, GPU, id="another value"),
-        pytest.param(Toleration(key="gpu"), False, GPU, id="an absent value is the empty value"),
-        pytest.param(Toleration(key="not-ready"), True, NOT_READY, id="the empty value of a taint without one"),
-        pytest.param(Toleration(key="gpu", operator="Exists"), True, GPU, id="any value"),
-        pytest.param(Toleration(key="cpu", operator="Exists"), False, GPU, id="another key"),
-        pytest.param(Toleration(operator="Exists"), True, GPU, id="any key and value"),
-        pytest.param(Toleration(value="true"), True, GPU, id="an empty key matches any key with the same value"),
-        pytest.param(Toleration(operator="Exists", effect="NoSchedule"), False, GPU, id="another effect"),
-        pytest.param(Toleration(key="gpu", operator="exists"), False, GPU, id="an unknown operator"),
-        pytest.param(
-            Toleration(operator="Exists", toleration_seconds=0), True, GPU, id="toleration seconds are ignored"
-        ),
-    ],
+    {
+        "all equal": (Toleration(key="gpu", value="true", effect="NoExecute"), True, GPU),
+        "any effect": (Toleration(key="gpu", operator="Equal", value="true"), True, GPU),
+        "another value": (Toleration(key="gpu", operator="Equal", value="no"), False, GPU),
+        "an absent value is the empty value": (Toleration(key="gpu"), False, GPU),
+        "the empty value of a taint without one": (Toleration(key="not-ready"), True, NOT_READY),
+        "any value": (Toleration(key="gpu", operator="Exists"), True, GPU),
+        "another key": (Toleration(key="cpu", operator="Exists"), False, GPU),
+        "any key and value": (Toleration(operator="Exists"), True, GPU),
+        "an empty key matches any key with the same value": (Toleration(value="true"), True, GPU),
+        "another effect": (Toleration(operator="Exists", effect="NoSchedule"), False, GPU),
+        "an unknown operator": (Toleration(key="gpu", operator="exists"), False, GPU),
+        "toleration seconds are ignored": (Toleration(operator="Exists", toleration_seconds=0), True, GPU),
+    },
 )
 def test_tolerations(toleration, tolerated, on):
     assert toleration.tolerates(on) is tolerated
@@ -68,14 +67,14 @@ def test_taints_are_formatted_as_in_kubectl(text):
     assert str(taint(text)) == text
 
 
-@pytest.mark.parametrize(
+@cases(
     ("conditions", "ready"),
-    [
-        pytest.param([], False, id="no condition"),
-        pytest.param([("Ready", "True")], True, id="ready"),
-        pytest.param([("Ready", "Unknown")], False, id="unknown"),
-        pytest.param([("CompleteAPIEnablements", "True"), ("Ready", "False")], False, id="another condition is true"),
-    ],
+    {
+        "no condition": ([], False),
+        "ready": ([("Ready", "True")], True),
+        "unknown": ([("Ready", "Unknown")], False),
+        "another condition is true": ([("CompleteAPIEnablements", "True"), ("Ready", "False")], False),
+    },
 )
 def test_ready(conditions, ready):
     member = cluster()
@@ -97,15 +96,15 @@ def test_enabled_kinds():
 TIMES = {"before": "2026-01-01T00:00:00Z", "after": "2026-01-01T02:00:00+01:00"}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("triggered", "last", "requested"),
-    [
-        pytest.param("after", "before", True, id="triggered after the last scheduling, with any offset"),
-        pytest.param("before", "after", False, id="triggered before"),
-        pytest.param("before", "before", False, id="at the same time"),
-        pytest.param("after", None, False, id="never scheduled"),
-        pytest.param(None, "before", False, id="never triggered"),
-    ],
+    {
+        "triggered after the last scheduling, with any offset": ("after", "before", True),
+        "triggered before": ("before", "after", False),
+        "at the same time": ("before", "before", False),
+        "never scheduled": ("after", None, False),
+        "never triggered": (None, "before", False),
+    },
 )
 def test_reschedule_requested(triggered, last, requested):
     status = convert(BindingStatus, {"lastScheduledTime": TIMES[last]} if last else {})
@@ -130,48 +129,46 @@ def test_a_node_keeps_name_labels_and_deletion():
     assert (made.name, made.metadata.labels, made.deleting) == ("n1", {"tier": "gold"}, True)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("labels", "region", "zones"),
-    [
-        pytest.param({}, "", (), id="no labels"),
-        pytest.param({"topology.kubernetes.io/region": "eu"}, "eu", (), id="the region is a label"),
-        pytest.param({"topology.kubernetes.io/zone": "eu-a"}, "", ("eu-a",), id="the zone is a label"),
-    ],
+    {
+        "no labels": ({}, "", ()),
+        "the region is a label": ({"topology.kubernetes.io/region": "eu"}, "eu", ()),
+        "the zone is a label": ({"topology.kubernetes.io/zone": "eu-a"}, "", ("eu-a",)),
+    },
 )
 def test_region_and_zone(labels, region, zones):
     made = node_cluster(**labels)
     assert (made.spec.region, made.spec.zones) == (region, zones)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("provider_id", "provider"),
-    [
-        pytest.param("", "", id="none"),
-        pytest.param("aws:///us-east-1a/i-0abc", "aws", id="the scheme of the id"),
-        pytest.param("liqo://other-cluster", "liqo", id="the scheme of Liqo"),
-        pytest.param("no-scheme", "", id="an id without scheme names no provider"),
-    ],
+    {
+        "none": ("", ""),
+        "the scheme of the id": ("aws:///us-east-1a/i-0abc", "aws"),
+        "the scheme of Liqo": ("liqo://other-cluster", "liqo"),
+        "an id without scheme names no provider": ("no-scheme", ""),
+    },
 )
 def test_provider(provider_id, provider):
     assert node_cluster(provider_id=provider_id).spec.provider == provider
 
 
-@pytest.mark.parametrize(
+@cases(
     ("fields", "taints"),
-    [
-        pytest.param({}, (), id="none"),
-        pytest.param(
+    {
+        "none": ({}, ()),
+        "the taints of the node": (
             {"taints": [{"key": "k", "value": "v", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"}]},
             (taint("k=v:NoExecute"),),
-            id="the taints of the node",
         ),
-        pytest.param({"unschedulable": True}, (UNSCHEDULABLE,), id="a cordoned node"),
-        pytest.param(
+        "a cordoned node": ({"unschedulable": True}, (UNSCHEDULABLE,)),
+        "a cordoned node that already has the taint": (
             {"unschedulable": True, "taints": [{"key": UNSCHEDULABLE.key, "effect": "NoSchedule"}]},
             (UNSCHEDULABLE,),
-            id="a cordoned node that already has the taint",
         ),
-    ],
+    },
 )
 def test_taints(fields, taints):
     assert node_cluster(**fields).spec.taints == taints
@@ -295,23 +292,21 @@ def quota(overall, used=None):
     )
 
 
-@pytest.mark.parametrize(
+@cases(
     ("before", "after", "looser"),
-    [
-        pytest.param(quota({"cpu": "3"}), quota({"cpu": "3"}), False, id="nothing changed"),
-        pytest.param(quota({"cpu": "3"}), quota({"cpu": "3001m"}), True, id="a limit is raised"),
-        pytest.param(quota({"cpu": "3"}), quota({"cpu": "2"}), False, id="a limit is lowered"),
-        pytest.param(quota({"cpu": "1000m"}), quota({"cpu": "1"}), False, id="the same limit in another unit"),
-        pytest.param(quota({"cpu": "3"}), quota({}), True, id="a limit is removed"),
-        pytest.param(quota({"cpu": "3"}), quota({"cpu": "3", "memory": "1"}), False, id="a limit is added"),
-        pytest.param(
-            quota({"cpu": "3", "memory": 1}), quota({"cpu": "1", "memory": 2}), True, id="one of two is raised"
-        ),
-        pytest.param(quota({"cpu": "3"}, {"cpu": "2"}), quota({"cpu": "3"}, {"cpu": "1"}), True, id="less is used"),
-        pytest.param(quota({"cpu": "3"}, {"cpu": "1"}), quota({"cpu": "3"}, {"cpu": "2"}), False, id="more is used"),
-        pytest.param(quota({"cpu": "3"}, {"cpu": "1"}), quota({"cpu": "3"}), True, id="nothing is used any more"),
-        pytest.param(quota({"cpu": "3"}), None, True, id="it is deleted"),
-    ],
+    {
+        "nothing changed": (quota({"cpu": "3"}), quota({"cpu": "3"}), False),
+        "a limit is raised": (quota({"cpu": "3"}), quota({"cpu": "3001m"}), True),
+        "a limit is lowered": (quota({"cpu": "3"}), quota({"cpu": "2"}), False),
+        "the same limit in another unit": (quota({"cpu": "1000m"}), quota({"cpu": "1"}), False),
+        "a limit is removed": (quota({"cpu": "3"}), quota({}), True),
+        "a limit is added": (quota({"cpu": "3"}), quota({"cpu": "3", "memory": "1"}), False),
+        "one of two is raised": (quota({"cpu": "3", "memory": 1}), quota({"cpu": "1", "memory": 2}), True),
+        "less is used": (quota({"cpu": "3"}, {"cpu": "2"}), quota({"cpu": "3"}, {"cpu": "1"}), True),
+        "more is used": (quota({"cpu": "3"}, {"cpu": "1"}), quota({"cpu": "3"}, {"cpu": "2"}), False),
+        "nothing is used any more": (quota({"cpu": "3"}, {"cpu": "1"}), quota({"cpu": "3"}), True),
+        "it is deleted": (quota({"cpu": "3"}), None, True),
+    },
 )
 def test_which_changes_of_a_quota_make_it_looser(before, after, looser):
     assert is_looser(before, after) is looser
@@ -322,16 +317,16 @@ SHOP = Reader(frozenset({"shop"}))
 SHOP_AND_WIDE = Reader(frozenset({"shop", "-"}))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("reader", "seen"),
-    [
-        pytest.param(ANY_READER, [MINE, THEIRS, WIDE], id="of all namespaces"),
-        pytest.param(SHOP, [MINE], id="of one namespace"),
-        pytest.param(SHOP_AND_WIDE, [MINE, WIDE], id="of one namespace and of cluster-scoped objects"),
-        pytest.param(about("vault"), [THEIRS], id="of an answer about one object"),
-        pytest.param(about(""), [WIDE], id="of an answer about one cluster-scoped object"),
-        pytest.param(NO_NAMES, [], id="of no namespace"),
-    ],
+    {
+        "of all namespaces": (ANY_READER, [MINE, THEIRS, WIDE]),
+        "of one namespace": (SHOP, [MINE]),
+        "of one namespace and of cluster-scoped objects": (SHOP_AND_WIDE, [MINE, WIDE]),
+        "of an answer about one object": (about("vault"), [THEIRS]),
+        "of an answer about one cluster-scoped object": (about(""), [WIDE]),
+        "of no namespace": (NO_NAMES, []),
+    },
 )
 def test_resources_that_a_reader_may_see(reader, seen):
     assert reader.seen([MINE, THEIRS, WIDE]) == seen

@@ -13,6 +13,7 @@ import pytest
 from builders import binding, cluster, policy
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import cases
 
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
@@ -45,95 +46,68 @@ def policy_with(metadata=None, **spec):
     }
 
 
-@pytest.mark.parametrize(
+@cases(
     ("kind", "raw", "path", "problem"),
-    [
-        pytest.param(
-            Cluster,
-            {"metadata": {"name": 7}},
-            "metadata.name",
-            "7 is an int; accepted is str",
-            id="a number for a string",
-        ),
-        pytest.param(
+    {
+        "a number for a string": (Cluster, {"metadata": {"name": 7}}, "metadata.name", "7 is an int; accepted is str"),
+        "a string for a list": (
             Cluster,
             cluster_with(spec={"zones": "n1"}),
             "spec.zones",
             "'n1' is a str; accepted is array",
-            id="a string for a list",
         ),
-        pytest.param(
+        "a missing field of a list's entry": (
             Cluster,
             cluster_with(spec={"taints": [{"key": "a", "effect": "NoSchedule"}, {"key": "b"}]}),
             "spec.taints[1].effect",
             "is missing or null",
-            id="a missing field of a list's entry",
         ),
-        pytest.param(
+        "an invalid entry of a map is identified by its key": (
             Cluster,
             cluster_with(status={"resourceSummary": {"allocatable": {"memory": "1Gi", "cpu": "4 cores"}}}),
             "status.resourceSummary.allocatable[cpu]",
             "'4 cores' is not a quantity; accepted are",
-            id="an invalid entry of a map is identified by its key",
         ),
-        pytest.param(
+        "a boolean for a quantity": (
             Cluster,
             cluster_with(status={"resourceSummary": {"allocatable": {"cpu": True}}}),
             "status.resourceSummary.allocatable[cpu]",
             "True is not a quantity",
-            id="a boolean for a quantity",
         ),
-        pytest.param(
+        "a number for a label's value": (
             Cluster,
             cluster_with(metadata={"name": "a", "labels": {"ok": "x", "env": 3}}),
             "metadata.labels[env]",
             "3 is an int; accepted is str",
-            id="a number for a label's value",
         ),
-        pytest.param(
+        "a value that is not accepted": (
             Policy,
             policy_with(placement={"replicaScheduling": {"replicaSchedulingType": "Split"}}),
             "spec.placement.replicaScheduling.replicaSchedulingType",
             "'Split' is not accepted; accepted are Duplicated, Divided",
-            id="a value that is not accepted",
         ),
-        pytest.param(
-            Policy,
-            policy_with(priority=2**31),
-            "spec.priority",
-            "2147483648 is out of range",
-            id="more than an int32",
-        ),
-        pytest.param(
-            Policy,
-            policy_with(priority="high"),
-            "spec.priority",
-            "'high' is a str",
-            id="a string for a number",
-        ),
-        pytest.param(
+        "more than an int32": (Policy, policy_with(priority=2**31), "spec.priority", "2147483648 is out of range"),
+        "a string for a number": (Policy, policy_with(priority="high"), "spec.priority", "'high' is a str"),
+        "a missing required field": (
             Policy,
             {"kind": "PropagationPolicy", "metadata": {"name": "p"}, "spec": {}},
             "spec.resourceSelectors",
             "is missing or null",
-            id="a missing required field",
         ),
-        pytest.param(
+        "a required field that is null": (
             Policy,
             {"kind": "PropagationPolicy", "metadata": {"name": "p"}, "spec": None},
             "spec",
             "is missing or null",
-            id="a required field that is null",
         ),
-        pytest.param(
+        "a time without its offset": (
             Policy,
             policy_with(metadata={"name": "p", "creationTimestamp": "2026-01-01T00:00:00"}),
             "metadata.creationTimestamp",
             "",
-            id="a time without its offset",
         ),
-        pytest.param(Policy, [], "", "[] is an array; accepted is object", id="not an object"),
-    ],
+        "not an object": (Policy, [], "", "[] is an array; accepted is object"),
+    },
 )
 def test_errors_name_the_path_the_value_and_the_accepted_values(kind, raw, path, problem):
     with pytest.raises(FieldError) as caught:
@@ -151,12 +125,12 @@ def test_invalid_json_is_an_error(document):
         decode_json(Cluster, document)
 
 
-@pytest.mark.parametrize(
+@cases(
     "document",
-    [
-        pytest.param(b'{"x":' * 100_000, id="too deep to decode"),
-        pytest.param(b'{"metadata": 1, "x": %b%b}' % (b"[" * 3000, b"]" * 3000), id="too deep to convert"),
-    ],
+    {
+        "too deep to decode": b'{"x":' * 100_000,
+        "too deep to convert": b'{"metadata": 1, "x": %b%b}' % (b"[" * 3000, b"]" * 3000),
+    },
 )
 def test_extreme_nesting_is_rejected(document):
     with pytest.raises(FieldError, match="nested too deeply"):
@@ -189,48 +163,34 @@ def test_an_empty_list_of_groups_differs_from_an_absent_one():
     assert convert(Placement, {}).cluster_affinities is None
 
 
-@pytest.mark.parametrize(
+@cases(
     ("raw", "errors"),
-    [
-        pytest.param(policy_with(), [], id="nothing unknown"),
-        pytest.param(
-            policy_with(placment={}),
-            ["spec.placment: unknown field; did you mean placement?"],
-            id="a typo",
-        ),
-        pytest.param(policy_with(xyz={}), ["spec.xyz: unknown field"], id="no similar field"),
-        pytest.param(
-            {**policy_with(), "speck": {}}, ["speck: unknown field; did you mean spec?"], id="at the top level"
-        ),
-        pytest.param(
+    {
+        "nothing unknown": (policy_with(), []),
+        "a typo": (policy_with(placment={}), ["spec.placment: unknown field; did you mean placement?"]),
+        "no similar field": (policy_with(xyz={}), ["spec.xyz: unknown field"]),
+        "at the top level": ({**policy_with(), "speck": {}}, ["speck: unknown field; did you mean spec?"]),
+        "below an optional object": (
             policy_with(placement={"clusterAffinity": {"clusterName": ["a"]}}),
             ["spec.placement.clusterAffinity.clusterName: unknown field; did you mean clusterNames?"],
-            id="below an optional object",
         ),
-        pytest.param(
+        "in an entry of an optional list": (
             policy_with(placement={"clusterAffinities": [{"affinityName": "a"}, {"affinityname": "b"}]}),
             ["spec.placement.clusterAffinities[1].affinityname: unknown field; did you mean affinityName?"],
-            id="in an entry of an optional list",
         ),
-        pytest.param(
+        "several fields": (
             policy_with(placement={"clusterTolerations": [{"keys": "a"}], "spreadConstraints": [{"maxGroup": 1}]}),
             [
                 "spec.placement.clusterTolerations[0].keys: unknown field; did you mean key?",
                 "spec.placement.spreadConstraints[0].maxGroup: unknown field; did you mean maxGroups?",
             ],
-            id="several fields",
         ),
-        pytest.param(
-            policy_with(metadata={"name": "p", "managedFields": [], "selfLink": ""}),
-            [],
-            id="metadata is not checked",
-        ),
-        pytest.param(
+        "metadata is not checked": (policy_with(metadata={"name": "p", "managedFields": [], "selfLink": ""}), []),
+        "the keys of a map are not fields": (
             policy_with(resourceSelectors=[{**SELECTORS[0], "labelSelector": {"matchLabels": {"anything": "x"}}}]),
             [],
-            id="the keys of a map are not fields",
         ),
-    ],
+    },
 )
 def test_unknown_fields(raw, errors):
     assert [str(error) for error in unknown_fields(Policy, raw)] == errors
@@ -295,19 +255,18 @@ def test_any_document_is_a_value_or_an_error_with_its_path(value, data):
 LOCATION = "x - at `$.spec.clusters[7]`"
 
 
-@pytest.mark.parametrize("size", [0, REDECODED_BYTES], ids=["small", "large"])
-@pytest.mark.parametrize(
+@cases("size", {"small": 0, "large": REDECODED_BYTES})
+@cases(
     ("kind", "raw", "path"),
-    [
-        pytest.param(Policy, policy_with(preemption=LOCATION), "spec.preemption", id="a value that is not accepted"),
-        pytest.param(Literal["a"], LOCATION, "", id="the document itself"),
-        pytest.param(
+    {
+        "a value that is not accepted": (Policy, policy_with(preemption=LOCATION), "spec.preemption"),
+        "the document itself": (Literal["a"], LOCATION, ""),
+        "a value of a custom type": (
             Cluster,
             cluster_with(spec={"resourceModels": [{"grade": 1, "ranges": [{"name": "cpu", "min": LOCATION}]}]}),
             "spec.resourceModels[0].ranges[0].min",
-            id="a value of a custom type",
         ),
-    ],
+    },
 )
 def test_a_value_that_reads_like_a_location_is_no_location(kind, raw, path, size):
     document = msgspec.json.encode(raw) + b" " * size
@@ -319,21 +278,19 @@ def test_a_value_that_reads_like_a_location_is_no_location(kind, raw, path, size
 BIG = {"x": ["y" * 1024] * 1024}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("raw", "message"),
-    [
-        pytest.param({"metadata": {"name": 7}}, "metadata.name: the value is an int; accepted is str", id="a type"),
-        pytest.param(
+    {
+        "a type": ({"metadata": {"name": 7}}, "metadata.name: the value is an int; accepted is str"),
+        "a missing field": (
             {"metadata": {"name": "a"}, "spec": {"taints": [{"key": "a", "effect": "b"}, {"key": "b"}]}},
             "spec.taints[1].effect: is missing or null",
-            id="a missing field",
         ),
-        pytest.param(
+        "an entry of a map": (
             {"metadata": {"name": "a"}, "status": {"resourceSummary": {"allocatable": {"cpu": "4 cores"}}}},
             "status.resourceSummary.allocatable[...]: '4 cores' is not a quantity; accepted are decimal numbers",
-            id="an entry of a map",
         ),
-    ],
+    },
 )
 def test_errors_of_large_documents_have_a_path(raw, message):
     with pytest.raises(FieldError) as caught:
@@ -378,12 +335,12 @@ def test_placements_are_hashable():
     assert {one: "one", other: "other"}[same] == "one"
 
 
-@pytest.mark.parametrize(
+@cases(
     "use",
-    [
-        pytest.param("""decode_json(Outer, b'{"inner": {"value": 1}}')""", id="a document"),
-        pytest.param("""convert(Outer, {"inner": {"value": 1}})""", id="decoded JSON"),
-    ],
+    {
+        "a document": """decode_json(Outer, b'{"inner": {"value": 1}}')""",
+        "decoded JSON": """convert(Outer, {"inner": {"value": 1}})""",
+    },
 )
 def test_two_threads_decode_a_new_type_at_once(use):
     # In a child process: an incomplete type causes SIGSEGV, not an exception.
@@ -444,15 +401,15 @@ def test_null_fields_after_many_strings_are_removed(strings):
     assert msgspec.json.decode(without_null_fields(json.dumps(raw).encode())) == pruned(raw)
 
 
-@pytest.mark.parametrize(
+@cases(
     "document",
-    [
-        pytest.param(b'{"a": null', id="an object that does not end"),
-        pytest.param(b'"a": null', id="no object"),
-        pytest.param(b'{"a: null}', id="a string that does not end"),
-        pytest.param(b"\xff\xfe{", id="no text"),
-        pytest.param(b"", id="nothing"),
-    ],
+    {
+        "an object that does not end": b'{"a": null',
+        "no object": b'"a": null',
+        "a string that does not end": b'{"a: null}',
+        "no text": b"\xff\xfe{",
+        "nothing": b"",
+    },
 )
 def test_text_that_is_not_json_stays_invalid(document):
     with pytest.raises((msgspec.DecodeError, UnicodeDecodeError)):

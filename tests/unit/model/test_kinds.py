@@ -2,6 +2,7 @@
 
 import pytest
 from builders import deployment, quantities
+from tables import cases
 
 from berthmaster.model.errors import FieldError
 from berthmaster.model.interpretation import (
@@ -159,16 +160,16 @@ def test_other_kinds():
     assert dependencies_of({**ingress, "kind": "Widget"}) is None
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "expected"),
-    [
-        pytest.param(None, None, id="no record"),
-        pytest.param("", (), id="an empty record"),
-        pytest.param("null", (), id="null, as Karmada writes no dependencies"),
-        pytest.param("{broken", None, id="no JSON"),
-        pytest.param('[{"apiVersion":"v1","kind":"Secret","namespace":"shop","name":"s"}]',
-                     (Dependency("v1", "Secret", "shop", "s"),), id="a dependency"),
-    ],
+    {
+        "no record": (None, None),
+        "an empty record": ("", ()),
+        "null, as Karmada writes no dependencies": ("null", ()),
+        "no JSON": ("{broken", None),
+        "a dependency": ('[{"apiVersion":"v1","kind":"Secret","namespace":"shop","name":"s"}]',
+                     (Dependency("v1", "Secret", "shop", "s"),)),
+    },
 )  # fmt: skip
 def test_the_record_on_a_binding(text, expected):
     assert recorded_dependencies({} if text is None else {DEPENDENCIES: text}) == expected
@@ -244,18 +245,15 @@ def test_kinds_of_several_parts_are_placed_as_a_whole(kind):
     assert third_party_replicas(resource("/".join(kind), tasks=[{"minAvailable": 2}])) == Replicas()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("raw", "path"),
-    [
-        pytest.param(resource("apps.kruise.io/v1alpha1/CloneSet", replicas=1), "spec.template", id="no pod template"),
-        pytest.param(resource("apps.kruise.io/v1alpha1/CloneSet", replicas="x", template=POD), "spec.replicas",
-                     id="no number"),
-        pytest.param(managers(job_manager={"resource": {"cpu": "much"}}), "spec.jobManager.resource[cpu]",
-                     id="no quantity"),
-        pytest.param(ray([{"replicas": -1}]), "spec.rayClusterConfig.workerGroupSpecs[0].replicas",
-                     id="a negative number"),
-    ],
-)  # fmt: skip
+    {
+        "no pod template": (resource("apps.kruise.io/v1alpha1/CloneSet", replicas=1), "spec.template"),
+        "no number": (resource("apps.kruise.io/v1alpha1/CloneSet", replicas="x", template=POD), "spec.replicas"),
+        "no quantity": (managers(job_manager={"resource": {"cpu": "much"}}), "spec.jobManager.resource[cpu]"),
+        "a negative number": (ray([{"replicas": -1}]), "spec.rayClusterConfig.workerGroupSpecs[0].replicas"),
+    },
+)
 def test_an_invalid_field_is_an_error_with_its_path(raw, path):
     with pytest.raises(FieldError) as caught:
         third_party_replicas(raw)

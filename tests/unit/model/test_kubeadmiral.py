@@ -5,6 +5,7 @@ from builders import quantities
 from hypothesis import given
 from hypothesis import strategies as st
 from kubeadmiral_builders import member
+from tables import cases
 
 from berthmaster.model.decode import builtins, convert, unknown_fields
 from berthmaster.model.errors import FieldError
@@ -103,23 +104,21 @@ AVOID = {"avoidDisruption": True}
 WHOLE = {"rescheduleWhen": WHEN, "replicaRescheduling": AVOID}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("given_policy", "by_crd", "documented"),
-    [
-        pytest.param(None, WHOLE, {"disableRescheduling": False, **WHOLE}, id="absent"),
-        pytest.param(
+    {
+        "absent": (None, WHOLE, {"disableRescheduling": False, **WHOLE}),
+        "empty: the CRD does not set rescheduleWhen": (
             {},
             {"replicaRescheduling": AVOID},
             {"disableRescheduling": False, **WHOLE},
-            id="empty: the CRD does not set rescheduleWhen",
         ),
-        pytest.param(
+        "disabled": (
             {"disableRescheduling": True},
             {"disableRescheduling": True, "replicaRescheduling": AVOID},
             {"disableRescheduling": True, **WHOLE},
-            id="disabled",
         ),
-        pytest.param(
+        "given values stay, the rest is completed": (
             {"rescheduleWhen": {"clusterJoined": True, "policyContentChanged": False}},
             {**WHOLE, "rescheduleWhen": {**WHEN, "clusterJoined": True, "policyContentChanged": False}},
             {
@@ -127,21 +126,18 @@ WHOLE = {"rescheduleWhen": WHEN, "replicaRescheduling": AVOID}
                 **WHOLE,
                 "rescheduleWhen": {**WHEN, "clusterJoined": True, "policyContentChanged": False},
             },
-            id="given values stay, the rest is completed",
         ),
-        pytest.param(
+        "empty objects are completed": (
             {"rescheduleWhen": {}, "replicaRescheduling": {}},
             WHOLE,
             {"disableRescheduling": False, **WHOLE},
-            id="empty objects are completed",
         ),
-        pytest.param(
+        "null is absent": (
             {"rescheduleWhen": None, "replicaRescheduling": {"avoidDisruption": False}},
             {"rescheduleWhen": None, "replicaRescheduling": {"avoidDisruption": False}},
             {"disableRescheduling": False, "rescheduleWhen": WHEN, "replicaRescheduling": {"avoidDisruption": False}},
-            id="null is absent",
         ),
-    ],
+    },
 )
 def test_rescheduling(given_policy, by_crd, documented):
     spec = {} if given_policy is None else {"reschedulePolicy": given_policy}
@@ -149,22 +145,20 @@ def test_rescheduling(given_policy, by_crd, documented):
     assert defaulted_spec(spec, documented=True)["reschedulePolicy"] == documented
 
 
-@pytest.mark.parametrize(
+@cases(
     ("given_spec", "migration"),
-    [
-        pytest.param({}, None, id="absent is off"),
-        pytest.param({"autoMigration": None}, None, id="null is off"),
-        pytest.param(
+    {
+        "absent is off": ({}, None),
+        "null is off": ({"autoMigration": None}, None),
+        "given is on, with defaults": (
             {"autoMigration": {}},
             {"when": {"podUnschedulableFor": "1m"}, "keepUnschedulableReplicas": False},
-            id="given is on, with defaults",
         ),
-        pytest.param(
+        "given values stay": (
             {"autoMigration": {"when": {"podUnschedulableFor": "5m"}, "keepUnschedulableReplicas": True}},
             {"when": {"podUnschedulableFor": "5m"}, "keepUnschedulableReplicas": True},
-            id="given values stay",
         ),
-    ],
+    },
 )
 def test_auto_migration(given_spec, migration):
     assert defaulted_spec(given_spec).get("autoMigration") == migration
@@ -243,14 +237,14 @@ def test_a_federated_cluster_is_converted():
     assert list(cluster.enabled_kinds()) == [("apps/v1", "Deployment"), ("v1", "ConfigMap")]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("available", "used"),
-    [
-        pytest.param({"cpu": "1500m"}, "2500m", id="some is available"),
-        pytest.param({}, "4", id="no available amount: all is used"),
-        pytest.param({"cpu": "-1"}, "5", id="an overcommitted cluster"),
-        pytest.param({"cpu": 4}, "0", id="all is available"),
-    ],
+    {
+        "some is available": ({"cpu": "1500m"}, "2500m"),
+        "no available amount: all is used": ({}, "4"),
+        "an overcommitted cluster": ({"cpu": "-1"}, "5"),
+        "all is available": ({"cpu": 4}, "0"),
+    },
 )
 def test_allocated_amounts(available, used):
     summary = member(allocatable={"cpu": 4}, available=available).status.resource_summary

@@ -2,6 +2,7 @@
 
 import pytest
 from builders import cluster, placement, policy, selector
+from tables import cases
 
 from berthmaster.model.decode import builtins, convert
 from berthmaster.model.errors import InputError
@@ -20,11 +21,11 @@ from berthmaster.model.selector import (
 )
 
 
-@pytest.mark.parametrize(
+@cases(
     ("written", "stored"),
-    [
-        pytest.param({}, {}, id="an empty placement"),
-        pytest.param(
+    {
+        "an empty placement": ({}, {}),
+        "replicas are divided by weight": (
             {"replicaScheduling": {}},
             {
                 "replicaScheduling": {
@@ -32,14 +33,12 @@ from berthmaster.model.selector import (
                     "replicaDivisionPreference": "Weighted",
                 }
             },
-            id="replicas are divided by weight",
         ),
-        pytest.param(
+        "duplicated replicas have no preference": (
             {"replicaScheduling": {"replicaSchedulingType": "Duplicated"}},
             {"replicaScheduling": {"replicaSchedulingType": "Duplicated"}},
-            id="duplicated replicas have no preference",
         ),
-        pytest.param(
+        "a preference stays": (
             {"replicaScheduling": {"replicaDivisionPreference": "Aggregated"}},
             {
                 "replicaScheduling": {
@@ -47,19 +46,16 @@ from berthmaster.model.selector import (
                     "replicaDivisionPreference": "Aggregated",
                 }
             },
-            id="a preference stays",
         ),
-        pytest.param(
+        "spread over at least one cluster, without a maximum": (
             {"spreadConstraints": [{}]},
             {"spreadConstraints": [{"spreadByField": "cluster", "minGroups": 1}]},
-            id="spread over at least one cluster, without a maximum",
         ),
-        pytest.param(
+        "a label replaces the field": (
             {"spreadConstraints": [{"spreadByLabel": "rack", "minGroups": 2, "maxGroups": 3}]},
             {"spreadConstraints": [{"spreadByLabel": "rack", "minGroups": 2, "maxGroups": 3}]},
-            id="a label replaces the field",
         ),
-    ],
+    },
 )
 def test_placements(written, stored):
     assert builtins(defaulted_placement(placement(**written))) == stored
@@ -122,49 +118,48 @@ def label(key, operator, *values):
     return {"labelSelector": {"matchExpressions": [{"key": key, "operator": operator, "values": list(values)}]}}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("affinity", "member", "matches"),
-    [
-        pytest.param({}, MEMBER, True, id="an empty affinity matches every cluster"),
-        pytest.param({"clusterNames": ["member1"]}, MEMBER, True, id="a cluster by its name"),
-        pytest.param({"clusterNames": ["member2"]}, MEMBER, False, id="another name"),
-        pytest.param({"clusterNames": []}, MEMBER, True, id="an empty list of names matches every cluster"),
-        pytest.param({"exclude": ["member1"]}, MEMBER, False, id="an excluded cluster"),
-        pytest.param({"clusterNames": ["member1"], "exclude": ["member1"]}, MEMBER, False, id="exclusion beats names"),
-        pytest.param({"labelSelector": {"matchLabels": {"env": "prod"}}}, MEMBER, True, id="a label"),
-        pytest.param({"labelSelector": {"matchLabels": {"env": "dev"}}}, MEMBER, False, id="another label"),
-        pytest.param({"labelSelector": {}}, MEMBER, True, id="an empty label selector"),
-        pytest.param(
+    {
+        "an empty affinity matches every cluster": ({}, MEMBER, True),
+        "a cluster by its name": ({"clusterNames": ["member1"]}, MEMBER, True),
+        "another name": ({"clusterNames": ["member2"]}, MEMBER, False),
+        "an empty list of names matches every cluster": ({"clusterNames": []}, MEMBER, True),
+        "an excluded cluster": ({"exclude": ["member1"]}, MEMBER, False),
+        "exclusion beats names": ({"clusterNames": ["member1"], "exclude": ["member1"]}, MEMBER, False),
+        "a label": ({"labelSelector": {"matchLabels": {"env": "prod"}}}, MEMBER, True),
+        "another label": ({"labelSelector": {"matchLabels": {"env": "dev"}}}, MEMBER, False),
+        "an empty label selector": ({"labelSelector": {}}, MEMBER, True),
+        "name and label must both match": (
             {"labelSelector": {"matchLabels": {"env": "dev"}}, "clusterNames": ["member1"]},
             MEMBER,
             False,
-            id="name and label must both match",
         ),
-        pytest.param(label("env", "Wrong"), MEMBER, False, id="an invalid label selector matches nothing"),
-        pytest.param(label("env", "Gt", "1"), MEMBER, False, id="Gt is invalid for labels"),
-        pytest.param({"fieldSelector": {}}, MEMBER, True, id="an empty field selector"),
-        pytest.param(field("region", "In", "north"), MEMBER, True, id="a region"),
-        pytest.param(field("region", "NotIn", "north"), MEMBER, False, id="not this region"),
-        pytest.param(field("region", "NotIn", "north"), BARE, True, id="no region is not this region"),
-        pytest.param(field("region", "Exists"), BARE, False, id="no region does not exist"),
-        pytest.param(field("provider", "In", "acme"), MEMBER, True, id="a provider"),
-        pytest.param(field("provider", "DoesNotExist"), BARE, True, id="no provider"),
-        pytest.param(field("continent", "In", "europe"), MEMBER, False, id="a field that clusters do not have"),
-        pytest.param(field("continent", "NotIn", "europe"), MEMBER, True, id="NotIn holds for an unknown field"),
-        pytest.param(field("region", "Wrong"), MEMBER, False, id="an invalid field selector matches nothing"),
-        pytest.param(field("zone", "In", "n2", "n9"), MEMBER, True, id="In: one zone is listed"),
-        pytest.param(field("zone", "In", "n9"), MEMBER, False, id="In: no zone is listed"),
-        pytest.param(field("zone", "In", "n1"), BARE, False, id="In: there are no zones"),
-        pytest.param(field("zone", "NotIn", "n9"), MEMBER, True, id="NotIn: no zone is listed"),
-        pytest.param(field("zone", "NotIn", "n2"), MEMBER, False, id="NotIn: one zone is listed"),
-        pytest.param(field("zone", "NotIn", "n1"), BARE, True, id="NotIn: there are no zones"),
-        pytest.param(field("zone", "Exists"), MEMBER, True, id="Exists: there are zones"),
-        pytest.param(field("zone", "Exists"), BARE, False, id="Exists: there are no zones"),
-        pytest.param(field("zone", "DoesNotExist"), BARE, True, id="DoesNotExist: there are no zones"),
-        pytest.param(field("zone", "DoesNotExist"), MEMBER, False, id="DoesNotExist: there are zones"),
-        pytest.param(field("zone", "Gt", "1"), MEMBER, False, id="Gt is invalid for zones"),
-        pytest.param(field("zone", "In", "a zone"), cluster(zones=["a zone"]), True, id="a zone may be any text"),
-    ],
+        "an invalid label selector matches nothing": (label("env", "Wrong"), MEMBER, False),
+        "Gt is invalid for labels": (label("env", "Gt", "1"), MEMBER, False),
+        "an empty field selector": ({"fieldSelector": {}}, MEMBER, True),
+        "a region": (field("region", "In", "north"), MEMBER, True),
+        "not this region": (field("region", "NotIn", "north"), MEMBER, False),
+        "no region is not this region": (field("region", "NotIn", "north"), BARE, True),
+        "no region does not exist": (field("region", "Exists"), BARE, False),
+        "a provider": (field("provider", "In", "acme"), MEMBER, True),
+        "no provider": (field("provider", "DoesNotExist"), BARE, True),
+        "a field that clusters do not have": (field("continent", "In", "europe"), MEMBER, False),
+        "NotIn holds for an unknown field": (field("continent", "NotIn", "europe"), MEMBER, True),
+        "an invalid field selector matches nothing": (field("region", "Wrong"), MEMBER, False),
+        "In: one zone is listed": (field("zone", "In", "n2", "n9"), MEMBER, True),
+        "In: no zone is listed": (field("zone", "In", "n9"), MEMBER, False),
+        "In: there are no zones": (field("zone", "In", "n1"), BARE, False),
+        "NotIn: no zone is listed": (field("zone", "NotIn", "n9"), MEMBER, True),
+        "NotIn: one zone is listed": (field("zone", "NotIn", "n2"), MEMBER, False),
+        "NotIn: there are no zones": (field("zone", "NotIn", "n1"), BARE, True),
+        "Exists: there are zones": (field("zone", "Exists"), MEMBER, True),
+        "Exists: there are no zones": (field("zone", "Exists"), BARE, False),
+        "DoesNotExist: there are no zones": (field("zone", "DoesNotExist"), BARE, True),
+        "DoesNotExist: there are zones": (field("zone", "DoesNotExist"), MEMBER, False),
+        "Gt is invalid for zones": (field("zone", "Gt", "1"), MEMBER, False),
+        "a zone may be any text": (field("zone", "In", "a zone"), cluster(zones=["a zone"]), True),
+    },
 )
 def test_affinity_matches(affinity, member, matches):
     assert term(**affinity).matches(member) is matches
@@ -193,28 +188,28 @@ def expression(key, operator, *values):
     return SelectorRequirement(key=key, operator=operator, values=values)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("requirement", "holds"),
-    [
-        pytest.param(expression("env", "In", "dev", "prod"), True, id="In holds for a listed value"),
-        pytest.param(expression("env", "In", "dev"), False, id="In fails for another value"),
-        pytest.param(expression("zone", "In", "a"), False, id="In fails without the label"),
-        pytest.param(expression("tier", "In", ""), True, id="In holds for an empty value"),
-        pytest.param(expression("zone", "In", ""), False, id="In fails for an absent label and the empty value"),
-        pytest.param(expression("env", "NotIn", "dev"), True, id="NotIn holds for another value"),
-        pytest.param(expression("env", "NotIn", "prod"), False, id="NotIn fails for a listed value"),
-        pytest.param(expression("zone", "NotIn", "a"), True, id="NotIn holds without the label"),
-        pytest.param(expression("tier", "Exists"), True, id="Exists holds for an empty value"),
-        pytest.param(expression("zone", "Exists"), False, id="Exists fails without the label"),
-        pytest.param(expression("zone", "DoesNotExist"), True, id="DoesNotExist holds without the label"),
-        pytest.param(expression("tier", "DoesNotExist"), False, id="DoesNotExist fails for an empty value"),
-        pytest.param(expression("size", "Gt", "9"), True, id="Gt compares numbers, not text"),
-        pytest.param(expression("size", "Gt", "10"), False, id="Gt is strict"),
-        pytest.param(expression("size", "Lt", "11"), True, id="Lt holds below"),
-        pytest.param(expression("size", "Lt", "10"), False, id="Lt is strict"),
-        pytest.param(expression("env", "Gt", "1"), False, id="Gt fails for text"),
-        pytest.param(expression("zone", "Lt", "1"), False, id="Lt fails without the label"),
-    ],
+    {
+        "In holds for a listed value": (expression("env", "In", "dev", "prod"), True),
+        "In fails for another value": (expression("env", "In", "dev"), False),
+        "In fails without the label": (expression("zone", "In", "a"), False),
+        "In holds for an empty value": (expression("tier", "In", ""), True),
+        "In fails for an absent label and the empty value": (expression("zone", "In", ""), False),
+        "NotIn holds for another value": (expression("env", "NotIn", "dev"), True),
+        "NotIn fails for a listed value": (expression("env", "NotIn", "prod"), False),
+        "NotIn holds without the label": (expression("zone", "NotIn", "a"), True),
+        "Exists holds for an empty value": (expression("tier", "Exists"), True),
+        "Exists fails without the label": (expression("zone", "Exists"), False),
+        "DoesNotExist holds without the label": (expression("zone", "DoesNotExist"), True),
+        "DoesNotExist fails for an empty value": (expression("tier", "DoesNotExist"), False),
+        "Gt compares numbers, not text": (expression("size", "Gt", "9"), True),
+        "Gt is strict": (expression("size", "Gt", "10"), False),
+        "Lt holds below": (expression("size", "Lt", "11"), True),
+        "Lt is strict": (expression("size", "Lt", "10"), False),
+        "Gt fails for text": (expression("env", "Gt", "1"), False),
+        "Lt fails without the label": (expression("zone", "Lt", "1"), False),
+    },
 )
 def test_each_operator(requirement, holds):
     (parsed,) = parse_requirements([requirement], NODE_OPERATORS)
@@ -262,19 +257,18 @@ def test_comparisons_need_exactly_one_int64(operator, values):
     assert (error.path, error.problem) == ("values", f"operator {operator} needs exactly one integer value")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("selector", "matches"),
-    [
-        pytest.param(LabelSelector(), True, id="an empty selector matches everything"),
-        pytest.param(LabelSelector(match_labels={"env": "prod"}), True, id="an existing label"),
-        pytest.param(LabelSelector(match_labels={"env": "prod", "tier": "x"}), False, id="all labels must hold"),
-        pytest.param(LabelSelector(match_labels={"env": "not valid"}), False, id="an invalid label value"),
-        pytest.param(
+    {
+        "an empty selector matches everything": (LabelSelector(), True),
+        "an existing label": (LabelSelector(match_labels={"env": "prod"}), True),
+        "all labels must hold": (LabelSelector(match_labels={"env": "prod", "tier": "x"}), False),
+        "an invalid label value": (LabelSelector(match_labels={"env": "not valid"}), False),
+        "labels and expressions must hold": (
             LabelSelector(match_labels={"env": "prod"}, match_expressions=(expression("tier", "DoesNotExist"),)),
             False,
-            id="labels and expressions must hold",
         ),
-    ],
+    },
 )
 def test_whole_selectors(selector, matches):
     assert selector.matches(LABELS) is matches
@@ -322,21 +316,21 @@ def test_requirements_as_text(requirement, text):
 GOLD, SILVER, SELECTOR_BARE = {"tier": "gold", "type": "virtual-node"}, {"tier": "silver"}, {}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "selected"),
-    [
-        pytest.param("", [GOLD, SILVER, SELECTOR_BARE], id="an empty selector selects everything"),
-        pytest.param("tier=gold", [GOLD], id="equal"),
-        pytest.param("tier == gold", [GOLD], id="a double equals sign and spaces"),
-        pytest.param("tier!=gold", [SILVER, SELECTOR_BARE], id="unequal, including a missing label"),
-        pytest.param("tier in (gold, silver)", [GOLD, SILVER], id="one of several"),
-        pytest.param("tier notin (gold)", [SILVER, SELECTOR_BARE], id="none of several"),
-        pytest.param("tier", [GOLD, SILVER], id="present"),
-        pytest.param("!tier", [SELECTOR_BARE], id="absent"),
-        pytest.param("tier in (gold,silver), type=virtual-node", [GOLD], id="all parts must hold"),
-        pytest.param("in", [], id="a key that looks like an operator"),
-        pytest.param("tier=", [], id="an empty value"),
-    ],
+    {
+        "an empty selector selects everything": ("", [GOLD, SILVER, SELECTOR_BARE]),
+        "equal": ("tier=gold", [GOLD]),
+        "a double equals sign and spaces": ("tier == gold", [GOLD]),
+        "unequal, including a missing label": ("tier!=gold", [SILVER, SELECTOR_BARE]),
+        "one of several": ("tier in (gold, silver)", [GOLD, SILVER]),
+        "none of several": ("tier notin (gold)", [SILVER, SELECTOR_BARE]),
+        "present": ("tier", [GOLD, SILVER]),
+        "absent": ("!tier", [SELECTOR_BARE]),
+        "all parts must hold": ("tier in (gold,silver), type=virtual-node", [GOLD]),
+        "a key that looks like an operator": ("in", []),
+        "an empty value": ("tier=", []),
+    },
 )
 def test_parsed_selectors_select(text, selected):
     selector = parse_selector(text)

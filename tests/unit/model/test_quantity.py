@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import cases
 
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import InputError
@@ -26,49 +27,49 @@ from berthmaster.model.validation import (
 MAX = 2**63 - 1
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "nanos"),
-    [
-        pytest.param("0", 0, id="zero"),
-        pytest.param("1", 10**9, id="a plain integer"),
-        pytest.param("+1", 10**9, id="a plus sign"),
-        pytest.param("-1", -(10**9), id="a minus sign"),
-        pytest.param("-0", 0, id="a negative zero is zero"),
-        pytest.param("1n", 1, id="nano"),
-        pytest.param("1u", 10**3, id="micro"),
-        pytest.param("1m", 10**6, id="milli"),
-        pytest.param("1k", 10**12, id="kilo is a small k"),
-        pytest.param("1M", 10**15, id="mega"),
-        pytest.param("1G", 10**18, id="giga"),
-        pytest.param("1T", 10**21, id="tera"),
-        pytest.param("1P", 10**24, id="peta"),
-        pytest.param("1E", 10**27, id="an E without digits is exa"),
-        pytest.param("1Ki", 2**10 * 10**9, id="kibi"),
-        pytest.param("1Mi", 2**20 * 10**9, id="mebi"),
-        pytest.param("1Gi", 2**30 * 10**9, id="gibi"),
-        pytest.param("1Ti", 2**40 * 10**9, id="tebi"),
-        pytest.param("1Pi", 2**50 * 10**9, id="pebi"),
-        pytest.param("1Ei", 2**60 * 10**9, id="exbi"),
-        pytest.param("12e3", 12 * 10**12, id="a small exponent"),
-        pytest.param("12E3", 12 * 10**12, id="a capital exponent"),
-        pytest.param("12e+3", 12 * 10**12, id="an exponent with a plus sign"),
-        pytest.param("12e-3", 12 * 10**6, id="a negative exponent"),
-        pytest.param("1.5", 15 * 10**8, id="a fraction"),
-        pytest.param("1.5Gi", 3 * 2**29 * 10**9, id="a fraction of a binary suffix"),
-        pytest.param(".5", 5 * 10**8, id="no digits before the point"),
-        pytest.param("5.", 5 * 10**9, id="no digits after the point"),
-        pytest.param("0.0000000001", 1, id="finer than a nano rounds up"),
-        pytest.param("-0.0000000001", -1, id="finer than a nano rounds away from zero"),
-        pytest.param("1.1n", 2, id="a fraction of a nano rounds up"),
-        pytest.param("0.0001Ki", 102_400_000, id="a small part of a kibi"),
-        pytest.param("9223372036854775807", MAX * 10**9, id="the largest int64"),
-        pytest.param("9223372036854775808", MAX * 10**9, id="one more saturates"),
-        pytest.param("8Ei", MAX * 10**9, id="eight exbi saturate"),
-        pytest.param("-100E", -MAX * 10**9, id="a negative amount saturates"),
-        pytest.param("1e999999999999", MAX * 10**9, id="a huge exponent saturates"),
-        pytest.param("1e-999999999999", 1, id="a tiny amount rounds up to one nano"),
-        pytest.param("0e999999999999", 0, id="zero stays zero at any exponent"),
-    ],
+    {
+        "zero": ("0", 0),
+        "a plain integer": ("1", 10**9),
+        "a plus sign": ("+1", 10**9),
+        "a minus sign": ("-1", -(10**9)),
+        "a negative zero is zero": ("-0", 0),
+        "nano": ("1n", 1),
+        "micro": ("1u", 10**3),
+        "milli": ("1m", 10**6),
+        "kilo is a small k": ("1k", 10**12),
+        "mega": ("1M", 10**15),
+        "giga": ("1G", 10**18),
+        "tera": ("1T", 10**21),
+        "peta": ("1P", 10**24),
+        "an E without digits is exa": ("1E", 10**27),
+        "kibi": ("1Ki", 2**10 * 10**9),
+        "mebi": ("1Mi", 2**20 * 10**9),
+        "gibi": ("1Gi", 2**30 * 10**9),
+        "tebi": ("1Ti", 2**40 * 10**9),
+        "pebi": ("1Pi", 2**50 * 10**9),
+        "exbi": ("1Ei", 2**60 * 10**9),
+        "a small exponent": ("12e3", 12 * 10**12),
+        "a capital exponent": ("12E3", 12 * 10**12),
+        "an exponent with a plus sign": ("12e+3", 12 * 10**12),
+        "a negative exponent": ("12e-3", 12 * 10**6),
+        "a fraction": ("1.5", 15 * 10**8),
+        "a fraction of a binary suffix": ("1.5Gi", 3 * 2**29 * 10**9),
+        "no digits before the point": (".5", 5 * 10**8),
+        "no digits after the point": ("5.", 5 * 10**9),
+        "finer than a nano rounds up": ("0.0000000001", 1),
+        "finer than a nano rounds away from zero": ("-0.0000000001", -1),
+        "a fraction of a nano rounds up": ("1.1n", 2),
+        "a small part of a kibi": ("0.0001Ki", 102_400_000),
+        "the largest int64": ("9223372036854775807", MAX * 10**9),
+        "one more saturates": ("9223372036854775808", MAX * 10**9),
+        "eight exbi saturate": ("8Ei", MAX * 10**9),
+        "a negative amount saturates": ("-100E", -MAX * 10**9),
+        "a huge exponent saturates": ("1e999999999999", MAX * 10**9),
+        "a tiny amount rounds up to one nano": ("1e-999999999999", 1),
+        "zero stays zero at any exponent": ("0e999999999999", 0),
+    },
 )
 def test_parse(text, nanos):
     quantity = Quantity.parse(text)
@@ -89,14 +90,14 @@ def test_invalid_quantities_are_errors(text):
         Quantity.parse(text)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("raw", "nanos"),
-    [
-        pytest.param(3, 3 * 10**9, id="an integer"),
-        pytest.param(0.1, 10**8, id="a float is read exactly"),
-        pytest.param(1e21, MAX * 10**9, id="a float with an exponent"),
-        pytest.param(1e-7, 100, id="a float with a negative exponent"),
-    ],
+    {
+        "an integer": (3, 3 * 10**9),
+        "a float is read exactly": (0.1, 10**8),
+        "a float with an exponent": (1e21, MAX * 10**9),
+        "a float with a negative exponent": (1e-7, 100),
+    },
 )
 def test_parse_numbers(raw, nanos):
     assert Quantity.parse(raw).nanos == nanos
@@ -108,17 +109,17 @@ def test_invalid_numbers_are_errors(raw):
         Quantity.parse(raw)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "value", "milli"),
-    [
-        pytest.param("100m", 1, 100, id="a part of one is one"),
-        pytest.param("-100m", -1, -100, id="away from zero on both sides"),
-        pytest.param("1001m", 2, 1001, id="a little more than one is two"),
-        pytest.param("1u", 1, 1, id="a part of a thousandth is a thousandth"),
-        pytest.param("2", 2, 2000, id="whole numbers stay"),
-        pytest.param("8E", 8 * 10**18, MAX, id="thousandths saturate"),
-        pytest.param("-8E", -8 * 10**18, -MAX - 1, id="thousandths saturate below zero"),
-    ],
+    {
+        "a part of one is one": ("100m", 1, 100),
+        "away from zero on both sides": ("-100m", -1, -100),
+        "a little more than one is two": ("1001m", 2, 1001),
+        "a part of a thousandth is a thousandth": ("1u", 1, 1),
+        "whole numbers stay": ("2", 2, 2000),
+        "thousandths saturate": ("8E", 8 * 10**18, MAX),
+        "thousandths saturate below zero": ("-8E", -8 * 10**18, -MAX - 1),
+    },
 )
 def test_rounds_away_from_zero(text, value, milli):
     quantity = Quantity.parse(text)
@@ -156,16 +157,16 @@ def test_canonical_text(text, canonical):
     assert Quantity.parse(text).canonical() == canonical
 
 
-@pytest.mark.parametrize(
+@cases(
     ("first", "second", "total"),
-    [
-        pytest.param("1", "500m", "1500m", id="decimal"),
-        pytest.param("1Gi", "512Mi", "1536Mi", id="binary"),
-        pytest.param("1Gi", "1G", "2073741824", id="the format of the first, without a suffix that divides the sum"),
-        pytest.param("0", "1Gi", "1Gi", id="zero does not set the format"),
-        pytest.param("1", "-1", "0", id="the sum is zero"),
-        pytest.param("8E", "8E", "9223372036854775807", id="saturating"),
-    ],
+    {
+        "decimal": ("1", "500m", "1500m"),
+        "binary": ("1Gi", "512Mi", "1536Mi"),
+        "the format of the first, without a suffix that divides the sum": ("1Gi", "1G", "2073741824"),
+        "zero does not set the format": ("0", "1Gi", "1Gi"),
+        "the sum is zero": ("1", "-1", "0"),
+        "saturating": ("8E", "8E", "9223372036854775807"),
+    },
 )
 def test_sums_keep_the_format(first, second, total):
     assert (Quantity.parse(first) + Quantity.parse(second)).text == total
@@ -359,26 +360,20 @@ def test_the_paths_of_a_policy_start_at_the_policy():
     assert policy_excess(policy) == []
 
 
-@pytest.mark.parametrize(
+@cases(
     ("written", "expected"),
-    [
-        pytest.param(
-            {"clusterAffinity": [{}] * 3}, "spec.clusterAffinity: 3 terms; at most 2 are scheduled", id="terms"
-        ),
-        pytest.param(
-            {"tolerations": [{}] * 3}, "spec.tolerations: 3 tolerations; at most 2 are scheduled", id="tolerations"
-        ),
-        pytest.param(
+    {
+        "terms": ({"clusterAffinity": [{}] * 3}, "spec.clusterAffinity: 3 terms; at most 2 are scheduled"),
+        "tolerations": ({"tolerations": [{}] * 3}, "spec.tolerations: 3 tolerations; at most 2 are scheduled"),
+        "clusters of the placement": (
             {"placement": [{"cluster": name} for name in NAMES]},
             "spec.placement: 3 clusters; at most 2 are scheduled",
-            id="clusters of the placement",
         ),
-        pytest.param(
+        "expressions": (
             {"clusterSelector": dict.fromkeys(NAMES[:2], ""), "clusterAffinity": [{"matchFields": EXISTS[:1]}]},
             "spec: 3 expressions in its selectors; at most 2 are scheduled",
-            id="expressions",
         ),
-    ],
+    },
 )
 def test_a_kubeadmiral_policy_above_a_limit(written, expected):
     spec = convert(KubeAdmiralSpec, written)
@@ -391,32 +386,31 @@ def test_at_most_sixteen_errors_are_reported():
     assert len(placement_excess(convert(Placement, {"clusterAffinities": [group] * 100}))) == 16
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "expected"),
-    [
-        pytest.param("", DEFAULT_LIMITS, id="nothing"),
-        pytest.param(
+    {
+        "nothing": ("", DEFAULT_LIMITS),
+        "some limits": (
             "groups=2048, overflowAffinities = 8",
             DEFAULT_LIMITS._replace(groups=2048, overflow_affinities=8),
-            id="some limits",
         ),
-        pytest.param("groups=1,groups=2,", DEFAULT_LIMITS._replace(groups=2), id="the last one counts"),
-    ],
+        "the last one counts": ("groups=1,groups=2,", DEFAULT_LIMITS._replace(groups=2)),
+    },
 )
 def test_limits_are_parsed(text, expected):
     assert PlacementLimits.parse(text) == expected
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "problem"),
-    [
-        pytest.param("group=1", "unknown limit 'group'; known are resourceSelectors, groups, ", id="an unknown name"),
-        pytest.param("groups", f"'groups' is not NAME=N with N from 1 to {MAX_LIMIT}", id="no number"),
-        pytest.param("groups=0", "'groups=0' is not NAME=N", id="zero"),
-        pytest.param("groups=-1", "'groups=-1' is not NAME=N", id="a negative number"),
-        pytest.param(f"groups={MAX_LIMIT + 1}", "is not NAME=N", id="a number that is too large"),
-        pytest.param(f"groups={'9' * 5000}", "is not NAME=N", id="a number of thousands of digits"),
-    ],
+    {
+        "an unknown name": ("group=1", "unknown limit 'group'; known are resourceSelectors, groups, "),
+        "no number": ("groups", f"'groups' is not NAME=N with N from 1 to {MAX_LIMIT}"),
+        "zero": ("groups=0", "'groups=0' is not NAME=N"),
+        "a negative number": ("groups=-1", "'groups=-1' is not NAME=N"),
+        "a number that is too large": (f"groups={MAX_LIMIT + 1}", "is not NAME=N"),
+        "a number of thousands of digits": (f"groups={'9' * 5000}", "is not NAME=N"),
+    },
 )
 def test_a_list_of_limits_that_is_invalid(text, problem):
     with pytest.raises(InputError, match=re.escape(problem)):

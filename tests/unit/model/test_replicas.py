@@ -2,6 +2,7 @@ import pytest
 from builders import deployment, quantities
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import cases
 
 from berthmaster.model.cluster import Toleration
 from berthmaster.model.decode import convert
@@ -27,29 +28,23 @@ def requested(**pod):
     return {name: amount.text for name, amount in pod_requests(convert(PodSpec, pod)).items()}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("pod", "requests"),
-    [
-        pytest.param({}, {}, id="no containers, no requests"),
-        pytest.param(
-            {"containers": [container({"cpu": "0"}, {"cpu": "1"})]},
-            {"cpu": "0"},
-            id="a request of zero is not absent",
-        ),
-        pytest.param(
+    {
+        "no containers, no requests": ({}, {}),
+        "a request of zero is not absent": ({"containers": [container({"cpu": "0"}, {"cpu": "1"})]}, {"cpu": "0"}),
+        "an init container runs beside the sidecars before it": (
             {
                 "containers": [container({"cpu": "1"})],
                 "initContainers": [container({"cpu": "1"}, sidecar=True), container({"cpu": "5"})],
             },
             {"cpu": "6"},
-            id="an init container runs beside the sidecars before it",
         ),
-        pytest.param(
+        "overhead is added": (
             {"containers": [container({"cpu": "1"})], "overhead": {"cpu": "250m", "memory": "120Mi"}},
             {"cpu": "1250m", "memory": "120Mi"},
-            id="overhead is added",
         ),
-        pytest.param(
+        "requests of the pod replace those of its containers, overhead is added": (
             {
                 "containers": [container({"cpu": "1", "memory": "1Gi"})],
                 "initContainers": [container({"cpu": "8"})],
@@ -57,19 +52,16 @@ def requested(**pod):
                 "overhead": {"cpu": "1"},
             },
             {"cpu": "3", "memory": "1Gi"},
-            id="requests of the pod replace those of its containers, overhead is added",
         ),
-        pytest.param(
+        "a limit of the pod counts if no container requests the resource": (
             {"containers": [container({"cpu": "1"})], "resources": {"limits": {"cpu": "4", "memory": "4Gi"}}},
             {"cpu": "1", "memory": "4Gi"},
-            id="a limit of the pod counts if no container requests the resource",
         ),
-        pytest.param(
+        "extended resources count": (
             {"containers": [container({"example.io/gpu": 2}), container({"example.io/gpu": 1})]},
             {"example.io/gpu": "3"},
-            id="extended resources count",
         ),
-    ],
+    },
 )
 def test_pod_requests(pod, requests):
     assert requested(**pod) == requests
@@ -108,63 +100,35 @@ def resource(api_version, kind, **spec):
     }
 
 
-@pytest.mark.parametrize(
+@cases(
     ("raw", "expected"),
-    [
-        pytest.param(
-            resource("apps/v1", "Deployment", replicas=3, template={"spec": POD}),
-            Replicas(3, NEEDS),
-            id="a Deployment",
-        ),
-        pytest.param(
-            resource("apps/v1", "StatefulSet", replicas=2, template={"spec": POD}),
-            Replicas(2, NEEDS),
-            id="a StatefulSet",
-        ),
-        pytest.param(
-            resource("apps/v1", "ReplicaSet", replicas=0, template={"spec": POD}),
-            Replicas(0, NEEDS),
-            id="a ReplicaSet",
-        ),
-        pytest.param(
-            resource("apps/v1", "Deployment", template={"spec": POD}),
-            Replicas(1, NEEDS),
-            id="the default is one replica",
-        ),
-        pytest.param(
+    {
+        "a Deployment": (resource("apps/v1", "Deployment", replicas=3, template={"spec": POD}), Replicas(3, NEEDS)),
+        "a StatefulSet": (resource("apps/v1", "StatefulSet", replicas=2, template={"spec": POD}), Replicas(2, NEEDS)),
+        "a ReplicaSet": (resource("apps/v1", "ReplicaSet", replicas=0, template={"spec": POD}), Replicas(0, NEEDS)),
+        "the default is one replica": (resource("apps/v1", "Deployment", template={"spec": POD}), Replicas(1, NEEDS)),
+        "null is the default": (
             resource("apps/v1", "Deployment", replicas=None, template={"spec": POD}),
             Replicas(1, NEEDS),
-            id="null is the default",
         ),
-        pytest.param(resource("batch/v1", "Job", template={"spec": POD}), Replicas(1, NEEDS), id="a Job"),
-        pytest.param(
-            resource("batch/v1", "Job", parallelism=4, template={"spec": POD}),
-            Replicas(4, NEEDS),
-            id="a parallel Job",
-        ),
-        pytest.param(
+        "a Job": (resource("batch/v1", "Job", template={"spec": POD}), Replicas(1, NEEDS)),
+        "a parallel Job": (resource("batch/v1", "Job", parallelism=4, template={"spec": POD}), Replicas(4, NEEDS)),
+        "a Job runs at most as many pods as completions": (
             resource("batch/v1", "Job", parallelism=4, completions=2, template={"spec": POD}),
             Replicas(2, NEEDS),
-            id="a Job runs at most as many pods as completions",
         ),
-        pytest.param(
+        "more completions do not make a Job more parallel": (
             resource("batch/v1", "Job", parallelism=2, completions=9, template={"spec": POD}),
             Replicas(2, NEEDS),
-            id="more completions do not make a Job more parallel",
         ),
-        pytest.param(resource("v1", "Pod", **POD), Replicas(1, NEEDS), id="a Pod"),
-        pytest.param(resource("v1", "ConfigMap"), Replicas(0, None), id="a kind without replicas"),
-        pytest.param(
+        "a Pod": (resource("v1", "Pod", **POD), Replicas(1, NEEDS)),
+        "a kind without replicas": (resource("v1", "ConfigMap"), Replicas(0, None)),
+        "a kind of the same name in another group": (
             resource("example.io/v1", "Deployment", replicas=3, template={"spec": POD}),
             Replicas(0, None),
-            id="a kind of the same name in another group",
         ),
-        pytest.param(
-            resource("apps/v1", "Deployment", template={}),
-            Replicas(1, ReplicaRequirements()),
-            id="empty requirements",
-        ),
-    ],
+        "empty requirements": (resource("apps/v1", "Deployment", template={}), Replicas(1, ReplicaRequirements())),
+    },
 )
 def test_replicas_of_known_kinds(raw, expected):
     assert replicas_of(raw) == expected
@@ -202,89 +166,75 @@ def widget(*groups, **spec):
     return resource("example.io/v1", "Widget", groups=list(groups), **spec)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("raw", "path", "expected"),
-    [
-        pytest.param(
-            widget({}, {"size": 5}, worker={"spec": POD}), WIDGET, Replicas(5, NEEDS), id="replicas and requirements"
-        ),
-        pytest.param(widget({}, worker={"spec": POD}), WIDGET, Replicas(1, NEEDS), id="a missing entry: one replica"),
-        pytest.param(
+    {
+        "replicas and requirements": (widget({}, {"size": 5}, worker={"spec": POD}), WIDGET, Replicas(5, NEEDS)),
+        "a missing entry: one replica": (widget({}, worker={"spec": POD}), WIDGET, Replicas(1, NEEDS)),
+        "no pod template: unknown requirements": (
             widget({}, {"size": 5}),
             ReplicaPath("example.io/v1", "Widget", "spec.groups[1].size"),
             Replicas(5, None),
-            id="no pod template: unknown requirements",
         ),
-        pytest.param(
+        "a path applies to its version only": (
             widget({}, {"size": 5}),
             ReplicaPath("example.io/v2", "Widget", "spec.groups[1].size"),
             Replicas(0, None),
-            id="a path applies to its version only",
         ),
-        pytest.param(
+        "a path precedes the built-in one": (
             resource("apps/v1", "Deployment", replicas=3, shards=7),
             ReplicaPath("apps/v1", "Deployment", "spec.shards"),
             Replicas(7, None),
-            id="a path precedes the built-in one",
         ),
-    ],
+    },
 )
 def test_replicas_at_a_path(raw, path, expected):
     assert replicas_of(raw, [path]) == expected
 
 
-@pytest.mark.parametrize(
+@cases(
     ("raw", "message"),
-    [
-        pytest.param(deployment(replicas=-1), "spec.replicas: -1 is out of range: expected `int` >= 0", id="negative"),
-        pytest.param(deployment(replicas=2**31), "spec.replicas: 2147483648 is out of range: expected", id="too many"),
-        pytest.param(deployment(replicas="3"), "spec.replicas: '3' is a str; accepted is int", id="text"),
-        pytest.param(
+    {
+        "negative": (deployment(replicas=-1), "spec.replicas: -1 is out of range: expected `int` >= 0"),
+        "too many": (deployment(replicas=2**31), "spec.replicas: 2147483648 is out of range: expected"),
+        "text": (deployment(replicas="3"), "spec.replicas: '3' is a str; accepted is int"),
+        "a negative request": (
             deployment(requests={"memory": "1Gi", "cpu": "-1"}),
             "spec.template.spec.containers[0].resources.requests[cpu]: '-1' is negative; accepted are",
-            id="a negative request",
         ),
-        pytest.param(
+        "an invalid quantity": (
             deployment(requests={"cpu": "1 core"}),
             "spec.template.spec.containers[0].resources.requests[cpu]: '1 core' is not a quantity; accepted are",
-            id="an invalid quantity",
         ),
-        pytest.param(
+        "a negative limit of an init container": (
             deployment(pod_spec={"initContainers": [{"resources": {"limits": {"cpu": "-1"}}}]}),
             "spec.template.spec.initContainers[0].resources.limits[cpu]: '-1' is negative",
-            id="a negative limit of an init container",
         ),
-        pytest.param(
+        "a negative overhead": (
             deployment(pod_spec={"overhead": {"cpu": "-1"}}),
             "spec.template.spec.overhead[cpu]: '-1' is negative",
-            id="a negative overhead",
         ),
-        pytest.param(
+        "a negative request at pod level": (
             deployment(pod_spec={"resources": {"requests": {"cpu": "-1"}}}),
             "spec.template.spec.resources.requests[cpu]: '-1' is negative",
-            id="a negative request at pod level",
         ),
-        pytest.param(
+        "containers that are not a list": (
             deployment(pod_spec={"containers": {}}),
             "spec.template.spec.containers: {} is an object; accepted is array",
-            id="containers that are not a list",
         ),
-        pytest.param(
+        "no pod template": (
             resource("apps/v1", "Deployment", replicas=1),
             "spec.template: is missing; accepted is a pod template",
-            id="no pod template",
         ),
-        pytest.param(
+        "a spec that is not an object": (
             {"apiVersion": "apps/v1", "kind": "Deployment", "spec": "x"},
             "spec: 'x' is not accepted; accepted is an object",
-            id="a spec that is not an object",
         ),
-        pytest.param(
+        "a Pod has no template": (
             resource("v1", "Pod", containers=[{"resources": {"requests": {"cpu": "x"}}}]),
             "spec.containers[0].resources.requests[cpu]: 'x' is not a quantity",
-            id="a Pod has no template",
         ),
-    ],
+    },
 )
 def test_errors_have_the_path_in_the_resource(raw, message):
     with pytest.raises(FieldError) as caught:

@@ -8,6 +8,7 @@ import pytest
 from builders import binding, cluster, placement, policy, selector
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import cases
 
 from berthmaster.model.binding import Binding, Component
 from berthmaster.model.cluster import ResourceModel, ResourceModelRange
@@ -46,16 +47,15 @@ WRONG = {
 SAID = "matchExpressions[1].operator: unknown operator 'Equals'; accepted are In, NotIn, Exists, DoesNotExist"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("written", "path"),
-    [
-        pytest.param({"clusterAffinity": {"labelSelector": WRONG}}, "clusterAffinity", id="the affinity"),
-        pytest.param(
+    {
+        "the affinity": ({"clusterAffinity": {"labelSelector": WRONG}}, "clusterAffinity"),
+        "a group": (
             {"clusterAffinities": [{"affinityName": "a"}, {"affinityName": "b", "labelSelector": WRONG}]},
             "clusterAffinities[1]",
-            id="a group",
         ),
-        pytest.param(
+        "an overflow of a group": (
             {
                 "clusterAffinities": [
                     {
@@ -65,9 +65,8 @@ SAID = "matchExpressions[1].operator: unknown operator 'Equals'; accepted are In
                 ]
             },
             "clusterAffinities[0].overflowAffinities[0]",
-            id="an overflow of a group",
         ),
-        pytest.param(
+        "a static weight": (
             {
                 "replicaScheduling": {
                     "weightPreference": {
@@ -79,9 +78,8 @@ SAID = "matchExpressions[1].operator: unknown operator 'Equals'; accepted are In
                 }
             },
             "replicaScheduling.weightPreference.staticWeightList[1].targetCluster",
-            id="a static weight",
         ),
-    ],
+    },
 )
 def test_invalid_selectors_of_placements(written, path):
     (error,) = policy_errors(policy(placement=placement(**written)))
@@ -110,15 +108,15 @@ def test_invalid_labels(labels, message):
     assert str(error) == f"spec.resourceSelectors[0].labelSelector.{message}"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("expression", "problem"),
-    [
-        pytest.param({"key": "region", "operator": "In", "values": ["a"]}, None, id="a region"),
-        pytest.param({"key": "zone", "operator": "In", "values": ["a zone"]}, None, id="a zone of any text"),
-        pytest.param({"key": "region", "operator": "Is"}, "operator: unknown operator 'Is'", id="a bad operator"),
-        pytest.param({"key": "zone", "operator": "Gt", "values": ["1"]}, "operator: unknown", id="an order of zones"),
-        pytest.param({"key": "region", "operator": "In"}, "values: operator In needs", id="no values"),
-    ],
+    {
+        "a region": ({"key": "region", "operator": "In", "values": ["a"]}, None),
+        "a zone of any text": ({"key": "zone", "operator": "In", "values": ["a zone"]}, None),
+        "a bad operator": ({"key": "region", "operator": "Is"}, "operator: unknown operator 'Is'"),
+        "an order of zones": ({"key": "zone", "operator": "Gt", "values": ["1"]}, "operator: unknown"),
+        "no values": ({"key": "region", "operator": "In"}, "values: operator In needs"),
+    },
 )
 def test_field_selectors(expression, problem):
     affinity = {"fieldSelector": {"matchExpressions": [expression]}}
@@ -179,16 +177,16 @@ def test_messages_are_one_printable_line_of_any_text(one, other):
     assert shown(one).isprintable()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "shown_text"),
-    [
-        pytest.param("plain", "plain", id="plain text"),
-        pytest.param("größe: 5 µs … ok", "größe: 5 µs … ok", id="printable letters of any script"),
-        pytest.param("a\nb\tc\r", "a\\nb\\tc\\r", id="line ends and tabs"),
-        pytest.param("\x1b[31mred\x9b1m", "\\x1b[31mred\\x9b1m", id="escape sequences in both forms"),
-        pytest.param("a\u202eb\u200b", "a\\u202eb\\u200b", id="characters that reorder or hide text"),
-        pytest.param("\udc80\ud800", "\ufffd\ufffd", id="lone surrogates"),
-    ],
+    {
+        "plain text": ("plain", "plain"),
+        "printable letters of any script": ("größe: 5 µs … ok", "größe: 5 µs … ok"),
+        "line ends and tabs": ("a\nb\tc\r", "a\\nb\\tc\\r"),
+        "escape sequences in both forms": ("\x1b[31mred\x9b1m", "\\x1b[31mred\\x9b1m"),
+        "characters that reorder or hide text": ("a\u202eb\u200b", "a\\u202eb\\u200b"),
+        "lone surrogates": ("\udc80\ud800", "\ufffd\ufffd"),
+    },
 )
 def test_printable_text(text, shown_text):
     assert printable(text) == str(BerthmasterError(text)) == shown_text
@@ -288,36 +286,23 @@ GROUP = {"affinityName": "g"}
 SPREAD = {"spreadByField": "cluster", "maxGroups": 1}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("raw", "paths"),
-    [
-        pytest.param({}, [], id="an empty placement"),
-        pytest.param({"clusterAffinity": {"labelSelector": {"matchLabels": {"racks": "a"}}}}, [], id="a label"),
-        pytest.param({"racks": None}, [], id="null is absent"),
-        pytest.param({"racks": False}, ["racks"], id="a value that Go omits"),
-        pytest.param({"racks": {"a": 1}, "floors": []}, ["racks", "floors"], id="two fields"),
-        pytest.param(
-            {"clusterAffinities": [GROUP, {**GROUP, "racks": 1}]}, ["clusterAffinities[1].racks"], id="in a group"
-        ),
-        pytest.param(
-            {"clusterAffinities": [{**GROUP, "overflowAffinities": [{**GROUP, "racks": 1}]}]},
-            ["clusterAffinities[0].overflowAffinities[0].racks"],
-            id="in an overflow affinity",
-        ),
-        pytest.param(
-            {"spreadConstraints": [{**SPREAD, "weight": 1}]}, ["spreadConstraints[0].weight"], id="in a constraint"
-        ),
-        pytest.param(
-            {"workloadAffinity": {"affinity": {"groupByLabelKey": "a", "weight": 1}}},
-            ["workloadAffinity.affinity.weight"],
-            id="in workload affinity",
-        ),
-        pytest.param(
-            {"replicaScheduling": {"weightPreference": {"staticWeightList": [UNKNOWN_TARGET]}}},
-            ["replicaScheduling.weightPreference.staticWeightList[0].targetCluster.x"],
-            id="in a static weight",
-        ),
-    ],
+    {
+        "an empty placement": ({}, []),
+        "a label": ({"clusterAffinity": {"labelSelector": {"matchLabels": {"racks": "a"}}}}, []),
+        "null is absent": ({"racks": None}, []),
+        "a value that Go omits": ({"racks": False}, ["racks"]),
+        "two fields": ({"racks": {"a": 1}, "floors": []}, ["racks", "floors"]),
+        "in a group": ({"clusterAffinities": [GROUP, {**GROUP, "racks": 1}]}, ["clusterAffinities[1].racks"]),
+        "in an overflow affinity": ({"clusterAffinities": [{**GROUP, "overflowAffinities": [{**GROUP, "racks": 1}]}]},
+            ["clusterAffinities[0].overflowAffinities[0].racks"]),
+        "in a constraint": ({"spreadConstraints": [{**SPREAD, "weight": 1}]}, ["spreadConstraints[0].weight"]),
+        "in workload affinity": ({"workloadAffinity": {"affinity": {"groupByLabelKey": "a", "weight": 1}}},
+            ["workloadAffinity.affinity.weight"]),
+        "in a static weight": ({"replicaScheduling": {"weightPreference": {"staticWeightList": [UNKNOWN_TARGET]}}},
+            ["replicaScheduling.weightPreference.staticWeightList[0].targetCluster.x"]),
+    },
 )  # fmt: skip
 def test_unknown_fields_of_a_placement(raw, paths):
     checked = checked_placement(convert(Placement, raw), raw)
@@ -339,14 +324,14 @@ def test_the_quick_check_agrees_with_the_report(raw):
     assert has_unknown_fields(Placement, raw) == bool(unknown_fields(Placement, raw))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("spec", "text"),
-    [
-        pytest.param({"resource": RESOURCE, "placement": {"a": 1}}, b'{"a": 1}', id="a placement"),
-        pytest.param({"resource": RESOURCE, "placement": None}, b"null", id="null"),
-        pytest.param({"resource": RESOURCE}, b"null", id="no placement"),
-        pytest.param(None, b"null", id="no spec"),
-    ],
+    {
+        "a placement": ({"resource": RESOURCE, "placement": {"a": 1}}, b'{"a": 1}'),
+        "null": ({"resource": RESOURCE, "placement": None}, b"null"),
+        "no placement": ({"resource": RESOURCE}, b"null"),
+        "no spec": (None, b"null"),
+    },
 )
 def test_the_text_of_a_placement(spec, text):
     assert placement_text(json.dumps({"metadata": {}, "spec": spec}).encode()) == text
@@ -363,14 +348,14 @@ def test_a_binding_with_an_unknown_value_in_its_placement_is_decoded_without_it(
     assert part.startswith("spec.placement.replicaScheduling.replicaDivisionPreference: 'BinPack' is not accepted")
 
 
-@pytest.mark.parametrize(
+@cases(
     "document",
-    [
-        pytest.param(binding_of_unsupported(clusterAffinity={}), id="the placement is valid"),
-        pytest.param(binding_of_unsupported().replace(b'"web"', b"1"), id="another part is invalid"),
-        pytest.param(b"{", id="no JSON"),
-        pytest.param(b'{"spec": []}', id="no spec"),
-    ],
+    {
+        "the placement is valid": binding_of_unsupported(clusterAffinity={}),
+        "another part is invalid": binding_of_unsupported().replace(b'"web"', b"1"),
+        "no JSON": b"{",
+        "no spec": b'{"spec": []}',
+    },
 )
 def test_a_binding_that_is_invalid_elsewhere_is_not_held(document):
     assert decode_held_binding(document) is None
@@ -387,13 +372,13 @@ def test_a_message_names_only_the_first_parts():
     assert unsupported_message(tuple(map(str, range(9)))).endswith("0; 1; 2; 3; 4; and 4 more")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("placement", "held"),
-    [
-        pytest.param({"clusterAffinity": {}}, False, id="known"),
-        pytest.param({"racks": 1}, True, id="an unknown field"),
-        pytest.param({"replicaScheduling": {"replicaSchedulingType": "Mirrored"}}, True, id="an unknown value"),
-    ],
+    {
+        "known": ({"clusterAffinity": {}}, False),
+        "an unknown field": ({"racks": 1}, True),
+        "an unknown value": ({"replicaScheduling": {"replicaSchedulingType": "Mirrored"}}, True),
+    },
 )
 def test_a_checked_binding(placement, held):
     assert bool(unsupported_parts(SharingReader().binding(binding_of_unsupported(**placement)).spec.placement)) == held

@@ -18,6 +18,7 @@ from typing import Any
 import click
 import pytest
 import yaml
+from tables import cases
 
 from berthmaster.version import __version__
 from berthmaster_cli.main import COMMANDS, main
@@ -38,7 +39,7 @@ UNRELEASED = "# Changelog\n\n## [Unreleased]\n\n- new\n\n## [0.0.9]\n\n- old\n"
 RELEASED = "## [Unreleased]\n\n## [0.1.0] - 2026-12-01\n\n- new\n"
 
 
-@pytest.mark.parametrize("changelog", [UNRELEASED, RELEASED], ids=["not released yet", "released"])
+@cases("changelog", {"not released yet": UNRELEASED, "released": RELEASED})
 def test_the_notes_are_the_part_of_the_changelog_about_the_version(release, changelog):
     assert release.notes(changelog, "0.1.0") == "# Berthmaster 0.1.0\n\n- new\n"
 
@@ -181,12 +182,12 @@ def test_the_launcher_starts_the_plugin_from_its_own_folder(installed, tmp_path)
     assert (result.stdout, result.returncode) == ("plugin explain deploy/web shop\n", 0), result.stderr
 
 
-@pytest.mark.parametrize(
+@cases(
     ("python", "message"),
-    [
-        pytest.param("echo 3.9", "this archive has no packages for Python 3.9; it has: ", id="an old Python"),
-        pytest.param("exit 127", "needs Python 3.11 or newer", id="no Python"),
-    ],
+    {
+        "an old Python": ("echo 3.9", "this archive has no packages for Python 3.9; it has: "),
+        "no Python": ("exit 127", "needs Python 3.11 or newer"),
+    },
 )
 def test_the_launcher_says_which_python_it_needs(installed, tmp_path, python, message):
     result = start(installed, PATH=with_python(tmp_path, python))
@@ -267,16 +268,14 @@ def wheels() -> Any:
     return module
 
 
-@pytest.mark.parametrize(
+@cases(
     ("code", "errors", "expected"),
-    [
-        pytest.param(0, "", "", id="all exist"),
-        pytest.param(
-            1, "ERROR: No matching distribution found for numpy==9\nnotice: upgrade\n",
-            "ERROR: No matching distribution found for numpy==9", id="one is missing",
-        ),
-        pytest.param(1, "", "pip failed", id="without a message"),
-    ],
+    {
+        "all exist": (0, "", ""),
+        "one is missing": (1, "ERROR: No matching distribution found for numpy==9\nnotice: upgrade\n",
+            "ERROR: No matching distribution found for numpy==9"),
+        "without a message": (1, "", "pip failed"),
+    },
 )  # fmt: skip
 def test_a_missing_wheel_is_reported(monkeypatch, wheels, code, errors, expected):
     asked: list[str] = []

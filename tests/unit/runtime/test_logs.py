@@ -9,6 +9,7 @@ import threading
 import pytest
 from fake_clock import FakeClock
 from spans import recorded, tree
+from tables import cases
 
 from berthmaster.controllers.binding_scheduler.reconciler import count_attempt
 from berthmaster.model.errors import InputError
@@ -45,9 +46,7 @@ def log(handler):
     logger.filters.clear()
 
 
-@pytest.mark.parametrize(
-    "text", ["a\n\x1b[1m\x9b\u202e\u2028b", "name \udc80"], ids=["control characters", "a surrogate"]
-)
+@cases("text", {"control characters": "a\n\x1b[1m\x9b\u202e\u2028b", "a surrogate": "name \udc80"})
 def test_a_line_is_printable_whatever_its_fields_contain(text):
     record = logging.LogRecord("x", logging.INFO, "", 0, text, (), None)
     record.fields = {"name": text, text: [text]}

@@ -10,6 +10,7 @@ import time
 from textwrap import dedent
 
 import pytest
+from tables import cases
 from waiting import LIMIT_S
 
 from berthmaster.model.errors import InputError
@@ -53,31 +54,31 @@ OLD = Gate("Old", "beta", default=True, summary="does something")
 KNOWN = (NEW, OLD)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "on"),
-    [
-        pytest.param("", (False, True), id="the defaults"),
-        pytest.param("New=true", (True, True), id="one gate on"),
-        pytest.param("New=true,Old=false", (True, False), id="one gate on and one off"),
-        pytest.param(" New = true , ", (True, True), id="spaces and empty parts"),
-        pytest.param("New=true,New=false", (False, True), id="the last value counts"),
-        pytest.param("New=True,Old=FALSE", (True, False), id="any letter case"),
-    ],
+    {
+        "the defaults": ("", (False, True)),
+        "one gate on": ("New=true", (True, True)),
+        "one gate on and one off": ("New=true,Old=false", (True, False)),
+        "spaces and empty parts": (" New = true , ", (True, True)),
+        "the last value counts": ("New=true,New=false", (False, True)),
+        "any letter case": ("New=True,Old=FALSE", (True, False)),
+    },
 )
 def test_gates_are_parsed(text, on):
     gates = FeatureGates.parse(text, KNOWN)
     assert (gates.on(NEW), gates.on(OLD)) == on
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "words"),
-    [
-        pytest.param("Nwe=true", "unknown gate 'Nwe'; known are New, Old", id="unknown"),
-        pytest.param("New", "'New' is not NAME=true or NAME=false", id="no value"),
-        pytest.param("New=", "'New=' is not NAME=true", id="an empty value"),
-        pytest.param("New=yes", "'New=yes' is not NAME=true", id="another value"),
-        pytest.param("new=true", "unknown gate 'new'", id="a name in another letter case"),
-    ],
+    {
+        "unknown": ("Nwe=true", "unknown gate 'Nwe'; known are New, Old"),
+        "no value": ("New", "'New' is not NAME=true or NAME=false"),
+        "an empty value": ("New=", "'New=' is not NAME=true"),
+        "another value": ("New=yes", "'New=yes' is not NAME=true"),
+        "a name in another letter case": ("new=true", "unknown gate 'new'"),
+    },
 )
 def test_invalid_gates_are_refused(text, words):
     with pytest.raises(InputError, match=words):
@@ -135,12 +136,12 @@ print(resident_kib() - before)
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library has no such option")
-@pytest.mark.parametrize(
+@cases(
     ("prepare", "keeps_memory"),
-    [
-        pytest.param("", True, id="by default glibc keeps freed bodies below one that is in use"),
-        pytest.param("return_large_blocks()", False, id="large blocks return to the system"),
-    ],
+    {
+        "by default glibc keeps freed bodies below one that is in use": ("", True),
+        "large blocks return to the system": ("return_large_blocks()", False),
+    },
 )
 def test_freed_bodies(prepare, keeps_memory):
     program = _PROGRAM.format(prepare=prepare)

@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-import pytest
 from builders import cluster
 from decisions import AGGREGATED, DYNAMIC, asked, outcome
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import cases
 
 from berthmaster.scheduling.diagnosis import explain
 from berthmaster.scheduling.fleet import Fleet
@@ -36,14 +36,14 @@ def test_overflow_starts_at_the_bound():
     assert decision.assignment == {"a": 3, "b": 2}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("bounds", "expected"),
-    [
-        pytest.param({"a": 4}, (4, ITS_ESTIMATOR), id="the estimator, if its bound is smaller"),
-        pytest.param({"a": 10}, (10, "pods"), id="the resource, if both are equal"),
-        pytest.param({"b": 4}, (10, "pods"), id="the resource, if only other estimators answered"),
-        pytest.param(None, (10, "pods"), id="the resource, if no estimator was asked"),
-    ],
+    {
+        "the estimator, if its bound is smaller": ({"a": 4}, (4, ITS_ESTIMATOR)),
+        "the resource, if both are equal": ({"a": 10}, (10, "pods")),
+        "the resource, if only other estimators answered": ({"b": 4}, (10, "pods")),
+        "the resource, if no estimator was asked": (None, (10, "pods")),
+    },
 )
 def test_a_diagnosis_names_the_limit(bounds, expected):
     explained = explain(*decide(bounds, replicas=3, scheduling=DYNAMIC)).groups[0].clusters[0]

@@ -3,6 +3,7 @@ import pytest
 from builders import cluster
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import cases
 
 from berthmaster.scheduling.columns import Column, InternedValues, Journal
 from berthmaster.scheduling.fleet import Fleet
@@ -44,15 +45,13 @@ def test_only_a_changed_row_is_computed(column):
     assert (column.computed, column.rows) == (1, [7])
 
 
-@pytest.mark.parametrize(
+@cases(
     ("change", "why"),
-    [
-        pytest.param(lambda journal: [journal.record(row) for row in range(33)], "many", id="many rows changed"),
-        pytest.param(
-            lambda journal: [journal.record(1) for _ in range(5000)], "forgotten", id="the journal dropped the changes"
-        ),
-        pytest.param(lambda journal: journal.reset(), "reset", id="the journal was reset"),
-    ],
+    {
+        "many rows changed": (lambda journal: [journal.record(row) for row in range(33)], "many"),
+        "the journal dropped the changes": (lambda journal: [journal.record(1) for _ in range(5000)], "forgotten"),
+        "the journal was reset": (lambda journal: journal.reset(), "reset"),
+    },
 )
 def test_all_rows_are_computed_if(column, change, why):
     column.current()

@@ -1,9 +1,9 @@
 """How many complete sets of the pods of several templates fit."""
 
-import pytest
 from builders import cluster
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import cases
 
 from berthmaster.model.cluster import AllocatableModeling, Cluster, ResourceSummary
 from berthmaster.model.meta import Quantity
@@ -34,27 +34,25 @@ def sets(member: Cluster, *templates: SetTemplate) -> int:
     return found
 
 
-@pytest.mark.parametrize(
+@cases(
     ("member", "templates", "expected"),
-    [
-        pytest.param(cluster("m", cpu=21), (DRIVER, SetTemplate(3, (("cpu", 2000),))), 3, id="7 cores for each set"),
-        pytest.param(cluster("m", cpu=21, memory="5Gi"), (DRIVER, WORKERS), 1, id="3 GiB for each set"),
-        pytest.param(cluster("m", cpu=21, pods=7), (DRIVER, SetTemplate(3, None)), 1, id="4 pods for each set"),
-        pytest.param(cluster("m", cpu=21), (SetTemplate(2, (("gpu", 1),)), DRIVER), 0, id="a resource that it lacks"),
-        pytest.param(cluster("m", cpu=21, pods=7), (SetTemplate(0, (("cpu", 1),)),), 7, id="templates without pods"),
-        pytest.param(cluster("m"), (DRIVER, WORKERS), 0, id="a cluster without a summary"),
-        pytest.param(
-            cluster("m", cpu=21, allocated={"cpu": 20}), (DRIVER, WORKERS), 0, id="most of it is allocated"
-        ),
-        pytest.param(modeled(0, 0), (DRIVER,), 0, id="models without nodes"),
-        pytest.param(modeled(3), (DRIVER, WORKERS), 1, id="three nodes of 4 cores: 2 workers beside no driver"),
-        pytest.param(modeled(0, 2), (DRIVER, WORKERS), 2, id="two nodes of 8 cores"),
-        pytest.param(modeled(2, 1), (SetTemplate(1, (("cpu", 8000),)), DRIVER), 1, id="only a large node has room"),
-        pytest.param(modeled(9), (SetTemplate(1, (("cpu", 5000),)), DRIVER), 0, id="no node has room for a pod"),
-        pytest.param(modeled(9, pods=6), (DRIVER, WORKERS), 1, id="pods limit before nodes"),
-        pytest.param(modeled(9), (DRIVER, SetTemplate(0, (("cpu", 99000),))), 36, id="a template without pods"),
-    ],
-)  # fmt: skip
+    {
+        "7 cores for each set": (cluster("m", cpu=21), (DRIVER, SetTemplate(3, (("cpu", 2000),))), 3),
+        "3 GiB for each set": (cluster("m", cpu=21, memory="5Gi"), (DRIVER, WORKERS), 1),
+        "4 pods for each set": (cluster("m", cpu=21, pods=7), (DRIVER, SetTemplate(3, None)), 1),
+        "a resource that it lacks": (cluster("m", cpu=21), (SetTemplate(2, (("gpu", 1),)), DRIVER), 0),
+        "templates without pods": (cluster("m", cpu=21, pods=7), (SetTemplate(0, (("cpu", 1),)),), 7),
+        "a cluster without a summary": (cluster("m"), (DRIVER, WORKERS), 0),
+        "most of it is allocated": (cluster("m", cpu=21, allocated={"cpu": 20}), (DRIVER, WORKERS), 0),
+        "models without nodes": (modeled(0, 0), (DRIVER,), 0),
+        "three nodes of 4 cores: 2 workers beside no driver": (modeled(3), (DRIVER, WORKERS), 1),
+        "two nodes of 8 cores": (modeled(0, 2), (DRIVER, WORKERS), 2),
+        "only a large node has room": (modeled(2, 1), (SetTemplate(1, (("cpu", 8000),)), DRIVER), 1),
+        "no node has room for a pod": (modeled(9), (SetTemplate(1, (("cpu", 5000),)), DRIVER), 0),
+        "pods limit before nodes": (modeled(9, pods=6), (DRIVER, WORKERS), 1),
+        "a template without pods": (modeled(9), (DRIVER, SetTemplate(0, (("cpu", 99000),))), 36),
+    },
+)
 def test_sets_of_a_cluster(member, templates, expected):
     assert sets(member, *templates) == expected
 

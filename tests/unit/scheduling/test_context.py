@@ -1,6 +1,7 @@
 import pytest
 from decisions import asked
 from retained import retained
+from tables import cases
 
 from berthmaster.model.binding import WorkloadAffinityGroups
 from berthmaster.scheduling.request import AFFINITY, ANTI_AFFINITY, Peers, Request
@@ -32,14 +33,14 @@ def test_peers_are_the_other_workloads_of_a_group(peers):
     assert peers_of(peers, "tier=db", kind=ANTI_AFFINITY) == {"db": {"c"}}
 
 
-@pytest.mark.parametrize(
+@cases(
     "other",
-    [
-        pytest.param({"namespace": "other"}, id="in another namespace"),
-        pytest.param({"group": "team=y"}, id="in another group"),
-        pytest.param({"kind": ANTI_AFFINITY}, id="in the anti-affinity group of the same name"),
-        pytest.param({"group": ""}, id="without a group"),
-    ],
+    {
+        "in another namespace": {"namespace": "other"},
+        "in another group": {"group": "team=y"},
+        "in the anti-affinity group of the same name": {"kind": ANTI_AFFINITY},
+        "without a group": {"group": ""},
+    },
 )
 def test_there_are_no_peers(peers, other):
     assert peers_of(peers, **other) == {}

@@ -1,6 +1,6 @@
-import pytest
 from builders import cluster
 from decisions import AGGREGATED, DUPLICATED, DYNAMIC, asked, spread, static
+from tables import cases
 
 from berthmaster.model.binding import GracefulEvictionTask
 from berthmaster.scheduling.diagnosis import Outcome, explain, shortened
@@ -29,84 +29,62 @@ def of_one(name, clusters, /, **fields):
 FLEET = [cluster("a", pods=9, cpu=4), cluster("b", pods=9, cpu=2), cluster("c", pods=1, cpu=8)]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "fields", "outcome", "reason"),
-    [
-        pytest.param("a", {"scheduling": DUPLICATED}, Outcome.ASSIGNED, "", id="assigned"),
-        pytest.param(
+    {
+        "assigned": ("a", {"scheduling": DUPLICATED}, Outcome.ASSIGNED, ""),
+        "rejected": (
             "b",
             {"clusterAffinity": {"clusterNames": ["a"]}},
             Outcome.REJECTED,
             "b is not among the named clusters",
-            id="rejected",
         ),
-        pytest.param(
+        "not selected": (
             "b",
             {"scheduling": DUPLICATED, "spread": [spread("cluster", 1, 1)]},
             Outcome.NOT_SELECTED,
             "selected 1 of 3",
-            id="not selected",
         ),
-        pytest.param(
+        "the constraint cannot be satisfied": (
             "b",
             {"spread": [spread("cluster", 4, 4)]},
             Outcome.NOT_SELECTED,
             "at least 4",
-            id="the constraint cannot be satisfied",
         ),
-        pytest.param(
-            "b", {"replicas": 99, "scheduling": DYNAMIC}, Outcome.NO_REPLICAS, "99 replicas", id="not all replicas fit"
-        ),
-        pytest.param(
-            "b",
-            {"replicas": 0, "requests": {}},
-            Outcome.NO_REPLICAS,
-            "the workload requests no replicas",
-            id="none wanted",
-        ),
-        pytest.param(
-            "b",
-            {"scheduling": static(("a", 1))},
-            Outcome.NO_REPLICAS,
-            "no static weight rule",
-            id="no rule matches it",
-        ),
-        pytest.param(
+        "not all replicas fit": ("b", {"replicas": 99, "scheduling": DYNAMIC}, Outcome.NO_REPLICAS, "99 replicas"),
+        "none wanted": ("b", {"replicas": 0, "requests": {}}, Outcome.NO_REPLICAS, "the workload requests no replicas"),
+        "no rule matches it": ("b", {"scheduling": static(("a", 1))}, Outcome.NO_REPLICAS, "no static weight rule"),
+        "a small share": (
             "b",
             {"replicas": 1, "scheduling": static(("a", 5), ("b", 1))},
             Outcome.NO_REPLICAS,
             "less than one",
-            id="a small share",
         ),
-        pytest.param(
+        "other clusters hold all replicas": (
             "c",
             {"replicas": 3, "scheduling": AGGREGATED},
             Outcome.NO_REPLICAS,
             "before it",
-            id="other clusters hold all replicas",
         ),
-        pytest.param(
+        "a full cluster": (
             "c",
             {"replicas": 2, "scheduling": AGGREGATED, "requests": {"pods": 5}},
             Outcome.NO_REPLICAS,
             "no further replica fits",
-            id="a full cluster",
         ),
-        pytest.param(
+        "no replicas to add": (
             "c",
             {"replicas": 3, "scheduling": AGGREGATED, "clusters": {"a": 3}},
             Outcome.NO_REPLICAS,
             "is kept",
-            id="no replicas to add",
         ),
-        pytest.param(
+        "replicas are only removed": (
             "c",
             {"replicas": 2, "scheduling": DYNAMIC, "clusters": {"a": 3}},
             Outcome.NO_REPLICAS,
             "is kept",
-            id="replicas are only removed",
         ),
-    ],
+    },
 )
 def test_the_outcome_of_a_cluster_and_its_reason(name, fields, outcome, reason):
     found = of_one(name, FLEET, **fields)
@@ -152,13 +130,13 @@ def test_filters_that_exempt_a_current_cluster_are_not_listed():
     assert (found.current, found.replicas) == (1, None)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("requests", "capacity", "bound_by"),
-    [
-        pytest.param({"cpu": 1}, 4, "cpu", id="by a resource"),
-        pytest.param({"cpu": "1m"}, 9, "pods", id="by pods"),
-        pytest.param({"gpu": 1}, 0, "gpu", id="by a resource that the cluster does not have"),
-    ],
+    {
+        "by a resource": ({"cpu": 1}, 4, "cpu"),
+        "by pods": ({"cpu": "1m"}, 9, "pods"),
+        "by a resource that the cluster does not have": ({"gpu": 1}, 0, "gpu"),
+    },
 )
 def test_capacity_names_its_limit(requests, capacity, bound_by):
     found = of_one("a", FLEET, requests=requests)
@@ -179,13 +157,13 @@ def group(name, *clusters):
     return {"affinityName": name, "clusterNames": list(clusters)}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("observed", "skipped", "tried", "untried"),
-    [
-        pytest.param("", [], ["one", "two"], ["three"], id="from the first group to the one that wins"),
-        pytest.param("two", ["one"], ["two"], ["three"], id="from the observed group"),
-        pytest.param("three", ["one", "two"], ["three"], [], id="the last group only"),
-    ],
+    {
+        "from the first group to the one that wins": ("", [], ["one", "two"], ["three"]),
+        "from the observed group": ("two", ["one"], ["two"], ["three"]),
+        "the last group only": ("three", ["one", "two"], ["three"], []),
+    },
 )
 def test_every_group_is_skipped_tried_or_untried(observed, skipped, tried, untried):
     groups = [group("one", "absent"), group("two", "b"), group("three", "c")]

@@ -1,6 +1,6 @@
-import pytest
 from builders import cluster
 from decisions import asked, schedule
+from tables import cases
 
 from berthmaster.model.binding import WorkloadAffinityGroups
 from berthmaster.scheduling.karmada.profile import built_in, karmada_profile
@@ -11,20 +11,17 @@ def grouped(name, **groups):
     return asked(name=name, workload_affinity_groups=WorkloadAffinityGroups(**groups))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("groups", "placed", "current", "expected"),
-    [
-        pytest.param(
-            {"affinity_group": "t=x"}, {"peer": ["a"]}, {"c": 1}, {"a", "c"}, id="affinity: a current cluster"
-        ),
-        pytest.param(
+    {
+        "affinity: a current cluster": ({"affinity_group": "t=x"}, {"peer": ["a"]}, {"c": 1}, {"a", "c"}),
+        "anti-affinity: not even a current cluster with a peer": (
             {"anti_affinity_group": "t=x"},
             {"peer": ["a"]},
             {"a": 1},
             {"b", "c"},
-            id="anti-affinity: not even a current cluster with a peer",
         ),
-    ],
+    },
 )
 def test_workload_affinity_and_anti_affinity(groups, placed, current, expected):
     peers = Peers()

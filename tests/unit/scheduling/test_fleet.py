@@ -1,6 +1,7 @@
 import pytest
 from builders import cluster, placement
 from msgspec.structs import replace
+from tables import cases
 
 from berthmaster.model.cluster import Condition
 from berthmaster.model.errors import InputError
@@ -34,20 +35,19 @@ def with_metadata(**fields):
     return replace(AT_REST, metadata=replace(AT_REST.metadata, **fields))
 
 
-@pytest.mark.parametrize(
+@cases(
     "changed",
-    [
-        pytest.param(with_metadata(labels={"env": "dev"}), id="a label"),
-        pytest.param(with_metadata(annotations={"price": "7"}), id="an annotation, which third-party plugins may read"),
-        pytest.param(replace(AT_REST, spec=replace(AT_REST.spec, region="us")), id="a region"),
-        pytest.param(replace(AT_REST, spec=replace(AT_REST.spec, taints=())), id="a taint"),
-        pytest.param(replace(AT_REST, status=replace(AT_REST.status, api_enablements=())), id="the served kinds"),
-        pytest.param(
-            replace(AT_REST, status=replace(AT_REST.status, conditions=(Condition(type="Ready", status="False"),))),
-            id="a condition, which third-party plugins may read",
+    {
+        "a label": with_metadata(labels={"env": "dev"}),
+        "an annotation, which third-party plugins may read": with_metadata(annotations={"price": "7"}),
+        "a region": replace(AT_REST, spec=replace(AT_REST.spec, region="us")),
+        "a taint": replace(AT_REST, spec=replace(AT_REST.spec, taints=())),
+        "the served kinds": replace(AT_REST, status=replace(AT_REST.status, api_enablements=())),
+        "a condition, which third-party plugins may read": replace(
+            AT_REST, status=replace(AT_REST.status, conditions=(Condition(type="Ready", status="False"),))
         ),
-        pytest.param(cluster("a", labels={"env": "prod"}, deleting=True), id="a deletion"),
-    ],
+        "a deletion": cluster("a", labels={"env": "prod"}, deleting=True),
+    },
 )
 def test_all_other_changes_change_the_structure(changed):
     fleet = Fleet([AT_REST])

@@ -3,6 +3,7 @@
 import pytest
 from builders import binding, cluster, placement
 from decisions import AGGREGATED, DUPLICATED, DYNAMIC
+from tables import cases
 
 from berthmaster.model.binding import BindingStatus
 from berthmaster.scheduling.fleet import Fleet
@@ -102,12 +103,12 @@ def test_a_minimal_decision(current, fields, expected, drift):
     assert found.moved <= found.moved_fresh or DriftKind.STUCK in drift
 
 
-@pytest.mark.parametrize(
+@cases(
     ("current", "constraints", "expected"),
-    [
-        pytest.param({"a": 5, "b": 1}, [regions_by(2, 3), clusters_by(2, 3)], {"a": 3, "b": 2, "c": 1}, id="regions"),
-        pytest.param({"a": 9, "b": 1, "c": 9, "d": 1}, [clusters_by(1, 3)], {"a": 7, "b": 6, "c": 7}, id="clusters"),
-    ],
+    {
+        "regions": ({"a": 5, "b": 1}, [regions_by(2, 3), clusters_by(2, 3)], {"a": 3, "b": 2, "c": 1}),
+        "clusters": ({"a": 9, "b": 1, "c": 9, "d": 1}, [clusters_by(1, 3)], {"a": 7, "b": 6, "c": 7}),
+    },
 )
 def test_the_search_says_that_it_is_a_heuristic_if_weights_and_constraints_disagree(current, constraints, expected):
     found = decided(current, replicaScheduling=DYNAMIC, spreadConstraints=constraints)

@@ -4,6 +4,7 @@ import pytest
 from builders import cluster
 from decisions import asked, outcome, schedule, spread
 from msgspec.structs import replace
+from tables import cases
 
 from berthmaster.model.errors import FieldError
 from berthmaster.scheduling.fleet import Fleet
@@ -60,16 +61,14 @@ def test_an_invalid_annotation_is_named_with_what_is_accepted():
     )
 
 
-@pytest.mark.parametrize(
+@cases(
     ("entries", "problem"),
-    [
-        pytest.param(
-            (DEAR, PriceEntry(-0.5, 0)), r"prices\[1\].cpu: -0.5 is not a price; accepted .* 0 to 1,000,000", id="<0"
-        ),
-        pytest.param((PriceEntry(0, 1e7),), r"prices\[0\].memory: 1e\+07 is not a price", id="too high"),
-        pytest.param((PriceEntry(float("nan"), 0),), r"prices\[0\].cpu: nan is not", id="not a number"),
-        pytest.param((DEAR,) * (MAX_ENTRIES + 1), "has 257 entries; accepted are at most 256", id="too many"),
-    ],
+    {
+        "<0": ((DEAR, PriceEntry(-0.5, 0)), r"prices\[1\].cpu: -0.5 is not a price; accepted .* 0 to 1,000,000"),
+        "too high": ((PriceEntry(0, 1e7),), r"prices\[0\].memory: 1e\+07 is not a price"),
+        "not a number": ((PriceEntry(float("nan"), 0),), r"prices\[0\].cpu: nan is not"),
+        "too many": ((DEAR,) * (MAX_ENTRIES + 1), "has 257 entries; accepted are at most 256"),
+    },
 )
 def test_an_invalid_file_is_refused_with_field_and_value(entries, problem):
     with pytest.raises(FieldError, match=problem):
@@ -94,20 +93,16 @@ CPU, MIXED, MEMORY = (
 )
 
 
-@pytest.mark.parametrize(
+@cases(
     ("clusters", "weight", "spec", "expected"),
-    [
-        pytest.param([CPU, MIXED, MEMORY], 100, {"requests": {"cpu": "1"}}, [100, 50, 0], id="a workload of CPU"),
-        pytest.param(
-            [CPU, MIXED, MEMORY], 40, {"requests": {"memory": "1Gi"}}, [0, 20, 40], id="of memory, by a weight"
-        ),
-        pytest.param(
-            [CPU, MIXED, MEMORY], 100, {}, [100, 100, 100], id="without requests, equal for one CPU and one GiB"
-        ),
-        pytest.param([CPU, priced("bad", "free")], 100, {"requests": {"cpu": "1"}}, [100, 0], id="one without a price"),
-        pytest.param([priced("bad", "free")], 100, {"requests": {"cpu": "1"}}, [0], id="none has a price"),
-        pytest.param([CPU], 100, {"requests": {"cpu": "0"}}, [100], id="nothing costs anything"),
-    ],
+    {
+        "a workload of CPU": ([CPU, MIXED, MEMORY], 100, {"requests": {"cpu": "1"}}, [100, 50, 0]),
+        "of memory, by a weight": ([CPU, MIXED, MEMORY], 40, {"requests": {"memory": "1Gi"}}, [0, 20, 40]),
+        "without requests, equal for one CPU and one GiB": ([CPU, MIXED, MEMORY], 100, {}, [100, 100, 100]),
+        "one without a price": ([CPU, priced("bad", "free")], 100, {"requests": {"cpu": "1"}}, [100, 0]),
+        "none has a price": ([priced("bad", "free")], 100, {"requests": {"cpu": "1"}}, [0]),
+        "nothing costs anything": ([CPU], 100, {"requests": {"cpu": "0"}}, [100]),
+    },
 )
 def test_the_score_is_a_share_of_the_weight(clusters, weight, spec, expected):
     assert list(scores(clusters, weight, **spec).values()) == expected
@@ -136,18 +131,16 @@ WEB = Request.of(asked(replicas=4, requests=REQUESTS))
 HOUR_CHEAP, HOUR_DEAR = 0.5 * 1.0 + 2 * 0.1, 0.5 * 2.0 + 2 * 0.5
 
 
-@pytest.mark.parametrize(
+@cases(
     ("before", "after", "cost"),
-    [
-        pytest.param(
-            {"cheap": 4}, {"dear": 4}, CostChange(4 * 730 * (HOUR_DEAR - HOUR_CHEAP)), id="to a dearer cluster"
-        ),
-        pytest.param({"dear": 4}, {"dear": 1, "cheap": 3}, CostChange(3 * 730 * (HOUR_CHEAP - HOUR_DEAR)), id="saves"),
-        pytest.param({}, {"cheap": 2}, CostChange(2 * 730 * HOUR_CHEAP), id="new replicas"),
-        pytest.param({"cheap": 4}, {"cheap": 4}, None, id="nothing changes"),
-        pytest.param({"cheap": 4}, {"none": 4}, CostChange(0.0, 4), id="to a cluster without a price"),
-        pytest.param({"none": 4}, {"gone": 4}, None, id="no cluster has a price"),
-    ],
+    {
+        "to a dearer cluster": ({"cheap": 4}, {"dear": 4}, CostChange(4 * 730 * (HOUR_DEAR - HOUR_CHEAP))),
+        "saves": ({"dear": 4}, {"dear": 1, "cheap": 3}, CostChange(3 * 730 * (HOUR_CHEAP - HOUR_DEAR))),
+        "new replicas": ({}, {"cheap": 2}, CostChange(2 * 730 * HOUR_CHEAP)),
+        "nothing changes": ({"cheap": 4}, {"cheap": 4}, None),
+        "to a cluster without a price": ({"cheap": 4}, {"none": 4}, CostChange(0.0, 4)),
+        "no cluster has a price": ({"none": 4}, {"gone": 4}, None),
+    },
 )
 def test_what_a_move_costs_each_month(before, after, cost):
     found = Costs(PRICES, MEMBERS.get).change([(WEB, before, after)])

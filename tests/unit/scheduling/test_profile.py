@@ -3,6 +3,7 @@ import sys
 import pytest
 from builders import cluster
 from decisions import asked, outcome, schedule
+from tables import cases
 
 from berthmaster.model.errors import InputError, PluginError
 from berthmaster.scheduling.karmada.profile import built_in, karmada_profile
@@ -27,24 +28,21 @@ def test_the_gate_adds_workload_affinity():
     assert added == {"WorkloadAffinity", "WorkloadAntiAffinity"}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("switches", "expected"),
-    [
-        pytest.param(["*"], EVERYTHING, id="a star enables all"),
-        pytest.param([], [], id="without switches no plugin is enabled"),
-        pytest.param(["TaintToleration", "ClusterLocality"], ["TaintToleration", "ClusterLocality"], id="names only"),
-        pytest.param(
-            ["*", "-TaintToleration"], [each for each in EVERYTHING if each != "TaintToleration"], id="all except one"
-        ),
-        pytest.param(
+    {
+        "a star enables all": (["*"], EVERYTHING),
+        "without switches no plugin is enabled": ([], []),
+        "names only": (["TaintToleration", "ClusterLocality"], ["TaintToleration", "ClusterLocality"]),
+        "all except one": (["*", "-TaintToleration"], [each for each in EVERYTHING if each != "TaintToleration"]),
+        "a star applies first at any position": (
             ["-TaintToleration", "*"],
             [each for each in EVERYTHING if each != "TaintToleration"],
-            id="a star applies first at any position",
         ),
-        pytest.param(["ClusterAffinity", "-ClusterAffinity"], [], id="enabled, then disabled"),
-        pytest.param(["-ClusterAffinity", "ClusterAffinity"], ["ClusterAffinity"], id="disabled, then enabled"),
-        pytest.param(["ClusterAffinity", "ClusterAffinity"], ["ClusterAffinity"], id="enabled twice"),
-    ],
+        "enabled, then disabled": (["ClusterAffinity", "-ClusterAffinity"], []),
+        "disabled, then enabled": (["-ClusterAffinity", "ClusterAffinity"], ["ClusterAffinity"]),
+        "enabled twice": (["ClusterAffinity", "ClusterAffinity"], ["ClusterAffinity"]),
+    },
 )
 def test_switches_work_as_in_karmada(switches, expected):
     assert built_in().selected(switches).names == expected
@@ -133,38 +131,26 @@ def test_without_third_party_plugins_nothing_is_added():
     assert with_third_parties(built_in()).names == EVERYTHING
 
 
-@pytest.mark.parametrize(
+@cases(
     ("entry_points", "problem"),
-    [
-        pytest.param("[berthmaster.filters]\nx = absent_module:X\n", "x .*cannot be loaded", id="a missing module"),
-        pytest.param("[berthmaster.filters]\nx = weekdays:Absent\n", "x .*cannot be loaded", id="a missing class"),
-        pytest.param(
-            "[berthmaster.scores]\nx = weekdays:NeverMonday\n", "no subclass of .*Score", id="a filter among the scores"
-        ),
-        pytest.param(
-            "[berthmaster.filters]\nx = weekdays:FILTER\n", "cannot be loaded", id="an attribute that does not exist"
-        ),
-        pytest.param("[berthmaster.filters]\nx = weekdays:__name__\n", "no subclass of .*Filter", id="not a class"),
-        pytest.param("[berthmaster.filters]\nx = weekdays:Nameless\n", "needs a name", id="a filter without a name"),
-        pytest.param(
-            "[berthmaster.filters]\nx = weekdays:Dashed\n", "needs a name", id="a name that looks like a switch"
-        ),
-        pytest.param(
-            "[berthmaster.filters]\nx = weekdays:Half\n",
-            "does not define reason",
-            id="a filter without a reason method",
-        ),
-        pytest.param(
+    {
+        "a missing module": ("[berthmaster.filters]\nx = absent_module:X\n", "x .*cannot be loaded"),
+        "a missing class": ("[berthmaster.filters]\nx = weekdays:Absent\n", "x .*cannot be loaded"),
+        "a filter among the scores": ("[berthmaster.scores]\nx = weekdays:NeverMonday\n", "no subclass of .*Score"),
+        "an attribute that does not exist": ("[berthmaster.filters]\nx = weekdays:FILTER\n", "cannot be loaded"),
+        "not a class": ("[berthmaster.filters]\nx = weekdays:__name__\n", "no subclass of .*Filter"),
+        "a filter without a name": ("[berthmaster.filters]\nx = weekdays:Nameless\n", "needs a name"),
+        "a name that looks like a switch": ("[berthmaster.filters]\nx = weekdays:Dashed\n", "needs a name"),
+        "a filter without a reason method": ("[berthmaster.filters]\nx = weekdays:Half\n", "does not define reason"),
+        "the name of a built-in plugin": (
             "[berthmaster.filters]\nx = weekdays:Locality\n",
             "two plugins named ClusterLocality",
-            id="the name of a built-in plugin",
         ),
-        pytest.param(
+        "the same plugin twice": (
             "[berthmaster.filters]\nx = weekdays:NeverMonday\ny = weekdays:NeverMonday\n",
             "two plugins named NeverMonday",
-            id="the same plugin twice",
         ),
-    ],
+    },
 )
 def test_an_invalid_third_party_plugin_is_an_error_that_names_it(install, entry_points, problem):
     install("weekdays", entry_points, FILTER)

@@ -1,5 +1,6 @@
 import pytest
 from builders import cluster, quantities
+from tables import cases
 
 from berthmaster.model.cluster import AllocatableModeling, ResourceSummary
 from berthmaster.model.errors import FieldError
@@ -27,36 +28,20 @@ def estimate(requests, resource_summary, models=()):
     return row
 
 
-@pytest.mark.parametrize(
+@cases(
     ("requests", "reported", "expected"),
-    [
-        pytest.param(
-            {"memory": 1000},
-            summary({"pods": 110, "memory": "1500m"}),
-            Estimate(0, "memory"),
-            id="memory counts in bytes",
-        ),
-        pytest.param(
-            {"cpu": 1},
-            summary({"pods": 9, "cpu": 8}, {"pods": 10}),
-            Estimate(0, "pods"),
-            id="more pods than allowed",
-        ),
-        pytest.param({"cpu": 1}, summary({"cpu": 8}), Estimate(0, "pods"), id="no pods reported"),
-        pytest.param(None, None, Estimate(0, "pods"), id="no summary, without requirements"),
-        pytest.param(
-            {"cpu": 0, "memory": "-1"},
-            summary({"pods": 7}),
-            Estimate(7, "pods"),
-            id="a request of 0 has no effect",
-        ),
-        pytest.param(
+    {
+        "memory counts in bytes": ({"memory": 1000}, summary({"pods": 110, "memory": "1500m"}), Estimate(0, "memory")),
+        "more pods than allowed": ({"cpu": 1}, summary({"pods": 9, "cpu": 8}, {"pods": 10}), Estimate(0, "pods")),
+        "no pods reported": ({"cpu": 1}, summary({"cpu": 8}), Estimate(0, "pods")),
+        "no summary, without requirements": (None, None, Estimate(0, "pods")),
+        "a request of 0 has no effect": ({"cpu": 0, "memory": "-1"}, summary({"pods": 7}), Estimate(7, "pods")),
+        "a fraction of a millicore counts as one": (
             {"cpu": "1n"},
             summary({"pods": 110, "cpu": "10m"}),
             Estimate(10, "cpu"),
-            id="a fraction of a millicore counts as one",
         ),
-    ],
+    },
 )
 def test_a_summary_determines_how_many_replicas_fit(requests, reported, expected):
     assert estimate(requests, reported) == expected
@@ -65,20 +50,17 @@ def test_a_summary_determines_how_many_replicas_fit(requests, reported, expected
 AMPLE = {"pods": 1000, "cpu": 1000, "memory": "1000Gi"}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("requests", "reported", "models", "expected"),
-    [
-        pytest.param(
-            {"cpu": 1}, summary(AMPLE, nodes=[(0, 9)]), MODELS, Estimate(0, "cpu"), id="grade 0 may have no capacity"
-        ),
-        pytest.param(
+    {
+        "grade 0 may have no capacity": ({"cpu": 1}, summary(AMPLE, nodes=[(0, 9)]), MODELS, Estimate(0, "cpu")),
+        "a name that is not a node resource is ignored": (
             {"cpu": 1, "gold": 5},
             summary(AMPLE, nodes=[(2, 2)]),
             MODELS,
             Estimate(4, "cpu"),
-            id="a name that is not a node resource is ignored",
         ),
-    ],
+    },
 )
 def test_models_determine_how_many_replicas_fit(requests, reported, models, expected):
     assert estimate(requests, reported, models) == expected
@@ -97,15 +79,15 @@ def test_a_cluster_without_models_any_more_uses_its_summary():
     assert column.current()[0] == 1000
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "left"),
-    [
-        pytest.param("cpu", 500, id="cpu in millicores"),
-        pytest.param("memory", -3, id="more is allocated than allocatable"),
-        pytest.param("pods", 0, id="all is allocated"),
-        pytest.param("gold", 0, id="allocated, but not allocatable"),
-        pytest.param("silver", 0, id="an unknown resource"),
-    ],
+    {
+        "cpu in millicores": ("cpu", 500),
+        "more is allocated than allocatable": ("memory", -3),
+        "all is allocated": ("pods", 0),
+        "allocated, but not allocatable": ("gold", 0),
+        "an unknown resource": ("silver", 0),
+    },
 )
 def test_the_free_amount_of_a_resource(name, left):
     reported = summary(

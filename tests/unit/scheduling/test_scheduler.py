@@ -5,6 +5,7 @@ import pytest
 from builders import cluster
 from decisions import AGGREGATED, DYNAMIC, asked, outcome, schedule
 from msgspec.structs import replace
+from tables import cases
 
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.policy import Placement
@@ -25,13 +26,13 @@ def test_an_empty_overflow_adds_no_clusters():
     assert outcome(schedule(clusters, asked(groups=groups, scheduling=DYNAMIC, replicas=4))) == "Insufficient"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("fields", "expected"),
-    [
-        pytest.param({"replicas": 0, "requests": {}}, {"a": 0, "b": 0}, id="a workload scaled to 0"),
-        pytest.param({"replicas": 1}, {"a": 0, "b": 1}, id="a cluster that gets no replicas"),
-        pytest.param({"replicas": 99}, "Insufficient", id="a workload that does not fit"),
-    ],
+    {
+        "a workload scaled to 0": ({"replicas": 0, "requests": {}}, {"a": 0, "b": 0}),
+        "a cluster that gets no replicas": ({"replicas": 1}, {"a": 0, "b": 1}),
+        "a workload that does not fit": ({"replicas": 99}, "Insufficient"),
+    },
 )
 def test_empty_workloads_may_be_propagated(fields, expected):
     profile = karmada_profile(keep_empty=True)
@@ -146,19 +147,16 @@ class ByFunction(PlacementFilter):
         return None if self.test(cluster) else "fails the test"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("journal_of", "test", "change"),
-    [
-        pytest.param(
-            lambda fleet: fleet.structure, lambda each: each.ready, {"ready": False}, id="readiness, by structure"
-        ),
-        pytest.param(
+    {
+        "readiness, by structure": (lambda fleet: fleet.structure, lambda each: each.ready, {"ready": False}),
+        "numbers, by resources": (
             lambda fleet: fleet.resources.journal,
             lambda each: each.status.resource_summary.allocatable["cpu"].value() > 2,
             {"cpu": 1},
-            id="numbers, by resources",
         ),
-    ],
+    },
 )
 def test_a_third_party_column_is_updated_with_its_journal(journal_of, test, change):
     scheduler = Scheduler(Fleet([cluster("a", cpu=4)]), karmada_profile(Plugins((ByFunction(journal_of, test),), ())))

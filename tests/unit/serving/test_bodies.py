@@ -8,6 +8,7 @@ from gunicorn.http.body import Body, ChunkedReader, LengthReader
 from gunicorn.http.unreader import IterUnreader
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import cases
 
 from berthmaster.serving.bodies import BodyError, has_gone, read_body, read_lines
 from berthmaster.serving.request_parser import BodyCollection, RequestParser
@@ -76,15 +77,15 @@ def test_bytes_after_the_body_stay_for_the_next_request():
     assert environ["wsgi.input"].reader.unreader.read() == b"GET / HTTP/1.1"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("parts", "length", "status"),
-    [
-        pytest.param([b"x" * 11], None, 413, id="a line that is too long"),
-        pytest.param([b"x" * 6, b"x" * 6], None, 413, id="a line that becomes too long"),
-        pytest.param([b"a\n", b"x" * 11 + b"\n"], None, 413, id="a long line after others"),
-        pytest.param([b"a\n" + b"x" * 11 + b"\nb"], None, 413, id="a long line between others"),
-        pytest.param([b"a\n"], 5, 400, id="an incomplete body"),
-    ],
+    {
+        "a line that is too long": ([b"x" * 11], None, 413),
+        "a line that becomes too long": ([b"x" * 6, b"x" * 6], None, 413),
+        "a long line after others": ([b"a\n", b"x" * 11 + b"\n"], None, 413),
+        "a long line between others": ([b"a\n" + b"x" * 11 + b"\nb"], None, 413),
+        "an incomplete body": ([b"a\n"], 5, 400),
+    },
 )
 def test_lines_and_bodies_beyond_their_limits_are_refused(parts, length, status):
     with pytest.raises(BodyError) as refused:
@@ -92,16 +93,16 @@ def test_lines_and_bodies_beyond_their_limits_are_refused(parts, length, status)
     assert refused.value.status == status
 
 
-@pytest.mark.parametrize(
+@cases(
     ("body", "declared", "status"),
-    [
-        pytest.param(b"x" * 10, "10", None, id="a body at the limit"),
-        pytest.param(b"x" * 11, "11", 413, id="a declared length over the limit"),
-        pytest.param(b"x" * 11, "", 413, id="a body over the limit without a length"),
-        pytest.param(b"x" * 5, "10", 400, id="a body shorter than declared"),
-        pytest.param(b"", "ten", 400, id="a length that is not a number"),
-        pytest.param(b"", "9" * 30, 400, id="a length that is too large for any body"),
-    ],
+    {
+        "a body at the limit": (b"x" * 10, "10", None),
+        "a declared length over the limit": (b"x" * 11, "11", 413),
+        "a body over the limit without a length": (b"x" * 11, "", 413),
+        "a body shorter than declared": (b"x" * 5, "10", 400),
+        "a length that is not a number": (b"", "ten", 400),
+        "a length that is too large for any body": (b"", "9" * 30, 400),
+    },
 )
 def test_a_whole_body_is_read_within_its_limit(body, declared, status):
     environ = {"wsgi.input": io.BytesIO(body), "CONTENT_LENGTH": declared}

@@ -12,6 +12,7 @@ from contextlib import ExitStack, closing
 
 import pytest
 from fake_clock import FakeClock
+from tables import cases
 
 from berthmaster.model.errors import InputError
 from berthmaster.serving import probes
@@ -85,12 +86,12 @@ def test_a_large_answer_arrives_complete(server):
     assert answer.partition(b"\r\n\r\n")[2] == _LARGE
 
 
-@pytest.mark.parametrize(
+@cases(
     ("request_bytes", "expected"),
-    [
-        pytest.param(b"GET /" + b"x" * MAX_HEAD_BYTES + b"x" * 4096, 431, id="a head without an end"),
-        pytest.param(b"GET /livez HTTP/1.1\r\n\r\n" + b"x" * 30_000, 200, id="bytes after the request"),
-    ],
+    {
+        "a head without an end": (b"GET /" + b"x" * MAX_HEAD_BYTES + b"x" * 4096, 431),
+        "bytes after the request": (b"GET /livez HTTP/1.1\r\n\r\n" + b"x" * 30_000, 200),
+    },
 )
 def test_more_bytes_than_a_request_has_do_not_cut_off_the_answer(server, request_bytes, expected):
     assert status(ask(server, request_bytes)) == expected
@@ -277,37 +278,35 @@ def get(responder: ProbeResponder, path: str) -> tuple[int, str]:
     return ask_of_probes(responder, f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("readiness", "dead", "path", "answer"),
-    [
-        pytest.param(Readiness(), "", "/livez", (200, "ok\n"), id="alive"),
-        pytest.param(Readiness(), "stuck", "/livez", (503, "stuck\n"), id="not alive"),
-        pytest.param(Readiness("x"), "", "/livez", (200, "ok\n"), id="alive but not ready"),
-        pytest.param(Readiness(), "", "/readyz", (200, "ok\n"), id="ready"),
-        pytest.param(Readiness("", "stale"), "", "/readyz/", (200, "ok\nstale\n"), id="ready, with a note"),
-        pytest.param(Readiness("not synced"), "", "/readyz?verbose", (503, "not synced\n"), id="not ready"),
-        pytest.param(Readiness("\udcff"), "", "/readyz", (503, "?\n"), id="a reason that is not valid UTF-8"),
-        pytest.param(Readiness(), "", "/metrics", (200, "metric 1\n"), id="metrics"),
-        pytest.param(
-            Readiness(), "", "/other", (404, "the paths are /livez, /readyz and /metrics\n"), id="an unknown path"
-        ),
-    ],
+    {
+        "alive": (Readiness(), "", "/livez", (200, "ok\n")),
+        "not alive": (Readiness(), "stuck", "/livez", (503, "stuck\n")),
+        "alive but not ready": (Readiness("x"), "", "/livez", (200, "ok\n")),
+        "ready": (Readiness(), "", "/readyz", (200, "ok\n")),
+        "ready, with a note": (Readiness("", "stale"), "", "/readyz/", (200, "ok\nstale\n")),
+        "not ready": (Readiness("not synced"), "", "/readyz?verbose", (503, "not synced\n")),
+        "a reason that is not valid UTF-8": (Readiness("\udcff"), "", "/readyz", (503, "?\n")),
+        "metrics": (Readiness(), "", "/metrics", (200, "metric 1\n")),
+        "an unknown path": (Readiness(), "", "/other", (404, "the paths are /livez, /readyz and /metrics\n")),
+    },
 )
 def test_answers(responder, service, readiness, dead, path, answer):
     service.state, service.reason = readiness, dead
     assert get(responder, path) == answer
 
 
-@pytest.mark.parametrize(
+@cases(
     ("head", "status"),
-    [
-        pytest.param("GET /livez HTTP/1.0\n\n", 200, id="HTTP/1.0 with bare newlines"),
-        pytest.param("GET /livez\r\n\r\n", 400, id="no version"),
-        pytest.param("\r\n\r\n", 400, id="an empty request line"),
-        pytest.param("\x16\x03\x01\x02\n\n", 400, id="TLS"),
-        pytest.param("PRI * HTTP/2.0\r\n\r\n", 400, id="HTTP/2"),
-        pytest.param("POST /livez HTTP/1.1\r\n\r\n", 405, id="another method"),
-    ],
+    {
+        "HTTP/1.0 with bare newlines": ("GET /livez HTTP/1.0\n\n", 200),
+        "no version": ("GET /livez\r\n\r\n", 400),
+        "an empty request line": ("\r\n\r\n", 400),
+        "TLS": ("\x16\x03\x01\x02\n\n", 400),
+        "HTTP/2": ("PRI * HTTP/2.0\r\n\r\n", 400),
+        "another method": ("POST /livez HTTP/1.1\r\n\r\n", 405),
+    },
 )
 def test_requests_that_are_not_a_plain_get(responder, head, status):
     assert ask_of_probes(responder, head)[0] == status

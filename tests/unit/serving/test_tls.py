@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from fake_clock import FakeClock
+from tables import cases
 from webhook_process import Pair, make_pair
 
 from berthmaster.model.errors import InputError
@@ -40,15 +41,15 @@ def test_no_connection_of_a_burst_gets_the_old_pair(rotated):
             assert old not in list(threads.map(lambda _: source.context(), range(8)))
 
 
-@pytest.mark.parametrize(
+@cases(
     "tear",
-    [
-        pytest.param(lambda old, new: Pair(new.certificate, old.key), id="a new certificate with the old key"),
-        pytest.param(lambda old, new: Pair(old.certificate, new.key), id="a new key with the old certificate"),
-        pytest.param(lambda _old, new: Pair(new.certificate[:200], new.key), id="a half-written certificate"),
-        pytest.param(lambda _old, new: Pair(b"", new.key), id="an empty certificate"),
-        pytest.param(lambda _old, new: Pair(new.certificate, b"\xff"), id="a key that is not text"),
-    ],
+    {
+        "a new certificate with the old key": lambda old, new: Pair(new.certificate, old.key),
+        "a new key with the old certificate": lambda old, new: Pair(old.certificate, new.key),
+        "a half-written certificate": lambda _old, new: Pair(new.certificate[:200], new.key),
+        "an empty certificate": lambda _old, new: Pair(b"", new.key),
+        "a key that is not text": lambda _old, new: Pair(new.certificate, b"\xff"),
+    },
 )
 def test_a_torn_pair_is_reported_once_and_not_used(rotated, tear):
     folder, source, loads, failures = rotated
@@ -107,14 +108,14 @@ def large_file(path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["tls.crt", "tls.key", "ca.crt"])
-@pytest.mark.parametrize(
+@cases(
     ("replace", "problem"),
-    [
-        pytest.param(pipe, "not a regular file", id="a named pipe"),
-        pytest.param(link_to_a_device, "not a regular file", id="a device"),
-        pytest.param(Path.mkdir, "directory|not a regular file", id="a folder"),
-        pytest.param(large_file, "larger than 1048576 bytes", id="a huge file"),
-    ],
+    {
+        "a named pipe": (pipe, "not a regular file"),
+        "a device": (link_to_a_device, "not a regular file"),
+        "a folder": (Path.mkdir, "directory|not a regular file"),
+        "a huge file": (large_file, "larger than 1048576 bytes"),
+    },
 )
 def test_what_is_no_file_of_a_usual_size_is_refused_at_once(tmp_path, name, replace, problem):
     make_pair().write(tmp_path)
@@ -165,14 +166,14 @@ def test_processes_agree_on_the_newest_set_in_any_order(rotated):
     assert len({each.expires_at for each in processes}) == 1
 
 
-@pytest.mark.parametrize(
+@cases(
     ("before", "after", "trusted"),
-    [
-        pytest.param("a", "a", True, id="the same CA"),
-        pytest.param("a", "ab", True, id="a CA was added"),
-        pytest.param("ab", "b", False, id="a CA was removed"),
-        pytest.param("a", "b", False, id="a CA was replaced"),
-    ],
+    {
+        "the same CA": ("a", "a", True),
+        "a CA was added": ("a", "ab", True),
+        "a CA was removed": ("ab", "b", False),
+        "a CA was replaced": ("a", "b", False),
+    },
 )
 def test_clients_of_a_removed_ca_are_no_longer_trusted(tmp_path, before, after, trusted):
     make_pair().write(tmp_path)
@@ -193,31 +194,31 @@ def path(tmp_path):
     return tmp_path / "tokens"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("content", "header", "name"),
-    [
-        pytest.param(f"{LONG},alice,1,group\n", f"Bearer {LONG}", "alice", id="a token with a name and more"),
-        pytest.param(f"{LONG}\n", f"Bearer {LONG}", "", id="a token without a name"),
-        pytest.param(f"# note\n\n {LONG} , bob \r\n", f"Bearer {LONG}", "bob", id="comments, blanks and spaces"),
-        pytest.param(f"{OTHER},bob\n{LONG},alice\n", f"bearer {LONG}", "alice", id="one of several"),
-        pytest.param(f"{LONG}\n", f"Bearer {LONG[:-1]}", None, id="a prefix of a token"),
-        pytest.param(f"{LONG}\n", LONG, None, id="no scheme"),
-        pytest.param(f"{LONG}\n", "", None, id="an empty header"),
-        pytest.param(f"{LONG}\n", "Bearer \udcff", None, id="invalid text"),
-    ],
+    {
+        "a token with a name and more": (f"{LONG},alice,1,group\n", f"Bearer {LONG}", "alice"),
+        "a token without a name": (f"{LONG}\n", f"Bearer {LONG}", ""),
+        "comments, blanks and spaces": (f"# note\n\n {LONG} , bob \r\n", f"Bearer {LONG}", "bob"),
+        "one of several": (f"{OTHER},bob\n{LONG},alice\n", f"bearer {LONG}", "alice"),
+        "a prefix of a token": (f"{LONG}\n", f"Bearer {LONG[:-1]}", None),
+        "no scheme": (f"{LONG}\n", LONG, None),
+        "an empty header": (f"{LONG}\n", "", None),
+        "invalid text": (f"{LONG}\n", "Bearer \udcff", None),
+    },
 )
 def test_a_header_gives_the_name_of_its_token(path, content, header, name):
     path.write_text(content)
     assert TokenFile(path).name_of(header) == name
 
 
-@pytest.mark.parametrize(
+@cases(
     ("content", "problem"),
-    [
-        pytest.param("", "contains no token", id="empty"),
-        pytest.param("# nothing\n", "contains no token", id="comments only"),
-        pytest.param("short\n", "line 1: a token needs at least 16 characters", id="a token that is too short"),
-    ],
+    {
+        "empty": ("", "contains no token"),
+        "comments only": ("# nothing\n", "contains no token"),
+        "a token that is too short": ("short\n", "line 1: a token needs at least 16 characters"),
+    },
 )
 def test_a_file_without_valid_tokens_is_refused_at_the_start(path, content, problem):
     path.write_text(content)

@@ -6,6 +6,7 @@ import resource
 from pathlib import Path
 
 import pytest
+from tables import cases
 
 import berthmaster.serving
 from berthmaster.serving.probes import Readiness
@@ -13,15 +14,15 @@ from berthmaster.serving.server import ConnectionBalance, WorkerHealth, affordab
 from berthmaster.serving.tls import SharedBytes
 
 
-@pytest.mark.parametrize(
+@cases(
     ("others", "mine", "fewer"),
-    [
-        pytest.param([], 5, False, id="no other worker"),
-        pytest.param([5, 3], 4, True, id="one worker has fewer"),
-        pytest.param([5, 3], 3, False, id="no worker has fewer"),
-        pytest.param([100], 112, False, id="a small difference of large numbers"),
-        pytest.param([100], 113, True, id="a clear difference of large numbers"),
-    ],
+    {
+        "no other worker": ([], 5, False),
+        "one worker has fewer": ([5, 3], 4, True),
+        "no worker has fewer": ([5, 3], 3, False),
+        "a small difference of large numbers": ([100], 112, False),
+        "a clear difference of large numbers": ([100], 113, True),
+    },
 )
 def test_a_new_connection_is_for_the_worker_with_the_fewest(others, mine, fewer):
     balance = ConnectionBalance(3)
@@ -49,14 +50,14 @@ def test_processes_share_the_balance():
         os._exit(0)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("reports", "readiness"),
-    [
-        pytest.param([], Readiness("no worker is ready"), id="no worker"),
-        pytest.param([Readiness(), Readiness()], Readiness(), id="all workers are ready"),
-        pytest.param([Readiness(), Readiness("x")], Readiness("x"), id="one worker is not ready"),
-        pytest.param([Readiness("", "stale"), Readiness()], Readiness("", "stale"), id="one worker has a note"),
-    ],
+    {
+        "no worker": ([], Readiness("no worker is ready")),
+        "all workers are ready": ([Readiness(), Readiness()], Readiness()),
+        "one worker is not ready": ([Readiness(), Readiness("x")], Readiness("x")),
+        "one worker has a note": ([Readiness("", "stale"), Readiness()], Readiness("", "stale")),
+    },
 )
 def test_a_server_is_ready_if_all_its_workers_are(tmp_path, reports, readiness):
     health = WorkerHealth(tmp_path)
@@ -90,14 +91,14 @@ def test_a_worker_may_report_after_the_server_has_removed_the_folder(tmp_path):
     WorkerHealth(tmp_path / "removed").report(1, Readiness())
 
 
-@pytest.mark.parametrize(
+@cases(
     ("descriptors", "expected"),
-    [
-        pytest.param(1064, 1000, id="enough for all connections"),
-        pytest.param(1063, 999, id="one too few"),
-        pytest.param(10, 1, id="fewer than the reserve"),
-        pytest.param(resource.RLIM_INFINITY, 1000, id="no limit of open files"),
-    ],
+    {
+        "enough for all connections": (1064, 1000),
+        "one too few": (1063, 999),
+        "fewer than the reserve": (10, 1),
+        "no limit of open files": (resource.RLIM_INFINITY, 1000),
+    },
 )
 def test_connections_leave_descriptors_for_everything_else(descriptors, expected, monkeypatch):
     monkeypatch.setattr(resource, "getrlimit", lambda _: (descriptors, descriptors))

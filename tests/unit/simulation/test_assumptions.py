@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from tables import cases
 
 from berthmaster.controllers.settings import GATES, ControllerSettings, controllers_record
 from berthmaster.deciding.lease_record import CONTROLLERS, ControllersRecord, lease_record, text_of
@@ -36,18 +37,18 @@ def binding(producer=""):
     return Binding(spec=BindingSpec(resource, graceful_eviction_tasks=tasks), metadata=ObjectMeta(name="web"))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("asked", "record", "producer", "braked", "expected"),
-    [
-        pytest.param("auto", None, "", False, (False, False, "", Basis.DEFAULT), id="nothing is known"),
-        pytest.param("auto", RUNNING, "", False, (False, False, "berthmaster", Basis.RECORDED), id="failover recorded"),
-        pytest.param("auto", RUNNING, "", True, (False, False, "", Basis.BRAKED), id="the storm brake holds it"),
-        pytest.param("auto", ControllersRecord("berthmaster"), "", False, (False, False, "", Basis.DEFAULT), id="off"),
-        pytest.param("auto", None, "TaintManager", False, (True, False, "", Basis.TASKS), id="Karmada evicts"),
-        pytest.param("auto", None, "berthmaster", False, (False, False, "", Basis.DEFAULT), id="another task"),
-        pytest.param("on", None, "", False, (True, True, "", Basis.ASKED), id="asked for"),
-        pytest.param("off", RUNNING, "TaintManager", False, (False, False, "", Basis.ASKED), id="asked to leave out"),
-    ],
+    {
+        "nothing is known": ("auto", None, "", False, (False, False, "", Basis.DEFAULT)),
+        "failover recorded": ("auto", RUNNING, "", False, (False, False, "berthmaster", Basis.RECORDED)),
+        "the storm brake holds it": ("auto", RUNNING, "", True, (False, False, "", Basis.BRAKED)),
+        "off": ("auto", ControllersRecord("berthmaster"), "", False, (False, False, "", Basis.DEFAULT)),
+        "Karmada evicts": ("auto", None, "TaintManager", False, (True, False, "", Basis.TASKS)),
+        "another task": ("auto", None, "berthmaster", False, (False, False, "", Basis.DEFAULT)),
+        "asked for": ("on", None, "", False, (True, True, "", Basis.ASKED)),
+        "asked to leave out": ("off", RUNNING, "TaintManager", False, (False, False, "", Basis.ASKED)),
+    },
 )
 def test_what_is_assumed_about_failover(asked, record, producer, braked, expected):
     found = assumptions(Switch(asked), Switch.AUTO, record, [binding(producer)], braked=braked)
@@ -62,14 +63,14 @@ def test_what_is_assumed_about_preemption(asked, record, preempts):
     assert assumptions(Switch.AUTO, Switch(asked), record, []).preempts is preempts
 
 
-@pytest.mark.parametrize(
+@cases(
     ("spec", "runs"),
-    [
-        pytest.param({"holderIdentity": "one", "renewTime": "2026-04-30T23:59:55Z"}, True, id="held"),
-        pytest.param({"holderIdentity": "", "renewTime": "2026-04-30T23:59:55Z"}, False, id="released"),
-        pytest.param({"holderIdentity": "one", "renewTime": "2026-04-30T23:00:00Z"}, False, id="not renewed"),
-        pytest.param({}, False, id="empty"),
-    ],
+    {
+        "held": ({"holderIdentity": "one", "renewTime": "2026-04-30T23:59:55Z"}, True),
+        "released": ({"holderIdentity": "", "renewTime": "2026-04-30T23:59:55Z"}, False),
+        "not renewed": ({"holderIdentity": "one", "renewTime": "2026-04-30T23:00:00Z"}, False),
+        "empty": ({}, False),
+    },
 )
 def test_only_controllers_that_run_count(spec, runs):
     gates = FeatureGates.parse("PolicyPreemption=true", GATES)
@@ -88,63 +89,54 @@ def test_controllers_that_schedule_nothing_record_no_failover():
     assert (record.scheduler, record.failover_after_s, record.preempts) == ("", None, False)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("tolerations", "after_s"),
-    [
-        pytest.param([], 0, id="none"),
-        pytest.param([Toleration("a", "Exists")], 0, id="one of two taints"),
-        pytest.param([Toleration(operator="Exists")], None, id="every taint without a limit"),
-        pytest.param([Toleration(operator="Exists", toleration_seconds=60)], 60, id="with a limit"),
-        pytest.param([Toleration(operator="Exists", toleration_seconds=-1)], 0, id="a negative limit"),
-        pytest.param(
+    {
+        "none": ([], 0),
+        "one of two taints": ([Toleration("a", "Exists")], 0),
+        "every taint without a limit": ([Toleration(operator="Exists")], None),
+        "with a limit": ([Toleration(operator="Exists", toleration_seconds=60)], 60),
+        "a negative limit": ([Toleration(operator="Exists", toleration_seconds=-1)], 0),
+        "the first one that tolerates a taint counts": (
             [Toleration("a", "Exists", toleration_seconds=60), Toleration(operator="Exists")],
             60,
-            id="the first one that tolerates a taint counts",
         ),
-        pytest.param(
+        "the shortest limit counts": (
             [Toleration("a", "Exists", toleration_seconds=60), Toleration("b", "Exists", toleration_seconds=30)],
             30,
-            id="the shortest limit counts",
         ),
-    ],
+    },
 )
 def test_after_how_long_taints_evict(tolerations, after_s):
     assert evicted_after_s(TAINTS, tolerations) == after_s
 
 
-@pytest.mark.parametrize(
+@cases(
     ("read", "text", "expected"),
-    [
-        pytest.param(
-            taint_change,
-            "c=a/b=v:NoExecute",
-            AddTaint("c", Taint(key="a/b", value="v", effect="NoExecute")),
-            id="taint",
-        ),
-        pytest.param(taint_change, "c=k:NoSchedule-", RemoveTaint("c", "k", "NoSchedule"), id="one taint removed"),
-        pytest.param(taint_change, "c=k-", RemoveTaint("c", "k", ""), id="taints with a key removed"),
-        pytest.param(label_change, "c=env=prod", AddLabel("c", "env", "prod"), id="label"),
-        pytest.param(label_change, "c=env-", RemoveLabel("c", "env"), id="label removed"),
-        pytest.param(
-            scale_change, "shop/deploy/web=7", Scale(ResourceName("shop", "Deployment", "web"), 7), id="scale"
-        ),
-        pytest.param(scale_change, "Widget/a=0", Scale(ResourceName("", "Widget", "a"), 0), id="scale of another kind"),
-    ],
+    {
+        "taint": (taint_change, "c=a/b=v:NoExecute", AddTaint("c", Taint(key="a/b", value="v", effect="NoExecute"))),
+        "one taint removed": (taint_change, "c=k:NoSchedule-", RemoveTaint("c", "k", "NoSchedule")),
+        "taints with a key removed": (taint_change, "c=k-", RemoveTaint("c", "k", "")),
+        "label": (label_change, "c=env=prod", AddLabel("c", "env", "prod")),
+        "label removed": (label_change, "c=env-", RemoveLabel("c", "env")),
+        "scale": (scale_change, "shop/deploy/web=7", Scale(ResourceName("shop", "Deployment", "web"), 7)),
+        "scale of another kind": (scale_change, "Widget/a=0", Scale(ResourceName("", "Widget", "a"), 0)),
+    },
 )
 def test_the_forms_of_changes(read, text, expected):
     assert read(text) == expected
 
 
-@pytest.mark.parametrize(
+@cases(
     ("read", "text", "accepted"),
-    [
-        pytest.param(taint_change, "c=k:Sometimes", "CLUSTER=KEY", id="an unknown effect"),
-        pytest.param(taint_change, "", "CLUSTER=KEY", id="an empty taint"),
-        pytest.param(label_change, "c=", "CLUSTER=KEY=VALUE", id="a label without a key"),
-        pytest.param(scale_change, "web=3", "KIND/NAME or NAMESPACE/KIND/NAME", id="a workload without a kind"),
-        pytest.param(scale_change, "Deployment/web=" + "9" * 5000, "N from 0 to", id="a very large number"),
-        pytest.param(scale_change, "Deployment/web=-1", "N from 0 to", id="a negative number"),
-    ],
+    {
+        "an unknown effect": (taint_change, "c=k:Sometimes", "CLUSTER=KEY"),
+        "an empty taint": (taint_change, "", "CLUSTER=KEY"),
+        "a label without a key": (label_change, "c=", "CLUSTER=KEY=VALUE"),
+        "a workload without a kind": (scale_change, "web=3", "KIND/NAME or NAMESPACE/KIND/NAME"),
+        "a very large number": (scale_change, "Deployment/web=" + "9" * 5000, "N from 0 to"),
+        "a negative number": (scale_change, "Deployment/web=-1", "N from 0 to"),
+    },
 )
 def test_another_form_is_an_error_that_names_what_is_accepted(read, text, accepted):
     with pytest.raises(InputError, match=accepted) as error:

@@ -5,6 +5,7 @@ import msgspec.structs
 import pytest
 from builders import binding, cluster, deployment, placement, policy, selector
 from switched_on import world_of
+from tables import cases
 
 from berthmaster.manifests import Document, Manifests
 from berthmaster.model.cluster import Taint
@@ -57,13 +58,13 @@ def recovered(before: World, moved, *changes) -> World:
     return apply(changes, World(before.clusters, [workload]), LATER)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("changes", "group"),
-    [
-        pytest.param((), "second", id="without a trigger it does not return"),
-        pytest.param((Reschedule(),), "first", id="a rescheduling starts at the first group"),
-        pytest.param((Scale(WEB, 5),), "second", id="scaling stays in the group"),
-    ],
+    {
+        "without a trigger it does not return": ((), "second"),
+        "a rescheduling starts at the first group": ((Reschedule(),), "first"),
+        "scaling stays in the group": ((Scale(WEB, 5),), "second"),
+    },
 )
 def test_whether_a_workload_returns_to_the_preferred_group_after_recovery(changes, group):
     before = world("a", "b", **AGGREGATED, **GROUPS)
@@ -71,14 +72,14 @@ def test_whether_a_workload_returns_to_the_preferred_group_after_recovery(change
     assert run(recovered(before, moved, *changes), PROFILE, LATER)[1][0].group == group
 
 
-@pytest.mark.parametrize(
+@cases(
     ("tolerations", "stays"),
-    [
-        pytest.param([], False, id="no toleration"),
-        pytest.param([{"operator": "Exists", "tolerationSeconds": 300}], False, id="with a time limit"),
-        pytest.param([{"operator": "Exists"}], True, id="without a time limit"),
-        pytest.param([{"key": "other", "operator": "Exists"}], False, id="for another taint"),
-    ],
+    {
+        "no toleration": ([], False),
+        "with a time limit": ([{"operator": "Exists", "tolerationSeconds": 300}], False),
+        "without a time limit": ([{"operator": "Exists"}], True),
+        "for another taint": ([{"key": "other", "operator": "Exists"}], False),
+    },
 )
 def test_whether_a_no_execute_taint_moves_a_workload_that_tolerates_it(tolerations, stays):
     drain = AddTaint("a", Taint(key="drain", effect="NoExecute"))
@@ -107,19 +108,15 @@ def test_insufficient_capacity_keeps_the_assignment():
     assert first.failure is None
 
 
-@pytest.mark.parametrize(
+@cases(
     ("change", "message"),
-    [
-        pytest.param(Down("c"), "there is no cluster 'c'", id="an unknown cluster"),
-        pytest.param(Scale(ResourceName("", "Job", "x"), 1), "there is no such resource", id="an unknown resource"),
-        pytest.param(Scale(ResourceName("", "ConfigMap", "c"), 1), "has no replicas", id="a resource without replicas"),
-        pytest.param(
-            Scale(ResourceName("", "Secret", "s"), 1), "no policy selects it", id="a resource without a policy"
-        ),
-        pytest.param(
-            Scale(ResourceName("", "Deployment", "nginx"), 1), "2 resources have this name", id="an ambiguous name"
-        ),
-    ],
+    {
+        "an unknown cluster": (Down("c"), "there is no cluster 'c'"),
+        "an unknown resource": (Scale(ResourceName("", "Job", "x"), 1), "there is no such resource"),
+        "a resource without replicas": (Scale(ResourceName("", "ConfigMap", "c"), 1), "has no replicas"),
+        "a resource without a policy": (Scale(ResourceName("", "Secret", "s"), 1), "no policy selects it"),
+        "an ambiguous name": (Scale(ResourceName("", "Deployment", "nginx"), 1), "2 resources have this name"),
+    },
 )
 def test_a_change_to_an_invalid_target_is_rejected(change, message):
     maps = policy("maps", selectors=[selector("ConfigMap", "v1")])
@@ -143,15 +140,15 @@ def test_a_binding_without_its_resource_is_scheduled():
     assert (str(workload), workload.claim, result.assignment) == ("default/Deployment/nginx", None, {"a": 2})
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "name"),
-    [
-        pytest.param("Deployment/web", ResourceName("", "Deployment", "web"), id="kind and name"),
-        pytest.param("shop/Deployment/web", ResourceName("shop", "Deployment", "web"), id="with a namespace"),
-        pytest.param("web", None, id="only a name"),
-        pytest.param("a/b/c/d", None, id="too many parts"),
-        pytest.param("/web", None, id="an empty part"),
-    ],
+    {
+        "kind and name": ("Deployment/web", ResourceName("", "Deployment", "web")),
+        "with a namespace": ("shop/Deployment/web", ResourceName("shop", "Deployment", "web")),
+        "only a name": ("web", None),
+        "too many parts": ("a/b/c/d", None),
+        "an empty part": ("/web", None),
+    },
 )
 def test_resource_names(text, name):
     assert ResourceName.parse(text) == name

@@ -6,6 +6,7 @@ import msgspec.structs
 import pytest
 from builders import cluster, deployment, placement, policy
 from switched_on import world_of
+from tables import cases
 
 from berthmaster.manifests import Document, Manifests
 from berthmaster.model.cluster import Taint
@@ -70,12 +71,12 @@ def test_a_divided_workload_does_not_return_after_a_taint_is_removed():
     assert second.assignment == {"b": 4}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("effect", "left"),
-    [
-        pytest.param("", [], id="every effect"),
-        pytest.param("NoSchedule", ["drain:NoExecute"], id="one effect"),
-    ],
+    {
+        "every effect": ("", []),
+        "one effect": ("NoSchedule", ["drain:NoExecute"]),
+    },
 )
 def test_which_taints_are_removed(effect, left):
     before = world(member("a", TAINT, Taint(key="drain", effect="NoSchedule")))
@@ -103,32 +104,31 @@ def test_only_duplicated_workloads_return_to_a_cluster_that_recovers():
     assert (recovered.ready, recovered.spec.taints) == (True, ())
 
 
-@pytest.mark.parametrize(
+@cases(
     ("fields", "assignment"),
-    [
-        pytest.param({}, {"a": 4, "b": 4}, id="a duplicated workload goes there"),
-        pytest.param(DIVIDED, {"a": 4}, id="a divided workload stays"),
-    ],
+    {
+        "a duplicated workload goes there": ({}, {"a": 4, "b": 4}),
+        "a divided workload stays": (DIVIDED, {"a": 4}),
+    },
 )
 def test_a_cluster_that_joins(fields, assignment):
     _, second = results(world(member("a"), **fields), AddCluster(member("b")))
     assert second.assignment == assignment
 
 
-@pytest.mark.parametrize(
+@cases(
     ("change", "message"),
-    [
-        pytest.param(RemoveTaint("x", "k"), "there is no cluster 'x'; known are a, b", id="an unknown cluster"),
-        pytest.param(
+    {
+        "an unknown cluster": (RemoveTaint("x", "k"), "there is no cluster 'x'; known are a, b"),
+        "a taint that it does not have": (
             RemoveTaint("b", "k", "NoSchedule"),
             "the cluster b has no taint k:NoSchedule; its taints are drain:NoExecute",
-            id="a taint that it does not have",
         ),
-        pytest.param(RemoveLabel("a", "x"), "the cluster a has no label x; its labels are env", id="an unknown label"),
-        pytest.param(AddCluster(member("a")), "the cluster a exists", id="a cluster that exists"),
-        pytest.param(RemoveCluster("aa"), "did you mean a?", id="a similar cluster"),
-        pytest.param(Up("zzz"), "there is no cluster 'zzz'", id="recovery of an unknown cluster"),
-    ],
+        "an unknown label": (RemoveLabel("a", "x"), "the cluster a has no label x; its labels are env"),
+        "a cluster that exists": (AddCluster(member("a")), "the cluster a exists"),
+        "a similar cluster": (RemoveCluster("aa"), "did you mean a?"),
+        "recovery of an unknown cluster": (Up("zzz"), "there is no cluster 'zzz'"),
+    },
 )
 def test_a_change_of_what_is_not_there_is_an_error(change, message):
     with pytest.raises(InputError, match=r"the cluster|there is no cluster") as caught:
@@ -136,12 +136,12 @@ def test_a_change_of_what_is_not_there_is_an_error(change, message):
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("mode", "status", "key", "other"),
-    [
-        pytest.param("Push", "False", "not-ready", "unreachable", id="Karmada does not reach it"),
-        pytest.param("Pull", "Unknown", "unreachable", "not-ready", id="its agent is silent"),
-    ],
+    {
+        "Karmada does not reach it": ("Push", "False", "not-ready", "unreachable"),
+        "its agent is silent": ("Pull", "Unknown", "unreachable", "not-ready"),
+    },
 )
 def test_a_lost_cluster_gets_the_taint_of_its_condition(mode, status, key, other):
     before = member("a", Taint(f"cluster.karmada.io/{other}", "NoSchedule"))

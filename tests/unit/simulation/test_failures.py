@@ -5,13 +5,13 @@ import sys
 from datetime import UTC, datetime
 from unittest.mock import patch
 
-import pytest
 from builders import cluster, deployment, placement, policy, selector
 from fleet_dump import DIVIDED, load, members, stored_binding, stored_policy, stored_template
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from switched_on import world_of
+from tables import cases
 
 from berthmaster.manifests import Document, Manifests
 from berthmaster.model.cluster import NO_EXECUTE, Taint
@@ -50,14 +50,14 @@ def world(clusters, *workloads, affinity=False) -> World:
     return world_of(manifests, workload_affinity=affinity)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("domain", "expected"),
-    [
-        pytest.param(FailureDomain.CLUSTER, {"a": "a", "b": "b", "c": "c"}, id="clusters"),
-        pytest.param(FailureDomain.REGION, {"r1": "ab"}, id="a cluster without a region is in none"),
-        pytest.param(FailureDomain.ZONE, {"z1": "a"}, id="a cluster in two zones is lost with neither"),
-        pytest.param(FailureDomain.PROVIDER, {"p": "ac"}, id="providers"),
-    ],
+    {
+        "clusters": (FailureDomain.CLUSTER, {"a": "a", "b": "b", "c": "c"}),
+        "a cluster without a region is in none": (FailureDomain.REGION, {"r1": "ab"}),
+        "a cluster in two zones is lost with neither": (FailureDomain.ZONE, {"z1": "a"}),
+        "providers": (FailureDomain.PROVIDER, {"p": "ac"}),
+    },
 )
 def test_which_clusters_a_domain_has(domain, expected):
     fleet = [
@@ -81,15 +81,15 @@ def only(name):
 TOLERANT = {**DIVIDED, "clusterTolerations": [{"operator": "Exists"}]}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("workload", "nowhere", "short", "staying"),
-    [
-        pytest.param(("web", 4, "1", DIVIDED), 0, 0, 0, id="it moves"),
-        pytest.param(("web", 4, "1", only("a")), 1, 0, 0, id="no other cluster fits"),
-        pytest.param(("web", 10, "1", DIVIDED), 0, 1, 0, id="the other cluster does not hold all replicas"),
-        pytest.param(("web", 4, "1", TOLERANT), 1, 0, 1, id="it tolerates the taints of a lost cluster"),
-        pytest.param(("web", 4, "1", {}), 0, 0, 0, id="a duplicated workload runs on the other cluster"),
-    ],
+    {
+        "it moves": (("web", 4, "1", DIVIDED), 0, 0, 0),
+        "no other cluster fits": (("web", 4, "1", only("a")), 1, 0, 0),
+        "the other cluster does not hold all replicas": (("web", 10, "1", DIVIDED), 0, 1, 0),
+        "it tolerates the taints of a lost cluster": (("web", 4, "1", TOLERANT), 1, 0, 1),
+        "a duplicated workload runs on the other cluster": (("web", 4, "1", {}), 0, 0, 0),
+    },
 )
 def test_what_happens_to_a_workload_of_a_lost_cluster(workload, nowhere, short, staying):
     (impact,) = impacts(world([member("a"), member("b", cpu=4)], workload), "a")

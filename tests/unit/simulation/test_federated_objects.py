@@ -7,6 +7,7 @@ from io import BytesIO
 import pytest
 import yaml
 from federation_documents import KUBEADMIRAL, member, policy, shop
+from tables import cases
 
 from berthmaster.manifests import load_manifests
 from berthmaster.model.cluster import Taint
@@ -79,36 +80,34 @@ def clusters(results):
     return [dict(each.bound.workload.current) for each in results]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("objects", "trigger", "settled"),
-    [
-        pytest.param([federated({"a": 8})], ObjectTrigger.NONE, {"a": 8}, id="nothing changed: it stays where it is"),
-        pytest.param(
-            [federated({"a": 8}), shop()], ObjectTrigger.NONE, {"a": 8},
-            id="the source object is the same workload",
+    {
+        "nothing changed: it stays where it is": ([federated({"a": 8})], ObjectTrigger.NONE, {"a": 8}),
+        "the source object is the same workload": ([federated({"a": 8}), shop()], ObjectTrigger.NONE, {"a": 8}),
+        "replicas that were not scheduled yet are a trigger": (
+            [federated({"a": 6, "b": 2}, replicas=10)],
+            ObjectTrigger.REPLICAS,
+            {"a": 6, "b": 4},
         ),
-        pytest.param(
-            [federated({"a": 6, "b": 2}, replicas=10)], ObjectTrigger.REPLICAS, {"a": 6, "b": 4},
-            id="replicas that were not scheduled yet are a trigger",
+        "another policy is a trigger": (
+            [federated({"a": 8}, stored={**STORED, "policyName": "old"})],
+            ObjectTrigger.POLICY,
+            {"a": 4, "b": 4},
         ),
-        pytest.param(
-            [federated({"a": 8}, stored={**STORED, "policyName": "old"})], ObjectTrigger.POLICY, {"a": 4, "b": 4},
-            id="another policy is a trigger",
+        "an unreadable record is a trigger": (
+            [federated({"a": 8}, stored="not JSON")],
+            ObjectTrigger.UNREADABLE,
+            {"a": 4, "b": 4},
         ),
-        pytest.param(
-            [federated({"a": 8}, stored="not JSON")], ObjectTrigger.UNREADABLE, {"a": 4, "b": 4},
-            id="an unreadable record is a trigger",
-        ),
-        pytest.param(
-            [federated({}, stored=None)], ObjectTrigger.FIRST, {"a": 4, "b": 4},
-            id="no record: it was never scheduled",
-        ),
-        pytest.param(
+        "no record: it was never scheduled": ([federated({}, stored=None)], ObjectTrigger.FIRST, {"a": 4, "b": 4}),
+        "an object that is being deleted is not scheduled": (
             [federated({"a": 8}, deletionTimestamp="2026-01-01T00:00:00Z", stored=None)],
-            ObjectTrigger.NONE, {"a": 8}, id="an object that is being deleted is not scheduled",
+            ObjectTrigger.NONE,
+            {"a": 8},
         ),
-    ],
-)  # fmt: skip
+    },
+)
 def test_the_present_and_what_is_due(objects, trigger, settled):
     result = compared(policy(reschedulePolicy={"replicaRescheduling": {"avoidDisruption": False}}), *objects)
     [due] = result.settled
@@ -123,15 +122,15 @@ def test_before_is_what_the_objects_say_and_not_a_new_decision():
     assert clusters(result.settled) != clusters(result.before)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("change", "trigger"),
-    [
-        pytest.param(Scale(SHOP, 12), ObjectTrigger.REPLICAS, id="more replicas"),
-        pytest.param(RemoveCluster("a"), ObjectTrigger.CLUSTER_TAINTS, id="a cluster that leaves"),
-        pytest.param(AddTaint("a", Taint("k", effect="NoExecute")), ObjectTrigger.CLUSTER_TAINTS, id="a taint"),
-        pytest.param(Down("a"), ObjectTrigger.NONE, id="a cluster that is not ready moves nothing"),
-    ],
-)  # fmt: skip
+    {
+        "more replicas": (Scale(SHOP, 12), ObjectTrigger.REPLICAS),
+        "a cluster that leaves": (RemoveCluster("a"), ObjectTrigger.CLUSTER_TAINTS),
+        "a taint": (AddTaint("a", Taint("k", effect="NoExecute")), ObjectTrigger.CLUSTER_TAINTS),
+        "a cluster that is not ready moves nothing": (Down("a"), ObjectTrigger.NONE),
+    },
+)
 def test_a_change_is_seen_against_the_stored_record(change, trigger):
     result = compared(policy(), federated({"a": 6, "b": 2}), changes=[change])
     assert [each.trigger for each in result.settled] == [ObjectTrigger.NONE]
@@ -226,12 +225,12 @@ def with_gpus(document: dict, number: int) -> dict:
     return document
 
 
-@pytest.mark.parametrize(
+@cases(
     ("owned", "clusters", "group"),
-    [
-        pytest.param(8, {"a": 8}, "group owned", id="the first group that holds the workload"),
-        pytest.param(7, {"b": 8}, "group rented", id="the second group, because the first is too small"),
-    ],
+    {
+        "the first group that holds the workload": (8, {"a": 8}, "group owned"),
+        "the second group, because the first is too small": (7, {"b": 8}, "group rented"),
+    },
 )
 def test_groups_in_order_are_those_of_the_extender(owned, clusters, group):
     documents = grouped()

@@ -4,6 +4,7 @@ from io import BytesIO
 import pytest
 import yaml
 from federation_documents import KUBEADMIRAL, member, policy, shop
+from tables import cases
 
 from berthmaster.manifests import load_manifests
 from berthmaster.model.cluster import Taint
@@ -27,29 +28,20 @@ def result(*documents: dict):
     return found
 
 
-@pytest.mark.parametrize(
+@cases(
     ("documents", "clusters"),
-    [
-        pytest.param([policy(), shop()], {"a": 7, "b": 1}, id="replicas are divided by the available resources"),
-        pytest.param(
-            [policy(schedulingMode="Duplicate"), shop()], {"a": None, "b": None}, id="duplicated to all clusters"
-        ),
-        pytest.param(
-            [policy(), shop(kind="ConfigMap")], {"a": None, "b": None}, id="a resource without replicas is duplicated"
-        ),
-        pytest.param([policy(maxClusters=1), shop()], {"a": 8}, id="maxClusters limits the clusters"),
-        pytest.param(
+    {
+        "replicas are divided by the available resources": ([policy(), shop()], {"a": 7, "b": 1}),
+        "duplicated to all clusters": ([policy(schedulingMode="Duplicate"), shop()], {"a": None, "b": None}),
+        "a resource without replicas is duplicated": ([policy(), shop(kind="ConfigMap")], {"a": None, "b": None}),
+        "maxClusters limits the clusters": ([policy(maxClusters=1), shop()], {"a": 8}),
+        "a cluster policy is bound by its own label": (
             [policy("ClusterPropagationPolicy"), shop({"kubeadmiral.io/cluster-propagation-policy-name": "shop"})],
             {"a": 7, "b": 1},
-            id="a cluster policy is bound by its own label",
         ),
-        pytest.param(
-            [policy(), shop(**{"kubeadmiral.io/maxClusters": "1"})],
-            {"a": 8},
-            id="an annotation overrides the policy",
-        ),
-        pytest.param([policy(), shop({})], {}, id="no policy is bound"),
-    ],
+        "an annotation overrides the policy": ([policy(), shop(**{"kubeadmiral.io/maxClusters": "1"})], {"a": 8}),
+        "no policy is bound": ([policy(), shop({})], {}),
+    },
 )
 def test_assignments(documents, clusters):
     assert result(member("a"), member("b", cpu="4"), *documents).bound.workload.current == clusters
@@ -77,50 +69,40 @@ def test_an_invalid_profile_fails_only_the_policies_that_name_it():
     assert failed.message.startswith("SchedulingProfile p: spec.plugins.filter.enabled[0].name: 'groups' is a webhook")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("documents", "note"),
-    [
-        pytest.param([shop()], "PropagationPolicy shop does not exist", id="a missing policy"),
-        pytest.param(
-            [policy(schedulingProfile="p"), shop()], "SchedulingProfile p does not exist", id="a missing profile"
-        ),
-        pytest.param(
+    {
+        "a missing policy": ([shop()], "PropagationPolicy shop does not exist"),
+        "a missing profile": ([policy(schedulingProfile="p"), shop()], "SchedulingProfile p does not exist"),
+        "an annotation": (
             [policy(), shop(**{"kubeadmiral.io/no-scheduling": "yes"})],
             "an annotation disables scheduling",
-            id="an annotation",
         ),
-    ],
+    },
 )
 def test_a_note_says_why_nothing_is_scheduled(documents, note):
     found = result(member("a"), *documents)
     assert (found.trigger, found.notes) == (ObjectTrigger.NONE, (note,))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("change", "trigger", "clusters"),
-    [
-        pytest.param(Scale(SHOP, 16), ObjectTrigger.REPLICAS, {"a": 13, "b": 3}, id="scaling"),
-        pytest.param(
-            AddTaint("a", Taint("k", "NoExecute")),
-            ObjectTrigger.CLUSTER_TAINTS,
-            {"b": 8},
-            id="a NoExecute taint evicts",
-        ),
-        pytest.param(
+    {
+        "scaling": (Scale(SHOP, 16), ObjectTrigger.REPLICAS, {"a": 13, "b": 3}),
+        "a NoExecute taint evicts": (AddTaint("a", Taint("k", "NoExecute")), ObjectTrigger.CLUSTER_TAINTS, {"b": 8}),
+        "a NoSchedule taint does not evict": (
             AddTaint("a", Taint("k", "NoSchedule")),
             ObjectTrigger.CLUSTER_TAINTS,
             {"a": 7, "b": 1},
-            id="a NoSchedule taint does not evict",
         ),
-        pytest.param(
+        "a label does not trigger scheduling by default": (
             AddLabel("a", "k", "v"),
             ObjectTrigger.NONE,
             {"a": 7, "b": 1},
-            id="a label does not trigger scheduling by default",
         ),
-        pytest.param(Down("a"), ObjectTrigger.NONE, {"a": 7, "b": 1}, id="a failed cluster keeps its replicas"),
-        pytest.param(Reschedule(), ObjectTrigger.NONE, {"a": 7, "b": 1}, id="a forced run changes nothing"),
-    ],
+        "a failed cluster keeps its replicas": (Down("a"), ObjectTrigger.NONE, {"a": 7, "b": 1}),
+        "a forced run changes nothing": (Reschedule(), ObjectTrigger.NONE, {"a": 7, "b": 1}),
+    },
 )
 def test_what_a_change_moves(change, trigger, clusters):
     before, _ = run_federation(federation(member("a"), member("b", cpu="4"), policy(), shop()), NOW)
@@ -149,32 +131,26 @@ def test_a_workload_that_fits_no_cluster_loses_its_assignment():
     assert after.bound.workload.current == {}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("change", "message"),
-    [
-        pytest.param(Scale(ResourceName("", "Job", "x"), 1), "no resources have this name", id="an unknown workload"),
-        pytest.param(Down("z"), "there is no cluster 'z'", id="an unknown cluster"),
-    ],
+    {
+        "an unknown workload": (Scale(ResourceName("", "Job", "x"), 1), "no resources have this name"),
+        "an unknown cluster": (Down("z"), "there is no cluster 'z'"),
+    },
 )
 def test_a_change_to_an_unknown_target_is_rejected(change, message):
     with pytest.raises(InputError, match=message):
         apply_to_federation([change], federation(member("a"), policy(), shop()), NOW)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("document", "message"),
-    [
-        pytest.param(
-            policy(maxCluster=1), "spec.maxCluster: unknown field; did you mean maxClusters", id="a typo in a policy"
-        ),
-        pytest.param(policy(maxClusters="x"), "spec.maxClusters: 'x' is a str; accepted is int", id="a wrong type"),
-        pytest.param(
-            {**member("b"), "status": {"resources": {"allocatable": {"cpu": "-1"}}}},
-            "is negative",
-            id="a negative amount",
-        ),
-        pytest.param(member("a"), "'a' is already defined", id="a duplicate cluster"),
-    ],
+    {
+        "a typo in a policy": (policy(maxCluster=1), "spec.maxCluster: unknown field; did you mean maxClusters"),
+        "a wrong type": (policy(maxClusters="x"), "spec.maxClusters: 'x' is a str; accepted is int"),
+        "a negative amount": ({**member("b"), "status": {"resources": {"allocatable": {"cpu": "-1"}}}}, "is negative"),
+        "a duplicate cluster": (member("a"), "'a' is already defined"),
+    },
 )
 def test_invalid_manifests_are_rejected(document, message):
     with pytest.raises(ManifestError, match=message):

@@ -2,10 +2,10 @@
 
 from datetime import UTC, datetime
 
-import pytest
 from builders import deployment
 from fleet_dump import DIVIDED, load, members, stored_binding, stored_policy, stored_template
 from switched_on import world_of
+from tables import cases
 
 from berthmaster.model.interpretation import DEPENDENCIES
 from berthmaster.scheduling.karmada.profile import karmada_profile
@@ -63,7 +63,7 @@ def test_a_dependency_follows_a_workload_of_manifests_alone():
     assert rows["default/ConfigMap/other"].after.not_scheduled is NotScheduled.UNCLAIMED
 
 
-@pytest.mark.parametrize("recorded", [None, RECORDED], ids=["by the template", "by the record on the binding"])
+@cases("recorded", {"by the template": None, "by the record on the binding": RECORDED})
 def test_a_dependency_moves_with_its_workload(recorded):
     rows = simulated(*members("a", "b"), *leader({"a": 2}, recorded=recorded), *attached(["a"]), changes=[Down("a")])
     assert rows["default/Deployment/web"].moves == {"a": (2, None), "b": (None, 2)}

@@ -7,6 +7,7 @@ from builders import deployment
 from decisions import DYNAMIC
 from fleet_dump import DIVIDED, load, members, stored_binding, stored_policy, stored_template
 from switched_on import world_of
+from tables import cases
 
 from berthmaster.model.decode import convert
 from berthmaster.model.policy import Policy, defaulted
@@ -162,16 +163,16 @@ def rebalancer(*names, created=None, observed=()):
     )
 
 
-@pytest.mark.parametrize(
+@cases(
     ("given", "moves", "trigger"),
-    [
-        pytest.param({}, True, Trigger.RESCHEDULED, id="a new rebalancer"),
-        pytest.param({"created": "2026-04-01T00:00:00Z"}, True, Trigger.RESCHEDULED, id="one that is in progress"),
-        pytest.param({"created": "2025-12-01T00:00:00Z"}, False, Trigger.NONE, id="older than the last scheduling"),
-        pytest.param({"observed": ["Successful"]}, False, Trigger.NONE, id="a workload that is finished"),
-        pytest.param({"observed": ["Failed"]}, False, Trigger.NONE, id="a workload that failed"),
-        pytest.param({"observed": [""]}, True, Trigger.RESCHEDULED, id="a workload that is pending"),
-    ],
+    {
+        "a new rebalancer": ({}, True, Trigger.RESCHEDULED),
+        "one that is in progress": ({"created": "2026-04-01T00:00:00Z"}, True, Trigger.RESCHEDULED),
+        "older than the last scheduling": ({"created": "2025-12-01T00:00:00Z"}, False, Trigger.NONE),
+        "a workload that is finished": ({"observed": ["Successful"]}, False, Trigger.NONE),
+        "a workload that failed": ({"observed": ["Failed"]}, False, Trigger.NONE),
+        "a workload that is pending": ({"observed": [""]}, True, Trigger.RESCHEDULED),
+    },
 )
 def test_a_rebalancer_reschedules_just_what_it_names(given, moves, trigger):
     objects = [*FLEET, SPREAD, *uneven("web"), *uneven("other")]

@@ -7,6 +7,7 @@ import pytest
 from builders import binding, cluster, placement
 from msgspec.structs import replace
 from switched_on import world_of
+from tables import cases
 
 from berthmaster.manifests import Manifests
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, BindingStatus
@@ -96,15 +97,15 @@ def test_a_plan_says_that_a_workload_moves_because_its_move_ends():
     assert (move.after, move.reason) == ({"a": 4}, "its move (Failback) is under way and ends")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("changes", "after"),
-    [
-        pytest.param((), {"a": 4}, id="without a change it ends with the target"),
-        pytest.param((Scale(WEB, 6),), {"a": 6}, id="a scale is decided from the target"),
-        pytest.param((Down("a"),), {"b": 4}, id="the loss of the target goes to the next group"),
-        pytest.param((Down("b"),), {"a": 4}, id="the loss of the source changes nothing"),
-        pytest.param((Reschedule(),), {"a": 4}, id="a rescheduling starts at the first group"),
-    ],
+    {
+        "without a change it ends with the target": ((), {"a": 4}),
+        "a scale is decided from the target": ((Scale(WEB, 6),), {"a": 6}),
+        "the loss of the target goes to the next group": ((Down("a"),), {"b": 4}),
+        "the loss of the source changes nothing": ((Down("b"),), {"a": 4}),
+        "a rescheduling starts at the first group": ((Reschedule(),), {"a": 4}),
+    },
 )
 def test_a_move_under_way_is_shown_as_it_is_and_counted_as_ended(changes: tuple[Change, ...], after: dict[str, int]):
     found = compared(moving(state(), BOTH), *changes)
@@ -114,15 +115,15 @@ def test_a_move_under_way_is_shown_as_it_is_and_counted_as_ended(changes: tuple[
 BREAKING = state(strategy=MoveStrategy.BREAK_BEFORE_MAKE, phase=MovePhase.ADMITTED)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("move", "written", "down", "after"),
-    [
-        pytest.param(state(), BOTH, "a", {"b": 4}, id="new copies cannot become healthy"),
-        pytest.param(BREAKING, {}, "a", {"b": 4}, id="new copies are not written yet"),
-        pytest.param(BREAKING, {}, "b", {"a": 4}, id="the source is lost"),
-        pytest.param(replace(BREAKING, returning=True), {}, "a", {"a": 4}, id="a move that returns has no other place"),
-        pytest.param(replace(BREAKING, reason=MoveReason.FAILOVER), {}, "a", {"a": 4}, id="a failover has no source"),
-    ],
+    {
+        "new copies cannot become healthy": (state(), BOTH, "a", {"b": 4}),
+        "new copies are not written yet": (BREAKING, {}, "a", {"b": 4}),
+        "the source is lost": (BREAKING, {}, "b", {"a": 4}),
+        "a move that returns has no other place": (replace(BREAKING, returning=True), {}, "a", {"a": 4}),
+        "a failover has no source": (replace(BREAKING, reason=MoveReason.FAILOVER), {}, "a", {"a": 4}),
+    },
 )
 def test_a_move_to_a_lost_cluster_is_rolled_back_if_nothing_evicts(
     move: MoveState, written: dict[str, int], down: str, after: dict[str, int]

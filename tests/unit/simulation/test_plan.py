@@ -3,10 +3,10 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 
-import pytest
 from builders import cluster, deployment, placement, policy, quantities, selector
 from fleet_dump import DIVIDED, load, members, stored_binding, stored_policy, stored_template
 from switched_on import world_of
+from tables import cases
 
 from berthmaster.manifests import Document, Manifests
 from berthmaster.model.cluster import AllocatableModeling, ResourceSummary
@@ -63,15 +63,15 @@ def test_a_workload_that_keeps_some_replicas_is_short():
     assert (found.nowhere, found.short, found.new_failures) == ([], *[["default/Deployment/web"]] * 2)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("moves", "replicas"),
-    [
-        pytest.param({"a": (3, None), "b": (1, 4)}, 3, id="three replicas move"),
-        pytest.param({"a": (3, 1)}, 2, id="two replicas leave"),
-        pytest.param({"a": (None, 5), "b": (2, 0)}, 5, id="more arrive than leave"),
-        pytest.param({"a": (None, 0)}, 0, id="a workload without replicas"),
-        pytest.param({}, 0, id="nothing moves"),
-    ],
+    {
+        "three replicas move": ({"a": (3, None), "b": (1, 4)}, 3),
+        "two replicas leave": ({"a": (3, 1)}, 2),
+        "more arrive than leave": ({"a": (None, 5), "b": (2, 0)}, 5),
+        "a workload without replicas": ({"a": (None, 0)}, 0),
+        "nothing moves": ({}, 0),
+    },
 )
 def test_replicas_that_move(moves, replicas):
     assert moved_replicas(moves) == replicas

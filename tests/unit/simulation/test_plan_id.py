@@ -3,10 +3,10 @@
 from datetime import UTC, datetime, timedelta
 
 import msgspec.structs
-import pytest
 from builders import deployment
 from fleet_dump import DIVIDED, load, members, stored_binding, stored_policy, stored_template
 from switched_on import world_of
+from tables import cases
 
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import convert
@@ -57,53 +57,44 @@ def with_cpu(name, allocated):
     return [used(each) if each["metadata"]["name"] == name else each for each in FLEET]
 
 
-@pytest.mark.parametrize(
+@cases(
     "same",
-    [
-        pytest.param(
-            {"edit": [with_metadata(EDIT[0], annotations={"team": "x"}, labels={"a": "b"}), EDIT[1]]},
-            id="annotations and labels of a changed policy",
-        ),
-        pytest.param(
-            {"edit": [with_metadata(EDIT[0], resourceVersion="99", managedFields=[{}], generation=8), EDIT[1]]},
-            id="resource versions and managed fields of a changed policy",
-        ),
-        pytest.param({"edit": EDIT[::-1]}, id="the order of the changed objects"),
-        pytest.param({"fleet": FLEET[::-1]}, id="the order of the stored objects"),
-        pytest.param({"fleet": with_cpu("c", "1")}, id="numbers of a cluster that alter no decision"),
-        pytest.param(
-            {"stored": (*STORED[:5], *bound("api", API, {"a": 7})[:2], *STORED[7:])},
-            id="a workload that the change does not concern",
-        ),
-        pytest.param({"stored": (*STORED, to("other", "c"))}, id="a policy that the change does not concern"),
-        pytest.param({"fleet": [*FLEET, *members("d")]}, id="a cluster that the change does not concern"),
-        pytest.param({"now": NOW + timedelta(days=3)}, id="the time"),
-    ],
+    {
+        "annotations and labels of a changed policy": {
+            "edit": [with_metadata(EDIT[0], annotations={"team": "x"}, labels={"a": "b"}), EDIT[1]]
+        },
+        "resource versions and managed fields of a changed policy": {
+            "edit": [with_metadata(EDIT[0], resourceVersion="99", managedFields=[{}], generation=8), EDIT[1]]
+        },
+        "the order of the changed objects": {"edit": EDIT[::-1]},
+        "the order of the stored objects": {"fleet": FLEET[::-1]},
+        "numbers of a cluster that alter no decision": {"fleet": with_cpu("c", "1")},
+        "a workload that the change does not concern": {
+            "stored": (*STORED[:5], *bound("api", API, {"a": 7})[:2], *STORED[7:])
+        },
+        "a policy that the change does not concern": {"stored": (*STORED, to("other", "c"))},
+        "a cluster that the change does not concern": {"fleet": [*FLEET, *members("d")]},
+        "the time": {"now": NOW + timedelta(days=3)},
+    },
 )
 def test_the_id_stays(same):
     assert id_of(**same) == id_of()
 
 
-@pytest.mark.parametrize(
+@cases(
     "other",
-    [
-        pytest.param({"edit": [EDIT[0], to("db", "b", "a", priority=7)]}, id="another field of a spec"),
-        pytest.param({"edit": [*EDIT, to("new", "c", new=True)]}, id="another changed policy"),
-        pytest.param({"edit": EDIT[:1]}, id="a policy less"),
-        pytest.param(
-            {"stored": (*STORED[:3], *bound("web", WEB, {"a": 5}), *STORED[5:])},
-            id="a workload that moves with other replicas",
-        ),
-        pytest.param(
-            {"stored": (*STORED[:3], *bound("web", WEB, {"c": 2}), *STORED[5:])},
-            id="a workload that moves from elsewhere",
-        ),
-        pytest.param(
-            {"stored": (*STORED[:3], *bound("web", WEB, {"b": 2}), *STORED[5:])}, id="a workload that stays now"
-        ),
-        pytest.param({"fleet": FLEET[:1] + FLEET[2:]}, id="a workload that has no place now"),
-        pytest.param({"deleted_clusters": ("c",)}, id="a deleted cluster"),
-    ],
+    {
+        "another field of a spec": {"edit": [EDIT[0], to("db", "b", "a", priority=7)]},
+        "another changed policy": {"edit": [*EDIT, to("new", "c", new=True)]},
+        "a policy less": {"edit": EDIT[:1]},
+        "a workload that moves with other replicas": {
+            "stored": (*STORED[:3], *bound("web", WEB, {"a": 5}), *STORED[5:])
+        },
+        "a workload that moves from elsewhere": {"stored": (*STORED[:3], *bound("web", WEB, {"c": 2}), *STORED[5:])},
+        "a workload that stays now": {"stored": (*STORED[:3], *bound("web", WEB, {"b": 2}), *STORED[5:])},
+        "a workload that has no place now": {"fleet": FLEET[:1] + FLEET[2:]},
+        "a deleted cluster": {"deleted_clusters": ("c",)},
+    },
 )
 def test_the_id_differs(other):
     assert id_of(**other) != id_of()

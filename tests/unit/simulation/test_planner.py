@@ -6,6 +6,7 @@ import pytest
 from builders import deployment
 from fleet_dump import DIVIDED, load, members, stored_binding, stored_policy, stored_template
 from switched_on import world_of
+from tables import cases
 
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import convert
@@ -251,15 +252,13 @@ def with_settings():
     return LEADING, template, bound, settings, stored_binding(settings, {}, replicas=None, requiredBy=[snapshot])
 
 
-@pytest.mark.parametrize(
+@cases(
     ("changes", "after"),
-    [
-        pytest.param({"edit": [to("b", propagateDeps=True)]}, {"b": 0}, id="its workload moves"),
-        pytest.param({"edit": [to("a")]}, {}, id="its workload does not propagate dependencies any more"),
-        pytest.param(
-            {"deleted_workloads": (ResourceName("default", "Deployment", "web"),)}, {}, id="its workload is deleted"
-        ),
-    ],
+    {
+        "its workload moves": ({"edit": [to("b", propagateDeps=True)]}, {"b": 0}),
+        "its workload does not propagate dependencies any more": ({"edit": [to("a")]}, {}),
+        "its workload is deleted": ({"deleted_workloads": (ResourceName("default", "Deployment", "web"),)}, {}),
+    },
 )
 def test_a_dependency_follows(changes, after):
     moved = {each.resource: each for each in planned(*with_settings(), **changes).moves}

@@ -7,6 +7,7 @@ import pytest
 from builders import deployment
 from fleet_dump import DIVIDED, load, members, stored_binding, stored_policy, stored_template
 from switched_on import world_of
+from tables import cases
 
 from berthmaster.model.cluster import Taint
 from berthmaster.scheduling.karmada.profile import karmada_profile
@@ -98,26 +99,24 @@ def test_who_holds_a_resource_and_why_another_policy_does_not(policy, holder, cl
     assert (found.claims[0].why_not, reason in found.claims[1].why_not) == ("", True)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("objects", "policy", "clusters"),
-    [
-        pytest.param(
-            [P, other(priority=9, target={"name": "web"}), WEB_OF_P, BOUND], "p", {"a": 2}, id="it keeps what it holds"
-        ),
-        pytest.param(
+    {
+        "it keeps what it holds": ([P, other(priority=9, target={"name": "web"}), WEB_OF_P, BOUND], "p", {"a": 2}),
+        "a policy that no longer selects it loses it to the next one": (
             [stored_policy("p", to=["a"], placement=DIVIDED, target={"name": "other"}), other(), WEB_OF_P, BOUND],
-            "q", {"b": 2}, id="a policy that no longer selects it loses it to the next one",
+            "q",
+            {"b": 2},
         ),
-        pytest.param(
+        "without another policy the binding stays": (
             [stored_policy("p", to=["a"], placement=DIVIDED, target={"name": "other"}), WEB_OF_P, BOUND],
-            None, {"a": 2}, id="without another policy the binding stays",
+            None,
+            {"a": 2},
         ),
-        pytest.param([other(), WEB_OF_P, BOUND], "p", {"a": 2}, id="a holder that was not read keeps it"),
-        pytest.param(
-            [P, other(), deployment("web", replicas=2), BOUND], "p", {"a": 2}, id="a file keeps the claim"
-        ),
-    ],
-)  # fmt: skip
+        "a holder that was not read keeps it": ([other(), WEB_OF_P, BOUND], "p", {"a": 2}),
+        "a file keeps the claim": ([P, other(), deployment("web", replicas=2), BOUND], "p", {"a": 2}),
+    },
+)
 def test_claims_of_a_fleet_in_use(objects, policy, clusters):
     web = web_after(*FLEET, *objects)
     assert web.after.policy == (policy and f"PropagationPolicy default/{policy}")

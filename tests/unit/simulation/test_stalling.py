@@ -2,8 +2,8 @@
 
 from datetime import UTC, datetime
 
-import pytest
 from fleet_dump import DIVIDED, load, members, stored_binding, stored_policy, stored_template
+from tables import cases
 
 from berthmaster.model.cluster import NO_SCHEDULE, Taint
 from berthmaster.scheduling.fleet import Fleet
@@ -39,26 +39,24 @@ def edited(**spec):
     return stored_policy("p", to=["a"], placement=DIVIDED, schedulerName="default-scheduler", **spec)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("world", "changes", "clusters"),
-    [
-        pytest.param(fleet(), [], {}, id="nothing triggers it"),
-        pytest.param(fleet("Unschedulable"), [], {"a": 2}, id="missing capacity is tried again"),
-        pytest.param(fleet(scheduler="berthmaster"), [], {"a": 2}, id="Berthmaster's scheduler tries again"),
-        pytest.param(fleet(), [AddLabel("a", "x", "y")], {"a": 2}, id="a label of a cluster that it may use"),
-        pytest.param(fleet(), [AddTaint("a", Taint("x", NO_SCHEDULE))], {}, id="a taint that it does not tolerate"),
-        pytest.param(fleet(), [AddLabel("b", "x", "y")], {}, id="a label of another cluster"),
-        pytest.param(fleet(to=()), [AddLabel("b", "x", "y"), RemoveLabel("b", "x")], {"a": 2}, id="it may use any"),
-        pytest.param(fleet(to=()), [Down("b")], {"a": 2}, id="Karmada taints a lost cluster"),
-        pytest.param(
-            fleet(to=()), [AddCluster(world_of(load(*members("c"))).clusters["c"])], {"a": 2}, id="a cluster joins"
-        ),
-        pytest.param(fleet(), [Scale(WEB, 3)], {"a": 3}, id="a scaling"),
-        pytest.param(fleet(), [Reschedule()], {"a": 2}, id="a rescheduling"),
-        pytest.param(fleet(over=[edited(priority=5)]), [], {}, id="an edit of the policy that binds nothing new"),
-        pytest.param(fleet(over=[edited(propagateDeps=True)]), [], {"a": 2}, id="an edit that changes the binding"),
-        pytest.param(fleet(over=[edited(conflictResolution="Overwrite")]), [], {"a": 2}, id="of any field"),
-    ],
+    {
+        "nothing triggers it": (fleet(), [], {}),
+        "missing capacity is tried again": (fleet("Unschedulable"), [], {"a": 2}),
+        "Berthmaster's scheduler tries again": (fleet(scheduler="berthmaster"), [], {"a": 2}),
+        "a label of a cluster that it may use": (fleet(), [AddLabel("a", "x", "y")], {"a": 2}),
+        "a taint that it does not tolerate": (fleet(), [AddTaint("a", Taint("x", NO_SCHEDULE))], {}),
+        "a label of another cluster": (fleet(), [AddLabel("b", "x", "y")], {}),
+        "it may use any": (fleet(to=()), [AddLabel("b", "x", "y"), RemoveLabel("b", "x")], {"a": 2}),
+        "Karmada taints a lost cluster": (fleet(to=()), [Down("b")], {"a": 2}),
+        "a cluster joins": (fleet(to=()), [AddCluster(world_of(load(*members("c"))).clusters["c"])], {"a": 2}),
+        "a scaling": (fleet(), [Scale(WEB, 3)], {"a": 3}),
+        "a rescheduling": (fleet(), [Reschedule()], {"a": 2}),
+        "an edit of the policy that binds nothing new": (fleet(over=[edited(priority=5)]), [], {}),
+        "an edit that changes the binding": (fleet(over=[edited(propagateDeps=True)]), [], {"a": 2}),
+        "of any field": (fleet(over=[edited(conflictResolution="Overwrite")]), [], {"a": 2}),
+    },
 )
 def test_what_makes_the_scheduler_try_again(world, changes, clusters):
     found = row(world, *changes)

@@ -2,9 +2,9 @@
 
 from datetime import UTC, datetime
 
-import pytest
 from builders import deployment
 from fleet_dump import DIVIDED, load, members, stored_binding, stored_policy, stored_template
+from tables import cases
 
 from berthmaster.manifests import Document
 from berthmaster.manifests.loader import manifests_of
@@ -58,25 +58,25 @@ def after(*objects, over=(), changes=()):
     return next(change_row(each).after for each in compared.workloads if each.resource == "default/Deployment/web")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("spec", "more", "reason"),
-    [
-        pytest.param(OVERRIDES, [], NotScheduled.MISSING_OVERRIDES, id="an override that is not among the files"),
-        pytest.param(OVERRIDES, [OVERRIDE], None, id="an override that is"),
-        pytest.param(priority(), [], NotScheduled.NO_PRIORITY, id="a priority class that is not among the files"),
-        pytest.param(priority(), [CLASS], None, id="a priority class that is"),
-        pytest.param(priority("system-node-critical"), [], None, id="a class that every server has"),
-        pytest.param(priority(source="PodPriorityClass"), [CLASS], NotScheduled.NO_PRIORITY, id="another source"),
-        pytest.param(OVERRIDES, [read()], None, id="what was not read counts as existing"),
-    ],
+    {
+        "an override that is not among the files": (OVERRIDES, [], NotScheduled.MISSING_OVERRIDES),
+        "an override that is": (OVERRIDES, [OVERRIDE], None),
+        "a priority class that is not among the files": (priority(), [], NotScheduled.NO_PRIORITY),
+        "a priority class that is": (priority(), [CLASS], None),
+        "a class that every server has": (priority("system-node-critical"), [], None),
+        "another source": (priority(source="PodPriorityClass"), [CLASS], NotScheduled.NO_PRIORITY),
+        "what was not read counts as existing": (OVERRIDES, [read()], None),
+    },
 )
 def test_a_new_workload(spec, more, reason):
     found = after(policy(**spec), deployment("web", replicas=2), *more)
     assert (found.not_scheduled, found.clusters) == (reason, {} if reason else {"b": 2})
 
 
-@pytest.mark.parametrize("spec", [OVERRIDES, priority()], ids=["overrides", "priority"])
-@pytest.mark.parametrize("changes", [(), [Scale(WEB, 5)]], ids=["the policy changes", "the template, too"])
+@cases("spec", {"overrides": OVERRIDES, "priority": priority()})
+@cases("changes", {"the policy changes": (), "the template, too": [Scale(WEB, 5)]})
 def test_a_binding_stays_as_it_is(spec, changes):
     found = after(NONE, TEMPLATE, OLD, BOUND, over=[policy(**spec)], changes=changes)
     assert (found.clusters, found.policy, len(found.notes)) == ({"a": 2}, "PropagationPolicy default/p", 1)
@@ -102,15 +102,15 @@ def planned(*stored, changed=(), existence=()):
 CREATED = {"OverridePolicy default/images": True}.items()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("stored", "existence", "after", "complete"),
-    [
-        pytest.param([NONE, TEMPLATE, OLD, BOUND], (), None, True, id="the override does not exist"),
-        pytest.param([NONE, TEMPLATE, OLD, BOUND], CREATED, {"b": 2}, True, id="the change creates it"),
-        pytest.param([read(), TEMPLATE, OLD, BOUND], (), {"b": 2}, False, id="it was not read"),
-        pytest.param([read(), TEMPLATE, OLD, BOUND], CREATED, {"b": 2}, True, id="nor need it be"),
-    ],
-)  # fmt: skip
+    {
+        "the override does not exist": ([NONE, TEMPLATE, OLD, BOUND], (), None, True),
+        "the change creates it": ([NONE, TEMPLATE, OLD, BOUND], CREATED, {"b": 2}, True),
+        "it was not read": ([read(), TEMPLATE, OLD, BOUND], (), {"b": 2}, False),
+        "nor need it be": ([read(), TEMPLATE, OLD, BOUND], CREATED, {"b": 2}, True),
+    },
+)
 def test_a_plan_of_a_policy_with_overrides(stored, existence, after, complete):
     found = planned(*stored, changed=[policy(**OVERRIDES)], existence=existence)
     assert [each.after for each in found.moves] == ([after] if after else [])

@@ -7,6 +7,7 @@ import strategies as draws
 from builders import cluster
 from decisions import AGGREGATED, DYNAMIC, asked, spread, static
 from hypothesis import given, settings
+from tables import cases
 
 from berthmaster.model.cluster import Cluster
 from berthmaster.scheduling.fleet import Fleet
@@ -118,7 +119,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize(("clusters", "fields", "changes"), CASES.values(), ids=CASES)
+@cases(("clusters", "fields", "changes"), CASES)
 def test_the_smallest_change_is(clusters, fields, changes):
     found = answer("a", *clusters, **fields)
     assert found.changes == changes

@@ -7,6 +7,7 @@ from functools import partial
 import pytest
 from karmada_plane import binding, deployment, policy, selector
 from msgspec.structs import replace
+from tables import cases
 
 from berthmaster.controllers.moves.config_file import parse_moves_config
 from berthmaster.deciding.lease_record import (
@@ -82,22 +83,22 @@ def test_budgets_survive_the_lease():
     assert budget_records(budgets * 200) is None, "too large for a lease"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("move", "known", "expected"),
-    [
-        pytest.param(SURGING, {}, [], id="a move under way waits for nothing"),
-        pytest.param(SURGING, {"lease": lease(brake="storm")}, [("brake", "")], id="the brake stops what is under way"),
-        pytest.param(WAITS, {"lease": lease(brake="storm")}, [("brake", "")], id="the brake stops what waits"),
-        pytest.param(WAITS, {}, [("controller", "")], id="nothing else stops it"),
-        pytest.param({**WAITS, "until": at(60)}, {}, [("stabilising", "")], id="its place must last"),
-        pytest.param({**WAITS, "phase": "Eligible", "message": "full"}, {}, [("place", "")], id="no place"),
-        pytest.param({**WAITS, "heldDownUntil": at(60)}, {}, [("held-down", "")], id="it is held down"),
-        pytest.param(WAITS, {"lease": lease(pause="All")}, [("paused", "")], id="the configuration pauses"),
-        pytest.param(WAITS, {"annotations": {WEB: {PAUSE: "true"}}}, [("paused", "")], id="its policy pauses"),
-        pytest.param(WAITS, {"lease": None}, [], id="the lease is not known"),
-        pytest.param(WAITS, {"annotations": None}, [], id="policies are not known"),
-        pytest.param(WAITS, {"complete": False}, [], id="other namespaces are not known"),
-    ],
+    {
+        "a move under way waits for nothing": (SURGING, {}, []),
+        "the brake stops what is under way": (SURGING, {"lease": lease(brake="storm")}, [("brake", "")]),
+        "the brake stops what waits": (WAITS, {"lease": lease(brake="storm")}, [("brake", "")]),
+        "nothing else stops it": (WAITS, {}, [("controller", "")]),
+        "its place must last": ({**WAITS, "until": at(60)}, {}, [("stabilising", "")]),
+        "no place": ({**WAITS, "phase": "Eligible", "message": "full"}, {}, [("place", "")]),
+        "it is held down": ({**WAITS, "heldDownUntil": at(60)}, {}, [("held-down", "")]),
+        "the configuration pauses": (WAITS, {"lease": lease(pause="All")}, [("paused", "")]),
+        "its policy pauses": (WAITS, {"annotations": {WEB: {PAUSE: "true"}}}, [("paused", "")]),
+        "the lease is not known": (WAITS, {"lease": None}, []),
+        "policies are not known": (WAITS, {"annotations": None}, []),
+        "other namespaces are not known": (WAITS, {"complete": False}, []),
+    },
 )
 def test_a_move_says_what_it_waits_for(move, known, expected):
     assert causes(moving("one", move), **known) == {"one-deployment": expected}
@@ -132,17 +133,17 @@ def test_a_leader_without_a_file_has_the_default_budget():
     assert found.gaps == []
 
 
-@pytest.mark.parametrize(
+@cases(
     ("sources", "gap"),
-    [
-        pytest.param(SourcesRecord("On"), "does not record their budgets", id="an earlier version"),
-        pytest.param(SourcesRecord("On", pause="Some", budgets=()), "is unknown", id="an unknown pause"),
-        pytest.param(
+    {
+        "an earlier version": (SourcesRecord("On"), "does not record their budgets"),
+        "an unknown pause": (SourcesRecord("On", pause="Some", budgets=()), "is unknown"),
+        "an invalid window": (
             SourcesRecord(budgets=({"name": "x", "windows": [{"schedule": "never", "duration": "60s"}]},)),
-            "are invalid", id="an invalid window",
+            "are invalid",
         ),
-    ],
-)  # fmt: skip
+    },
+)
 def test_budgets_that_cannot_be_read_are_a_gap_and_not_nothing(sources, gap):
     found, _ = report(moving("one", WAITS), lease=LeaseRecord(BrakeRecord(), sources))
     assert found.budgets is None
@@ -178,20 +179,20 @@ ROWS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@cases(
     ("query", "expected"),
-    [
-        pytest.param(ALL, ["late", "soon", "waits"], id="all, by state"),
-        pytest.param(MoveQuery(state=RowState.OVERDUE), ["late"], id="past the deadline"),
-        pytest.param(MoveQuery(state=RowState.MOVING), ["soon"], id="a deadline just passed"),
-        pytest.param(MoveQuery(reason="Drain"), ["waits"], id="a reason"),
-        pytest.param(MoveQuery(cluster="b"), ["late", "soon"], id="a cluster that it arrives at"),
-        pytest.param(MoveQuery(q="BANK"), ["soon"], id="a part of the name"),
-        pytest.param(MoveQuery(sort=MoveSort.WORKLOAD, descending=True), ["waits", "late", "soon"], id="by name"),
-        pytest.param(MoveQuery(sort=MoveSort.SINCE), ["waits", "late", "soon"], id="unknown times come last"),
-        pytest.param(MoveQuery(offset=1, limit=1), ["soon"], id="the second page"),
-        pytest.param(MoveQuery(offset=9, limit=1), [], id="no such page"),
-    ],
+    {
+        "all, by state": (ALL, ["late", "soon", "waits"]),
+        "past the deadline": (MoveQuery(state=RowState.OVERDUE), ["late"]),
+        "a deadline just passed": (MoveQuery(state=RowState.MOVING), ["soon"]),
+        "a reason": (MoveQuery(reason="Drain"), ["waits"]),
+        "a cluster that it arrives at": (MoveQuery(cluster="b"), ["late", "soon"]),
+        "a part of the name": (MoveQuery(q="BANK"), ["soon"]),
+        "by name": (MoveQuery(sort=MoveSort.WORKLOAD, descending=True), ["waits", "late", "soon"]),
+        "unknown times come last": (MoveQuery(sort=MoveSort.SINCE), ["waits", "late", "soon"]),
+        "the second page": (MoveQuery(offset=1, limit=1), ["soon"]),
+        "no such page": (MoveQuery(offset=9, limit=1), []),
+    },
 )
 def test_a_query_filters_sorts_and_counts_all_moves(query, expected):
     found, counts = report(*ROWS, query=query)

@@ -13,6 +13,7 @@ from fake_clock import FakeClock
 from policy_pages import KUBEADMIRAL, REBALANCER, completed, lint_example, made
 from reviews import UID, admission_review
 from rule_pages import FOLDER, LISTED, RULES, findings, pages
+from tables import cases
 
 from webhook import app as webhook_app
 from webhook.admission import karmada, kubeadmiral, rebalancer
@@ -53,35 +54,24 @@ def test_a_crash_is_answered_with_the_uid_of_the_review(monkeypatch, app):
     assert answer.json["response"]["status"]["code"] == 500
 
 
-@pytest.mark.parametrize(
+@cases(
     ("path", "body", "content_type", "message", "expected"),
-    [
-        pytest.param(
-            "/validate-propagationpolicy",
+    {
+        "a denied review names its fields": ("/validate-propagationpolicy",
             admission_review({**POLICY, "spec": {**POLICY["spec"], "placement": BROKEN}}),
             "application/json",
             "review denied",
-            {"verdict": "denied", "namespace": "shop", "name": "", "denied_fields": BROKEN_FIELDS},
-            id="a denied review names its fields",
-        ),
-        pytest.param(
-            PATH,
+            {"verdict": "denied", "namespace": "shop", "name": "", "denied_fields": BROKEN_FIELDS}),
+        "a malformed review names its object": (PATH,
             admission_review({**POLICY, "spec": {"priority": "confidential"}}),
             "application/json",
             "review malformed",
-            {"verdict": "malformed", "namespace": "shop", "denied_fields": []},
-            id="a malformed review names its object",
-        ),
-        pytest.param(
-            PATH, admission_review(POLICY), "text/plain", "request refused",
-            {"status": 415, "uid": UID, "path": PATH, "problem": "content type 'text/plain' is not application/json"},
-            id="a refused request names its problem",
-        ),
-        pytest.param(
-            "/unknown", admission_review(POLICY), "application/json", "request refused",
-            {"status": 404, "uid": UID, "path": "/unknown"}, id="an unknown path",
-        ),
-    ],
+            {"verdict": "malformed", "namespace": "shop", "denied_fields": []}),
+        "a refused request names its problem": (PATH, admission_review(POLICY), "text/plain", "request refused",
+            {"status": 415, "uid": UID, "path": PATH, "problem": "content type 'text/plain' is not application/json"}),
+        "an unknown path": ("/unknown", admission_review(POLICY), "application/json", "request refused",
+            {"status": 404, "uid": UID, "path": "/unknown"}),
+    },
 )  # fmt: skip
 def test_each_refusal_is_one_line_at_info(app, caplog, path, body, content_type, message, expected):
     caplog.set_level("INFO")
@@ -279,13 +269,13 @@ def test_a_refused_object_is_recorded_with_its_fields_and_without_its_values():
     assert "private" not in str(note)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("document", "request_fields", "kind", "gate"),
-    [
-        pytest.param(LEDGER_POLICY, {}, "refusal", "refused", id="a change above the blast radius"),
-        pytest.param(ACCEPTING, {}, "plan-accepted", "accepted", id="a plan that the user accepts"),
-        pytest.param(LEDGER_POLICY, {"username": "root"}, "exemption", "exempt", id="an exempt user"),
-    ],
+    {
+        "a change above the blast radius": (LEDGER_POLICY, {}, "refusal", "refused"),
+        "a plan that the user accepts": (ACCEPTING, {}, "plan-accepted", "accepted"),
+        "an exempt user": (LEDGER_POLICY, {"username": "root"}, "exemption", "exempt"),
+    },
 )
 def test_the_gate_is_recorded(document, request_fields, kind, gate):
     [note] = recorded(IMPACT, document, **request_fields)
@@ -293,14 +283,14 @@ def test_the_gate_is_recorded(document, request_fields, kind, gate):
     assert "51 workloads" in note.message
 
 
-@pytest.mark.parametrize(
+@cases(
     ("path", "document", "request_fields"),
-    [
-        pytest.param(VALIDATE, LEDGER_POLICY, {}, id="an allowed object"),
-        pytest.param(VALIDATE, LEDGER_BROKEN, {"dryRun": True}, id="a dry run"),
-        pytest.param(IMPACT, ACCEPTING, {"dryRun": True}, id="a dry run of an accepted plan"),
-        pytest.param(VALIDATE, {**LEDGER_POLICY, "spec": {"priority": "x"}}, {}, id="a malformed object"),
-    ],
+    {
+        "an allowed object": (VALIDATE, LEDGER_POLICY, {}),
+        "a dry run": (VALIDATE, LEDGER_BROKEN, {"dryRun": True}),
+        "a dry run of an accepted plan": (IMPACT, ACCEPTING, {"dryRun": True}),
+        "a malformed object": (VALIDATE, {**LEDGER_POLICY, "spec": {"priority": "x"}}, {}),
+    },
 )
 def test_nothing_is_recorded_of(path, document, request_fields):
     assert recorded(path, document, **request_fields) == []

@@ -7,6 +7,7 @@ import pytest
 from fake_clock import FakeClock
 from fake_metrics import FakeMetrics
 from http_peer import HANG_UP, HttpPeer
+from tables import cases
 from waiting import wait_for
 
 from berthmaster.model.decode import decode_json
@@ -121,34 +122,34 @@ def test_the_extender_can_read_the_request():
         assert request.accepts is change.accepts
 
 
-@pytest.mark.parametrize(
+@cases(
     ("answer", "kind", "reason", "unreachable"),
-    [
-        pytest.param(
-            problem(503, "stale since noon", NOT_READY), Unanswered.NOT_READY, "stale since noon", True,
-            id="a stale extender",
+    {
+        "a stale extender": (
+            problem(503, "stale since noon", NOT_READY),
+            Unanswered.NOT_READY,
+            "stale since noon",
+            True,
         ),
-        pytest.param(
-            problem(409, "watch workloads", NOT_READY), Unanswered.NOT_READY, "watch workloads", True,
-            id="what is not watched",
+        "what is not watched": (
+            problem(409, "watch workloads", NOT_READY),
+            Unanswered.NOT_READY,
+            "watch workloads",
+            True,
         ),
-        pytest.param(problem(401), Unanswered.REFUSED, "the extender answered 401: why", True, id="a wrong token"),
-        pytest.param(
-            Answer(502, "", b"<html>"), Unanswered.REFUSED, "answered 502: without a reason", True, id="a proxy"
-        ),
-        pytest.param(problem(404), Unanswered.REFUSED, "has no path /v1/review", True, id="an older extender"),
-        pytest.param(
-            REFUSED, Unanswered.UNREACHABLE, "cannot be reached: refused", True, id="no extender"
-        ),
-        pytest.param(problem(400), Unanswered.REFUSED, "answered 400: why", False, id="a policy that is refused"),
-        pytest.param(problem(409), Unanswered.REFUSED, "answered 409: why", False, id="a policy that is not known"),
-        pytest.param(problem(413), Unanswered.REFUSED, "answered 413: why", False, id="a large policy"),
-        pytest.param(problem(500), Unanswered.REFUSED, "answered 500: why", False, id="a policy that breaks a plan"),
-        pytest.param(problem(503), Unanswered.REFUSED, "answered 503: why", False, id="a busy extender"),
-        pytest.param(Answer(200, "OK", b"{}"), Unanswered.INVALID, "cannot be read: id", False, id="another answer"),
-        pytest.param(CUT, Unanswered.TIMEOUT, "did not answer: cut", False, id="a broken connection"),
-    ],
-)  # fmt: skip
+        "a wrong token": (problem(401), Unanswered.REFUSED, "the extender answered 401: why", True),
+        "a proxy": (Answer(502, "", b"<html>"), Unanswered.REFUSED, "answered 502: without a reason", True),
+        "an older extender": (problem(404), Unanswered.REFUSED, "has no path /v1/review", True),
+        "no extender": (REFUSED, Unanswered.UNREACHABLE, "cannot be reached: refused", True),
+        "a policy that is refused": (problem(400), Unanswered.REFUSED, "answered 400: why", False),
+        "a policy that is not known": (problem(409), Unanswered.REFUSED, "answered 409: why", False),
+        "a large policy": (problem(413), Unanswered.REFUSED, "answered 413: why", False),
+        "a policy that breaks a plan": (problem(500), Unanswered.REFUSED, "answered 500: why", False),
+        "a busy extender": (problem(503), Unanswered.REFUSED, "answered 503: why", False),
+        "another answer": (Answer(200, "OK", b"{}"), Unanswered.INVALID, "cannot be read: id", False),
+        "a broken connection": (CUT, Unanswered.TIMEOUT, "did not answer: cut", False),
+    },
+)
 def test_other_answers_are_reasons(answer, kind, reason, unreachable):
     found = source(Scripted(answer)).ask(CHANGE, 60.0)
     assert found.kind is kind
@@ -199,13 +200,13 @@ def test_a_refusal_keeps_the_breaker_closed():
     assert kinds == {Unanswered.REFUSED}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("changes", "opens"),
-    [
-        pytest.param([CHANGE] * (2 * FAILURES), False, id="one change"),
-        pytest.param([CHANGE._replace(name=f"w{n}", dry_run=True) for n in range(2 * FAILURES)], False, id="dry runs"),
-        pytest.param([CHANGE._replace(name=f"w{n}") for n in range(FAILURES)], True, id="several changes"),
-    ],
+    {
+        "one change": ([CHANGE] * (2 * FAILURES), False),
+        "dry runs": ([CHANGE._replace(name=f"w{n}", dry_run=True) for n in range(2 * FAILURES)], False),
+        "several changes": ([CHANGE._replace(name=f"w{n}") for n in range(FAILURES)], True),
+    },
 )
 def test_slow_answers_open_the_breaker_only_for_several_changes(changes, opens):
     asked = source(Scripted(unanswered("did not answer: read timed out")))
@@ -291,12 +292,12 @@ def test_a_connection_that_the_extender_closed_is_replaced(peer):
     assert len(server.requests) == 3
 
 
-@pytest.mark.parametrize(
+@cases(
     ("answer", "error"),
-    [
-        pytest.param(HANG_UP, "Connection aborted", id="no answer"),
-        pytest.param(response(b"x" * (256 * 2**10 + 1)), "more than 262,144 bytes", id="a huge answer"),
-    ],
+    {
+        "no answer": (HANG_UP, "Connection aborted"),
+        "a huge answer": (response(b"x" * (256 * 2**10 + 1)), "more than 262,144 bytes"),
+    },
 )
 def test_what_cannot_be_read_is_no_answer(peer, answer, error):
     with pytest.raises(UnansweredError, match=error) as found:

@@ -9,6 +9,7 @@ from click.testing import CliRunner
 from doctor_facts import DAY, HOST, NOW, SETUP, deployment, diagnose, healthy, lease, not_called, webhooks
 from kube_in_memory import ScriptedClient
 from rich.console import Console
+from tables import cases
 
 from berthmaster.deciding.lease_record import SourcesRecord
 from berthmaster.model.errors import InputError
@@ -98,16 +99,16 @@ def test_data_has_the_worst_findings_first():
     assert data["summary"] == {"failed": 2, "warning": 1, "skipped": 0, "ok": 1}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("facts", "flags", "code"),
-    [
-        pytest.param(healthy(), [], 0, id="every check passes"),
-        pytest.param(healthy(lease=None), [], 1, id="a check fails"),
-        pytest.param(healthy(fleet=FleetFacts(0)), [], 0, id="a check warns"),
-        pytest.param(healthy(fleet=FleetFacts(0)), ["--strict"], 1, id="a check warns in strict mode"),
-        pytest.param(healthy(lease=None), ["--skip=controllers", "--skip=fleet"], 0, id="the failing part is skipped"),
-        pytest.param(healthy(lease=None), ["--before-install"], 0, id="the failing part comes after the installation"),
-    ],
+    {
+        "every check passes": (healthy(), [], 0),
+        "a check fails": (healthy(lease=None), [], 1),
+        "a check warns": (healthy(fleet=FleetFacts(0)), [], 0),
+        "a check warns in strict mode": (healthy(fleet=FleetFacts(0)), ["--strict"], 1),
+        "the failing part is skipped": (healthy(lease=None), ["--skip=controllers", "--skip=fleet"], 0),
+        "the failing part comes after the installation": (healthy(lease=None), ["--before-install"], 0),
+    },
 )
 def test_exit_codes(run, facts, flags, code):
     assert run(*flags, facts=facts)[0].exit_code == code
@@ -175,23 +176,23 @@ MOVING = replace(lease(), sources=SourcesRecord(failback="DryRun"))
 LEDGER = deployment("controllers", "--ledger=sqlite:////ledger.db")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("facts", "reached"),
-    [
-        pytest.param({**NOTHING, "bindings": FORBIDDEN}, 0, id="no right to read"),
-        pytest.param(NOTHING, 1, id="read only"),
-        pytest.param({**NOTHING, "webhooks": webhooks()}, 3, id="the webhook"),
-        pytest.param({**NOTHING, "deployments": (deployment("controllers", "--shadow"),)}, 4, id="shadow mode"),
-        pytest.param({**NOTHING, "lease": lease()}, 1, id="controllers without a binding"),
-        pytest.param({**NOTHING, "bindings": BindingFacts({"berthmaster": 4})}, 1, id="bindings without controllers"),
-        pytest.param({"deployments": None}, 5, id="one policy, and the host is not known"),
-        pytest.param({"lease": MOVING}, 6, id="moves as a dry run"),
-        pytest.param({"lease": replace(MOVING, holder="")}, 3, id="moves of controllers that ended"),
-        pytest.param({"lease": replace(MOVING, renewed=NOW - DAY)}, 3, id="moves of controllers that crashed"),
-        pytest.param({"lease": replace(lease(), sources=SourcesRecord())}, 5, id="moves are off"),
-        pytest.param({"deployments": (LEDGER,)}, 5, id="a ledger without a console"),
-        pytest.param({"deployments": (LEDGER, deployment("console"))}, 7, id="the ledger and the console"),
-    ],
+    {
+        "no right to read": ({**NOTHING, "bindings": FORBIDDEN}, 0),
+        "read only": (NOTHING, 1),
+        "the webhook": ({**NOTHING, "webhooks": webhooks()}, 3),
+        "shadow mode": ({**NOTHING, "deployments": (deployment("controllers", "--shadow"),)}, 4),
+        "controllers without a binding": ({**NOTHING, "lease": lease()}, 1),
+        "bindings without controllers": ({**NOTHING, "bindings": BindingFacts({"berthmaster": 4})}, 1),
+        "one policy, and the host is not known": ({"deployments": None}, 5),
+        "moves as a dry run": ({"lease": MOVING}, 6),
+        "moves of controllers that ended": ({"lease": replace(MOVING, holder="")}, 3),
+        "moves of controllers that crashed": ({"lease": replace(MOVING, renewed=NOW - DAY)}, 3),
+        "moves are off": ({"lease": replace(lease(), sources=SourcesRecord())}, 5),
+        "a ledger without a console": ({"deployments": (LEDGER,)}, 5),
+        "the ledger and the console": ({"deployments": (LEDGER, deployment("console"))}, 7),
+    },
 )
 def test_the_step_that_is_reached(facts, reached):
     found = adoption(healthy(**facts))

@@ -13,6 +13,7 @@ import pytest
 from doctor_facts import AUTHORITY, DAY, NOW, SETUP, leaf
 from fake_clock import FakeClock
 from kube_in_memory import ScriptedClient
+from tables import cases
 
 from berthmaster.controllers.rbac import rules_of
 from berthmaster.kube.requests import APIRequest
@@ -191,15 +192,15 @@ class TestEndpoint:
     def leaf(self, host="127.0.0.1", authority=OURS, life=2 * DAY, age=DAY):
         return issue(authority, "webhook", (host,), life, self.HERE - age)
 
-    @pytest.mark.parametrize(
+    @cases(
         ("change", "code"),
-        [
-            pytest.param({}, 0, id="trusted"),
-            pytest.param({"host": "other.svc"}, 64, id="another name"),
-            pytest.param({"age": 3 * DAY}, 10, id="expired"),
-            pytest.param({"age": -DAY}, 9, id="not valid yet"),
-            pytest.param({"authority": new_authority("strange", DAY, HERE)}, 20, id="by another authority"),
-        ],
+        {
+            "trusted": ({}, 0),
+            "another name": ({"host": "other.svc"}, 64),
+            "expired": ({"age": 3 * DAY}, 10),
+            "not valid yet": ({"age": -DAY}, 9),
+            "by another authority": ({"authority": new_authority("strange", DAY, HERE)}, 20),
+        },
     )
     def test_a_client_that_trusts_the_bundle_verifies_the_certificate(self, tls, change, code):
         pair = self.leaf(**change)

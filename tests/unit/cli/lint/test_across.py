@@ -5,6 +5,7 @@ import json
 import pytest
 import yaml
 from click.testing import CliRunner
+from tables import cases
 
 from berthmaster_cli.lint.command import command
 
@@ -92,7 +93,7 @@ NAMED = {
 }
 
 
-@pytest.mark.parametrize(("placement", "path"), NAMED.values(), ids=NAMED)
+@cases(("placement", "path"), NAMED)
 def test_a_cluster_that_the_fleet_does_not_have_is_found(rules, placement, path):
     ((rule, _, where, message),) = rules(policy(placement=placement), cluster("member1"))
     assert (rule, where) == ("cluster-unknown", f"spec.placement.{path}")
@@ -130,7 +131,7 @@ CLAIMS = {
 }
 
 
-@pytest.mark.parametrize(("objects", "names"), CLAIMS.values(), ids=CLAIMS)
+@cases(("objects", "names"), CLAIMS)
 def test_policies_that_name_one_resource(rules, objects, names):
     found = rules(*objects)
     assert [about.rpartition("/")[2].rpartition(" ")[2] for _, about, _, _ in found] == names

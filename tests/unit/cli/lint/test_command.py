@@ -2,6 +2,7 @@ import json
 
 import pytest
 from click.testing import CliRunner
+from tables import cases
 
 from berthmaster_cli.lint.command import command
 from webhook.admission.rule_catalog import ALL_RULES
@@ -50,20 +51,20 @@ def lint(tmp_path):
     return run
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "arguments", "code"),
-    [
-        pytest.param(GOOD, [], 0, id="no findings"),
-        pytest.param(QUESTIONABLE, [], 0, id="warnings"),
-        pytest.param(QUESTIONABLE, ["--strict"], 1, id="warnings in strict mode"),
-        pytest.param(QUESTIONABLE, ["--strict", "--rule", "toleration-of-everything=off"], 0, id="a rule that is off"),
-        pytest.param(QUESTIONABLE, ["--rule", "toleration-of-everything=deny"], 1, id="a rule that denies"),
-        pytest.param(BAD, [], 1, id="errors"),
-        pytest.param(GOOD, ["--rule", "none=off"], 2, id="an unknown rule"),
-        pytest.param(UNKNOWN, [], 1, id="an unknown field"),
-        pytest.param(UNKNOWN, ["--rule", "unknown-field=warn"], 0, id="a field of a newer Karmada"),
-        pytest.param(QUESTIONABLE.replace("ClusterP", "P"), ["--strict", "-n", "kube-x"], 1, id="a reserved namespace"),
-    ],
+    {
+        "no findings": (GOOD, [], 0),
+        "warnings": (QUESTIONABLE, [], 0),
+        "warnings in strict mode": (QUESTIONABLE, ["--strict"], 1),
+        "a rule that is off": (QUESTIONABLE, ["--strict", "--rule", "toleration-of-everything=off"], 0),
+        "a rule that denies": (QUESTIONABLE, ["--rule", "toleration-of-everything=deny"], 1),
+        "errors": (BAD, [], 1),
+        "an unknown rule": (GOOD, ["--rule", "none=off"], 2),
+        "an unknown field": (UNKNOWN, [], 1),
+        "a field of a newer Karmada": (UNKNOWN, ["--rule", "unknown-field=warn"], 0),
+        "a reserved namespace": (QUESTIONABLE.replace("ClusterP", "P"), ["--strict", "-n", "kube-x"], 1),
+    },
 )
 def test_exit_codes(lint, text, arguments, code):
     assert lint(text, *arguments).exit_code == code
@@ -90,14 +91,12 @@ def test_github_annotations_are_escaped(lint):
     assert output.startswith("::error file=")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "path"),
-    [
-        pytest.param(GOOD.replace("Duplicate", "[1]"), "spec.schedulingMode", id="a value of the wrong type"),
-        pytest.param(
-            QUESTIONABLE.replace("Exists", "Gt"), "spec.placement.clusterTolerations[0].operator", id="a peer's check"
-        ),
-    ],
+    {
+        "a value of the wrong type": (GOOD.replace("Duplicate", "[1]"), "spec.schedulingMode"),
+        "a peer's check": (QUESTIONABLE.replace("Exists", "Gt"), "spec.placement.clusterTolerations[0].operator"),
+    },
 )
 def test_errors_have_their_path(lint, text, path):
     findings = json.loads(lint(text, "-o", "json").output)["findings"]
@@ -114,26 +113,19 @@ def found(result):
     return [(each["level"], each["rule"], each["line"]) for each in json.loads(result.output)["findings"]]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "path", "message"),
-    [
-        pytest.param(
+    {
+        "a version": (
             "policy.karmada.io/v1beta1 PropagationPolicy",
             "apiVersion",
             "accepted is policy.karmada.io/v1alpha1",
-            id="a version",
         ),
-        pytest.param(
-            "policy.karmada.io/v1alpha1 PropagationPolicies", "kind", "did you mean PropagationPolicy?", id="a kind"
-        ),
-        pytest.param(
-            "polcy.karmada.io/v1alpha1 PropagationPolicy", "apiVersion", "did you mean policy.karmada.io?", id="a group"
-        ),
-        pytest.param("core.kubeadmiral.io/v1alpha1 Cluster", "kind", "did you mean", id="a kind of KubeAdmiral"),
-        pytest.param(
-            "work.karmada.io/v2 ResourceBinding", "apiVersion", "work.karmada.io/v1alpha1", id="a version of bindings"
-        ),
-    ],
+        "a kind": ("policy.karmada.io/v1alpha1 PropagationPolicies", "kind", "did you mean PropagationPolicy?"),
+        "a group": ("polcy.karmada.io/v1alpha1 PropagationPolicy", "apiVersion", "did you mean policy.karmada.io?"),
+        "a kind of KubeAdmiral": ("core.kubeadmiral.io/v1alpha1 Cluster", "kind", "did you mean"),
+        "a version of bindings": ("work.karmada.io/v2 ResourceBinding", "apiVersion", "work.karmada.io/v1alpha1"),
+    },
 )
 def test_an_unknown_type_of_a_known_group_is_an_error(lint, text, path, message):
     api_version, kind = text.split()
@@ -143,14 +135,14 @@ def test_an_unknown_type_of_a_known_group_is_an_error(lint, text, path, message)
     assert message in finding["message"]
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
-    [
-        pytest.param("operator.karmada.io/v1alpha1 Karmada", id="a type of Karmada that no policy needs"),
-        pytest.param("work.karmada.io/v1alpha1 ResourceBinding", id="an older version"),
-        pytest.param("apps/v1beta9 Deploymint", id="another API"),
-        pytest.param("argoproj.io/v1alpha1 Rollout", id="a third-party API"),
-    ],
+    {
+        "a type of Karmada that no policy needs": "operator.karmada.io/v1alpha1 Karmada",
+        "an older version": "work.karmada.io/v1alpha1 ResourceBinding",
+        "another API": "apps/v1beta9 Deploymint",
+        "a third-party API": "argoproj.io/v1alpha1 Rollout",
+    },
 )
 def test_other_types_are_not_checked(lint, text):
     api_version, kind = text.split()
@@ -158,12 +150,12 @@ def test_other_types_are_not_checked(lint, text):
     assert result.output == "1 object, 0 checked: 0 errors, 0 warnings\n"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("metadata", "code"),
-    [
-        pytest.param("{generateName: web-}", 0, id="a generated name"),
-        pytest.param("{namespace: shop}", 1, id="no name"),
-    ],
+    {
+        "a generated name": ("{generateName: web-}", 0),
+        "no name": ("{namespace: shop}", 1),
+    },
 )
 def test_an_object_needs_a_name_or_a_prefix_of_one(lint, metadata, code):
     result = lint(GOOD.replace("{name: good, namespace: shop}", metadata))

@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 import yaml
 from click.testing import CliRunner
+from tables import cases
 
 from berthmaster_cli.lint.command import command
 from berthmaster_cli.lint.findings import uri
@@ -73,14 +74,14 @@ echo "$@" >> "$LOG"
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="the action's scripts are for bash")
 @pytest.mark.parametrize("file", ["action.yml", "actions/plan/action.yml"])
-@pytest.mark.parametrize(
+@cases(
     ("package", "variable", "installed"),
-    [
-        pytest.param("", "", [f"-r {ROOT}/requirements/command.txt", f"--no-deps {ROOT}"], id="a checkout"),
-        pytest.param("https://example.org/b.whl", "", ["https://example.org/b.whl"], id="the URL of a wheel"),
-        pytest.param("", "berthmaster==0.1.0", ["berthmaster==0.1.0"], id="an index, by the variable"),
-        pytest.param("a.whl", "berthmaster", ["a.whl"], id="the input counts"),
-    ],
+    {
+        "a checkout": ("", "", [f"-r {ROOT}/requirements/command.txt", f"--no-deps {ROOT}"]),
+        "the URL of a wheel": ("https://example.org/b.whl", "", ["https://example.org/b.whl"]),
+        "an index, by the variable": ("", "berthmaster==0.1.0", ["berthmaster==0.1.0"]),
+        "the input counts": ("a.whl", "berthmaster", ["a.whl"]),
+    },
 )
 def test_an_action_installs_from_where_its_user_says(tmp_path, file, package, variable, installed):
     python, log = tmp_path / "python", tmp_path / "log"
@@ -96,12 +97,12 @@ def test_an_action_installs_from_where_its_user_says(tmp_path, file, package, va
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="the action's scripts are for bash")
-@pytest.mark.parametrize(
+@cases(
     ("repository", "page"),
-    [
-        pytest.param("shop/berthmaster", "https://example.org/rules/unknown-type.md", id="from a repository"),
-        pytest.param("", None, id="from a checkout"),
-    ],
+    {
+        "from a repository": ("shop/berthmaster", "https://example.org/rules/unknown-type.md"),
+        "from a checkout": ("", None),
+    },
 )
 def test_the_script_of_the_action_annotates_and_writes_sarif(tmp_path, repository, page):
     script = script_of("action.yml", "Lint")
@@ -206,16 +207,16 @@ def test_skipped_documents_are_notifications(sarif):
     assert note["message"]["text"].startswith("skipped: ")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("source", "expected"),
-    [
-        pytest.param("a/b.yaml", "a/b.yaml", id="a relative path"),
-        pytest.param("/a/b.yaml", "file:///a/b.yaml", id="an absolute path"),
-        pytest.param("a b/ü#?.yaml", "a%20b/%C3%BC%23%3F.yaml", id="characters with a meaning in URIs"),
-        pytest.param("my:file.yaml", "my%3Afile.yaml", id="a colon in the first part"),
-        pytest.param("<stdin>", "%3Cstdin%3E", id="standard input"),
-        pytest.param("../x.yaml", "../x.yaml", id="a parent folder"),
-    ],
+    {
+        "a relative path": ("a/b.yaml", "a/b.yaml"),
+        "an absolute path": ("/a/b.yaml", "file:///a/b.yaml"),
+        "characters with a meaning in URIs": ("a b/ü#?.yaml", "a%20b/%C3%BC%23%3F.yaml"),
+        "a colon in the first part": ("my:file.yaml", "my%3Afile.yaml"),
+        "standard input": ("<stdin>", "%3Cstdin%3E"),
+        "a parent folder": ("../x.yaml", "../x.yaml"),
+    },
 )
 def test_uris_of_files(source, expected):
     given = uri(source)

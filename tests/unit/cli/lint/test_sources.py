@@ -4,6 +4,7 @@ import json
 
 import pytest
 from click.testing import CliRunner
+from tables import cases
 
 from berthmaster_cli.lint.command import command
 
@@ -44,7 +45,7 @@ SKIPPED = {
 }
 
 
-@pytest.mark.parametrize(("text", "line", "reason"), SKIPPED.values(), ids=SKIPPED)
+@cases(("text", "line", "reason"), SKIPPED)
 def test_what_is_no_object_is_skipped_with_a_note(report, text, line, reason):
     code, given = report({"file.yaml": text})
     (note,) = given["skipped"]
@@ -52,7 +53,7 @@ def test_what_is_no_object_is_skipped_with_a_note(report, text, line, reason):
     assert reason in note["reason"]
 
 
-@pytest.mark.parametrize(("text", "line", "reason"), SKIPPED.values(), ids=SKIPPED)
+@cases(("text", "line", "reason"), SKIPPED)
 def test_strict_files_refuses_what_is_no_object(report, text, line, reason):
     code, given = report({"file.yaml": text}, "--strict-files")
     (finding,) = given["findings"]
@@ -76,7 +77,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize(("text", "line"), BROKEN.values(), ids=BROKEN)
+@cases(("text", "line"), BROKEN)
 def test_other_files_are_checked_after_a_broken_one(report, text, line):
     code, given = report({"a.yaml": text, "b.yaml": POLICY})
     assert code == 2

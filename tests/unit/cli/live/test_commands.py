@@ -23,6 +23,7 @@ from karmada_plane import (
 from kube_in_memory import KubeInMemory
 from kube_over_http import KubeOverHTTP
 from kube_store import Place
+from tables import cases
 
 from berthmaster.kube.requests import APIRequest
 from berthmaster.kube.served_types import discover_types
@@ -120,7 +121,7 @@ def test_lint_checks_the_policies_of_a_control_plane(kubeconfig, tmp_path):
     assert any("member9" in each["message"] for each in report["findings"])
 
 
-@pytest.mark.parametrize("redact", [[], ["--redact"]], ids=["complete", "redacted"])
+@cases("redact", {"complete": [], "redacted": ["--redact"]})
 def test_a_dump_gives_the_same_answers(kubeconfig, tmp_path, redact):
     fleet, one = tmp_path / "fleet.json", tmp_path / "one.yaml"
     change = ["--failover=on", "--down", "member1"]
@@ -151,19 +152,19 @@ def refuse_deployments(request) -> None:
         raise ApiError(403, "Forbidden", "no")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("args", "message"),
-    [
-        pytest.param(["simulate"], "or manifests with -f PATH", id="no access"),
-        pytest.param(["simulate", "-f", "x", "--dump", "y"], "--dump writes what a control plane holds", id="dump"),
-        pytest.param(["simulate", "--redact"], "--redact needs --dump", id="redact"),
-        pytest.param(["simulate", "-n", "a", "-A"], "-n and -A cannot be combined", id="namespaces"),
-        pytest.param(["simulate", "--server", "http://x", "--live"], "--server cannot be combined", id="server"),
-        pytest.param(["explain", "a", "b", "c"], "is not one resource", id="three words"),
-        pytest.param(["explain", "a/b", "c"], "is not one resource", id="a slash in the type"),
-        pytest.param(["explain", "web"], "is not a resource name", id="no type"),
-        pytest.param(["explain", "a/b/c", "-n", "d"], "in another namespace than -n d", id="two namespaces"),
-    ],
+    {
+        "no access": (["simulate"], "or manifests with -f PATH"),
+        "dump": (["simulate", "-f", "x", "--dump", "y"], "--dump writes what a control plane holds"),
+        "redact": (["simulate", "--redact"], "--redact needs --dump"),
+        "namespaces": (["simulate", "-n", "a", "-A"], "-n and -A cannot be combined"),
+        "server": (["simulate", "--server", "http://x", "--live"], "--server cannot be combined"),
+        "three words": (["explain", "a", "b", "c"], "is not one resource"),
+        "a slash in the type": (["explain", "a/b", "c"], "is not one resource"),
+        "no type": (["explain", "web"], "is not a resource name"),
+        "two namespaces": (["explain", "a/b/c", "-n", "d"], "in another namespace than -n d"),
+    },
 )
 def test_an_error_says_what_is_accepted(args, message):
     result = CliRunner().invoke(main, args, prog_name="berthmaster")
@@ -248,12 +249,12 @@ def test_a_follower_moves_with_a_policy_of_a_file(run_of_existence, command, wor
 PRIORITY = {"schedulePriority": {"priorityClassSource": "KubePriorityClass", "priorityClassName": "high"}}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("spec", "needed"),
-    [
-        pytest.param({"dependentOverrides": ["images"]}, OVERRIDE, id="overrides"),
-        pytest.param(PRIORITY, CLASS, id="class"),
-    ],
+    {
+        "overrides": ({"dependentOverrides": ["images"]}, OVERRIDE),
+        "class": (PRIORITY, CLASS),
+    },
 )
 def test_what_a_policy_waits_for_is_looked_up(server_of_existence, run_of_existence, spec, needed):
     def answers():

@@ -6,6 +6,7 @@ import pytest
 from faults import nothing
 from karmada_plane import binding, cluster, deployment, policy, selector, serve_karmada, shop, store
 from kube_in_memory import KubeInMemory, ScriptedClient
+from tables import cases
 
 from berthmaster.kube import requests
 from berthmaster.kube.requests import APIRequest
@@ -130,29 +131,27 @@ def test_an_overloaded_server_is_asked_again(api):
     assert "Cluster member1" in names(fleet(api))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("limits", "message"),
-    [
-        pytest.param({"objects": 5}, "more than 5 objects", id="objects"),
-        pytest.param({"total_bytes": 100}, "or 100 bytes", id="bytes"),
-        pytest.param({"timeout_s": 0.0}, "longer than 0 s", id="time"),
-    ],
+    {
+        "objects": ({"objects": 5}, "more than 5 objects"),
+        "bytes": ({"total_bytes": 100}, "or 100 bytes"),
+        "time": ({"timeout_s": 0.0}, "longer than 0 s"),
+    },
 )
 def test_a_limit_that_is_exceeded_is_an_error(api, limits, message):
     with pytest.raises(InputError, match=message):
         fleet(api, **limits)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("path", "missing", "gap"),
-    [
-        pytest.param("/deployments", "Deployment", "deployments.apps: their replicas and labels", id="templates"),
-        pytest.param(
-            "/resourcebindings", "ResourceBinding", "resourcebindings.work.karmada.io: their cu", id="bindings"
-        ),
-        pytest.param("/propagationpolicies", "PropagationPolicy", "workloads that only such policies", id="policies"),
-        pytest.param("/postgres", "StatefulSet", "list statefulsets.apps: their replicas", id="single templates"),
-    ],
+    {
+        "templates": ("/deployments", "Deployment", "deployments.apps: their replicas and labels"),
+        "bindings": ("/resourcebindings", "ResourceBinding", "resourcebindings.work.karmada.io: their cu"),
+        "policies": ("/propagationpolicies", "PropagationPolicy", "workloads that only such policies"),
+        "single templates": ("/postgres", "StatefulSet", "list statefulsets.apps: their replicas"),
+    },
 )
 def test_a_missing_right_is_named_with_its_consequence(api, path, missing, gap):
     forbid(api, path)
@@ -167,7 +166,7 @@ def test_without_the_right_to_list_clusters_there_is_no_answer(api):
         fleet(api)
 
 
-@pytest.mark.parametrize("may_list", [True, False], ids=["allowed", "forbidden"])
+@cases("may_list", {"allowed": True, "forbidden": False})
 def test_a_control_plane_that_is_not_in_use_is_left_out(api, may_list):
     for kind in ("FederatedCluster", "SchedulingProfile"):
         api.served.add("core.kubeadmiral.io/v1alpha1", kind, f"{kind.lower()}s", namespaced=False)
@@ -230,14 +229,12 @@ def test_a_cluster_scoped_workload_has_no_namespace(api):
     assert "ClusterResourceBinding viewer-clusterrole" in names(workload(api, "clusterrole/viewer"))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "message"),
-    [
-        pytest.param(
-            "deploy/nothing", r"karmada: there is no deployments\.apps 'nothing' in the namespace shop", id="name"
-        ),
-        pytest.param("depoy/web", "no resource type 'depoy'", id="type"),
-    ],
+    {
+        "name": ("deploy/nothing", r"karmada: there is no deployments\.apps 'nothing' in the namespace shop"),
+        "type": ("depoy/web", "no resource type 'depoy'"),
+    },
 )
 def test_a_workload_that_does_not_exist_is_an_error(api, text, message):
     with pytest.raises(InputError, match=message):
@@ -276,9 +273,7 @@ def test_the_preferred_version_of_a_kind_is_resolved():
     assert discover_types(api).resolve("hpa").api_version == "autoscaling/v2"
 
 
-@pytest.mark.parametrize(
-    ("webhooks", "complete"), [pytest.param(0, True, id="no webhooks"), pytest.param(1, False, id="a webhook")]
-)
+@cases(("webhooks", "complete"), {"no webhooks": (0, True), "a webhook": (1, False)})
 def test_interpreters_are_complete_without_webhooks(api, webhooks, complete):
     for number in range(webhooks):
         kind = {"apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceInterpreterWebhookConfiguration"}

@@ -4,6 +4,7 @@ import json
 import threading
 
 import pytest
+from tables import cases
 from waiting import wait_for
 
 from berthmaster_cli.main import completions
@@ -59,13 +60,13 @@ def test_undrain_removes_only_its_taint(fleet):
     assert fleet.taints("member1") == [FOREIGN]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("words", "incomplete", "expected"),
-    [
-        pytest.param([], "member", ["member1", "member2", "member3"], id="a part of a name"),
-        pytest.param(["member1", "member3"], "", ["member2"], id="the names that are not there yet"),
-        pytest.param([], "other", [], id="no cluster starts so"),
-    ],
+    {
+        "a part of a name": ([], "member", ["member1", "member2", "member3"]),
+        "the names that are not there yet": (["member1", "member3"], "", ["member2"]),
+        "no cluster starts so": ([], "other", []),
+    },
 )
 @pytest.mark.parametrize("command", ["drain", "undrain"])
 def test_names_of_clusters_are_completed(fleet, command, words, incomplete, expected):
@@ -185,7 +186,7 @@ class TestWaiting:
         assert "cluster/member1 drains" in result.stderr
 
 
-@pytest.mark.parametrize("args", [["--dry-run"], []], ids=["a plan", "a drain"])
+@cases("args", {"a plan": ["--dry-run"], "a drain": []})
 def test_workloads_of_another_scheduler_stay_and_the_remedy_is_named(plane, args):
     plane.put("web", {"member1": 4}, scheduler="default-scheduler")
     plane.lease(moves=ON)

@@ -9,6 +9,7 @@ from builders import deployment
 from click.testing import CliRunner
 from fleet_dump import members, stored_binding, stored_template
 from planned_fleet import change, fleet, named, to
+from tables import cases
 
 from berthmaster_cli.main import main
 
@@ -78,14 +79,14 @@ def test_what_changed_files_keep_of_stored_objects(run):
     assert planned(run("-o json", [to("web", "a")], stored))["moves"] == []
 
 
-@pytest.mark.parametrize(
+@cases(
     ("line", "resource", "after"),
-    [
-        pytest.param("--delete pp/web", None, None, id="a policy by its short name"),
-        pytest.param("--delete default/PropagationPolicy/web", None, None, id="a policy with its namespace"),
-        pytest.param("--delete cluster/a", "default/Deployment/api", {}, id="a cluster"),
-        pytest.param("--delete deploy/web", "default/Deployment/web", {}, id="a workload"),
-    ],
+    {
+        "a policy by its short name": ("--delete pp/web", None, None),
+        "a policy with its namespace": ("--delete default/PropagationPolicy/web", None, None),
+        "a cluster": ("--delete cluster/a", "default/Deployment/api", {}),
+        "a workload": ("--delete deploy/web", "default/Deployment/web", {}),
+    },
 )
 def test_deletions(run, line, resource, after):
     found = planned(run(f"{line} -o json", []))
@@ -179,19 +180,15 @@ def test_nothing_to_plan_is_an_error(run):
     assert (result.exit_code, "name the objects that would be applied" in result.stderr) == (1, True)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("raw", "message"),
-    [
-        pytest.param(
-            stored_binding(stored_template(), {"a": 1}),
-            "ResourceBinding cannot be planned: Karmada writes it: change the policy or the workload", id="a binding",
-        ),
-        pytest.param(RECORD, "FleetSnapshot cannot be planned: name a dump with --against", id="a dump"),
-        pytest.param(
-            {**to("web", "a"), "spec": {**to("web", "a")["spec"], "placment": {}}},
-            "spec.placment: unknown field; did you mean placement?", id="a misspelled field",
-        ),
-    ],
+    {
+        "a binding": (stored_binding(stored_template(), {"a": 1}),
+            "ResourceBinding cannot be planned: Karmada writes it: change the policy or the workload"),
+        "a dump": (RECORD, "FleetSnapshot cannot be planned: name a dump with --against"),
+        "a misspelled field": ({**to("web", "a"), "spec": {**to("web", "a")["spec"], "placment": {}}},
+            "spec.placment: unknown field; did you mean placement?"),
+    },
 )  # fmt: skip
 def test_an_object_that_cannot_be_planned(run, raw, message):
     result = run("", [raw])

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from click.testing import CliRunner
+from tables import cases
 from werkzeug import Request, Response
 
 from berthmaster_cli.main import main
@@ -72,16 +73,16 @@ def test_a_later_plan_replaces_the_comment(httpserver, service):
     assert {each.removeprefix("Bearer ") for each in forge.credentials} == {"secret"}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("service", "changed", "problem"),
-    [
-        pytest.param(github, {"GITHUB_TOKEN": ""}, "GITHUB_TOKEN is not set", id="no token"),
-        pytest.param(github, {"GITHUB_REF": "refs/heads/main"}, "which is no pull request", id="no pull request"),
-        pytest.param(github, {"GITHUB_API_URL": "api.github.com"}, "is no URL of an API", id="no URL"),
-        pytest.param(github, {"GITHUB_REPOSITORY": "shop/other"}, "was answered with 500", id="a refusal"),
-        pytest.param(gitlab, {"CI_MERGE_REQUEST_IID": ""}, "CI_MERGE_REQUEST_IID is not set", id="no merge request"),
-        pytest.param(gitlab, {"CI_API_V4_URL": "http://127.0.0.1:1"}, "cannot be reached", id="no server"),
-    ],
+    {
+        "no token": (github, {"GITHUB_TOKEN": ""}, "GITHUB_TOKEN is not set"),
+        "no pull request": (github, {"GITHUB_REF": "refs/heads/main"}, "which is no pull request"),
+        "no URL": (github, {"GITHUB_API_URL": "api.github.com"}, "is no URL of an API"),
+        "a refusal": (github, {"GITHUB_REPOSITORY": "shop/other"}, "was answered with 500"),
+        "no merge request": (gitlab, {"CI_MERGE_REQUEST_IID": ""}, "CI_MERGE_REQUEST_IID is not set"),
+        "no server": (gitlab, {"CI_API_V4_URL": "http://127.0.0.1:1"}, "cannot be reached"),
+    },
 )
 def test_a_comment_that_cannot_be_written_is_an_error(httpserver, service, changed, problem):
     forge, environment = service(httpserver)

@@ -5,7 +5,7 @@ import re
 from html.parser import HTMLParser
 from xml.etree import ElementTree as ET
 
-import pytest
+from tables import cases
 
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.plan_answer import Plan, PlannedMove, PlanSummary
@@ -78,20 +78,16 @@ def test_markdown_is_short_enough_for_a_comment():
     assert f"and {5000 - MAX_ROWS} more" in text
 
 
-@pytest.mark.parametrize(
+@cases(
     ("moves", "expected"),
-    [
-        pytest.param([move(before={"a": 3}, after={"b": 3})], {("a", "b"): 3}, id="replicas move"),
-        pytest.param(
-            [move(before={"a": 3, "b": 1}, after={"b": 2, "c": 2})], {("a", "b"): 1, ("a", "c"): 2}, id="they divide"
-        ),
-        pytest.param([move(before={}, after={"b": 2})], {("", "b"): 2}, id="new replicas"),
-        pytest.param([move(before={"a": 2}, after={})], {("a", ""): 2}, id="replicas that go away"),
-        pytest.param([move(before={"a": 0, "b": 0}, after={"c": 0})], {("a", "c"): 1, ("b", ""): 1}, id="copies"),
-        pytest.param(
-            [move(before={"a": 1}, after={"b": 1}), move(before={"a": 2}, after={"b": 2})], {("a", "b"): 3}, id="a sum"
-        ),
-    ],
+    {
+        "replicas move": ([move(before={"a": 3}, after={"b": 3})], {("a", "b"): 3}),
+        "they divide": ([move(before={"a": 3, "b": 1}, after={"b": 2, "c": 2})], {("a", "b"): 1, ("a", "c"): 2}),
+        "new replicas": ([move(before={}, after={"b": 2})], {("", "b"): 2}),
+        "replicas that go away": ([move(before={"a": 2}, after={})], {("a", ""): 2}),
+        "copies": ([move(before={"a": 0, "b": 0}, after={"c": 0})], {("a", "c"): 1, ("b", ""): 1}),
+        "a sum": ([move(before={"a": 1}, after={"b": 1}), move(before={"a": 2}, after={"b": 2})], {("a", "b"): 3}),
+    },
 )
 def test_what_goes_where(moves, expected):
     assert flows(moves) == expected

@@ -8,6 +8,7 @@ from console_replies import FRESH, HOSTILE, NOW, drift_view, fleet_view, workloa
 from console_source import GivenSource, console_app, console_client, refused_question
 from fake_clock import START, FakeClock
 from msgspec.structs import replace
+from tables import cases
 
 from berthmaster.native_api.fleet import StateVersion
 from berthmaster.native_api.why import DriftQuery
@@ -69,15 +70,15 @@ def test_the_question_has_the_filters_and_never_waits():
     assert "51–70 of 70" in page
 
 
-@pytest.mark.parametrize(
+@cases(
     ("view", "address", "text"),
-    [
-        pytest.param(drift_view(), "/drift", "No workload drifts.", id="no drift"),
-        pytest.param(drift_view(workload_drift(), matched=0), "/drift?q=x", "No workload matches", id="nothing found"),
-        pytest.param(drift_view(gaps=["no templates"]), "/drift", "no templates", id="a gap"),
-        pytest.param(drift_view(cost=CostChange(-9.5)), "/drift", "A minimal repair saves 9.50 a month", id="a cost"),
-        pytest.param(drift_view(computed_at=START - timedelta(days=2)), "/drift", "2 d ago", id="an age"),
-    ],
+    {
+        "no drift": (drift_view(), "/drift", "No workload drifts."),
+        "nothing found": (drift_view(workload_drift(), matched=0), "/drift?q=x", "No workload matches"),
+        "a gap": (drift_view(gaps=["no templates"]), "/drift", "no templates"),
+        "a cost": (drift_view(cost=CostChange(-9.5)), "/drift", "A minimal repair saves 9.50 a month"),
+        "an age": (drift_view(computed_at=START - timedelta(days=2)), "/drift", "2 d ago"),
+    },
 )
 def test_the_page_says(view, address, text):
     assert text in page_of(view, address)
@@ -96,14 +97,14 @@ def test_the_page_asks_again_while_the_extender_computes():
     assert "The extender computes the drift." in answer.text
 
 
-@pytest.mark.parametrize(
+@cases(
     ("drift", "shown"),
-    [
-        pytest.param(drift_view(workload_drift()), True, id="drift"),
-        pytest.param(drift_view(workload_drift(kinds={})), False, id="no drift"),
-        pytest.param(COMPUTING, False, id="not computed yet"),
-        pytest.param(SourceError("bindings are not watched", 409), False, id="not watched"),
-    ],
+    {
+        "drift": (drift_view(workload_drift()), True),
+        "no drift": (drift_view(workload_drift(kinds={})), False),
+        "not computed yet": (COMPUTING, False),
+        "not watched": (SourceError("bindings are not watched", 409), False),
+    },
 )
 def test_the_first_figures_of_fleet_lead_to_the_page(drift, shown):
     page = console_client(
@@ -113,20 +114,18 @@ def test_the_first_figures_of_fleet_lead_to_the_page(drift, shown):
     assert ('class="figure warn" href="/drift"' in page.text) is shown
 
 
-@pytest.mark.parametrize(
+@cases(
     ("drift", "binding", "line"),
-    [
-        pytest.param(workload_drift(kinds={}), {}, ("good", "It is as its policy asks."), id="no drift"),
-        pytest.param(
-            workload_drift(), {}, ("warn", (
+    {
+        "no drift": (workload_drift(kinds={}), {}, ("good", "It is as its policy asks.")),
+        "drift": (workload_drift(), {}, ("warn", (
                 f"Differs from its policy: {KINDS['NotFirstGroup']}; {KINDS['Weights']}. "
                 "A minimal repair moves 3 replicas, to c (3) and a (1). A full repair moves 4."
-            )), id="drift",
-        ),
-        pytest.param(workload_drift(unplaced="no cluster fits"), {}, None, id="no group can hold it"),
-        pytest.param(workload_drift(), {"clusters": {}}, None, id="not assigned yet"),
-        pytest.param(None, {}, None, id="not known"),
-    ],
+            ))),
+        "no group can hold it": (workload_drift(unplaced="no cluster fits"), {}, None),
+        "not assigned yet": (workload_drift(), {"clusters": {}}, None),
+        "not known": (None, {}, None),
+    },
 )  # fmt: skip
 def test_a_workload_says_its_drift_in_one_line(drift, binding, line):
     found = [

@@ -4,6 +4,7 @@ import re
 
 import pytest
 from console_answers import fleet_cluster, fleet_view, large_fleet, listed_workloads, workload_row
+from tables import cases
 
 from berthmaster.model.cluster import Taint
 from berthmaster.native_api.fleet import FleetAmount
@@ -23,18 +24,18 @@ def names(page):
     return [tile.name for tile in page.rows]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("fields", "state"),
-    [
-        pytest.param({}, ("good", "ready"), id="ready"),
-        pytest.param({"taints": TAINTED}, ("warn", "tainted"), id="tainted"),
-        pytest.param({"taints": TAINTED, "draining": True}, ("busy", "draining"), id="draining is worse than tainted"),
-        pytest.param({"draining": True, **LOST}, ("bad", "not ready"), id="not ready is worse than draining"),
-        pytest.param({"deleting": True, **LOST}, ("bad", "deleting"), id="deleting is the worst"),
-        pytest.param({"used": 14, "assumed": 1}, ("warn", "nearly full"), id="assumed replicas count as full"),
-        pytest.param({"used": 14}, ("good", "ready"), id="87 percent is not full"),
-        pytest.param({"resources": {}}, ("good", "ready"), id="no resources reported"),
-    ],
+    {
+        "ready": ({}, ("good", "ready")),
+        "tainted": ({"taints": TAINTED}, ("warn", "tainted")),
+        "draining is worse than tainted": ({"taints": TAINTED, "draining": True}, ("busy", "draining")),
+        "not ready is worse than draining": ({"draining": True, **LOST}, ("bad", "not ready")),
+        "deleting is the worst": ({"deleting": True, **LOST}, ("bad", "deleting")),
+        "assumed replicas count as full": ({"used": 14, "assumed": 1}, ("warn", "nearly full")),
+        "87 percent is not full": ({"used": 14}, ("good", "ready")),
+        "no resources reported": ({"resources": {}}, ("good", "ready")),
+    },
 )
 def test_the_state_of_a_cluster_is_the_worst_that_holds(fields, state):
     assert state_of(fleet_cluster("a", **fields)) == state
@@ -60,43 +61,38 @@ def test_the_use_of_a_resource_in_words(amount, text, long_text):
     assert (load.text, load.long_text) == (text, long_text)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("fields", "choices"),
-    [
-        pytest.param({}, "10 first choice, 3 second, 1 without groups", id="all are known"),
-        pytest.param(
-            {"by_group": [1, 0, 2, 3, 4], "without_groups": 0, "workloads": 11},
-            "1 first choice, 2 third, 7 later, 1 in an unknown group",
-            id="late and unknown groups",
-        ),
-        pytest.param({"workloads": None, "by_group": None, "without_groups": None}, "", id="bindings are not watched"),
-    ],
+    {
+        "all are known": ({}, "10 first choice, 3 second, 1 without groups"),
+        "late and unknown groups": ({"by_group": [1, 0, 2, 3, 4], "without_groups": 0, "workloads": 11},
+            "1 first choice, 2 third, 7 later, 1 in an unknown group"),
+        "bindings are not watched": ({"workloads": None, "by_group": None, "without_groups": None}, ""),
+    },
 )  # fmt: skip
 def test_workloads_by_the_position_of_their_group(fields, choices):
     assert tile_of(fleet_cluster("a", **fields)).choices == choices
 
 
-@pytest.mark.parametrize(
+@cases(
     ("question", "found"),
-    [
-        pytest.param({}, ["a", "b", "c", "d"], id="by name"),
-        pytest.param({"q": "B"}, ["b"], id="part of a name in any case"),
-        pytest.param({"region": "us"}, ["b", "d"], id="region"),
-        pytest.param({"region": "-"}, ["c"], id="no region"),
-        pytest.param({"provider": "aws"}, ["a"], id="provider"),
-        pytest.param({"state": "ready"}, ["a", "b", "d"], id="ready"),
-        pytest.param({"state": "not-ready"}, ["c"], id="not ready"),
-        pytest.param({"state": "tainted"}, ["b", "d"], id="tainted"),
-        pytest.param({"state": "draining"}, ["d"], id="draining"),
-        pytest.param({"state": "nearly-full"}, ["b"], id="nearly full"),
-        pytest.param({"state": "deleting"}, [], id="deleting"),
-        pytest.param({"sort": "-cpu"}, ["b", "c", "d", "a"], id="by use"),
-        pytest.param({"sort": "state"}, ["c", "d", "b", "a"], id="the worst state first"),
-        pytest.param(
-            {"sort": "-region"}, ["b", "d", "a", "c"], id="unknown values come last in both directions"
-        ),
-    ],
-)  # fmt: skip
+    {
+        "by name": ({}, ["a", "b", "c", "d"]),
+        "part of a name in any case": ({"q": "B"}, ["b"]),
+        "region": ({"region": "us"}, ["b", "d"]),
+        "no region": ({"region": "-"}, ["c"]),
+        "provider": ({"provider": "aws"}, ["a"]),
+        "ready": ({"state": "ready"}, ["a", "b", "d"]),
+        "not ready": ({"state": "not-ready"}, ["c"]),
+        "tainted": ({"state": "tainted"}, ["b", "d"]),
+        "draining": ({"state": "draining"}, ["d"]),
+        "nearly full": ({"state": "nearly-full"}, ["b"]),
+        "deleting": ({"state": "deleting"}, []),
+        "by use": ({"sort": "-cpu"}, ["b", "c", "d", "a"]),
+        "the worst state first": ({"sort": "state"}, ["c", "d", "b", "a"]),
+        "unknown values come last in both directions": ({"sort": "-region"}, ["b", "d", "a", "c"]),
+    },
+)
 def test_filters_and_order(question, found):
     assert names(fleet_page(MIXED, FleetQuestion(view="table", **question))) == found
 

@@ -2,33 +2,31 @@
 
 from datetime import UTC, datetime, timedelta
 
-import pytest
 from console_answers import history_page, history_row
 from console_replies import HOSTILE
 from console_source import GivenSource, console_client, refused_question
 from fake_clock import FakeClock
+from tables import cases
 
 from berthmaster.native_api.wire import HistoryPage
 
 NOW = FakeClock().now()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("query", "asked"),
-    [
-        pytest.param("", {"since": NOW - timedelta(hours=24), "until": None, "moves": True}, id="since yesterday"),
-        pytest.param("range=all&show=everything", {"since": None, "moves": False}, id="everything"),
-        pytest.param(
+    {
+        "since yesterday": ("", {"since": NOW - timedelta(hours=24), "until": None, "moves": True}),
+        "everything": ("range=all&show=everything", {"since": None, "moves": False}),
+        "a range of times": (
             "from=2026-11-21T03:12&to=2026-11-21T05:00:00%2B01:00&range=1h",
             {"since": datetime(2026, 11, 21, 3, 12, tzinfo=UTC), "until": datetime(2026, 11, 21, 4, tzinfo=UTC)},
-            id="a range of times",
         ),
-        pytest.param(
+        "filters": (
             "cluster=a&policy=shop/web&namespace=shop&after=1.9&utm_source=x",
             {"cluster": "a", "policy": "shop/web", "namespace": "shop", "after": "1.9"},
-            id="filters",
         ),
-    ],
+    },
 )
 def test_the_address_is_the_question(query, asked):
     source = GivenSource(history=history_page(history_row()))

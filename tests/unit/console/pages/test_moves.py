@@ -2,9 +2,9 @@
 
 from datetime import timedelta
 
-import pytest
 from console_replies import HOSTILE, NOW, budget, move_row, moves_view
 from console_source import GivenSource, console_client
+from tables import cases
 
 from berthmaster.deciding.lease_record import SourcesRecord
 from berthmaster.model.move import MovePhase
@@ -46,25 +46,20 @@ def test_an_unknown_brake_is_not_called_free():
     assert "The budgets are not known" in text
 
 
-@pytest.mark.parametrize(
+@cases(
     ("fields", "expected"),
-    [
-        pytest.param({}, [], id="none"),
-        pytest.param({"max_moves": 2}, ["2 of 2 moves"], id="moves"),
-        pytest.param(
+    {
+        "none": ({}, []),
+        "moves": ({"max_moves": 2}, ["2 of 2 moves"]),
+        "the policy with most moves": (
             {"max_moves_per_policy": 3, "by_policy": {"PropagationPolicy a": 1, "PropagationPolicy b": 3}},
             ["3 of 3 moves of PropagationPolicy b"],
-            id="the policy with most moves",
         ),
-        pytest.param({"max_moves_from_cluster": 5}, ["0 of 5 moves leaving one cluster"], id="nothing leaves"),
-        pytest.param(
-            {"max_moves_to_cluster": 5, "to_clusters": {"b": 1, "a": 1}}, ["1 of 5 arriving at a"], id="arriving"
-        ),
-        pytest.param(
-            {"replicas_percent": 10, "replicas": 55}, ["4 of 5 replicas (10 % of 55)"], id="a share of the replicas"
-        ),
-        pytest.param({"replicas_percent": 10}, ["4 replicas move; at most 10 % of all may"], id="of an unknown number"),
-    ],
+        "nothing leaves": ({"max_moves_from_cluster": 5}, ["0 of 5 moves leaving one cluster"]),
+        "arriving": ({"max_moves_to_cluster": 5, "to_clusters": {"b": 1, "a": 1}}, ["1 of 5 arriving at a"]),
+        "a share of the replicas": ({"replicas_percent": 10, "replicas": 55}, ["4 of 5 replicas (10 % of 55)"]),
+        "of an unknown number": ({"replicas_percent": 10}, ["4 replicas move; at most 10 % of all may"]),
+    },
 )
 def test_the_limits_of_a_budget(fields, expected):
     assert [each.text for each in limits_of(budget(**fields))] == expected

@@ -1,8 +1,8 @@
 """The pages of policies: the list, its filters, and one policy."""
 
-import pytest
 from console_replies import HOSTILE, policy_list, policy_row, policy_view
 from console_source import GivenSource, console_client
+from tables import cases
 
 from berthmaster.views.policy_rows import PolicyFinding, PriorityDropRow, TakeoverRow
 from console.pages.policies import finding_counts, policy_address
@@ -27,24 +27,24 @@ def test_rules_that_did_not_run_find_nothing_and_say_so():
         assert ("findings are not known" in text) is said
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "expected"),
-    [
-        pytest.param("PropagationPolicy shop/web", ("shop", "web"), id="namespaced"),
-        pytest.param("ClusterPropagationPolicy web", ("-", "web"), id="cluster-scoped"),
-    ],
+    {
+        "namespaced": ("PropagationPolicy shop/web", ("shop", "web")),
+        "cluster-scoped": ("ClusterPropagationPolicy web", ("-", "web")),
+    },
 )
 def test_the_address_of_a_policy(text, expected):
     assert policy_address(text) == expected
 
 
-@pytest.mark.parametrize(
+@cases(
     ("claims", "claimed", "text"),
-    [
-        pytest.param(250, ["shop/Deployment/web"], "and 249 more", id="the visitor sees some"),
-        pytest.param(250, [], "It holds 250, in namespaces that you may not see.", id="the visitor sees none"),
-        pytest.param(0, [], "It holds no workload.", id="there are none"),
-    ],
+    {
+        "the visitor sees some": (250, ["shop/Deployment/web"], "and 249 more"),
+        "the visitor sees none": (250, [], "It holds 250, in namespaces that you may not see."),
+        "there are none": (0, [], "It holds no workload."),
+    },
 )
 def test_a_policy_whose_workloads_the_visitor_may_not_see_is_not_called_empty(claims, claimed, text):
     view = policy_view(policy_row("all", "", claims=claims, claimed=claimed), [("", ["a"])])

@@ -7,6 +7,7 @@ import pytest
 from console_replies import FRESH, HOSTILE, impact, resilience_view
 from console_source import GivenSource, console_app, console_client, refused_question
 from fake_clock import FakeClock
+from tables import cases
 
 from berthmaster.native_api.fleet import StateVersion
 from berthmaster.native_api.wire import Progress
@@ -104,15 +105,15 @@ def test_the_page_says_that_its_figures_are_about_an_earlier_state(version, outd
     assert ("The fleet has changed since then." in page) is outdated
 
 
-@pytest.mark.parametrize(
+@cases(
     ("passed_s", "progress", "refresh", "text"),
-    [
-        pytest.param(1, {}, "3", "It is being prepared.", id="it has just begun"),
-        pytest.param(600, {}, "15", "It began 10 min ago.", id="it is being prepared for long"),
-        pytest.param(60, {"done": 9, "total": 10}, "7", "9 of 10 are done.", id="it is nearly ready"),
-        pytest.param(60, {"done": 1, "total": 1000}, "15", "1 of 1,000 are done.", id="it takes long"),
-        pytest.param(60, {"first": True}, "15", "Another question comes first: the loss of each cluster.", id="next"),
-    ],
+    {
+        "it has just begun": (1, {}, "3", "It is being prepared."),
+        "it is being prepared for long": (600, {}, "15", "It began 10 min ago."),
+        "it is nearly ready": (60, {"done": 9, "total": 10}, "7", "9 of 10 are done."),
+        "it takes long": (60, {"done": 1, "total": 1000}, "15", "1 of 1,000 are done."),
+        "next": (60, {"first": True}, "15", "Another question comes first: the loss of each cluster."),
+    },
 )
 def test_the_page_shows_the_progress_and_asks_again_while_the_extender_simulates(passed_s, progress, refresh, text):
     begun = FakeClock().now() - timedelta(seconds=passed_s)

@@ -7,6 +7,7 @@ import pytest
 from console_replies import HOSTILE, fleet_cluster, fleet_view, lost_workload, plan_answer, planned_move
 from console_source import GivenSource, console_client, refused_question
 from msgspec.structs import replace
+from tables import cases
 
 from berthmaster.native_api.what_if import DownChange, PlanCounts
 from berthmaster.simulation.plan_answer import Switch
@@ -201,13 +202,13 @@ def test_a_question_that_is_too_long_for_an_address_is_answered_at_once():
     assert "too long for an address" in answer.text
 
 
-@pytest.mark.parametrize(
+@cases(
     ("answers", "token", "status", "problem"),
-    [
-        pytest.param({}, "", 403, "the form is out of date", id="a session that is gone"),
-        pytest.param({"fleet": SourceError("The extender is lost")}, None, 503, "is lost", id="no fleet"),
-        pytest.param({"plan": SourceError("It took too long", 503)}, None, 503, "took too long", id="no answer"),
-    ],
+    {
+        "a session that is gone": ({}, "", 403, "the form is out of date"),
+        "no fleet": ({"fleet": SourceError("The extender is lost")}, None, 503, "is lost"),
+        "no answer": ({"plan": SourceError("It took too long", 503)}, None, 503, "took too long"),
+    },
 )
 def test_the_form_survives_what_prevents_an_answer(answers, token, status, problem):
     client, source = client_of()
@@ -235,7 +236,7 @@ def test_what_the_extender_refuses_keeps_the_form():
     assert re.search(r'value="a" checked', page)
 
 
-@pytest.mark.parametrize("status", [0, 429, 503], ids=["no answer", "busy", "stale"])
+@cases("status", {"no answer": 0, "busy": 429, "stale": 503})
 def test_an_extender_that_cannot_answer_now_is_an_error_page(status):
     client, _ = client_of(plan=SourceError("try later", status))
     answer = client.get(f"/what-if?question={encoded(WhatIfQuestion(lose=('a',)))}")

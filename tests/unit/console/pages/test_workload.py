@@ -18,6 +18,7 @@ from console_answers import (
     workload_answers,
 )
 from console_source import refused_question
+from tables import cases
 
 from berthmaster.ledger.records import ChangeRecord, InputDifference, PastExplanation
 from berthmaster.model.meta import Quantity
@@ -49,30 +50,23 @@ def lines(binding=None, explained=None, outlook=None):
     return {line.question: (line.kind, " ".join(line.texts)) for line in found}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("fields", "kind", "text"),
-    [
-        pytest.param(
-            {}, "good", "It is assigned to 2 clusters: b1 (5) and b2 (3). All 8 replicas have a place.", id="placed"
-        ),
-        pytest.param({"replicas": 10}, "warn", "8 of 10 replicas have a place; 2 do not.", id="too few"),
-        pytest.param({"clusters": {}}, "bad", "It is assigned to no cluster.", id="nowhere"),
-        pytest.param(
-            {"replicas": 0, "clusters": {"b1": 0}}, "good", "It is assigned to 1 cluster: b1.", id="no replicas"
-        ),
-        pytest.param(
-            {"replicas": 3, "clusters": {"b1": 3, "b2": 3}}, "good", "Each cluster has all 3 replicas.", id="duplicated"
-        ),
-        pytest.param({"replicas": 1, "clusters": {"b1": 1}}, "good", "Its replica has a place.", id="one replica"),
-        pytest.param({"replicas": 7}, "good", "8 replicas are assigned, and 7 are desired.", id="too many"),
-        pytest.param({"present": False}, "warn", "no binding for it yet", id="its binding is due"),
-        pytest.param(
+    {
+        "placed": ({}, "good", "It is assigned to 2 clusters: b1 (5) and b2 (3). All 8 replicas have a place."),
+        "too few": ({"replicas": 10}, "warn", "8 of 10 replicas have a place; 2 do not."),
+        "nowhere": ({"clusters": {}}, "bad", "It is assigned to no cluster."),
+        "no replicas": ({"replicas": 0, "clusters": {"b1": 0}}, "good", "It is assigned to 1 cluster: b1."),
+        "duplicated": ({"replicas": 3, "clusters": {"b1": 3, "b2": 3}}, "good", "Each cluster has all 3 replicas."),
+        "one replica": ({"replicas": 1, "clusters": {"b1": 1}}, "good", "Its replica has a place."),
+        "too many": ({"replicas": 7}, "good", "8 replicas are assigned, and 7 are desired."),
+        "its binding is due": ({"present": False}, "warn", "no binding for it yet"),
+        "evicted": (
             {"eviction_tasks": [EvictionTaskView("b2", "x", "Drained", "", "", None, None, None)]},
             "warn",
             "It is being evicted from b2.",
-            id="evicted",
         ),
-    ],
+    },
 )
 def test_where_it_is(fields, kind, text):
     found_kind, found = lines(binding_view(**fields))["Where"]
@@ -80,20 +74,16 @@ def test_where_it_is(fields, kind, text):
     assert text in found
 
 
-@pytest.mark.parametrize(
+@cases(
     ("fields", "kind", "text"),
-    [
-        pytest.param({}, "warn", "It is in the group backup, the second of 3: primary → backup → edge.", id="second"),
-        pytest.param(
-            {"observed_group": "primary"}, "good", "It is in its preferred group primary, the first of 3", id="first"
-        ),
-        pytest.param(
-            {"observed_group": None}, "off", "The group of this assignment is not recorded.", id="not recorded"
-        ),
-        pytest.param({"observed_group": "old"}, "warn", "the group old, which its placement no longer has", id="gone"),
-        pytest.param({"clusters": {}}, "off", "It is in no group. Its placement tries primary", id="nowhere"),
-        pytest.param({"groups": []}, "warn", "an empty list of groups", id="no group"),
-    ],
+    {
+        "second": ({}, "warn", "It is in the group backup, the second of 3: primary → backup → edge."),
+        "first": ({"observed_group": "primary"}, "good", "It is in its preferred group primary, the first of 3"),
+        "not recorded": ({"observed_group": None}, "off", "The group of this assignment is not recorded."),
+        "gone": ({"observed_group": "old"}, "warn", "the group old, which its placement no longer has"),
+        "nowhere": ({"clusters": {}}, "off", "It is in no group. Its placement tries primary"),
+        "no group": ({"groups": []}, "warn", "an empty list of groups"),
+    },
 )
 def test_the_group_it_is_in(fields, kind, text):
     found_kind, found = lines(binding_view(**fields))["Group"]
@@ -150,23 +140,21 @@ def test_what_is_not_known_is_said():
     assert texts["Next"] == "It is not known what a decision would do now."
 
 
-@pytest.mark.parametrize(
+@cases(
     ("explained", "kind", "text"),
-    [
-        pytest.param({}, "off", "Nothing asks for a new decision. It stays where it is.", id="nothing"),
-        pytest.param(
+    {
+        "nothing": ({}, "off", "Nothing asks for a new decision. It stays where it is."),
+        "no change": (
             {"trigger": Trigger.SCALE},
             "good",
             "the requested replicas differ from the assigned ones. A decision now changes nothing.",
-            id="no change",
         ),
-        pytest.param(
+        "a change": (
             {"trigger": Trigger.FAILOVER, "clusters": {"e1": 8}, "group": "edge"},
             "busy",
             "A decision now gives e1 (8) in the group edge.",
-            id="a change",
         ),
-        pytest.param(
+        "a failure": (
             {
                 "trigger": Trigger.FIRST,
                 "clusters": {},
@@ -175,15 +163,13 @@ def test_what_is_not_known_is_said():
             },
             "bad",
             "A decision now finds no place: NoFit: none of 3 clusters fits.",
-            id="a failure",
         ),
-        pytest.param(
+        "another scheduler": (
             {"not_scheduled": NotScheduled.OTHER_SCHEDULER, "message": "its scheduler is other"},
             "off",
             "No decision is made: its scheduler is other.",
-            id="another scheduler",
         ),
-    ],
+    },
 )
 def test_what_happens_next(explained, kind, text):
     found_kind, found = lines(explained=binding_explanation(**explained))["Next"]
@@ -206,17 +192,15 @@ def test_each_phase_of_a_move_is_said(phase):
     assert ("Nothing asks for a new decision" in text) != under_way
 
 
-@pytest.mark.parametrize(
+@cases(
     ("records", "left"),
-    [
-        pytest.param([history_row(2), history_row(1, group="primary")], "primary", id="it left the first group"),
-        pytest.param(
-            [history_row(3), history_row(2, group=""), history_row(1, group="primary")], "primary", id="after a failure"
-        ),
-        pytest.param([history_row(2), history_row(1, group="edge")], None, id="it came from a later group"),
-        pytest.param([history_row(2), history_row(1)], None, id="the departure is not on record"),
-        pytest.param([history_row(2, group="primary"), history_row(1)], None, id="the records are older than it"),
-    ],
+    {
+        "it left the first group": ([history_row(2), history_row(1, group="primary")], "primary"),
+        "after a failure": ([history_row(3), history_row(2, group=""), history_row(1, group="primary")], "primary"),
+        "it came from a later group": ([history_row(2), history_row(1, group="edge")], None),
+        "the departure is not on record": ([history_row(2), history_row(1)], None),
+        "the records are older than it": ([history_row(2, group="primary"), history_row(1)], None),
+    },
 )
 def test_the_departure_from_an_earlier_group(records, left):
     found = departure_of(records, ["primary", "backup", "edge"], "backup")
@@ -238,13 +222,13 @@ def test_the_first_lines_say_why_it_left_its_group():
     assert line.record == record.id
 
 
-@pytest.mark.parametrize(
+@cases(
     ("phase", "old"),
-    [
-        pytest.param(MovePhase.SURGING, "Old copies. They go after the new copies are healthy.", id="new copies first"),
-        pytest.param(MovePhase.ADMITTED, "Old copies. They go before the new copies start.", id="old copies first"),
-        pytest.param(MovePhase.STABILISING, None, id="the move has not begun"),
-    ],
+    {
+        "new copies first": (MovePhase.SURGING, "Old copies. They go after the new copies are healthy."),
+        "old copies first": (MovePhase.ADMITTED, "Old copies. They go before the new copies start."),
+        "the move has not begun": (MovePhase.STABILISING, None),
+    },
 )
 def test_the_copies_during_a_move(phase, old):
     move = move_state(phase, source={"b1": 5, "b2": 3}, target={"b2": 3, "p1": 5})
@@ -378,19 +362,18 @@ def test_the_timeline_has_decisions_to_open_and_other_records():
     assert rows[2].plan == "9f3a"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("fields", "expected"),
-    [
-        pytest.param({}, ("good", "It went to b1 (5) and b2 (3). Before, it was on p1 (8)."), id="moved"),
-        pytest.param({"after": {"p1": 8}}, ("good", "It stayed on p1 (8)."), id="stayed"),
-        pytest.param({"after": {}}, ("bad", "It lost all clusters. Before, it was on p1 (8)."), id="lost"),
-        pytest.param({"before": {}, "after": {}}, ("bad", "It stayed without a cluster."), id="nowhere"),
-        pytest.param(
+    {
+        "moved": ({}, ("good", "It went to b1 (5) and b2 (3). Before, it was on p1 (8).")),
+        "stayed": ({"after": {"p1": 8}}, ("good", "It stayed on p1 (8).")),
+        "lost": ({"after": {}}, ("bad", "It lost all clusters. Before, it was on p1 (8).")),
+        "nowhere": ({"before": {}, "after": {}}, ("bad", "It stayed without a cluster.")),
+        "not written": (
             {"reason": "NotWritten", "message": "conflict"},
             ("bad", "The decision was not written: conflict."),
-            id="not written",
         ),
-    ],
+    },
 )
 def test_the_first_lines_about_a_recorded_decision(fields, expected):
     found = past_answers(PastExplanation(history_row(**fields), binding_explanation(), reproduced=True))

@@ -2,6 +2,7 @@
 
 import pytest
 from console_answers import listed_workloads, workload_row
+from tables import cases
 
 from berthmaster.native_api.fleet import Restriction, SortKey, WorkloadQuery, WorkloadState
 from console.pages.workloads import RESTRICTIONS, group_text, replicas_text, row_view, suggestions
@@ -14,16 +15,16 @@ def test_each_state_has_a_badge(state):
     assert text
 
 
-@pytest.mark.parametrize(
+@cases(
     ("clusters", "replicas", "text"),
-    [
-        pytest.param({"a": 3, "b": 5}, 8, "8", id="all have a place"),
-        pytest.param({"a": 3}, 8, "3 of 8", id="some have none"),
-        pytest.param({}, 8, "0 of 8", id="none has a place"),
-        pytest.param({"a": 3, "b": 3}, 3, "3 on each cluster", id="duplicated"),
-        pytest.param({"a": 3, "b": 1}, 3, "4, 3 desired", id="too many, as during a move"),
-        pytest.param({"a": 0}, 0, "", id="no replicas"),
-    ],
+    {
+        "all have a place": ({"a": 3, "b": 5}, 8, "8"),
+        "some have none": ({"a": 3}, 8, "3 of 8"),
+        "none has a place": ({}, 8, "0 of 8"),
+        "duplicated": ({"a": 3, "b": 3}, 3, "3 on each cluster"),
+        "too many, as during a move": ({"a": 3, "b": 1}, 3, "4, 3 desired"),
+        "no replicas": ({"a": 0}, 0, ""),
+    },
 )
 def test_replicas_in_words(clusters, replicas, text):
     assert replicas_text(clusters, replicas) == text

@@ -9,6 +9,7 @@ from builders import cluster
 from decisions import AGGREGATED, DUPLICATED, asked
 from fake_clock import FakeClock
 from kube_in_memory import KubeInMemory
+from tables import cases
 
 from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache
 from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
@@ -91,13 +92,13 @@ def test_a_write_whose_response_was_lost_stays_assumed(clusters: ClusterCache):
     assert available(clusters) == 8, "the lost response is settled: what another client writes counts"
 
 
-@pytest.mark.parametrize(
+@cases(
     "now",
-    [
-        pytest.param(wanting("web", 4), id="it is as it was"),
-        pytest.param(None, id="it is gone"),
-        pytest.param(wanting("web", 4, has=4, uid="another"), id="it was created again"),
-    ],
+    {
+        "it is as it was": wanting("web", 4),
+        "it is gone": None,
+        "it was created again": wanting("web", 4, has=4, uid="another"),
+    },
 )
 def test_what_was_not_written_counts_no_more_once_that_is_seen(clusters: ClusterCache, now: Binding | None):
     binding = wanting("web", 4)
@@ -190,9 +191,9 @@ def test_observing_an_own_assignment_changes_nothing(clusters: ClusterCache):
     assert available(clusters) == 6
 
 
-@pytest.mark.parametrize(
+@cases(
     "elsewhere",
-    [pytest.param({}, id="evicted"), pytest.param({"n": 4}, id="moved")],
+    {"evicted": {}, "moved": {"n": 4}},
 )
 def test_capacity_is_freed_where_another_client_removed_the_binding(clusters: ClusterCache, elsewhere: dict[str, int]):
     decision = decide(clusters, wanting("web", 4))
@@ -204,14 +205,14 @@ def test_capacity_is_freed_where_another_client_removed_the_binding(clusters: Cl
     assert available(clusters) == CAPACITY
 
 
-@pytest.mark.parametrize(
+@cases(
     ("has", "left"),
-    [
-        pytest.param(0, CAPACITY, id="no replicas left"),
-        pytest.param(3, CAPACITY - 3, id="fewer replicas"),
-        pytest.param(4, CAPACITY - 4, id="the same replicas"),
-        pytest.param(6, CAPACITY - 4, id="more replicas, some of which run already"),
-    ],
+    {
+        "no replicas left": (0, CAPACITY),
+        "fewer replicas": (3, CAPACITY - 3),
+        "the same replicas": (4, CAPACITY - 4),
+        "more replicas, some of which run already": (6, CAPACITY - 4),
+    },
 )
 def test_assumed_replicas_are_limited_to_the_observed_assignment(clusters: ClusterCache, has: int, left: int):
     binding = wanting("web", 4)
@@ -237,12 +238,12 @@ def test_a_binding_without_replicas_that_fits_no_cluster_is_not_scheduled(cluste
     assert decide(clusters, binding).result.ok
 
 
-@pytest.mark.parametrize(
+@cases(
     ("others", "expected"),
-    [
-        pytest.param(("n",), {"n": 4}, id="the replicas move to other clusters"),
-        pytest.param((), None, id="without other clusters they stay: that is more likely a fault"),
-    ],
+    {
+        "the replicas move to other clusters": (("n",), {"n": 4}),
+        "without other clusters they stay: that is more likely a fault": ((), None),
+    },
 )
 def test_a_cluster_that_no_longer_exists_is_left(
     clusters: ClusterCache, others: tuple[str, ...], expected: dict[str, int] | None
@@ -255,21 +256,16 @@ def test_a_cluster_that_no_longer_exists_is_left(
     assert decide(clusters, binding).clusters == expected
 
 
-@pytest.mark.parametrize(
+@cases(
     "free_up",
-    [
-        pytest.param(
-            lambda clusters, binding, _: clusters.remove_binding(key(binding), binding), id="the binding is deleted"
+    {
+        "the binding is deleted": lambda clusters, binding, _: clusters.remove_binding(key(binding), binding),
+        "the workload is healthy": lambda clusters, binding, _: clusters.forget(key(binding), ["m"]),
+        "the assumption expires": lambda clusters, _, clock: (clock.pass_by(LIFETIME_S), clusters.expire()),
+        "the workload shrinks": lambda clusters, binding, _: clusters.decide_and_assume(
+            key(binding), wanting("web", 1, has=4)
         ),
-        pytest.param(lambda clusters, binding, _: clusters.forget(key(binding), ["m"]), id="the workload is healthy"),
-        pytest.param(
-            lambda clusters, _, clock: (clock.pass_by(LIFETIME_S), clusters.expire()), id="the assumption expires"
-        ),
-        pytest.param(
-            lambda clusters, binding, _: clusters.decide_and_assume(key(binding), wanting("web", 1, has=4)),
-            id="the workload shrinks",
-        ),
-    ],
+    },
 )
 def test_freed_clusters_are_returned_once(clusters: ClusterCache, clock: FakeClock, free_up):
     binding = wanting("web", 4)
@@ -331,16 +327,16 @@ def test_a_written_binding_is_the_latest_until_it_is_observed(bindings: BindingC
     assert version(bindings) == "4"
 
 
-@pytest.mark.parametrize(
+@cases(
     "overtake",
-    [
-        pytest.param(lambda informer: informer.put(KEY, raw("2")), id="the write was observed before its response"),
-        pytest.param(lambda informer: informer.delete(KEY), id="the binding was deleted before the response"),
-        pytest.param(
-            lambda informer: (informer.delete(KEY), informer.put(KEY, raw("9"))),
-            id="the binding was created again before the response",
+    {
+        "the write was observed before its response": lambda informer: informer.put(KEY, raw("2")),
+        "the binding was deleted before the response": lambda informer: informer.delete(KEY),
+        "the binding was created again before the response": lambda informer: (
+            informer.delete(KEY),
+            informer.put(KEY, raw("9")),
         ),
-    ],
+    },
 )
 def test_a_write_that_is_outdated_at_its_response_is_not_kept(
     bindings: BindingCache, informer: Informer[Binding], overtake
@@ -378,7 +374,7 @@ def test_bindings_of_one_policy_share_its_placement(bindings: BindingCache, info
     assert first.spec.placement is second.spec.placement is not None
 
 
-@pytest.mark.parametrize("hold", [True, False], ids=["hold", "ignore"])
+@cases("hold", {"hold": True, "ignore": False})
 def test_unknown_fields_of_a_placement_make_it_unsupported_unless_they_are_ignored(context: ControllerContext, hold):
     bindings = BindingCache(context, hold_unknown=hold)
     context.informers[RESOURCE_BINDINGS].put(KEY, raw("1", placement={"clusterAffinity": {}, "racks": 1}))
@@ -397,7 +393,7 @@ def test_a_binding_whose_placement_gains_an_unknown_field_is_held_at_once(
         assert bool(unsupported_parts(found.spec.placement)) == (version_ == "2")
 
 
-@pytest.mark.parametrize("hold", [True, False], ids=["hold", "ignore"])
+@cases("hold", {"hold": True, "ignore": False})
 def test_an_unknown_value_is_never_ignored(context: ControllerContext, hold):
     bindings = BindingCache(context, hold_unknown=hold)
     context.informers[RESOURCE_BINDINGS].put(

@@ -5,12 +5,12 @@ from datetime import timedelta
 from typing import Any
 
 import msgspec.structs
-import pytest
 from builders import binding, cluster, placement, quantities
 from decisions import AGGREGATED, DUPLICATED, DYNAMIC, asked
 from estimator_server import EstimatorServer, Services
 from fake_clock import FakeClock
 from fixed_control import FixedControl, default_moves
+from tables import cases
 from waiting import LIMIT_S
 
 from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache
@@ -69,13 +69,13 @@ def decided(clusters, **fields):
     return assigned(step) if step.write is not None else step.result.reason
 
 
-@pytest.mark.parametrize(
+@cases(
     ("bounds", "expected"),
-    [
-        pytest.param({"a": 2, "b": 9}, {"a": 1, "b": 5}, id="replicas are divided by the answers"),
-        pytest.param({"b": 9}, {"a": 3, "b": 3}, id="the summary counts where an estimator has no answer"),
-        pytest.param({"a": 2, "b": 3}, "Unschedulable", id="too few replicas are available"),
-    ],
+    {
+        "replicas are divided by the answers": ({"a": 2, "b": 9}, {"a": 1, "b": 5}),
+        "the summary counts where an estimator has no answer": ({"b": 9}, {"a": 3, "b": 3}),
+        "too few replicas are available": ({"a": 2, "b": 3}, "Unschedulable"),
+    },
 )
 def test_answers_bound_decisions(bounds, expected):
     ask = FakeEstimators(**bounds)
@@ -135,17 +135,17 @@ def test_the_cache_is_not_locked_while_estimators_answer():
     assert made.assumed_count() == 2
 
 
-@pytest.mark.parametrize(
+@cases(
     ("loads", "requests", "held"),
-    [
-        pytest.param([], ONE_CPU, 0, id="nothing is assumed"),
-        pytest.param([(3, ONE_CPU)], ONE_CPU, 3, id="the same request"),
-        pytest.param([(3, {"cpu": "500m"})], ONE_CPU, 2, id="smaller requests, rounded up"),
-        pytest.param([(2, {"cpu": 3, "memory": "1Gi"})], {"cpu": 1, "memory": "4Gi"}, 6, id="by the scarcest resource"),
-        pytest.param([(2, ONE_CPU), (1, {"cpu": 2})], ONE_CPU, 4, id="several bindings"),
-        pytest.param([(2, {"memory": "1Gi"})], ONE_CPU, 0, id="other resources"),
-        pytest.param([(2, ONE_CPU)], None, 2, id="one replica each without requests"),
-    ],
+    {
+        "nothing is assumed": ([], ONE_CPU, 0),
+        "the same request": ([(3, ONE_CPU)], ONE_CPU, 3),
+        "smaller requests, rounded up": ([(3, {"cpu": "500m"})], ONE_CPU, 2),
+        "by the scarcest resource": ([(2, {"cpu": 3, "memory": "1Gi"})], {"cpu": 1, "memory": "4Gi"}, 6),
+        "several bindings": ([(2, ONE_CPU), (1, {"cpu": 2})], ONE_CPU, 4),
+        "other resources": ([(2, {"memory": "1Gi"})], ONE_CPU, 0),
+        "one replica each without requests": ([(2, ONE_CPU)], None, 2),
+    },
 )
 def test_assumed_resources_are_counted_in_replicas_of_a_request(loads, requests, held):
     assumptions = AssumedReplicas()
@@ -255,13 +255,13 @@ def phase(state: MoveState | None) -> str:
     return state.phase.value if state is not None else ""
 
 
-@pytest.mark.parametrize(
+@cases(
     ("since_s", "asked"),
-    [
-        pytest.param(None, [], id="a workload that has just become eligible"),
-        pytest.param(300.0, [], id="a workload whose target must stay longer"),
-        pytest.param(600.0, [["a", "b"]], id="a workload that is about to move"),
-    ],
+    {
+        "a workload that has just become eligible": (None, []),
+        "a workload whose target must stay longer": (300.0, []),
+        "a workload that is about to move": (600.0, [["a", "b"]]),
+    },
 )
 def test_estimators_are_asked_when_a_move_is_about_to_begin(since_s: float | None, asked: list[list[str]]):
     bench = Bench()
@@ -269,9 +269,9 @@ def test_estimators_are_asked_when_a_move_is_about_to_begin(since_s: float | Non
     assert bench.asked == asked
 
 
-@pytest.mark.parametrize(
+@cases(
     ("reported", "expected"),
-    [pytest.param({"a": 9}, "Surging", id="enough"), pytest.param({"a": 3}, "Eligible", id="too few")],
+    {"enough": ({"a": 9}, "Surging"), "too few": ({"a": 3}, "Eligible")},
 )
 def test_what_estimators_report_bounds_a_failback(reported: dict[str, int], expected: str):
     bench = Bench(reported=reported)
@@ -284,13 +284,13 @@ def test_a_drain_asks_estimators_too():
     assert bench.asked
 
 
-@pytest.mark.parametrize(
+@cases(
     ("changed", "expected"),
-    [
-        pytest.param({}, "Surging", id="nothing has changed"),
-        pytest.param({"last_transition_time": "2026-01-01T00:15:00Z"}, "Stabilising", id="a cluster was not ready"),
-        pytest.param({"last_transition_time": "yesterday"}, "Surging", id="a time that cannot be read does not count"),
-    ],
+    {
+        "nothing has changed": ({}, "Surging"),
+        "a cluster was not ready": ({"last_transition_time": "2026-01-01T00:15:00Z"}, "Stabilising"),
+        "a time that cannot be read does not count": ({"last_transition_time": "yesterday"}, "Surging"),
+    },
 )
 def test_a_break_of_readiness_starts_the_stabilisation_again(changed: dict[str, Any], expected: str):
     bench = Bench()

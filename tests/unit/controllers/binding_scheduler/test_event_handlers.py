@@ -11,6 +11,7 @@ from fixed_control import default_moves
 from kube_in_memory import KubeInMemory
 from prometheus_client import REGISTRY
 from retained import retained
+from tables import cases
 
 from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache, BindingIndex
 from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
@@ -73,23 +74,23 @@ def test_a_binding_without_a_scheduler_is_the_default_scheduler_s():
     assert eligible(labelled(binding(), **{MANAGED_BY[0]: "x"}), "default-scheduler")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("before", "after", "more"),
-    [
-        pytest.param(cluster(cpu=1), cluster(cpu=1), False, id="nothing changed"),
-        pytest.param(cluster(cpu=1), cluster(cpu=2), True, id="more cores"),
-        pytest.param(cluster(cpu=2), cluster(cpu=1), False, id="fewer cores"),
-        pytest.param(cluster(cpu=2, allocated={"cpu": 1}), cluster(cpu=2), True, id="a workload ended there"),
-        pytest.param(cluster(cpu=2), cluster(cpu=2, allocated={"cpu": 1}), False, id="a workload started there"),
-        pytest.param(cluster(cpu=1, memory=9), cluster(cpu=2, memory=1), True, id="more of one, less of another"),
-        pytest.param(cluster(), cluster(cpu=1), True, id="it reports resources for the first time"),
-        pytest.param(cluster(cpu=1), cluster(), False, id="it reports no resources any more"),
-        pytest.param(cluster(labels={"a": "b"}), cluster(labels={"a": "c"}), True, id="another label"),
-        pytest.param(cluster(taints=["a:NoSchedule"]), cluster(), True, id="a taint is gone"),
-        pytest.param(cluster(ready=False), cluster(), True, id="it becomes ready"),
-        pytest.param(cluster(), cluster(ready=False), False, id="it becomes not ready"),
-        pytest.param(cluster(serves=()), cluster(), True, id="it serves another kind"),
-    ],
+    {
+        "nothing changed": (cluster(cpu=1), cluster(cpu=1), False),
+        "more cores": (cluster(cpu=1), cluster(cpu=2), True),
+        "fewer cores": (cluster(cpu=2), cluster(cpu=1), False),
+        "a workload ended there": (cluster(cpu=2, allocated={"cpu": 1}), cluster(cpu=2), True),
+        "a workload started there": (cluster(cpu=2), cluster(cpu=2, allocated={"cpu": 1}), False),
+        "more of one, less of another": (cluster(cpu=1, memory=9), cluster(cpu=2, memory=1), True),
+        "it reports resources for the first time": (cluster(), cluster(cpu=1), True),
+        "it reports no resources any more": (cluster(cpu=1), cluster(), False),
+        "another label": (cluster(labels={"a": "b"}), cluster(labels={"a": "c"}), True),
+        "a taint is gone": (cluster(taints=["a:NoSchedule"]), cluster(), True),
+        "it becomes ready": (cluster(ready=False), cluster(), True),
+        "it becomes not ready": (cluster(), cluster(ready=False), False),
+        "it serves another kind": (cluster(serves=()), cluster(), True),
+    },
 )
 def test_which_changes_of_a_cluster_add_capacity(*, before: Cluster, after: Cluster, more: bool):
     assert gains_capacity(before, after) is more
@@ -151,12 +152,12 @@ def test_a_binding_that_was_created_again_between_two_events_is_new():
     assert handled.take_all() == [key], "although its generation is the same"
 
 
-@pytest.mark.parametrize(
+@cases(
     "after",
-    [
-        pytest.param(None, id="is deleted"),
-        pytest.param(eligible_binding("web", "uid", suspension=Suspension(scheduling=True)), id="is suspended"),
-    ],
+    {
+        "is deleted": None,
+        "is suspended": eligible_binding("web", "uid", suspension=Suspension(scheduling=True)),
+    },
 )
 def test_a_failed_binding_that_is_not_eligible_any_more_is_queued_once(after: Binding | None):
     handled = Handled()
@@ -176,13 +177,13 @@ def test_a_deleted_cluster_queues_its_bindings():
     assert handled.take_all() == [("default", "web-deployment")]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("change", "expected"),
-    [
-        pytest.param((cluster("m", cpu=10), None), {"web", "named", "no-label"}, id="it is deleted"),
-        pytest.param((cluster("m"), cluster("m", ready=False)), {"web", "named", "no-label"}, id="it is not ready"),
-        pytest.param((cluster("m", labels={"a": "b"}), cluster("m")), {"named", "anywhere"}, id="another label"),
-    ],
+    {
+        "it is deleted": ((cluster("m", cpu=10), None), {"web", "named", "no-label"}),
+        "it is not ready": ((cluster("m"), cluster("m", ready=False)), {"web", "named", "no-label"}),
+        "another label": ((cluster("m", labels={"a": "b"}), cluster("m")), {"named", "anywhere"}),
+    },
 )
 def test_an_event_of_a_cluster_looks_only_at_the_bindings_that_it_concerns(
     change: tuple[Cluster, Cluster | None], expected: set[str], monkeypatch: pytest.MonkeyPatch
@@ -211,14 +212,14 @@ def test_an_event_of_a_cluster_looks_only_at_the_bindings_that_it_concerns(
 GROUPS = [{"affinityName": "first", "clusterNames": ["m"]}, {"affinityName": "second", "clusterNames": ["n"]}]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("group", "observed_generation", "affected_by"),
-    [
-        pytest.param("second", 1, {"n"}, id="the group of its assignment counts"),
-        pytest.param("", 1, {"m"}, id="without an assignment the first group counts"),
-        pytest.param("gone", 1, {"m"}, id="the first group counts if its group is gone"),
-        pytest.param("second", 0, {"m", "n", "o"}, id="every cluster counts while its status is old"),
-    ],
+    {
+        "the group of its assignment counts": ("second", 1, {"n"}),
+        "without an assignment the first group counts": ("", 1, {"m"}),
+        "the first group counts if its group is gone": ("gone", 1, {"m"}),
+        "every cluster counts while its status is old": ("second", 0, {"m", "n", "o"}),
+    },
 )
 def test_which_clusters_affect_a_binding_with_groups(group: str, observed_generation: int, affected_by: set[str]):
     made = eligible_binding("web", "uid", clusters={"n": 1}, groups=GROUPS)

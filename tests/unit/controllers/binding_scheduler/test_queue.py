@@ -3,6 +3,7 @@
 import pytest
 from fake_clock import FakeClock
 from retained import retained
+from tables import cases
 
 from berthmaster.controllers.binding_scheduler.event_handlers import (
     FIRST_WAIT_S,
@@ -97,13 +98,13 @@ def test_a_key_that_is_added_during_its_reconcile_is_queued_again(queue: Schedul
     assert queue.take() == key("one")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("failures", "wait_s"),
-    [
-        pytest.param(1, 1, id="1 s after the first failure"),
-        pytest.param(3, 4, id="4 s after the third"),
-        pytest.param(9, 10, id="at most 10 s"),
-    ],
+    {
+        "1 s after the first failure": (1, 1),
+        "4 s after the third": (3, 4),
+        "at most 10 s": (9, 10),
+    },
 )
 def test_failures_wait_as_long_as_in_karmada(queue: SchedulingQueue, clock: FakeClock, failures: int, wait_s: float):
     for _ in range(failures):

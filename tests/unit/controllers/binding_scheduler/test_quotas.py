@@ -8,6 +8,7 @@ import pytest
 from builders import binding
 from karmada_model.stage import Stage
 from prometheus_client import REGISTRY
+from tables import cases
 
 from berthmaster.controllers.binding_scheduler.event_handlers import IGNORED_GATES, IgnoredGates
 from berthmaster.controllers.binding_scheduler.reconciler import count_attempt
@@ -101,9 +102,7 @@ def test_a_deleted_quota_retries_it_at_once(refusing: Refusing):
     assert refusing.assigned()
 
 
-@pytest.mark.parametrize(
-    "change", [pytest.param(quota("2"), id="a tighter quota"), pytest.param(quota("9", "bank"), id="another namespace")]
-)
+@cases("change", {"a tighter quota": quota("2"), "another namespace": quota("9", "bank")})
 def test_other_changes_retry_nothing(refusing: Refusing, change: dict[str, Any]):
     refusing.stage.apply(change)
     refusing.stage.run(0.5)
@@ -122,19 +121,18 @@ GROUPED = binding(workload_affinity_groups=WorkloadAffinityGroups("app=x"))
 COMPONENTS = binding(components=(Component("driver", 1),))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("on", "found", "gates"),
-    [
-        pytest.param({}, [GROUPED, GROUPED], ["WorkloadAffinity"], id="one gate, once"),
-        pytest.param({"WorkloadAffinity": True}, [GROUPED], [], id="the gate is on"),
-        pytest.param({}, [COMPONENTS, binding()], [], id="a gate that is on by default"),
-        pytest.param(
+    {
+        "one gate, once": ({}, [GROUPED, GROUPED], ["WorkloadAffinity"]),
+        "the gate is on": ({"WorkloadAffinity": True}, [GROUPED], []),
+        "a gate that is on by default": ({}, [COMPONENTS, binding()], []),
+        "two gates": (
             {"MultiplePodTemplatesScheduling": False},
             [COMPONENTS, GROUPED],
             ["MultiplePodTemplatesScheduling", "WorkloadAffinity"],
-            id="two gates",
         ),
-    ],
+    },
 )
 def test_ignored_gates(caplog, on, found, gates):
     IGNORED_GATES.clear()
@@ -147,13 +145,13 @@ def test_ignored_gates(caplog, on, found, gates):
     assert sorted(sample.labels["gate"] for metric in IGNORED_GATES.collect() for sample in metric.samples) == gates
 
 
-@pytest.mark.parametrize(
+@cases(
     ("trigger", "schedule_type"),
-    [
-        pytest.param(Trigger.SCALE, "ScaleSchedule", id="a scaling"),
-        pytest.param(Trigger.FAILOVER, "ReconcileSchedule", id="a failover"),
-        pytest.param(Trigger.FIRST, "ReconcileSchedule", id="the first scheduling"),
-    ],
+    {
+        "a scaling": (Trigger.SCALE, "ScaleSchedule"),
+        "a failover": (Trigger.FAILOVER, "ReconcileSchedule"),
+        "the first scheduling": (Trigger.FIRST, "ReconcileSchedule"),
+    },
 )
 def test_an_attempt_is_counted_by_type_and_trigger(trigger, schedule_type):
     labels = {"result": "scheduled", "schedule_type": schedule_type, "trigger": trigger.value}

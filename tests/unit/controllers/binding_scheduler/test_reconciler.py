@@ -10,6 +10,7 @@ from fake_clock import FakeClock
 from faults import nothing, only, refuse
 from fixed_control import default_moves
 from kube_in_memory import KubeInMemory
+from tables import cases
 
 from berthmaster.controllers.binding_scheduler import reconciler
 from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
@@ -134,7 +135,7 @@ def test_status_and_event_are_delayed_while_other_bindings_wait(bench):
     assert bench.store.events == [(uid, SUCCEEDED)]
 
 
-@pytest.mark.parametrize("most", [None, 0], ids=["if no binding waits", "if too many wait for their status"])
+@cases("most", {"if no binding waits": None, "if too many wait for their status": 0})
 def test_status_and_event_are_written_at_once(bench, monkeypatch, most):
     if most is None:
         bench.empty_queue()
@@ -146,13 +147,13 @@ def test_status_and_event_are_written_at_once(bench, monkeypatch, most):
     assert bench.store.events == [(uid, SUCCEEDED)]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("console", "end"),
-    [
-        pytest.param(None, "that fit: m:1", id="no console"),
-        pytest.param("https://c.example", "m:1 (https://c.example/workloads/shop/web-deployment)", id="a console"),
-        pytest.param(f"https://c.example/{'x' * 200}", "/workloads/shop/web-deployment)", id="a long address"),
-    ],
+    {
+        "no console": (None, "that fit: m:1"),
+        "a console": ("https://c.example", "m:1 (https://c.example/workloads/shop/web-deployment)"),
+        "a long address": (f"https://c.example/{'x' * 200}", "/workloads/shop/web-deployment)"),
+    },
 )
 def test_an_event_ends_with_the_page_of_the_workload_if_there_is_a_console(console, end):
     bench = Bench(console and ConsoleLink(console))
@@ -191,12 +192,12 @@ def test_a_binding_that_was_created_again_gets_no_event_of_its_predecessor(bench
     assert bench.store.events == [(after, SUCCEEDED)]
 
 
-@pytest.mark.parametrize(
+@cases(
     "change",
-    [
-        pytest.param({"clusters": None}, id="the assignment was removed"),
-        pytest.param({"suspension": {"scheduling": True}}, id="scheduling was suspended"),
-    ],
+    {
+        "the assignment was removed": {"clusters": None},
+        "scheduling was suspended": {"suspension": {"scheduling": True}},
+    },
 )
 def test_the_status_of_an_assignment_is_written_although_the_binding_has_changed(bench, change):
     bench.put()
@@ -226,13 +227,13 @@ def test_the_status_of_a_binding_of_another_scheduler_is_not_written(bench):
     assert bench.status == {}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("status", "reason", "expected"),
-    [
-        pytest.param(403, "QuotaExceeded", "QuotaExceeded", id="by a quota"),
-        pytest.param(403, "Forbidden", "SchedulerError", id="by a webhook"),
-        pytest.param(422, "Invalid", "SchedulerError", id="by a schema"),
-    ],
+    {
+        "by a quota": (403, "QuotaExceeded", "QuotaExceeded"),
+        "by a webhook": (403, "Forbidden", "SchedulerError"),
+        "by a schema": (422, "Invalid", "SchedulerError"),
+    },
 )
 def test_a_refused_assignment_is_reported_once_and_frees_its_capacity(bench, status, reason, expected):
     bench.empty_queue()
@@ -434,7 +435,7 @@ def test_a_ledger_gets_an_assignment_as_written_if_only_its_status_is_not(bench)
     assert [(each.outcome.clusters, each.error) for each in bench.records] == [({"m": 1}, "")]
 
 
-@pytest.mark.parametrize("assigned", [None, [{"name": "gone", "replicas": 1}]], ids=["first scheduling", "assigned"])
+@cases("assigned", {"first scheduling": None, "assigned": [{"name": "gone", "replicas": 1}]})
 def test_a_binding_with_an_unknown_placement_field_is_held_with_one_event(bench, assigned):
     bench.empty_queue()
     uid = bench.put()

@@ -9,6 +9,7 @@ from builders import cluster
 from decisions import AGGREGATED, DUPLICATED, DYNAMIC
 from fake_clock import FakeClock
 from kube_in_memory import KubeInMemory
+from tables import cases
 
 from berthmaster.controllers.binding_scheduler.shadow_controller import PAGE, ShadowScheduler
 from berthmaster.controllers.controller_context import ControllerContext
@@ -101,13 +102,13 @@ def test_an_equal_answer(shadow):
     assert shadow.report["decisions"] == {"same": 1, "different": 0}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("answered", "failed", "reason"),
-    [
-        pytest.param({"a": 2, "b": 1}, "", "replicas", id="other replicas"),
-        pytest.param({"b": 3}, "", "clusters", id="other clusters"),
-        pytest.param({}, "NoClusterFit", "only-ours", id="they find no cluster"),
-    ],
+    {
+        "other replicas": ({"a": 2, "b": 1}, "", "replicas"),
+        "other clusters": ({"b": 3}, "", "clusters"),
+        "they find no cluster": ({}, "NoClusterFit", "only-ours"),
+    },
 )
 def test_a_different_answer(shadow, answered, failed, reason):
     shadow.binding()
@@ -178,12 +179,12 @@ def test_a_later_equal_answer_removes_the_difference(shadow):
     assert shadow.report["decisions"] == {"same": 1, "different": 1}
 
 
-@pytest.mark.parametrize(
+@cases(
     "change",
-    [
-        pytest.param({"schedulerName": "other"}, id="of a third scheduler"),
-        pytest.param({"suspension": {"scheduling": True}}, id="suspended"),
-    ],
+    {
+        "of a third scheduler": {"schedulerName": "other"},
+        "suspended": {"suspension": {"scheduling": True}},
+    },
 )
 def test_bindings_that_are_not_compared(shadow, change):
     shadow.binding(**change)

@@ -8,6 +8,7 @@ from builders import cluster
 from decisions import AGGREGATED, DUPLICATED, DYNAMIC, asked, outcome, spread, static
 from estimator_server import HANG, EstimatorServer, Services, external, wait_until_connected
 from fake_clock import FakeClock
+from tables import cases
 
 from berthmaster.controllers.estimators.endpoints import addresses
 from berthmaster.controllers.estimators.estimators import (
@@ -50,27 +51,23 @@ def query(**fields) -> EstimatorQuery | None:
 GROUPS = [group("one", "a"), group("two", "a", "b"), group("three", "b", "c")]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("fields", "clusters"),
-    [
-        pytest.param({}, ["a", "b"], id="clusters that pass the filters"),
-        pytest.param({"groups": GROUPS}, ["a", "b"], id="clusters of all groups, each once"),
-        pytest.param({"groups": GROUPS, "observed": "three"}, ["b"], id="clusters of the groups that may be tried"),
-        pytest.param(
-            {"groups": GROUPS, "observed": "three", "fresh": True}, ["a", "b"], id="a fresh decision may try all groups"
-        ),
-        pytest.param(
+    {
+        "clusters that pass the filters": ({}, ["a", "b"]),
+        "clusters of all groups, each once": ({"groups": GROUPS}, ["a", "b"]),
+        "clusters of the groups that may be tried": ({"groups": GROUPS, "observed": "three"}, ["b"]),
+        "a fresh decision may try all groups": ({"groups": GROUPS, "observed": "three", "fresh": True}, ["a", "b"]),
+        "clusters of the overflow": (
             {"groups": [group("one", "a", overflowAffinities=[group("over", "b")])], "scheduling": DUPLICATED},
             ["a", "b"],
-            id="clusters of the overflow",
         ),
-        pytest.param({"clusters": {"c": 1}}, ["a", "b", "c"], id="a current cluster that skips the filters"),
-        pytest.param(
+        "a current cluster that skips the filters": ({"clusters": {"c": 1}}, ["a", "b", "c"]),
+        "copies with a spread constraint": (
             {"scheduling": DUPLICATED, "spread": [spread("cluster", 1, 1)]},
             ["a", "b"],
-            id="copies with a spread constraint",
         ),
-    ],
+    },
 )
 def test_the_clusters_that_a_decision_asks(fields, clusters):
     found = query(**fields)
@@ -78,27 +75,27 @@ def test_the_clusters_that_a_decision_asks(fields, clusters):
     assert found.clusters == clusters
 
 
-@pytest.mark.parametrize(
+@cases(
     "fields",
-    [
-        pytest.param({"replicas": 0}, id="no replicas"),
-        pytest.param({"scheduling": DUPLICATED}, id="copies on every cluster"),
-        pytest.param({"scheduling": None}, id="copies by default"),
-        pytest.param({"scheduling": static(("a", 1))}, id="static weights"),
-        pytest.param({"clusterAffinity": {"clusterNames": ["x"]}}, id="no cluster fits"),
-        pytest.param({"groups": []}, id="no groups"),
-    ],
+    {
+        "no replicas": {"replicas": 0},
+        "copies on every cluster": {"scheduling": DUPLICATED},
+        "copies by default": {"scheduling": None},
+        "static weights": {"scheduling": static(("a", 1))},
+        "no cluster fits": {"clusterAffinity": {"clusterNames": ["x"]}},
+        "no groups": {"groups": []},
+    },
 )
 def test_a_decision_without_capacity_asks_no_estimator(fields):
     assert query(**fields) is None
 
 
-@pytest.mark.parametrize(
+@cases(
     ("fields", "workload"),
-    [
-        pytest.param({"name": "web", "namespace": "shop"}, "Deployment shop/web", id="in a namespace"),
-        pytest.param({"name": "web", "namespace": ""}, "Deployment web", id="cluster-scoped"),
-    ],
+    {
+        "in a namespace": ({"name": "web", "namespace": "shop"}, "Deployment shop/web"),
+        "cluster-scoped": ({"name": "web", "namespace": ""}, "Deployment web"),
+    },
 )
 def test_the_query_names_the_workload(fields, workload):
     assert query(**fields).workload == workload
@@ -135,23 +132,22 @@ def decide(estimators, timeout_s=PATIENT_S, **fields):
     return bounds, outcome(scheduler.schedule(replace(request, bounds=bounds)))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("says", "bounds", "expected"),
-    [
-        pytest.param({"a": 2, "b": 9}, {"a": 2, "b": 9}, {"a": 2, "b": 9}, id="a bounded cluster gets fewer replicas"),
-        pytest.param({"a": 99, "b": 99}, {"a": 99, "b": 99}, {"a": 6, "b": 5}, id="the summary still counts"),
-        pytest.param({"a": 1, "b": 1}, {"a": 1, "b": 1}, "Insufficient", id="too few replicas are available"),
-        pytest.param({"b": 3}, {"b": 3}, {"a": 8, "b": 3}, id="no estimator: the summary decides"),
-        pytest.param(
+    {
+        "a bounded cluster gets fewer replicas": ({"a": 2, "b": 9}, {"a": 2, "b": 9}, {"a": 2, "b": 9}),
+        "the summary still counts": ({"a": 99, "b": 99}, {"a": 99, "b": 99}, {"a": 6, "b": 5}),
+        "too few replicas are available": ({"a": 1, "b": 1}, {"a": 1, "b": 1}, "Insufficient"),
+        "no estimator: the summary decides": ({"b": 3}, {"b": 3}, {"a": 8, "b": 3}),
+        "a failed request: the summary decides for this cluster": (
             {"a": grpc.StatusCode.INTERNAL, "b": 3},
             {"b": 3},
             {"a": 8, "b": 3},
-            id="a failed request: the summary decides for this cluster",
         ),
-        pytest.param({"a": HANG, "b": 3}, {"b": 3}, {"a": 8, "b": 3}, id="no answer in time"),
-        pytest.param({"a": -1, "b": 3}, {"b": 3}, {"a": 8, "b": 3}, id="no opinion"),
-        pytest.param({}, {}, {"a": 6, "b": 5}, id="no estimator answers"),
-    ],
+        "no answer in time": ({"a": HANG, "b": 3}, {"b": 3}, {"a": 8, "b": 3}),
+        "no opinion": ({"a": -1, "b": 3}, {"b": 3}, {"a": 8, "b": 3}),
+        "no estimator answers": ({}, {}, {"a": 6, "b": 5}),
+    },
 )
 def test_answers_bound_decisions(estimators, says, bounds, expected):
     timeout_s = HASTY_S if HANG in says.values() else PATIENT_S
@@ -179,37 +175,33 @@ def test_a_workload_with_components_is_one_query(estimators):
 SERVICE = "karmada-scheduler-estimator-m1"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("service", "settings", "expected"),
-    [
-        pytest.param(
+    {
+        "no Service: the estimator is in this cluster": (
             404,
             EstimatorSettings(),
             [
                 "karmada-scheduler-estimator-m1.karmada-system.svc.cluster.local:10352",
                 "karmada-scheduler-estimator-m1.karmada-system.svc:10352",
             ],
-            id="no Service: the estimator is in this cluster",
         ),
-        pytest.param(
+        "names from the settings": (
             404,
             EstimatorSettings("ns", "est", 7),
             ["est-m1.ns.svc.cluster.local:7", "est-m1.ns.svc:7"],
-            id="names from the settings",
         ),
-        pytest.param(
+        "the address of an ExternalName": (
             external(4242, "est.example.com"),
             EstimatorSettings(),
             ["est.example.com:4242"],
-            id="the address of an ExternalName",
         ),
-        pytest.param(
+        "the target of the configured port": (
             external(0, "h", ports=[{"port": 1, "targetPort": 2}, {"port": 10352, "targetPort": 3}]),
             EstimatorSettings(),
             ["h:3"],
-            id="the target of the configured port",
         ),
-    ],
+    },
 )
 def test_addresses_of_an_estimator(service, settings, expected):
     assert addresses(Services({SERVICE: service}), settings, "m1") == expected
@@ -221,31 +213,24 @@ def test_the_service_is_looked_up_by_name_in_the_namespace():
     assert server.asked == ["/api/v1/namespaces/ns/services/est-m1"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("service", "problem"),
-    [
-        pytest.param(
+    {
+        "a type without an address": (
             external(1, type="ClusterIP"),
             "has the type 'ClusterIP'; accepted is ExternalName",
-            id="a type without an address",
         ),
-        pytest.param(
-            external(1, ports=[{"port": 1, "targetPort": 1}]),
-            "its port 10352 needs a targetPort",
-            id="without the port",
-        ),
-        pytest.param(
+        "without the port": (external(1, ports=[{"port": 1, "targetPort": 1}]), "its port 10352 needs a targetPort"),
+        "a named targetPort": (
             external(1, ports=[{"port": 10352, "targetPort": "grpc"}]),
             "a targetPort that is a number",
-            id="a named targetPort",
         ),
-        pytest.param(
+        "an invalid Service": (
             {"spec": {"ports": 3}},
             "Service karmada-system/karmada-scheduler-estimator-m1: spec.ports",
-            id="an invalid Service",
         ),
-        pytest.param(b"<html>", "not valid JSON", id="not a Service"),
-    ],
+        "not a Service": (b"<html>", "not valid JSON"),
+    },
 )
 def test_an_unusable_service_is_an_error(service, problem):
     with pytest.raises(ServiceError, match=problem):

@@ -16,6 +16,7 @@ from estimator_messages import parsed
 from estimator_server import HANG, EstimatorServer, Services, external, wait_until_connected
 from fake_clock import FakeClock
 from prometheus_client import REGISTRY
+from tables import cases
 from waiting import wait_for
 
 from berthmaster.controllers.estimators import channels
@@ -137,18 +138,18 @@ def test_a_request_for_unschedulable_replicas_names_the_workload_and_the_time(st
     assert (resource.apiVersion, resource.kind, resource.namespace, resource.name) == asked[:4]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("says", "result"),
-    [
-        pytest.param(-1, "no-opinion", id="has no opinion"),
-        pytest.param(-7, "no-opinion", id="answers a negative number"),
-        pytest.param(grpc.StatusCode.INTERNAL, "failed", id="fails"),
-        pytest.param(grpc.StatusCode.UNIMPLEMENTED, "failed", id="has another version"),
-        pytest.param(grpc.StatusCode.CANCELLED, "failed", id="cancels"),
-        pytest.param(b"\x08", "failed", id="answers no protobuf message"),
-        pytest.param(b"\x12" + b"\xff\xff\x07" + bytes(2**17), "failed", id="answers too many bytes"),
-        pytest.param(HANG, "overdue", id="does not answer in time"),
-    ],
+    {
+        "has no opinion": (-1, "no-opinion"),
+        "answers a negative number": (-7, "no-opinion"),
+        "fails": (grpc.StatusCode.INTERNAL, "failed"),
+        "has another version": (grpc.StatusCode.UNIMPLEMENTED, "failed"),
+        "cancels": (grpc.StatusCode.CANCELLED, "failed"),
+        "answers no protobuf message": (b"\x08", "failed"),
+        "answers too many bytes": (b"\x12" + b"\xff\xff\x07" + bytes(2**17), "failed"),
+        "does not answer in time": (HANG, "overdue"),
+    },
 )
 def test_an_estimator_without_answer_does_not_affect_the_others(stage, says, result):
     stage.serve("bad", says)
@@ -165,13 +166,13 @@ def test_the_answer_of_another_clusters_estimator_does_not_count(stage):
     assert stage.ask("good", "bad") == {"good": 7}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("service", "problem"),
-    [
-        pytest.param(external(1), "127.0.0.1:1: connection refused", id="no server listens"),
-        pytest.param(external(1, type="NodePort"), "accepted is ExternalName", id="the Service has no address"),
-        pytest.param(403, "403", id="the API server refuses the lookup"),
-    ],
+    {
+        "no server listens": (external(1), "127.0.0.1:1: connection refused"),
+        "the Service has no address": (external(1, type="NodePort"), "accepted is ExternalName"),
+        "the API server refuses the lookup": (403, "403"),
+    },
 )
 def test_an_estimator_without_connection_costs_nothing(stage, caplog, service, problem):
     stage.serve("good", 7)
@@ -329,25 +330,19 @@ def options(authority: Authority, *, client="", **fields) -> EstimatorSettings:
     return EstimatorSettings(ca_file=ca_file, cert_file=certificate, key_file=key, **fields)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("mutual", "fields", "expected"),
-    [
-        pytest.param(False, {}, {"a": 5}, id="TLS"),
-        pytest.param(True, {"client": "berthmaster"}, {"a": 5}, id="mutual TLS"),
-        pytest.param(True, {}, {}, id="mutual TLS without a client certificate fails"),
-        pytest.param(
+    {
+        "TLS": (False, {}, {"a": 5}),
+        "mutual TLS": (True, {"client": "berthmaster"}, {"a": 5}),
+        "mutual TLS without a client certificate fails": (True, {}, {}),
+        "any certificate is accepted without verification": (
             True,
             {"client": "berthmaster", "ca": None, "verify": False},
             {"a": 5},
-            id="any certificate is accepted without verification",
         ),
-        pytest.param(
-            False,
-            {"verify": False},
-            {"a": 5},
-            id="also with a CA file",
-        ),
-    ],
+        "also with a CA file": (False, {"verify": False}, {"a": 5}),
+    },
 )
 def test_estimators_over_tls(stage, authority, mutual, fields, expected):
     stage.serve("a", 5, server_credentials(authority, "estimator", mutual=mutual))
@@ -392,23 +387,18 @@ def test_a_new_client_certificate_needs_no_restart(stage, authority, tmp_path):
     wait_for(heals)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("fields", "problem"),
-    [
-        pytest.param({"cert_file": "berthmaster.pem"}, "set both", id="a certificate without its key"),
-        pytest.param(
-            {"cert_file": "berthmaster.pem", "key_file": "berthmaster.key"},
-            "set the CA file",
-            id="no CA file",
-        ),
-        pytest.param({"ca_file": "gone.pem"}, "cannot be set up", id="a missing file"),
-        pytest.param({"ca_file": "berthmaster.key"}, "cannot be set up", id="an invalid CA file"),
-        pytest.param(
+    {
+        "a certificate without its key": ({"cert_file": "berthmaster.pem"}, "set both"),
+        "no CA file": ({"cert_file": "berthmaster.pem", "key_file": "berthmaster.key"}, "set the CA file"),
+        "a missing file": ({"ca_file": "gone.pem"}, "cannot be set up"),
+        "an invalid CA file": ({"ca_file": "berthmaster.key"}, "cannot be set up"),
+        "a key of another certificate": (
             {"cert_file": "ca.pem", "key_file": "berthmaster.key", "ca_file": "ca.pem"},
             "cannot be set up",
-            id="a key of another certificate",
         ),
-    ],
+    },
 )
 def test_invalid_tls_settings_are_an_error_at_the_start(stage, authority, tmp_path, fields, problem):
     authority.issue("berthmaster")

@@ -1,10 +1,10 @@
 from contextlib import suppress
 
-import pytest
 from builders import quantities
 from estimator_messages import parsed, proto
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import cases
 
 from berthmaster.controllers.estimators.messages import answered_number, replicas_question, sets_question
 from berthmaster.model.binding import Component
@@ -57,23 +57,21 @@ AFFINITY_PROTO = proto(
 )
 
 
-@pytest.mark.parametrize(
+@cases(
     ("requirements", "expected"),
-    [
-        pytest.param(None, {}, id="without requirements an empty message asks for pod slots"),
-        pytest.param(ReplicaRequirements(), {}, id="empty requirements"),
-        pytest.param(
+    {
+        "without requirements an empty message asks for pod slots": (None, {}),
+        "empty requirements": (ReplicaRequirements(), {}),
+        "amounts in their canonical form": (
             ReplicaRequirements(quantities({"cpu": "500m", "memory": "1.5Gi", "nvidia.com/gpu": 2})),
             {"resourceRequestBytes": amounts(**{"cpu": "500m", "memory": "1536Mi", "nvidia.com/gpu": "2"})},
-            id="amounts in their canonical form",
         ),
-        pytest.param(
+        "namespace and priority class, for quotas": (
             ReplicaRequirements(quantities({"cpu": 0}), namespace="shop", priority_class_name="high"),
             {"namespace": "shop", "priorityClassName": "high", "resourceRequestBytes": amounts(cpu="0")},
-            id="namespace and priority class, for quotas",
         ),
-        pytest.param(ReplicaRequirements(node_claim=NodeClaim()), {"nodeClaim": {}}, id="an empty claim"),
-        pytest.param(
+        "an empty claim": (ReplicaRequirements(node_claim=NodeClaim()), {"nodeClaim": {}}),
+        "node selector and node affinity": (
             ReplicaRequirements(node_claim=NodeClaim(AFFINITY, {"disk": "ssd", "arch": ""})),
             {
                 "nodeClaim": {
@@ -81,9 +79,8 @@ AFFINITY_PROTO = proto(
                     "nodeAffinityBytes": AFFINITY_PROTO.SerializeToString(),
                 }
             },
-            id="node selector and node affinity",
         ),
-        pytest.param(
+        "tolerations, including one for all taints": (
             ReplicaRequirements(
                 node_claim=NodeClaim(
                     tolerations=(
@@ -104,9 +101,8 @@ AFFINITY_PROTO = proto(
                     ]
                 }
             },
-            id="tolerations, including one for all taints",
         ),
-    ],
+    },
 )
 def test_a_request_equals_that_of_the_protobuf_library(requirements, expected):
     written = replicas_question(requirements).request("member1")

@@ -9,6 +9,7 @@ from fake_clock import FakeClock
 from fake_metrics import FakeMetrics
 from kube_in_memory import KubeInMemory
 from prometheus_client import REGISTRY
+from tables import cases
 
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.moves import control
@@ -245,30 +246,27 @@ def test_a_mode_that_yaml_reads_as_a_boolean_is_the_mode(text, mode):
     assert parse_moves_config(data.encode(), "f").defaults.failback.mode == mode
 
 
-@pytest.mark.parametrize(
+@cases(
     ("fields", "errors"),
-    [
-        pytest.param({"soak": "5"}, ["soak: '5' is not a duration"], id="a duration without a unit"),
-        pytest.param({"budget": []}, ["budget: unknown field; did you mean budgets?"], id="a misspelled field"),
-        pytest.param({"kind": "Moves"}, ["kind: 'Moves' is not accepted"], id="another kind"),
-        pytest.param(
+    {
+        "a duration without a unit": ({"soak": "5"}, ["soak: '5' is not a duration"]),
+        "a misspelled field": ({"budget": []}, ["budget: unknown field; did you mean budgets?"]),
+        "another kind": ({"kind": "Moves"}, ["kind: 'Moves' is not accepted"]),
+        "a mode in lower case and a number": (
             {"failback": {"mode": "on", "headroom": 10}},
             ["failback.mode: 'on' is not accepted; accepted are Off, DryRun, On", "failback.headroom: 10 is an int"],
-            id="a mode in lower case and a number",
         ),
-        pytest.param(
+        "an unknown strategy": (
             {"strategy": "Both"},
             ["strategy: 'Both' is not accepted; accepted are MakeBeforeBreak, BreakBeforeMake"],
-            id="an unknown strategy",
         ),
-        pytest.param({"rules": {}}, ["rules: {} is an object; accepted is array"], id="a mapping for a list"),
-        pytest.param({"rules": [{}]}, ["rules[0].selector: is missing"], id="a rule without a selector"),
-        pytest.param(
+        "a mapping for a list": ({"rules": {}}, ["rules: {} is an object; accepted is array"]),
+        "a rule without a selector": ({"rules": [{}]}, ["rules[0].selector: is missing"]),
+        "budgets with errors of types": (
             {"budgets": [{"maxMoves": -1}, 7, {"name": "a"}, {"name": "a"}]},
             ["budgets[0].name: is missing", "budgets[0].maxMoves: -1 is out of range", "budgets[1]: 7 is an int"],
-            id="budgets with errors of types",
         ),
-        pytest.param(
+        "values that are not accepted": (
             {
                 "budgets": [
                     {"name": "a", "windows": [{"schedule": "@daily", "duration": "200h", "timeZone": "Berlin"}]},
@@ -290,13 +288,10 @@ def test_a_mode_that_yaml_reads_as_a_boolean_is_the_mode(text, mode):
                 "rebalance.tolerance: '2000%' is too large",
                 "rebalance.minGain: '5000%' is too large",
             ],
-            id="values that are not accepted",
         ),
-        pytest.param(
-            {"brake": {"unhealthyPercent": 101}}, ["brake.unhealthyPercent: 101 is out of range"], id="a percentage"
-        ),
-        pytest.param({"rules": [{"selector": {}}] * 257}, ["rules: has 257 entries"], id="too many rules"),
-    ],
+        "a percentage": ({"brake": {"unhealthyPercent": 101}}, ["brake.unhealthyPercent: 101 is out of range"]),
+        "too many rules": ({"rules": [{"selector": {}}] * 257}, ["rules: has 257 entries"]),
+    },
 )
 def test_all_errors_are_reported_with_their_paths(fields, errors):
     with pytest.raises(InputError) as error:
@@ -323,7 +318,7 @@ def test_the_schema_that_is_shipped_is_that_of_the_fields():
     assert json.loads(SCHEMA_FILE.read_text()) == json_schema()
 
 
-@pytest.mark.parametrize("document", [CONFIG_FILE_HEAD, FULL], ids=["the empty one", "one with every field"])
+@cases("document", {"the empty one": CONFIG_FILE_HEAD, "one with every field": FULL})
 def test_the_schema_accepts_a_valid_configuration(document):
     VALIDATOR.validate(document)
 

@@ -6,6 +6,7 @@ from fake_clock import FakeClock
 from fake_metrics import FakeMetrics
 from kube_in_memory import KubeInMemory
 from prometheus_client import REGISTRY
+from tables import cases
 
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.moves.control import StormWatch
@@ -63,9 +64,9 @@ def names(count, first=0):
     return [f"m{number}" for number in range(first, first + count)]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("silent_s", "braked"),
-    [pytest.param(16, False, id="a killed leader"), pytest.param(60, True, id="an outage in which the leader ended")],
+    {"a killed leader": (16, False), "an outage in which the leader ended": (60, True)},
 )
 def test_an_outage_that_ended_the_leader_engages_the_brake_of_the_next_one(silent_s, *, braked):
     api, clock = KubeInMemory(), FakeClock()
@@ -162,13 +163,13 @@ def test_the_next_leader_knows_that_a_user_accepted_the_loss(process):
     assert following.watch.reason() is None
 
 
-@pytest.mark.parametrize(
+@cases(
     ("since_s", "created_s", "engaged"),
-    [
-        pytest.param(60, 86400, True, id="they turned unready a minute ago"),
-        pytest.param(60, 70, False, id="they joined a minute ago and were never ready"),
-        pytest.param(-60, 86400, True, id="the clock of another machine is ahead"),
-    ],
+    {
+        "they turned unready a minute ago": (60, 86400, True),
+        "they joined a minute ago and were never ready": (60, 70, False),
+        "the clock of another machine is ahead": (-60, 86400, True),
+    },
 )
 def test_the_first_leader_judges_by_the_conditions(since_s, created_s, engaged):
     process = Process(KubeInMemory(), FakeClock())

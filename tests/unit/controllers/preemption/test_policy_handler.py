@@ -8,6 +8,7 @@ import yaml
 from access_rules import role_rule
 from preempting import WEB, Stage, owner, policy, template
 from retained import retained
+from tables import cases
 from waiting import wait_for
 
 from berthmaster.controllers.preemption import event_handlers
@@ -41,52 +42,45 @@ A = policy("a", 5)
 QUIET = policy("a", 5, always=False)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("changes", "expected"),
-    [
-        pytest.param([(None, A)], [DEPLOYMENTS, WEB_KEY], id="a new policy"),
-        pytest.param([(None, QUIET)], [], id="a new policy that does not preempt"),
-        pytest.param([(None, A), (A, policy("a", 6))], [DEPLOYMENTS, WEB_KEY], id="its priority changes"),
-        pytest.param([(None, A), (A, A)], [], id="an irrelevant change"),
-        pytest.param([(None, QUIET), (QUIET, A)], [DEPLOYMENTS, WEB_KEY], id="it starts to preempt"),
-        pytest.param(
-            [(None, A), (A, QUIET)], [DEPLOYMENTS, WEB_KEY], id="it stops preempting: the next policy may be eligible"
-        ),
-        pytest.param([(None, A), (A, None)], [DEPLOYMENTS, WEB_KEY], id="it is deleted"),
-        pytest.param(
+    {
+        "a new policy": ([(None, A)], [DEPLOYMENTS, WEB_KEY]),
+        "a new policy that does not preempt": ([(None, QUIET)], []),
+        "its priority changes": ([(None, A), (A, policy("a", 6))], [DEPLOYMENTS, WEB_KEY]),
+        "an irrelevant change": ([(None, A), (A, A)], []),
+        "it starts to preempt": ([(None, QUIET), (QUIET, A)], [DEPLOYMENTS, WEB_KEY]),
+        "it stops preempting: the next policy may be eligible": ([(None, A), (A, QUIET)], [DEPLOYMENTS, WEB_KEY]),
+        "it is deleted": ([(None, A), (A, None)], [DEPLOYMENTS, WEB_KEY]),
+        "it names another resource": (
             [(None, A), (A, policy("a", 5, names=[{**WEB, "name": "api"}]))],
             [DEPLOYMENTS, API_KEY, WEB_KEY],
-            id="it names another resource",
         ),
-        pytest.param(
+        "it gets its permanent id": (
             [(None, policy("a", 5, permanent_id="")), (policy("a", 5, permanent_id=""), A)],
             [DEPLOYMENTS, WEB_KEY],
-            id="it gets its permanent id",
         ),
-        pytest.param(
+        "a recorded priority drop": (
             [(None, policy("a", 1, always=False, drop='{"from": 2, "to": 1}'))],
             [PolicyReference("PropagationPolicy", "default", "a")],
-            id="a recorded priority drop",
         ),
-        pytest.param(
+        "an unrecorded priority drop": (
             [
                 (None, A),
                 (None, policy("b", 5, always=False)),
                 (policy("b", 5, always=False), policy("b", 4, always=False)),
             ],
             [WEB_KEY],
-            id="an unrecorded priority drop",
         ),
-        pytest.param(
+        "a priority drop that stays above the others": (
             [
                 (None, A),
                 (None, policy("b", 9, always=False)),
                 (policy("b", 9, always=False), policy("b", 5, always=False)),
             ],
             [],
-            id="a priority drop that stays above the others",
         ),
-    ],
+    },
 )
 def test_enqueued_keys(changes, expected):
     assert enqueued(*changes) == expected

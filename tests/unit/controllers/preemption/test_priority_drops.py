@@ -6,6 +6,7 @@ import logging
 import pytest
 from kube_in_memory import ReadyResponse
 from preempting import WEB, Stage, owner, policy, refusing, template
+from tables import cases
 
 from berthmaster.controllers.preemption.reconciler import NOT_CLEARED_WAIT_S
 from berthmaster.model.claims import PRIORITY_DROP_ANNOTATION
@@ -101,7 +102,7 @@ def test_a_failed_takeover_keeps_the_record_and_does_not_stop_the_others():
     assert record(stage) is None
 
 
-@pytest.mark.parametrize("status", [0, 429, 503], ids=["no response", "too many requests", "unavailable"])
+@cases("status", {"no response": 0, "too many requests": 429, "unavailable": 503})
 def test_an_unavailable_server_stops_the_remaining_takeovers(status):
     weak = policy("weak", 1, always=False)
     stage = Stage(

@@ -7,6 +7,7 @@ from itertools import permutations
 import pytest
 from faults import lose, only
 from preempting import WEB, C, P, Stage, owner, policy, refusing, template
+from tables import cases
 
 from berthmaster.controllers.preemption.takeover import ORPHAN_WAIT_S
 from berthmaster.model.claims import Resource
@@ -39,15 +40,14 @@ def test_one_takeover_regardless_of_number_and_order_of_challengers(order):
     assert stage.takeovers() == 1
 
 
-@pytest.mark.parametrize(
+@cases(
     "metadata",
-    [
-        pytest.param({"deletionTimestamp": "2026-01-01T00:00:00Z"}, id="it is being deleted"),
-        pytest.param(
-            {"labels": {"resourcetemplate.karmada.io/claimed-by": "x", f"{P}permanent-id": "id-weak"}},
-            id="it is claimed externally",
-        ),
-    ],
+    {
+        "it is being deleted": {"deletionTimestamp": "2026-01-01T00:00:00Z"},
+        "it is claimed externally": {
+            "labels": {"resourcetemplate.karmada.io/claimed-by": "x", f"{P}permanent-id": "id-weak"}
+        },
+    },
 )
 def test_a_resource_is_not_taken_over(metadata):
     stage = Stage(template(WEAK, **metadata), WEAK, STRONG)
@@ -66,16 +66,14 @@ def test_an_unserved_kind_is_not_an_error():
     assert set(stage.work()) == {"success"}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("missing", "preemptor", "expected"),
-    [
-        pytest.param(WEAK, STRONG, "weak", id="a PropagationPolicy, by another: left to the detector"),
-        pytest.param(WEAK_C, STRONG_C, "weak-c", id="a ClusterPropagationPolicy, by another: left to the detector"),
-        pytest.param(
-            WEAK, STRONG_C, "weak", id="a PropagationPolicy, by a ClusterPropagationPolicy: left to the detector"
-        ),
-        pytest.param(WEAK_C, STRONG, "strong", id="a ClusterPropagationPolicy, by a PropagationPolicy: taken over"),
-    ],
+    {
+        "a PropagationPolicy, by another: left to the detector": (WEAK, STRONG, "weak"),
+        "a ClusterPropagationPolicy, by another: left to the detector": (WEAK_C, STRONG_C, "weak-c"),
+        "a PropagationPolicy, by a ClusterPropagationPolicy: left to the detector": (WEAK, STRONG_C, "weak"),
+        "a ClusterPropagationPolicy, by a PropagationPolicy: taken over": (WEAK_C, STRONG, "strong"),
+    },
 )
 def test_a_resource_whose_holder_does_not_exist(missing, preemptor, expected):
     stage = Stage(template(missing), preemptor)
@@ -161,9 +159,7 @@ def test_a_refused_write_is_recorded_counted_and_retried():
     assert stage.recorder.preemptions == ["error", "success"]
 
 
-@pytest.mark.parametrize(
-    "failed_reads", [0, 3], ids=["the server answers the next read", "the server is unavailable for a while"]
-)
+@cases("failed_reads", {"the server answers the next read": 0, "the server is unavailable for a while": 3})
 def test_a_takeover_whose_response_was_lost_is_recorded_once_it_is_observed(failed_reads):
     stage = Stage(template(WEAK), WEAK, STRONG)
     stage.api.after = only(lose, "PATCH", times=1)
@@ -217,15 +213,15 @@ def test_the_reason_between_kinds_is_the_kind():
     assert stage.recorder.events[0].note.endswith("a PropagationPolicy precedes every ClusterPropagationPolicy")
 
 
-@pytest.mark.parametrize(
+@cases(
     "now",
-    [
-        pytest.param(policy("strong", 1), id="dropped in priority"),
-        pytest.param(policy("strong", 2, always=False), id="no longer preempts"),
-        pytest.param(policy("strong", 2, names=[{**WEB, "name": "other"}]), id="names another resource"),
-        pytest.param(policy("strong", 2, permanent_id=""), id="lost its permanent id"),
-        pytest.param(None, id="was deleted"),
-    ],
+    {
+        "dropped in priority": policy("strong", 1),
+        "no longer preempts": policy("strong", 2, always=False),
+        "names another resource": policy("strong", 2, names=[{**WEB, "name": "other"}]),
+        "lost its permanent id": policy("strong", 2, permanent_id=""),
+        "was deleted": None,
+    },
 )
 def test_a_fresh_read_of_the_challenger_precedes_the_write(now):
     stage = Stage(template(WEAK), WEAK, STRONG)
@@ -312,13 +308,13 @@ def test_a_failed_write_is_one_info_record_with_its_problem(logged):
     assert "403" in fields["problem"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("objects", "step"),
-    [
-        pytest.param([WEAK, STRONG], "the resource cannot be taken over", id="a missing resource"),
-        pytest.param([template(), STRONG], "no policy holds the resource", id="an unclaimed resource"),
-        pytest.param([template(STRONG), STRONG], "no policy may take the resource over", id="the strongest holds it"),
-    ],
+    {
+        "a missing resource": ([WEAK, STRONG], "the resource cannot be taken over"),
+        "an unclaimed resource": ([template(), STRONG], "no policy holds the resource"),
+        "the strongest holds it": ([template(STRONG), STRONG], "no policy may take the resource over"),
+    },
 )
 def test_a_reconcile_without_a_takeover_is_a_debug_record(logged, objects, step):
     Stage(*objects).work()

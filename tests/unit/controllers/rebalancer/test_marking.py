@@ -7,6 +7,7 @@ import pytest
 from faults import only
 from kube_in_memory import KubeInMemory
 from rebalancing import CREATED, EARLIER, LATER, binding, binding_path, put_binding, text, workload
+from tables import cases
 
 from berthmaster.controllers.rebalancer.progress import BindingMissing, Marked, NotMarked
 from berthmaster.controllers.rebalancer.reconciler import MAX_ATTEMPTS, binding_of, mark
@@ -35,43 +36,41 @@ def api() -> KubeInMemory:
     return KubeInMemory()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("named", "where"),
-    [
-        pytest.param(value("web"), (BINDINGS, KEY), id="a namespaced workload"),
-        pytest.param(
+    {
+        "a namespaced workload": (value("web"), (BINDINGS, KEY)),
+        "a cluster-scoped workload": (
             value("reader", "", "ClusterRole"),
             (CLUSTER_BINDINGS, ("", "reader-clusterrole")),
-            id="a cluster-scoped workload",
         ),
-        pytest.param(
+        "a name with a colon and capitals": (
             value("system:Reader", "", "ClusterRole"),
             (CLUSTER_BINDINGS, ("", "system.reader-clusterrole")),
-            id="a name with a colon and capitals",
         ),
-        pytest.param(value("../../pods/web"), None, id="a name with path characters"),
-        pytest.param(value("web", kind="Deployment/status"), None, id="a kind with path characters"),
-        pytest.param(value("web", "shop/pods"), None, id="a namespace with path characters"),
-        pytest.param(value("web?force=true"), None, id="a name with a query"),
-        pytest.param(value(""), None, id="an empty name"),
-    ],
+        "a name with path characters": (value("../../pods/web"), None),
+        "a kind with path characters": (value("web", kind="Deployment/status"), None),
+        "a namespace with path characters": (value("web", "shop/pods"), None),
+        "a name with a query": (value("web?force=true"), None),
+        "an empty name": (value(""), None),
+    },
 )
 def test_the_binding_of_a_workload(named, where):
     assert binding_of(named) == where
 
 
-@pytest.mark.parametrize(
+@cases(
     ("marked", "scheduled", "writes", "scheduled_later_at"),
-    [
-        pytest.param(None, EARLIER, 1, None, id="no mark: written"),
-        pytest.param(EARLIER, EARLIER, 1, None, id="an earlier mark: replaced"),
-        pytest.param(CREATED, EARLIER, 0, None, id="the same mark: kept"),
-        pytest.param(LATER, EARLIER, 0, None, id="a later mark: kept"),
-        pytest.param(None, None, 1, None, id="never scheduled: written"),
-        pytest.param(None, LATER, 1, LATER, id="scheduled later: written without effect"),
-        pytest.param(None, CREATED, 1, CREATED, id="scheduled in the same second: written without effect"),
-        pytest.param(CREATED, LATER, 0, None, id="the same mark and scheduled since: kept"),
-    ],
+    {
+        "no mark: written": (None, EARLIER, 1, None),
+        "an earlier mark: replaced": (EARLIER, EARLIER, 1, None),
+        "the same mark: kept": (CREATED, EARLIER, 0, None),
+        "a later mark: kept": (LATER, EARLIER, 0, None),
+        "never scheduled: written": (None, None, 1, None),
+        "scheduled later: written without effect": (None, LATER, 1, LATER),
+        "scheduled in the same second: written without effect": (None, CREATED, 1, CREATED),
+        "the same mark and scheduled since: kept": (CREATED, LATER, 0, None),
+    },
 )
 def test_a_mark(api, marked, scheduled, writes, scheduled_later_at):
     before = put_binding(api, "web", marked=marked, scheduled=scheduled)
@@ -92,16 +91,16 @@ def test_a_cluster_scoped_workload_has_a_cluster_scoped_binding(api):
     assert api.get(binding_path("reader", ""))["spec"]["rescheduleTriggeredAt"] == text(CREATED)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("error", "missing"),
-    [
-        pytest.param(ApiError(404, "NotFound", "gone"), True, id="NotFound: missing"),
-        pytest.param(ApiError(404, "", "404 page not found"), False, id="a 404 without a reason: not marked"),
-        pytest.param(ApiError(403, "Forbidden", "no"), False, id="forbidden: not marked"),
-        pytest.param(ApiError(500, "InternalError", "no"), False, id="an internal error: not marked"),
-        pytest.param(ApiError(429, "TooManyRequests", "slow", 7), False, id="too many requests: not marked"),
-        pytest.param(ApiError(0, "", "no response"), False, id="no response: not marked"),
-    ],
+    {
+        "NotFound: missing": (ApiError(404, "NotFound", "gone"), True),
+        "a 404 without a reason: not marked": (ApiError(404, "", "404 page not found"), False),
+        "forbidden: not marked": (ApiError(403, "Forbidden", "no"), False),
+        "an internal error: not marked": (ApiError(500, "InternalError", "no"), False),
+        "too many requests: not marked": (ApiError(429, "TooManyRequests", "slow", 7), False),
+        "no response: not marked": (ApiError(0, "", "no response"), False),
+    },
 )
 @pytest.mark.parametrize("method", ["GET", "PATCH"])
 def test_an_error_of_either_request(api, error, missing, method):
@@ -156,12 +155,12 @@ def test_endless_conflicts_end_the_attempt(api):
     assert "rescheduleTriggeredAt" not in api.get(WEB_BINDING)["spec"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("minimal", "more"),
-    [
-        pytest.param(False, {}, id="a full rescheduling"),
-        pytest.param(True, {"annotations": {REBALANCE: f"minimal@{text(CREATED)}"}}, id="the fewest moves"),
-    ],
+    {
+        "a full rescheduling": (False, {}),
+        "the fewest moves": (True, {"annotations": {REBALANCE: f"minimal@{text(CREATED)}"}}),
+    },
 )
 def test_the_write_contains_only_the_guard_and_the_mark(api, minimal, more):
     before = put_binding(api, "web")

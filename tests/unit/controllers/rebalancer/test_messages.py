@@ -2,6 +2,7 @@
 
 import pytest
 from rebalancing import CREATED, LATER, item, rebalancer, workload
+from tables import cases
 
 from berthmaster.controllers.rebalancer.progress import (
     BindingMissing,
@@ -53,30 +54,20 @@ NO_EFFECT = (
 REORDERED = rebalancer(observed=[item("web", "Successful")], generation=2, observed_generation=1)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("before", "outcomes", "expected"),
-    [
-        pytest.param(
-            rebalancer(["api", "web"]), {"api": Marked(), "web": Marked()}, [BOTH_MARKED], id="all workloads are marked"
-        ),
-        pytest.param(rebalancer(["web"]), {"web": Marked()}, [ONE_MARKED], id="the only workload is marked"),
-        pytest.param(
+    {
+        "all workloads are marked": (rebalancer(["api", "web"]), {"api": Marked(), "web": Marked()}, [BOTH_MARKED]),
+        "the only workload is marked": (rebalancer(["web"]), {"web": Marked()}, [ONE_MARKED]),
+        "a workload has no binding": (
             rebalancer(["api", "web"]),
             {"api": BindingMissing(), "web": Marked()},
             [ONE_FAILED],
-            id="a workload has no binding",
         ),
-        pytest.param(
-            rebalancer(["api", "web"]),
-            {"api": FORBIDDEN, "web": Marked()},
-            [ONE_PENDING],
-            id="a workload is tried again",
-        ),
-        pytest.param(
-            rebalancer(["web"]), {"web": Marked(BINDING, LATER)}, [ONE_MARKED, NO_EFFECT], id="a mark has no effect"
-        ),
-        pytest.param(REORDERED, {}, [], id="no workload was tried"),
-    ],
+        "a workload is tried again": (rebalancer(["api", "web"]), {"api": FORBIDDEN, "web": Marked()}, [ONE_PENDING]),
+        "a mark has no effect": (rebalancer(["web"]), {"web": Marked(BINDING, LATER)}, [ONE_MARKED, NO_EFFECT]),
+        "no workload was tried": (REORDERED, {}, []),
+    },
 )
 def test_events_of_a_rebalancer(before, outcomes, expected):
     outcomes = {value(name): outcome for name, outcome in outcomes.items()}
@@ -109,12 +100,12 @@ NO_EFFECT_ON_BINDING = (
 )
 
 
-@pytest.mark.parametrize(
+@cases(
     ("marked", "expected"),
-    [
-        pytest.param(Marked(BINDING), TRIGGERED, id="the mark triggers rescheduling"),
-        pytest.param(Marked(BINDING, LATER), NO_EFFECT_ON_BINDING, id="the mark has no effect"),
-    ],
+    {
+        "the mark triggers rescheduling": (Marked(BINDING), TRIGGERED),
+        "the mark has no effect": (Marked(BINDING, LATER), NO_EFFECT_ON_BINDING),
+    },
 )
 def test_event_of_a_marked_binding(marked, expected):
     event = mark_event(rebalancer(), CREATED, marked)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rebalancing import CREATED, LATER, item, rebalancer, workload
+from tables import cases
 
 from berthmaster.controllers.rebalancer.progress import BindingMissing, Marked, NotMarked, decide, working_list
 from berthmaster.model.decode import builtins, convert
@@ -24,37 +25,32 @@ def listed(one: WorkloadRebalancer) -> list[tuple[str, str]]:
     return [(each.workload.name, each.result) for each in working_list(one)]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("one", "expected"),
-    [
-        pytest.param(rebalancer(["b", "a"]), [("a", ""), ("b", "")], id="the workloads of the spec, sorted"),
-        pytest.param(rebalancer(["a", "a"]), [("a", "")], id="a duplicate once"),
-        pytest.param(
+    {
+        "the workloads of the spec, sorted": (rebalancer(["b", "a"]), [("a", ""), ("b", "")]),
+        "a duplicate once": (rebalancer(["a", "a"]), [("a", "")]),
+        "an added workload beside present results": (
             rebalancer(["b", "a"], [item("b", "Successful")]),
             [("a", ""), ("b", "Successful")],
-            id="an added workload beside present results",
         ),
-        pytest.param(
+        "a removed workload that succeeded": (
             rebalancer(["a"], [item("a", "Successful"), item("b", "Successful")]),
             [("a", "Successful"), ("b", "Successful")],
-            id="a removed workload that succeeded",
         ),
-        pytest.param(
+        "no removed workload that failed or was not done": (
             rebalancer(["a"], [item("a", "Successful"), item("b", "Failed"), item("c")]),
             [("a", "Successful")],
-            id="no removed workload that failed or was not done",
         ),
-        pytest.param(
+        "a duplicate of the status once, with its success": (
             rebalancer(["a"], [item("a", "Failed"), item("a", "Successful"), item("a")]),
             [("a", "Successful")],
-            id="a duplicate of the status once, with its success",
         ),
-        pytest.param(
+        "the same name with and without a namespace twice": (
             rebalancer([workload("a", namespace=""), workload("a")], [item("a", "Successful")]),
             [("a", ""), ("a", "Successful")],
-            id="the same name with and without a namespace twice",
         ),
-    ],
+    },
 )
 def test_the_working_list_contains(one, expected):
     assert listed(one) == expected
@@ -74,15 +70,15 @@ def test_the_order_is_bytewise_by_api_version_kind_namespace_and_name():
     assert [builtins(each.workload) for each in working_list(one)] == expected
 
 
-@pytest.mark.parametrize(
+@cases(
     ("outcome", "result", "reason"),
-    [
-        pytest.param(Marked(), "Successful", "", id="marked: successful"),
-        pytest.param(Marked(scheduled_later_at=LATER), "Successful", "", id="marked without effect: successful"),
-        pytest.param(BindingMissing(), "Failed", "ReferencedBindingNotFound", id="no binding: failed"),
-        pytest.param(NOT_MARKED, "", "", id="not marked: open"),
-        pytest.param(None, "", "", id="not tried: open"),
-    ],
+    {
+        "marked: successful": (Marked(), "Successful", ""),
+        "marked without effect: successful": (Marked(scheduled_later_at=LATER), "Successful", ""),
+        "no binding: failed": (BindingMissing(), "Failed", "ReferencedBindingNotFound"),
+        "not marked: open": (NOT_MARKED, "", ""),
+        "not tried: open": (None, "", ""),
+    },
 )
 def test_the_result_of_an_outcome(outcome, result, reason):
     outcomes = {} if outcome is None else {value("web"): outcome}
@@ -136,29 +132,29 @@ def test_the_finish_time(before, outcomes, finish_time, changed, open_):
     assert (found.changed, [each.name for each in found.open]) == (changed, open_)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("before", "outcome", "remaining_s"),
-    [
-        pytest.param(rebalancer(observed=DONE, finished=FINISHED), None, None, id="unset: never"),
-        pytest.param(rebalancer(observed=DONE, finished=FINISHED, ttl_s=0), None, -60.7, id="zero: at once"),
-        pytest.param(rebalancer(observed=DONE, finished=FINISHED, ttl_s=-5), None, -65.7, id="negative: at once"),
-        pytest.param(rebalancer(observed=DONE, finished=FINISHED, ttl_s=100), None, 39.3, id="set: after that time"),
-        pytest.param(rebalancer(ttl_s=100), Marked(), 99.3, id="counts from the time when all were done"),
-        pytest.param(rebalancer(ttl_s=100), BindingMissing(), 99.3, id="counts when all have failed"),
-        pytest.param(rebalancer(ttl_s=0), NOT_MARKED, None, id="not while one is open"),
-        pytest.param(
-            rebalancer(["web"], DONE, finished=FINISHED, ttl_s=90, generation=2, observed_generation=1), None, 89.3,
-            id="counts from the change of the spec",
+    {
+        "unset: never": (rebalancer(observed=DONE, finished=FINISHED), None, None),
+        "zero: at once": (rebalancer(observed=DONE, finished=FINISHED, ttl_s=0), None, -60.7),
+        "negative: at once": (rebalancer(observed=DONE, finished=FINISHED, ttl_s=-5), None, -65.7),
+        "set: after that time": (rebalancer(observed=DONE, finished=FINISHED, ttl_s=100), None, 39.3),
+        "counts from the time when all were done": (rebalancer(ttl_s=100), Marked(), 99.3),
+        "counts when all have failed": (rebalancer(ttl_s=100), BindingMissing(), 99.3),
+        "not while one is open": (rebalancer(ttl_s=0), NOT_MARKED, None),
+        "counts from the change of the spec": (
+            rebalancer(["web"], DONE, finished=FINISHED, ttl_s=90, generation=2, observed_generation=1),
+            None,
+            89.3,
         ),
-        pytest.param(
-            rebalancer(["api", "web"], DONE, finished=FINISHED, ttl_s=10, generation=2, observed_generation=1), None,
-            None, id="a new workload delays it",
+        "a new workload delays it": (
+            rebalancer(["api", "web"], DONE, finished=FINISHED, ttl_s=10, generation=2, observed_generation=1),
+            None,
+            None,
         ),
-        pytest.param(
-            rebalancer(observed=DONE, finished=FINISHED, ttl_s=2**31 - 1), None, 2**31 - 1 - 60.7, id="the maximum",
-        ),
-    ],
-)  # fmt: skip
+        "the maximum": (rebalancer(observed=DONE, finished=FINISHED, ttl_s=2**31 - 1), None, 2**31 - 1 - 60.7),
+    },
+)
 def test_the_time_to_live(before, outcome, remaining_s):
     outcomes = {} if outcome is None else {value("web"): outcome}
     found = decide(before, outcomes, NOW).remaining_s

@@ -12,6 +12,7 @@ from fake_clock import FakeClock
 from faults import nothing, only, refuse
 from kube_in_memory import KubeInMemory
 from rebalancing import CREATED, EARLIER, LATER, NIGHT, binding_path, item, manifest, put_binding, text, workload
+from tables import cases
 from waiting import wait_for
 
 from berthmaster.controllers.controller import Requeue
@@ -115,7 +116,7 @@ def test_every_binding_is_marked_and_the_status_says_so(bench):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("seen", [True, False], ids=["current cache", "stale cache"])
+@cases("seen", {"current cache": True, "stale cache": False})
 def test_a_second_reconcile_writes_nothing(bench, seen):
     bench.create(manifest(["web", "ghost"]))
     bench.reconcile()
@@ -295,12 +296,12 @@ def test_a_change_found_by_the_fresh_read_is_handled_before_the_deletion(bench):
     assert on_it == [STATUS, STATUS, DELETE]  # the first was decided on a stale version and refused
 
 
-@pytest.mark.parametrize(
+@cases(
     ("spec", "left"),
-    [
-        pytest.param({"workloads": [workload("web"), workload("api")]}, Requeue(90), id="a new workload is done first"),
-        pytest.param({"ttlSecondsAfterFinished": None}, None, id="without a time to live it is kept"),
-    ],
+    {
+        "a new workload is done first": ({"workloads": [workload("web"), workload("api")]}, Requeue(90)),
+        "without a time to live it is kept": ({"ttlSecondsAfterFinished": None}, None),
+    },
 )
 def test_a_change_right_before_the_deletion_wins(bench, spec, left):
     bench.create(manifest(["web"], ttl_s=90))
@@ -364,9 +365,7 @@ def test_a_rebalancer_deleted_in_between_is_ignored(bench):
     assert bench.reconcile() is None
 
 
-@pytest.mark.parametrize(
-    ("method", "path"), [("PATCH", "/status"), ("GET", "/night"), ("DELETE", "/night")], ids=["write", "read", "delete"]
-)
+@cases(("method", "path"), {"write": ("PATCH", "/status"), "read": ("GET", "/night"), "delete": ("DELETE", "/night")})
 def test_a_refused_request_is_raised_and_the_next_reconcile_completes(bench, method, path):
     bench.create(manifest(["web"], ttl_s=0))
     bench.api.before = only(refuse(429, "TooManyRequests", 3.0), method, part=path)
@@ -400,16 +399,16 @@ def test_a_rebalancer_without_a_creation_time_marks_nothing(bench):
     assert bench.writes() == []
 
 
-@pytest.mark.parametrize(
+@cases(
     ("change", "queued"),
-    [
-        pytest.param({}, 0, id="no change"),
-        pytest.param({"status": {"observedGeneration": 1}}, 0, id="status"),
-        pytest.param({"metadata": {"labels": {"a": "b"}}}, 0, id="labels"),
-        pytest.param({"spec": {"workloads": [workload("api")]}}, 1, id="workloads"),
-        pytest.param({"spec": {"ttlSecondsAfterFinished": 5}}, 1, id="time to live"),
-        pytest.param({"metadata": {"uid": "another"}}, 1, id="recreation"),
-    ],
+    {
+        "no change": ({}, 0),
+        "status": ({"status": {"observedGeneration": 1}}, 0),
+        "labels": ({"metadata": {"labels": {"a": "b"}}}, 0),
+        "workloads": ({"spec": {"workloads": [workload("api")]}}, 1),
+        "time to live": ({"spec": {"ttlSecondsAfterFinished": 5}}, 1),
+        "recreation": ({"metadata": {"uid": "another"}}, 1),
+    },
 )
 def test_which_changes_enqueue_a_rebalancer(bench, change, queued):
     made = controller(bench.context, workers=2)

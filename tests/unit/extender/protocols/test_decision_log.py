@@ -10,6 +10,7 @@ from fake_clock import FakeClock
 from fake_metrics import FakeMetrics
 from kube_scheduler_builders import Service, group, node, pod, with_names
 from ledger_histories import filled, sqlite_url
+from tables import cases
 
 from berthmaster.ledger.reader import LedgerReader
 from berthmaster.model.errors import InputError
@@ -47,52 +48,45 @@ def logged(path, body, caplog):
     return record.fields
 
 
-@pytest.mark.parametrize(
+@cases(
     ("path", "body", "expected"),
-    [
-        pytest.param(
+    {
+        "native schedule": (
             "/v1/schedule",
             examples.SCHEDULE_OWN_FLEET,
             {"workload": "shop/web-deployment", "result": "Placed", "group": "private", "assignment": REPLICAS},
-            id="native schedule",
         ),
-        pytest.param(
+        "KubeAdmiral filter": (
             "/kubeadmiral/v1alpha1/filter",
             {"schedulingUnit": UNIT, "cluster": MEMBER},
             {"workload": "Deployment shop/web", "result": "passed", "group": "eu", "cluster": "eu-1"},
-            id="KubeAdmiral filter",
         ),
-        pytest.param(
+        "KubeAdmiral select": (
             "/kubeadmiral/v1alpha1/select",
             {"schedulingUnit": UNIT, "clusterScores": [{"cluster": MEMBER, "score": 1}]},
             {"workload": "Deployment shop/web", "result": "selected", "group": "eu", "clusters": ["eu-1"]},
-            id="KubeAdmiral select",
         ),
-        pytest.param(
+        "KubeAdmiral select without a cluster": (
             "/kubeadmiral/v1alpha1/select",
             {"schedulingUnit": UNIT, "clusterScores": []},
             {"result": "failed", "error": "no group can hold the workload: eu: none of its clusters is left"},
-            id="KubeAdmiral select without a cluster",
         ),
-        pytest.param(
+        "kube-scheduler filter": (
             "/kube-scheduler/filter",
             with_names(pod(GOLD, SILVER), ["g1", "s1"]),
             {"workload": "shop/web-1", "result": "placed", "group": "primary", "nodes": 1, "rejected": 1},
-            id="kube-scheduler filter",
         ),
-        pytest.param(
+        "kube-scheduler prioritize": (
             "/kube-scheduler/prioritize",
             with_names(pod(GOLD, SILVER), ["g1", "s1"]),
             {"workload": "shop/web-1", "scores": {"g1": 10, "s1": 5}},
-            id="kube-scheduler prioritize",
         ),
-        pytest.param(
+        "kube-scheduler preempt": (
             "/kube-scheduler/preempt",
             {"Pod": pod(GOLD), "NodeNameToMetaVictims": {"g1": {"Pods": [{"UID": "u"}]}}},
             {"workload": "shop/web-1", "result": "allowed", "nodes": ["g1"]},
-            id="kube-scheduler preempt",
         ),
-    ],
+    },
 )
 def test_each_decision_is_one_line(path, body, expected, caplog):
     fields = logged(path, body, caplog)
@@ -230,15 +224,15 @@ def test_a_recorded_decision_is_explained_as_it_was(url):
     assert get(ledger, WHY_NOT, binding, cluster=taken, record=record)["taken"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("path", "changed", "query", "status", "problem"),
-    [
-        pytest.param(RECORDED, {"name": "other-deployment"}, {}, 404, "another binding$", id="another binding"),
-        pytest.param(RECORDED, {"record": "1.999"}, {}, 404, "has no", id="an unknown record"),
-        pytest.param(RECORDED, {"record": "last"}, {}, 404, "not the id of a record", id="no id"),
-        pytest.param(WHY_NOT, {"name": "other-deployment"}, {"cluster": "m1"}, 404, "another binding$", id="why-not"),
-        pytest.param(WHY_NOT, {}, {"cluster": "nowhere"}, 409, "no cluster 'nowhere'", id="why-not, no such cluster"),
-    ],
+    {
+        "another binding": (RECORDED, {"name": "other-deployment"}, {}, 404, "another binding$"),
+        "an unknown record": (RECORDED, {"record": "1.999"}, {}, 404, "has no"),
+        "no id": (RECORDED, {"record": "last"}, {}, 404, "not the id of a record"),
+        "why-not": (WHY_NOT, {"name": "other-deployment"}, {"cluster": "m1"}, 404, "another binding$"),
+        "why-not, no such cluster": (WHY_NOT, {}, {"cluster": "nowhere"}, 409, "no cluster 'nowhere'"),
+    },
 )
 def test_a_question_about_a_record_that_has_no_answer_is_refused(url, path, changed, query, status, problem):
     ledger = LedgerReader(url)

@@ -5,6 +5,7 @@ import pytest
 from extender_services import services_of
 from fake_clock import FakeClock
 from federation_documents import member, policy, shop
+from tables import cases
 
 from berthmaster.model.errors import FieldError, InputError
 from extender.protocols.kubeadmiral import routes
@@ -28,12 +29,12 @@ def objects(**spec):
     return [member("a"), member("b"), policy(**spec), shop()]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("options", "clusters", "noted"),
-    [
-        pytest.param({}, {"a": None, "b": None}, True, id="as the scheduler does, with a note"),
-        pytest.param({"duplicateLimits": True}, {"a": 3, "b": 9}, False, id="as the manual says, on request"),
-    ],
+    {
+        "as the scheduler does, with a note": ({}, {"a": None, "b": None}, True),
+        "as the manual says, on request": ({"duplicateLimits": True}, {"a": 3, "b": 9}, False),
+    },
 )
 def test_limits_of_mode_duplicate(options, clusters, noted):
     request = {"objects": objects(schedulingMode="Duplicate", placement=LIMITS), **options}
@@ -48,17 +49,16 @@ def test_lists_of_objects_are_read():
     assert sum(row["clusters"].values()) == 8
 
 
-@pytest.mark.parametrize(
+@cases(
     ("given", "path"),
-    [
-        pytest.param([member("a"), {"kind": "Deployment"}], r"objects\[1\].apiVersion", id="an object without a type"),
-        pytest.param(
+    {
+        "an object without a type": ([member("a"), {"kind": "Deployment"}], r"objects\[1\].apiVersion"),
+        "an item of a list without a type": (
             [member("a"), {"apiVersion": "v1", "kind": "List", "items": [{}]}],
             r"objects\[1\].items\[0\].apiVersion",
-            id="an item of a list without a type",
         ),
-        pytest.param([member("a"), member("a")], r"objects\[1\]", id="a duplicate object"),
-    ],
+        "a duplicate object": ([member("a"), member("a")], r"objects\[1\]"),
+    },
 )
 def test_an_invalid_object_is_named(given, path):
     with pytest.raises(FieldError, match=path):

@@ -9,6 +9,7 @@ from fake_clock import FakeClock
 from fake_metrics import FakeMetrics
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import cases
 
 from berthmaster.model.decode import convert
 from berthmaster.model.validation import DEFAULT_LIMITS
@@ -116,16 +117,16 @@ def test_filter(asked, named, selected):
     assert metrics.calls_of("decided") == [("kubeadmiral", "filter", "passed" if selected else "rejected")]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("groups", "named", "score"),
-    [
-        pytest.param([EU, US], cluster("eu-1", "eu"), 2, id="the first of two groups"),
-        pytest.param([EU, US], cluster("us-1"), 1, id="the second group"),
-        pytest.param([EU, US], cluster("ap-1", "ap"), 0, id="no group"),
-        pytest.param([WIDENED, US], cluster("eu-1", "eu"), 3, id="the first group, with overflow"),
-        pytest.param([WIDENED, US], cluster("ap-1", "ap"), 2, id="the overflow"),
-        pytest.param([WIDENED, US], cluster("us-1"), 1, id="the group after the overflow"),
-    ],
+    {
+        "the first of two groups": ([EU, US], cluster("eu-1", "eu"), 2),
+        "the second group": ([EU, US], cluster("us-1"), 1),
+        "no group": ([EU, US], cluster("ap-1", "ap"), 0),
+        "the first group, with overflow": ([WIDENED, US], cluster("eu-1", "eu"), 3),
+        "the overflow": ([WIDENED, US], cluster("ap-1", "ap"), 2),
+        "the group after the overflow": ([WIDENED, US], cluster("us-1"), 1),
+    },
 )
 def test_score_is_an_integer_and_higher_for_earlier_groups(groups, named, score):
     assert call("score", one(unit(*groups), named))[0] == f'{{"score":{score},"error":""}}'.encode()
@@ -281,14 +282,14 @@ INVALID = {
 }
 
 
-@pytest.mark.parametrize("body", INVALID.values(), ids=INVALID)
+@cases("body", INVALID)
 def test_filter_passes_a_cluster_in_doubt_and_counts_it(body):
     answer, metrics = call("filter", body)
     assert answer == b'{"selected":true,"error":""}'
     assert metrics.calls_of("doubted") == [("kubeadmiral", "filter")]
 
 
-@pytest.mark.parametrize("body", INVALID.values(), ids=INVALID)
+@cases("body", INVALID)
 def test_filter_rejects_in_doubt_with_an_error_if_configured(body):
     answer = json.loads(call("filter", body, pass_in_doubt=False)[0])
     assert answer["selected"] is False
@@ -296,7 +297,7 @@ def test_filter_rejects_in_doubt_with_an_error_if_configured(body):
 
 
 @pytest.mark.parametrize("verb", ["score", "select"])
-@pytest.mark.parametrize("body", INVALID.values(), ids=INVALID)
+@cases("body", INVALID)
 def test_errors_of_score_and_select_have_an_integer_and_an_array(verb, body):
     answer = json.loads(call(verb, body)[0])
     assert answer["error"]
@@ -310,14 +311,14 @@ def test_the_error_of_an_invalid_annotation_has_its_path():
     assert "[0].affinityName: 1 is an int" in answer["error"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("verb", "status", "body"),
-    [
-        pytest.param("filter", 413, b'{"selected":true,"error":""}', id="a filter request that is too large passes"),
-        pytest.param("filter", 500, b'{"selected":true,"error":""}', id="a crashed filter passes"),
-        pytest.param("score", 503, b'{"score":0,"error":"late"}', id="an overdue score is an error"),
-        pytest.param("select", 503, b'{"selectedClusterNames":[],"error":"late"}', id="an overdue select is an error"),
-    ],
+    {
+        "a filter request that is too large passes": ("filter", 413, b'{"selected":true,"error":""}'),
+        "a crashed filter passes": ("filter", 500, b'{"selected":true,"error":""}'),
+        "an overdue score is an error": ("score", 503, b'{"score":0,"error":"late"}'),
+        "an overdue select is an error": ("select", 503, b'{"selectedClusterNames":[],"error":"late"}'),
+    },
 )
 def test_refusals_have_the_format_of_the_protocol(verb, status, body):
     route = next(each for each in routes() if each.path.endswith(verb))

@@ -3,8 +3,8 @@
 import json
 from datetime import UTC, datetime, timedelta
 
-import pytest
 from kube_in_memory import ScriptedClient
+from tables import cases
 
 from berthmaster.deciding.lease_record import BRAKE, SOURCES
 from berthmaster.manifests import Document
@@ -37,13 +37,13 @@ def test_the_record_of_the_lease_is_read():
     assert (record.brake.reason, record.sources.pause, record.sources.budgets, gap) == ("storm", "All", (), "")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("answer", "gap"),
-    [
-        pytest.param(None, "there is no Lease karmada-system/berthmaster-controllers", id="no lease"),
-        pytest.param(ApiError(403, "Forbidden", "no"), "no right to get the Lease", id="no right"),
-        pytest.param(ApiError(0, "", "connection refused"), "cannot be read", id="no answer"),
-    ],
+    {
+        "no lease": (None, "there is no Lease karmada-system/berthmaster-controllers"),
+        "no right": (ApiError(403, "Forbidden", "no"), "no right to get the Lease"),
+        "no answer": (ApiError(0, "", "connection refused"), "cannot be read"),
+    },
 )
 def test_what_cannot_be_read_is_a_gap_and_not_a_brake_that_is_off(answer, gap):
     found = read(answer)

@@ -2,6 +2,7 @@
 
 import pytest
 from fake_clock import FakeClock
+from tables import cases
 from waiting import wait_for
 
 from berthmaster.model.errors import ManifestError
@@ -93,12 +94,12 @@ def test_unreadable_content_is_retried_without_a_change(source, state, path, lis
     assert (names(state), state.freshness.problem) == (["bc"], "")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("content", "expected", "problem"),
-    [
-        pytest.param(CLUSTER % "bc", ["bc"], "", id="other content"),
-        pytest.param("{broken", ["a"], "not valid JSON", id="invalid content"),
-    ],
+    {
+        "other content": (CLUSTER % "bc", ["bc"], ""),
+        "invalid content": ("{broken", ["a"], "not valid JSON"),
+    },
 )
 def test_a_start_reads_the_folder_again_if_it_changed_after_prepare(source, state, path, content, expected, problem):
     source.prepare()

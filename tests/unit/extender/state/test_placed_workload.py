@@ -2,10 +2,10 @@
 
 from datetime import UTC, datetime, timedelta
 
-import pytest
 from builders import binding, placement
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tables import cases
 
 from berthmaster.deciding.writes import applied_affinity
 from berthmaster.model.binding import (
@@ -41,43 +41,37 @@ def moving(phase: MovePhase, **fields) -> dict[str, str]:
     return {MOVE: annotation_of(state)}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("stored", "state", "message"),
-    [
-        pytest.param(binding(clusters={"a": 1}), "placed", "", id="an assignment"),
-        pytest.param(binding(status=scheduled("False", "no cluster fits")), "nowhere", "no cluster fits", id="refused"),
-        pytest.param(binding(), "pending", "", id="before the first decision"),
-        pytest.param(binding(status=scheduled("True")), "pending", "", id="an assignment that was removed"),
-        pytest.param(binding(status=scheduled("Unknown", "?")), "unknown", "?", id="a scheduler that does not know"),
-        pytest.param(
+    {
+        "an assignment": (binding(clusters={"a": 1}), "placed", ""),
+        "refused": (binding(status=scheduled("False", "no cluster fits")), "nowhere", "no cluster fits"),
+        "before the first decision": (binding(), "pending", ""),
+        "an assignment that was removed": (binding(status=scheduled("True")), "pending", ""),
+        "a scheduler that does not know": (binding(status=scheduled("Unknown", "?")), "unknown", "?"),
+        "too few divided replicas": (
             binding(replicas=3, placement=DIVIDED, clusters={"a": 1, "b": 1}),
             "short",
             "2 of 3 replicas are assigned",
-            id="too few divided replicas",
         ),
-        pytest.param(
+        "too few duplicated replicas": (
             binding(replicas=3, clusters={"a": 3, "b": 1}),
             "short",
             "1 of 2 clusters have fewer than 3 replicas",
-            id="too few duplicated replicas",
         ),
-        pytest.param(
-            binding(replicas=3, placement=DIVIDED, clusters={"a": 4}), "placed", "", id="more replicas than desired"
-        ),
-        pytest.param(
+        "more replicas than desired": (binding(replicas=3, placement=DIVIDED, clusters={"a": 4}), "placed", ""),
+        "several pod templates": (
             binding(replicas=3, clusters={"a": 0}, components=(Component("x", 1), Component("y", 2))),
             "placed",
             "",
-            id="several pod templates",
         ),
-        pytest.param(
+        "an old assignment that stays": (
             binding(replicas=2, clusters={"a": 2}, status=scheduled("False", "no cluster fits the new placement")),
             "placed",
             "no cluster fits the new placement",
-            id="an old assignment that stays",
         ),
-        pytest.param(binding(suspension=Suspension(scheduling=True)), "suspended", "", id="suspended scheduling"),
-    ],
+        "suspended scheduling": (binding(suspension=Suspension(scheduling=True)), "suspended", ""),
+    },
 )
 def test_the_state_follows_from_assignment_and_conditions(stored, state, message):
     row = row_of(placed_workload(stored), NOW)
@@ -89,14 +83,14 @@ def test_a_binding_that_is_only_due_is_nowhere_yet():
     assert (row.state, row.message) == (WorkloadState.PENDING, "its binding does not exist yet")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("group", "clusters", "expected"),
-    [
-        pytest.param("own", {"own": 1}, ("own", 0, True), id="the first group"),
-        pytest.param("cloud", {"cloud": 1}, ("cloud", 1, False), id="a later group"),
-        pytest.param("gone", {"cloud": 1}, ("gone", None, None), id="a group that the placement no longer has"),
-        pytest.param("own", {}, (None, None, None), id="no assignment"),
-    ],
+    {
+        "the first group": ("own", {"own": 1}, ("own", 0, True)),
+        "a later group": ("cloud", {"cloud": 1}, ("cloud", 1, False)),
+        "a group that the placement no longer has": ("gone", {"cloud": 1}, ("gone", None, None)),
+        "no assignment": ("own", {}, (None, None, None)),
+    },
 )
 def test_the_group_is_that_of_the_assignment(group, clusters, expected):
     row = row_of(
@@ -159,26 +153,23 @@ def reports(*names: str, **fields) -> BindingStatus:
     return BindingStatus(aggregated_status=tuple(AggregatedStatusItem(name, **fields) for name in names))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("stored", "expected"),
-    [
-        pytest.param(
+    {
+        "one of two clusters runs it": (
             binding(replicas=3, requests={"cpu": "500m"}, clusters={"a": 1, "b": 2}, status=reports("a", applied=True)),
             {"b": {"cpu": 1000, "pods": 2}},
-            id="one of two clusters runs it",
         ),
-        pytest.param(
+        "Karmada has sent it and the cluster has not applied it": (
             binding(requests={"cpu": 1}, clusters={"a": 1}, status=reports("a")),
             {"a": {"cpu": 1000, "pods": 1}},
-            id="Karmada has sent it and the cluster has not applied it",
         ),
-        pytest.param(
+        "an update failed, and the old copy runs": (
             binding(requests={"cpu": 1}, clusters={"a": 1}, status=reports("a", status={"replicas": 1})),
             {},
-            id="an update failed, and the old copy runs",
         ),
-        pytest.param(binding(replicas=0, clusters={"a": 0}), {}, id="a workload without replicas"),
-        pytest.param(
+        "a workload without replicas": (binding(replicas=0, clusters={"a": 0}), {}),
+        "several pod templates": (
             binding(
                 clusters={"a": 0},
                 components=(
@@ -187,9 +178,8 @@ def reports(*names: str, **fields) -> BindingStatus:
                 ),
             ),
             {"a": {"cpu": 2000, "pods": 3}},
-            id="several pod templates",
         ),
-    ],
+    },
 )
 def test_what_a_cluster_does_not_run_yet_counts_on_it(stored, expected):
     assert {name: dict(amounts) for name, amounts in not_running_yet(stored)} == expected

@@ -11,6 +11,7 @@ from kube_in_memory import KubeInMemory
 from kube_scheduler_builders import node
 from kubernetes.client import Configuration
 from scripted_server import CUT, HOLD, ScriptedServer, bookmark, event, page
+from tables import cases
 from waiting import wait_for
 
 from berthmaster.kube.http_client import HTTPClient
@@ -96,20 +97,17 @@ def watching() -> Iterator[Callable[..., Watching]]:
         each.server.close()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("kind", "thing", "path"),
-    [
-        pytest.param(NODES, versioned(node("n1"), 1), "/api/v1/nodes", id="nodes"),
-        pytest.param(
-            KARMADA_CLUSTERS, karmada_cluster("n1"), "/apis/cluster.karmada.io/v1alpha1/clusters", id="Karmada"
-        ),
-        pytest.param(
+    {
+        "nodes": (NODES, versioned(node("n1"), 1), "/api/v1/nodes"),
+        "Karmada": (KARMADA_CLUSTERS, karmada_cluster("n1"), "/apis/cluster.karmada.io/v1alpha1/clusters"),
+        "KubeAdmiral": (
             FEDERATED_CLUSTERS,
             federated_cluster("n1"),
             "/apis/core.kubeadmiral.io/v1alpha1/federatedclusters",
-            id="KubeAdmiral",
         ),
-    ],
+    },
 )
 def test_every_kind_of_cluster_is_watched(watching, kind, thing, path):
     running = watching(page([thing], 5), kind)

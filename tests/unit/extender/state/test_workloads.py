@@ -9,6 +9,7 @@ from extender_services import TEMPLATES, WatchedPlane
 from fake_clock import FakeClock
 from karmada_plane import binding, deployment, policy, resource, selector, shop, store
 from kube_in_memory import KubeInMemory
+from tables import cases
 from waiting import wait_for
 
 from berthmaster.kube.kinds import WatchOptions
@@ -256,15 +257,13 @@ def test_templates_keep_what_decisions_read():
     }
 
 
-@pytest.mark.parametrize(
+@cases(
     ("kinds", "expected"),
-    [
-        pytest.param(("bindings",), ("clusters", "bindings"), id="bindings need clusters"),
-        pytest.param(
-            ("workloads",), ("clusters", "policies", "bindings", "workloads"), id="workloads need policies and bindings"
-        ),
-        pytest.param(("nodes", "policies"), ("nodes", "policies"), id="nothing else"),
-    ],
+    {
+        "bindings need clusters": (("bindings",), ("clusters", "bindings")),
+        "workloads need policies and bindings": (("workloads",), ("clusters", "policies", "bindings", "workloads")),
+        "nothing else": (("nodes", "policies"), ("nodes", "policies")),
+    },
 )
 def test_kinds_imply_what_they_need(kinds, expected):
     assert WatchOptions(kinds).all_kinds == expected

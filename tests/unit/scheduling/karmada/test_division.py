@@ -1,6 +1,6 @@
-import pytest
 from builders import cluster
 from decisions import AGGREGATED, DUPLICATED, DYNAMIC, WEIGHTED, asked, schedule, static
+from tables import cases
 
 from berthmaster.model.decode import convert
 from berthmaster.model.policy import ReplicaSchedulingStrategy
@@ -14,27 +14,22 @@ def fleet(**pods):
 THREE = fleet(a=8, b=4, c=4)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("scheduling", "expected"),
-    [
-        pytest.param(None, Strategy.DUPLICATED, id="none"),
-        pytest.param(DUPLICATED, Strategy.DUPLICATED, id="duplicated"),
-        pytest.param(AGGREGATED, Strategy.AGGREGATED, id="aggregated"),
-        pytest.param(DYNAMIC, Strategy.DYNAMIC_WEIGHT, id="dynamic weight"),
-        pytest.param(WEIGHTED, Strategy.STATIC_WEIGHT, id="weighted alone"),
-        pytest.param(
-            {**static(("a", 1)), "replicaSchedulingType": "Duplicated"},
-            Strategy.DUPLICATED,
-            id="Duplicated with weights",
-        ),
-        pytest.param(
+    {
+        "none": (None, Strategy.DUPLICATED),
+        "duplicated": (DUPLICATED, Strategy.DUPLICATED),
+        "aggregated": (AGGREGATED, Strategy.AGGREGATED),
+        "dynamic weight": (DYNAMIC, Strategy.DYNAMIC_WEIGHT),
+        "weighted alone": (WEIGHTED, Strategy.STATIC_WEIGHT),
+        "Duplicated with weights": ({**static(("a", 1)), "replicaSchedulingType": "Duplicated"}, Strategy.DUPLICATED),
+        "dynamic and static weights": (
             {**WEIGHTED, "weightPreference": {**static(("a", 1))["weightPreference"], **DYNAMIC["weightPreference"]}},
             Strategy.DYNAMIC_WEIGHT,
-            id="dynamic and static weights",
         ),
-        pytest.param({"replicaSchedulingType": "Divided"}, Strategy.UNKNOWN, id="Divided without a preference"),
-        pytest.param({"replicaDivisionPreference": "Aggregated"}, Strategy.UNKNOWN, id="a preference without a type"),
-    ],
+        "Divided without a preference": ({"replicaSchedulingType": "Divided"}, Strategy.UNKNOWN),
+        "a preference without a type": ({"replicaDivisionPreference": "Aggregated"}, Strategy.UNKNOWN),
+    },
 )
 def test_the_strategy_of_a_placement(scheduling, expected):
     assert strategy_of(scheduling and convert(ReplicaSchedulingStrategy, scheduling)) is expected

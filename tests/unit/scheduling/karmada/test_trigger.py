@@ -1,7 +1,7 @@
-import pytest
 from builders import cluster, placement
 from decisions import AGGREGATED, DUPLICATED, asked
 from msgspec.structs import replace
+from tables import cases
 
 from berthmaster.model.binding import APPLIED_PLACEMENT, Component, GracefulEvictionTask
 from berthmaster.model.decode import encode_json
@@ -18,68 +18,54 @@ def scheduled(*, applied="", **fields):
     return replace(binding, metadata=replace(binding.metadata, annotations={APPLIED_PLACEMENT: record}))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("fields", "expected"),
-    [
-        pytest.param({}, Trigger.NONE, id="a divided workload with all its replicas"),
-        pytest.param(
-            {"applied": '{"clusterTolerations":[{"key":"x"}]}'}, Trigger.RECONCILE, id="another placement was applied"
-        ),
-        pytest.param({"applied": "{not json"}, Trigger.NONE, id="an applied placement that cannot be decoded"),
-        pytest.param({"replicas": 3}, Trigger.SCALE, id="scaled up"),
-        pytest.param({"replicas": 1}, Trigger.SCALE, id="scaled down"),
-        pytest.param({"clusters": {}}, Trigger.SCALE, id="nothing is assigned"),
-        pytest.param({"clusters": {"a": 1}, **EVICTED}, Trigger.FAILOVER, id="an eviction removed replicas"),
-        pytest.param({"fresh": True}, Trigger.RESCHEDULED, id="a rescheduling was requested"),
-        pytest.param({"fresh": True, "replicas": 3}, Trigger.SCALE, id="scaling comes before a rescheduling"),
-        pytest.param({"clusters": {"going": 2}}, Trigger.FAILOVER, id="an assigned cluster is being deleted"),
-        pytest.param({"clusters": {"b": 2}, **EVICTED}, Trigger.FAILOVER, id="an assigned cluster is being evicted"),
-        pytest.param({"clusters": {"down": 2}}, Trigger.NONE, id="a cluster that is not ready"),
-        pytest.param({"clusters": {"gone": 2}}, Trigger.NONE, id="a removed cluster"),
-        pytest.param(
+    {
+        "a divided workload with all its replicas": ({}, Trigger.NONE),
+        "another placement was applied": ({"applied": '{"clusterTolerations":[{"key":"x"}]}'}, Trigger.RECONCILE),
+        "an applied placement that cannot be decoded": ({"applied": "{not json"}, Trigger.NONE),
+        "scaled up": ({"replicas": 3}, Trigger.SCALE),
+        "scaled down": ({"replicas": 1}, Trigger.SCALE),
+        "nothing is assigned": ({"clusters": {}}, Trigger.SCALE),
+        "an eviction removed replicas": ({"clusters": {"a": 1}, **EVICTED}, Trigger.FAILOVER),
+        "a rescheduling was requested": ({"fresh": True}, Trigger.RESCHEDULED),
+        "scaling comes before a rescheduling": ({"fresh": True, "replicas": 3}, Trigger.SCALE),
+        "an assigned cluster is being deleted": ({"clusters": {"going": 2}}, Trigger.FAILOVER),
+        "an assigned cluster is being evicted": ({"clusters": {"b": 2}, **EVICTED}, Trigger.FAILOVER),
+        "a cluster that is not ready": ({"clusters": {"down": 2}}, Trigger.NONE),
+        "a removed cluster": ({"clusters": {"gone": 2}}, Trigger.NONE),
+        "a duplicated workload is always scheduled": (
             {"scheduling": DUPLICATED, "clusters": {"a": 2, "b": 2}},
             Trigger.RECONCILE,
-            id="a duplicated workload is always scheduled",
         ),
-        pytest.param({"scheduling": None}, Trigger.RECONCILE, id="a workload without a strategy is always scheduled"),
-        pytest.param(
+        "a workload without a strategy is always scheduled": ({"scheduling": None}, Trigger.RECONCILE),
+        "a duplicated workload with too few replicas on a cluster": (
             {"scheduling": DUPLICATED, "clusters": {"a": 2, "b": 1}},
             Trigger.SCALE,
-            id="a duplicated workload with too few replicas on a cluster",
         ),
-        pytest.param(
-            {"replicas": 0, "clusters": {"a": 0}},
-            Trigger.RECONCILE,
-            id="a resource without replicas is always scheduled",
-        ),
-        pytest.param(
-            {"replicas": 0, "clusters": {}, "requests": {}},
-            Trigger.NONE,
-            id="a workload scaled to 0 is a workload",
-        ),
-        pytest.param(
+        "a resource without replicas is always scheduled": ({"replicas": 0, "clusters": {"a": 0}}, Trigger.RECONCILE),
+        "a workload scaled to 0 is a workload": ({"replicas": 0, "clusters": {}, "requests": {}}, Trigger.NONE),
+        "a workload with components is a workload": (
             {"replicas": 0, "clusters": {"member1": 0}, "components": (Component(name="x", replicas=1),)},
             Trigger.NONE,
-            id="a workload with components is a workload",
         ),
-        pytest.param(
+        "a workload with components that lost its cluster": (
             {"replicas": 0, "clusters": {}, "components": (Component(name="x", replicas=1),)},
             Trigger.SCALE,
-            id="a workload with components that lost its cluster",
         ),
-    ],
+    },
 )
 def test_what_triggers_a_scheduling(fields, expected):
     assert trigger_of(scheduled(**fields), FLEET) is expected
 
 
-@pytest.mark.parametrize(
+@cases(
     ("clusters", "expected"),
-    [
-        pytest.param({"down": 2}, Trigger.FAILOVER, id="an assigned cluster that is not ready"),
-        pytest.param({"gone": 2}, Trigger.FAILOVER, id="an assigned cluster that was removed"),
-        pytest.param({"a": 2}, Trigger.NONE, id="an assigned cluster that is ready"),
-    ],
+    {
+        "an assigned cluster that is not ready": ({"down": 2}, Trigger.FAILOVER),
+        "an assigned cluster that was removed": ({"gone": 2}, Trigger.FAILOVER),
+        "an assigned cluster that is ready": ({"a": 2}, Trigger.NONE),
+    },
 )
 def test_readiness_counts_if_requested(clusters, expected):
     assert trigger_of(scheduled(clusters=clusters), FLEET, not_ready_counts=True) is expected
@@ -101,113 +87,92 @@ def group(name, *clusters, **fields):
 ONE, TWO = group("one", "a"), group("two", "b")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("before", "after", "observed", "changed"),
-    [
-        pytest.param({}, {}, "", False, id="no change"),
-        pytest.param(
-            {"clusterAffinity": {}}, {"clusterAffinity": {"clusterNames": ["a"]}}, "", True, id="the affinity"
-        ),
-        pytest.param({}, {"clusterAffinity": {}}, "", True, id="an empty affinity in place of none"),
-        pytest.param({}, {"clusterTolerations": [{"key": "x"}]}, "", True, id="tolerations"),
-        pytest.param({}, {"spreadConstraints": [{"spreadByField": "cluster"}]}, "", True, id="spread constraints"),
-        pytest.param({}, {"replicaScheduling": DUPLICATED}, "", True, id="the strategy"),
-        pytest.param({}, {"clusterAffinities": []}, "", False, id="an empty list of groups equals none"),
-        pytest.param({}, {"clusterTolerations": []}, "", False, id="an empty list of tolerations equals none"),
-        pytest.param(
+    {
+        "no change": ({}, {}, "", False),
+        "the affinity": ({"clusterAffinity": {}}, {"clusterAffinity": {"clusterNames": ["a"]}}, "", True),
+        "an empty affinity in place of none": ({}, {"clusterAffinity": {}}, "", True),
+        "tolerations": ({}, {"clusterTolerations": [{"key": "x"}]}, "", True),
+        "spread constraints": ({}, {"spreadConstraints": [{"spreadByField": "cluster"}]}, "", True),
+        "the strategy": ({}, {"replicaScheduling": DUPLICATED}, "", True),
+        "an empty list of groups equals none": ({}, {"clusterAffinities": []}, "", False),
+        "an empty list of tolerations equals none": ({}, {"clusterTolerations": []}, "", False),
+        "an empty overflow equals none": (
             {"clusterAffinities": [ONE]},
             {"clusterAffinities": [{**ONE, "overflowAffinities": []}]},
             "one",
             False,
-            id="an empty overflow equals none",
         ),
-        pytest.param(
+        "an empty overflow in the observed group while another group changed": (
             {"clusterAffinities": [ONE, TWO]},
             {"clusterAffinities": [{**ONE, "overflowAffinities": []}, group("two", "c")]},
             "one",
             False,
-            id="an empty overflow in the observed group while another group changed",
         ),
-        pytest.param(
-            {"clusterAffinities": [ONE]}, {"clusterAffinities": [ONE, TWO]}, "one", False, id="an added group"
-        ),
-        pytest.param(
-            {"clusterAffinities": [ONE, TWO]}, {"clusterAffinities": [TWO, ONE]}, "one", False, id="the order of groups"
-        ),
-        pytest.param(
+        "an added group": ({"clusterAffinities": [ONE]}, {"clusterAffinities": [ONE, TWO]}, "one", False),
+        "the order of groups": ({"clusterAffinities": [ONE, TWO]}, {"clusterAffinities": [TWO, ONE]}, "one", False),
+        "a group that the assignment did not come from": (
             {"clusterAffinities": [ONE, TWO]},
             {"clusterAffinities": [ONE, group("two", "c")]},
             "one",
             False,
-            id="a group that the assignment did not come from",
         ),
-        pytest.param(
+        "the group that it came from": (
             {"clusterAffinities": [ONE, TWO]},
             {"clusterAffinities": [group("one", "c"), TWO]},
             "one",
             True,
-            id="the group that it came from",
         ),
-        pytest.param(
+        "the overflow of the observed group": (
             {"clusterAffinities": [ONE]},
             {"clusterAffinities": [{**ONE, "overflowAffinities": [TWO]}]},
             "one",
             True,
-            id="the overflow of the observed group",
         ),
-        pytest.param(
+        "the observed group was removed": (
             {"clusterAffinities": [ONE, TWO]},
             {"clusterAffinities": [TWO]},
             "one",
             True,
-            id="the observed group was removed",
         ),
-        pytest.param(
-            {"clusterAffinities": [TWO]},
-            {"clusterAffinities": [ONE, TWO]},
-            "one",
-            True,
-            id="the observed group was added",
-        ),
-        pytest.param(
+        "the observed group was added": ({"clusterAffinities": [TWO]}, {"clusterAffinities": [ONE, TWO]}, "one", True),
+        "an added group without an observed group": (
             {"clusterAffinities": [ONE]},
             {"clusterAffinities": [ONE, TWO]},
             "",
             True,
-            id="an added group without an observed group",
         ),
-        pytest.param(
+        "workload affinity without an observed group": (
             {},
             {"workloadAffinity": {"affinity": {"groupByLabelKey": "x"}}},
             "",
             True,
-            id="workload affinity without an observed group",
         ),
-        pytest.param(
+        "workload affinity with the same observed group": (
             {"clusterAffinities": [ONE]},
             {"clusterAffinities": [ONE], "workloadAffinity": {"affinity": {"groupByLabelKey": "x"}}},
             "one",
             False,
-            id="workload affinity with the same observed group",
         ),
-    ],
+    },
 )
 def test_which_changes_of_the_placement_count(before, after, observed, changed):
     applied = encode_json(placement(**before)).decode()
     assert placement_changed(placement(**after), applied, observed) is changed
 
 
-@pytest.mark.parametrize(
+@cases(
     ("scheduling", "clusters", "changed"),
-    [
-        pytest.param(None, {"a": 7}, False, id="without a strategy replicas do not count"),
-        pytest.param(DUPLICATED, {"a": 2, "b": 2}, False, id="duplicated, all replicas on all clusters"),
-        pytest.param(DUPLICATED, {"a": 2, "b": 1}, True, id="duplicated, too few replicas on a cluster"),
-        pytest.param(DUPLICATED, {}, False, id="duplicated, not assigned"),
-        pytest.param(AGGREGATED, {"a": 1, "b": 1}, False, id="divided, the right sum"),
-        pytest.param(AGGREGATED, {}, True, id="divided, not assigned"),
-        pytest.param({"replicaSchedulingType": ""}, {"a": 7}, False, id="a strategy without a type"),
-    ],
+    {
+        "without a strategy replicas do not count": (None, {"a": 7}, False),
+        "duplicated, all replicas on all clusters": (DUPLICATED, {"a": 2, "b": 2}, False),
+        "duplicated, too few replicas on a cluster": (DUPLICATED, {"a": 2, "b": 1}, True),
+        "duplicated, not assigned": (DUPLICATED, {}, False),
+        "divided, the right sum": (AGGREGATED, {"a": 1, "b": 1}, False),
+        "divided, not assigned": (AGGREGATED, {}, True),
+        "a strategy without a type": ({"replicaSchedulingType": ""}, {"a": 7}, False),
+    },
 )
 def test_whether_replicas_changed(scheduling, clusters, changed):
     assert replicas_changed(asked(scheduling=scheduling, replicas=2, clusters=clusters).spec) is changed

@@ -5,6 +5,7 @@ from decisions import schedule
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kubeadmiral_builders import Decided, divided, member, unit
+from tables import cases
 
 from berthmaster.model.cluster import Toleration
 from berthmaster.scheduling.diagnosis import Outcome
@@ -24,57 +25,45 @@ def clusters_of(asked, clusters=THREE, plugins=DEFAULT_PLUGINS):
     return decided.clusters
 
 
-@pytest.mark.parametrize(
+@cases(
     ("asked", "expected"),
-    [
-        pytest.param(unit(), {"A": None, "B": None, "C": None}, id="Duplicate assigns no numbers"),
-        pytest.param(unit(replicas=5, max_clusters=2), {"A": None, "B": None}, id="Duplicate respects maxClusters"),
-        pytest.param(divided(50, preferences=EVEN), {"A": 16, "B": 17, "C": 17}, id="Divide assigns numbers"),
-        pytest.param(divided(1, preferences=EVEN), {"B": 1}, id="clusters that get none are left out"),
-        pytest.param(divided(0, preferences=EVEN), {}, id="scaled to 0"),
-        pytest.param(
+    {
+        "Duplicate assigns no numbers": (unit(), {"A": None, "B": None, "C": None}),
+        "Duplicate respects maxClusters": (unit(replicas=5, max_clusters=2), {"A": None, "B": None}),
+        "Divide assigns numbers": (divided(50, preferences=EVEN), {"A": 16, "B": 17, "C": 17}),
+        "clusters that get none are left out": (divided(1, preferences=EVEN), {"B": 1}),
+        "scaled to 0": (divided(0, preferences=EVEN), {}),
+        "only listed clusters": (
             divided(9, preferences={"A": Preference(weight=1), "B": Preference(weight=2)}),
             {"A": 3, "B": 6},
-            id="only listed clusters",
         ),
-        pytest.param(
+        "a current cluster without a number has all replicas": (
             divided(6, preferences=EVEN, current={"A": None}, avoid_disruption=True),
             {"A": 6},
-            id="a current cluster without a number has all replicas",
         ),
-        pytest.param(
+        "negative estimates are ignored, and overflow counts for its cluster": (
             divided(9, preferences=EVEN, estimated_capacity={"A": 1, "B": -1}),
             {"A": 3, "B": 4, "C": 4},
-            id="negative estimates are ignored, and overflow counts for its cluster",
         ),
-        pytest.param(
-            divided(9, preferences=EVEN, limited_capacity={"A": 1}),
-            {"A": 1, "B": 4, "C": 4},
-            id="a limit is not exceeded",
-        ),
-    ],
+        "a limit is not exceeded": (divided(9, preferences=EVEN, limited_capacity={"A": 1}), {"A": 1, "B": 4, "C": 4}),
+    },
 )
 def test_decisions(asked, expected):
     assert clusters_of(asked) == expected
 
 
-@pytest.mark.parametrize(
+@cases(
     ("asked", "clusters", "kind", "message"),
-    [
-        pytest.param(
+    {
+        "no joined cluster, not even a current one": (
             unit(current={"A": 1}),
             [member("A", joined="False"), member("B", joined="Unknown"), member("C", joined="")],
             FailureKind.NO_FIT,
             "none of 3 clusters fits",
-            id="no joined cluster, not even a current one",
         ),
-        pytest.param(
-            unit(), [member(ready="False")], FailureKind.NO_FIT, "none of 1 clusters fits", id="no cluster that fits"
-        ),
-        pytest.param(
-            unit(max_clusters=-1), THREE, FailureKind.SELECT_FAILED, "maxClusters is -1", id="maxClusters is negative"
-        ),
-    ],
+        "no cluster that fits": (unit(), [member(ready="False")], FailureKind.NO_FIT, "none of 1 clusters fits"),
+        "maxClusters is negative": (unit(max_clusters=-1), THREE, FailureKind.SELECT_FAILED, "maxClusters is -1"),
+    },
 )
 def test_failures(asked, clusters, kind, message):
     decided = Decided(asked, clusters)
@@ -107,24 +96,17 @@ def test_weights_are_listed():
     assert {each.cluster: each.weight for each in clusters} == {"A": 1, "B": 1, "C": 1}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("asked", "cluster", "outcome", "message"),
-    [
-        pytest.param(
+    {
+        "not selected": (
             unit(max_clusters=2),
             "C",
             Outcome.NOT_SELECTED,
             "select plugins selected 2 of 3 clusters that fit",
-            id="not selected",
         ),
-        pytest.param(
-            divided(0, preferences=EVEN),
-            "A",
-            Outcome.NO_REPLICAS,
-            "the workload requests no replicas",
-            id="scaled to 0",
-        ),
-    ],
+        "scaled to 0": (divided(0, preferences=EVEN), "A", Outcome.NO_REPLICAS, "the workload requests no replicas"),
+    },
 )
 def test_the_outcome_of_a_cluster_and_its_reason(asked, cluster, outcome, message):
     found = next(each for each in Decided(asked, THREE).diagnosis.clusters if each.cluster == cluster)
@@ -137,20 +119,17 @@ def test_requests_without_a_unit_are_an_error():
         schedule([cluster("a")], binding(), kubeadmiral_profile())
 
 
-@pytest.mark.parametrize(
+@cases(
     ("plugins", "expected"),
-    [
-        pytest.param(
-            PluginNames(selectors=()), {"C": None, "A": None}, id="without select plugins all clusters that fit"
-        ),
-        pytest.param(PluginNames(filters=()), {"A": None, "B": None}, id="without filters all clusters that joined"),
-        pytest.param(
+    {
+        "without select plugins all clusters that fit": (PluginNames(selectors=()), {"C": None, "A": None}),
+        "without filters all clusters that joined": (PluginNames(filters=()), {"A": None, "B": None}),
+        "without PrioritySort names break ties": (
             PluginNames(selectors=("MaxCluster",), filters=()),
             {"A": None, "B": None},
-            id="without PrioritySort names break ties",
         ),
-        pytest.param(PluginNames(scores=()), {"A": None, "C": None}, id="without scores names decide"),
-    ],
+        "without scores names decide": (PluginNames(scores=()), {"A": None, "C": None}),
+    },
 )
 def test_plugins_can_be_left_out(plugins, expected):
     clusters = [member("C"), member("B", ready="False"), member("A")]

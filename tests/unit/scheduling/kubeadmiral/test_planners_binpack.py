@@ -1,4 +1,4 @@
-import pytest
+from tables import cases
 
 from berthmaster.scheduling.kubeadmiral.division import (
     CapacityLimits,
@@ -20,45 +20,31 @@ def planned(total, shares=AB, current=None, *, scheduled=None, estimated=None, l
     return {name: count for name, count in replicas.items() if count}, overflow
 
 
-@pytest.mark.parametrize(
+@cases(
     ("current", "scheduled", "limits", "opened"),
-    [
-        pytest.param({}, {}, CapacityLimits(), True, id="no replicas are assigned"),
-        pytest.param({"A": 3}, {}, CapacityLimits(), True, id="no replicas are observed"),
-        pytest.param({"A": 3}, {"A": 3}, CapacityLimits(), True, id="all assigned replicas are scheduled"),
-        pytest.param({"A": 3}, {"A": 2}, CapacityLimits(), False, id="fewer replicas are scheduled than assigned"),
-        pytest.param(
-            {"A": 3}, {"A": 2}, CapacityLimits({"A": 2}), True, id="as many replicas are scheduled as estimated"
-        ),
-        pytest.param(
-            {"A": 3}, {"A": 3}, CapacityLimits({"A": 2}), False, id="more replicas are scheduled than estimated"
-        ),
-        pytest.param(
+    {
+        "no replicas are assigned": ({}, {}, CapacityLimits(), True),
+        "no replicas are observed": ({"A": 3}, {}, CapacityLimits(), True),
+        "all assigned replicas are scheduled": ({"A": 3}, {"A": 3}, CapacityLimits(), True),
+        "fewer replicas are scheduled than assigned": ({"A": 3}, {"A": 2}, CapacityLimits(), False),
+        "as many replicas are scheduled as estimated": ({"A": 3}, {"A": 2}, CapacityLimits({"A": 2}), True),
+        "more replicas are scheduled than estimated": ({"A": 3}, {"A": 3}, CapacityLimits({"A": 2}), False),
+        "replicas are scheduled on a cluster without assigned ones": (
             {"A": 3},
             {"A": 3, "B": 1},
             CapacityLimits(),
             False,
-            id="replicas are scheduled on a cluster without assigned ones",
         ),
-        pytest.param(
+        "no replicas are scheduled on a cluster without assigned ones": (
             {"A": 3},
             {"A": 3, "B": 0},
             CapacityLimits(),
             True,
-            id="no replicas are scheduled on a cluster without assigned ones",
         ),
-        pytest.param({"A": 3, "X": 1}, {"A": 2}, CapacityLimits(), True, id="a current cluster is no longer selected"),
-        pytest.param(
-            {"A": 3}, {"A": 2}, CapacityLimits({}, {"A": 2}), True, id="more replicas are assigned than a limit allows"
-        ),
-        pytest.param(
-            {"A": 3},
-            {"A": 2},
-            CapacityLimits({}, {"A": 3}),
-            False,
-            id="as many replicas are assigned as a limit allows",
-        ),
-    ],
+        "a current cluster is no longer selected": ({"A": 3, "X": 1}, {"A": 2}, CapacityLimits(), True),
+        "more replicas are assigned than a limit allows": ({"A": 3}, {"A": 2}, CapacityLimits({}, {"A": 2}), True),
+        "as many replicas are assigned as a limit allows": ({"A": 3}, {"A": 2}, CapacityLimits({}, {"A": 3}), False),
+    },
 )
 def test_replicas_are_divided_again_only_after_the_division_has_settled(current, scheduled, limits, opened):
     assert may_divide_again(AB, current, scheduled, limits) is opened
@@ -68,20 +54,17 @@ def test_before_that_even_a_scaling_changes_nothing():
     assert planned(9, current={"A": 3}, scheduled={"A": 2}, mode=REBALANCE) == ({"A": 3}, {})
 
 
-@pytest.mark.parametrize(
+@cases(
     ("current", "scheduled", "mode", "expected"),
-    [
-        pytest.param(
-            {"A": 10, "B": 8}, {"A": 2, "B": 8}, KEEP, ({"A": 2, "B": 8}, {"A": 8}), id="overflow is kept if requested"
-        ),
-        pytest.param(
+    {
+        "overflow is kept if requested": ({"A": 10, "B": 8}, {"A": 2, "B": 8}, KEEP, ({"A": 2, "B": 8}, {"A": 8})),
+        "overflow is kept with rebalancing": (
             {"A": 10, "B": 8},
             {"A": 2, "B": 8},
             REBALANCE,
             ({"A": 2, "B": 8}, {"A": 8}),
-            id="overflow is kept with rebalancing",
         ),
-    ],
+    },
 )
 def test_overflow_above_an_estimate(current, scheduled, mode, expected):
     assert planned(10, AB, current, scheduled=scheduled, estimated={"A": 2}, mode=mode) == expected
@@ -96,19 +79,18 @@ def test_scheduled_replicas_on_a_cluster_that_is_no_longer_selected_do_not_stay(
     assert planned(5, [A], {"A": 5, "X": 3}, scheduled={"A": 5, "X": 3}) == ({"A": 5}, {})
 
 
-@pytest.mark.parametrize(
+@cases(
     ("total", "shares", "current", "limited", "expected"),
-    [
-        pytest.param(
+    {
+        "scaling down by a negative number adds replicas": (
             10,
             [Share("A", 0, 0, 2), Share("B", 0, 0, 2)],
             {"A": 5},
             {},
             {"A": 10},
-            id="scaling down by a negative number adds replicas",
         ),
-        pytest.param(8, [A], {"A": 2}, {"A": 3}, {"A": 5}, id="a limit applies to the increment, not to the sum"),
-    ],
+        "a limit applies to the increment, not to the sum": (8, [A], {"A": 2}, {"A": 3}, {"A": 5}),
+    },
 )
 def test_surprising_results_of_kubeadmiral(total, shares, current, limited, expected):
     assert planned(total, shares, current, limited=limited)[0] == expected

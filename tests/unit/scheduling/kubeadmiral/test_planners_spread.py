@@ -1,4 +1,4 @@
-import pytest
+from tables import cases
 
 from berthmaster.scheduling.kubeadmiral.division import (
     CapacityLimits,
@@ -19,19 +19,14 @@ def planned(total, shares, current=None, *, key="", estimated=None, limited=None
     return {name: count for name, count in replicas.items() if count}, overflow
 
 
-@pytest.mark.parametrize(
+@cases(
     ("capacity", "mode", "expected"),
-    [
-        pytest.param(
-            {"A": 25, "B": 10},
-            AVOID,
-            ({"A": 25, "B": 10}, {"A": 25, "B": 25}),
-            id="each overflow is trimmed separately",
-        ),
-        pytest.param({"B": 10}, AVOID, ({"A": 50, "B": 10}, {}), id="overflow that fits other clusters is dropped"),
-        pytest.param({"B": 10}, KEEP, ({"A": 50, "B": 10}, {"B": 30}), id="overflow is kept if requested"),
-        pytest.param({"B": 10}, REBALANCE, ({"A": 50, "B": 10}, {"B": 30}), id="overflow is kept with rebalancing"),
-    ],
+    {
+        "each overflow is trimmed separately": ({"A": 25, "B": 10}, AVOID, ({"A": 25, "B": 10}, {"A": 25, "B": 25})),
+        "overflow that fits other clusters is dropped": ({"B": 10}, AVOID, ({"A": 50, "B": 10}, {})),
+        "overflow is kept if requested": ({"B": 10}, KEEP, ({"A": 50, "B": 10}, {"B": 30})),
+        "overflow is kept with rebalancing": ({"B": 10}, REBALANCE, ({"A": 50, "B": 10}, {"B": 30})),
+    },
 )
 def test_overflow_above_an_estimate(capacity, mode, expected):
     assert planned(60, [Share("A", 1), Share("B", 2)], estimated=capacity, mode=mode) == expected
@@ -43,12 +38,12 @@ def test_an_estimate_or_a_limit_bounds_minima():
     assert planned(8, shares, estimated={"A": 2}, mode=KEEP) == ({"A": 2, "B": 6}, {"A": 3})
 
 
-@pytest.mark.parametrize(
+@cases(
     ("mode", "expected"),
-    [
-        pytest.param(REBALANCE, {"A": 5}, id="with rebalancing the minimum is assigned"),
-        pytest.param(AVOID, {"A": 3}, id="otherwise growth stops at the maximum"),
-    ],
+    {
+        "with rebalancing the minimum is assigned": (REBALANCE, {"A": 5}),
+        "otherwise growth stops at the maximum": (AVOID, {"A": 3}),
+    },
 )
 def test_a_maximum_below_a_minimum_without_remaining_replicas(mode, expected):
     assert planned(5, [Share("A", 1, 5, 3), Share("B", 1)], mode=mode) == (expected, {})

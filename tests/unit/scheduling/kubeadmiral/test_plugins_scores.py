@@ -1,6 +1,6 @@
 import numpy as np
-import pytest
 from kubeadmiral_builders import Decided, member, term, unit
+from tables import cases
 
 from berthmaster.scheduling.kubeadmiral.plugins import scaled_to_best
 from berthmaster.scheduling.kubeadmiral.profile import PluginNames
@@ -12,23 +12,17 @@ def scores(name, *clusters, **fields):
     return attempt.candidates.scores.tolist()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("preferred", "expected"),
-    [
-        pytest.param([], [0, 0], id="no term"),
-        pytest.param([(10, term(("az", "In", "a")))], [100, 0], id="one term"),
-        pytest.param([(10, term(("az", "In", "a"))), (30, term(("az", "Exists")))], [100, 75], id="weights add up"),
-        pytest.param([(0, term(("az", "Near")))], [0, 0], id="an invalid term of weight 0 is ignored"),
-        pytest.param(
-            [(10, term(fields=[("metadata.name", "In", "a")]))], [0, 0], id="a term with only fields matches nothing"
-        ),
-        pytest.param(
-            [(10, term(("az", "In", "a"), fields=[("metadata.name", "In", "b")]))],
-            [100, 0],
-            id="fields do not count",
-        ),
-        pytest.param([(10, term())], [0, 0], id="an empty term matches no cluster"),
-    ],
+    {
+        "no term": ([], [0, 0]),
+        "one term": ([(10, term(("az", "In", "a")))], [100, 0]),
+        "weights add up": ([(10, term(("az", "In", "a"))), (30, term(("az", "Exists")))], [100, 75]),
+        "an invalid term of weight 0 is ignored": ([(0, term(("az", "Near")))], [0, 0]),
+        "a term with only fields matches nothing": ([(10, term(fields=[("metadata.name", "In", "a")]))], [0, 0]),
+        "fields do not count": ([(10, term(("az", "In", "a"), fields=[("metadata.name", "In", "b")]))], [100, 0]),
+        "an empty term matches no cluster": ([(10, term())], [0, 0]),
+    },
 )
 def test_preferred_terms(preferred, expected):
     clusters = [member("a", labels={"az": "a"}), member("b", labels={"az": "b"})]
@@ -42,13 +36,13 @@ def test_an_invalid_preferred_term_fails_the_attempt():
     assert "unknown operator 'Near'" in failure.message
 
 
-@pytest.mark.parametrize(
+@cases(
     ("given", "expected"),
-    [
-        pytest.param([-3, -1], [-3, -1], id="only negative counts are not scaled"),
-        pytest.param([-1, 3], [-33, 100], id="with a positive count negative ones are rounded toward zero"),
-        pytest.param([], [], id="no taints"),
-    ],
+    {
+        "only negative counts are not scaled": ([-3, -1], [-3, -1]),
+        "with a positive count negative ones are rounded toward zero": ([-1, 3], [-33, 100]),
+        "no taints": ([], []),
+    },
 )
 def test_normalisation(given, expected):
     assert scaled_to_best(np.array(given, dtype=np.int64)).tolist() == expected

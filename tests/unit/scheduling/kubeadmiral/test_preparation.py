@@ -4,6 +4,7 @@ import json
 import pytest
 from builders import quantities
 from kubeadmiral_builders import NOW, spec, term, web
+from tables import cases
 
 from berthmaster.model.cluster import Toleration
 from berthmaster.model.decode import builtins
@@ -54,19 +55,17 @@ def test_a_policy_without_settings():
     assert (unit.sticky, unit.avoid_disruption, unit.keep_unschedulable) == (False, False, False)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("fields", "expected"),
-    [
-        pytest.param({"schedulingMode": ""}, {"divide": False}, id="no mode is Duplicate"),
-        pytest.param({"schedulingMode": "Scatter"}, {"divide": False}, id="an unknown mode is Duplicate"),
-        pytest.param({"replicasStrategy": "Binpack"}, {"strategy": ReplicasStrategy.BINPACK}, id="Binpack"),
-        pytest.param(
-            {"replicasStrategy": "Else"}, {"strategy": ReplicasStrategy.SPREAD}, id="any other strategy is Spread"
-        ),
-        pytest.param({"clusterAffinity": []}, {"required": None}, id="no terms are no condition"),
-        pytest.param({"maxClusters": -3}, {"max_clusters": -3}, id="a negative limit is kept, and fails later"),
-        pytest.param({"placement": []}, {"candidates": frozenset(), "preferences": {}}, id="no list"),
-        pytest.param(
+    {
+        "no mode is Duplicate": ({"schedulingMode": ""}, {"divide": False}),
+        "an unknown mode is Duplicate": ({"schedulingMode": "Scatter"}, {"divide": False}),
+        "Binpack": ({"replicasStrategy": "Binpack"}, {"strategy": ReplicasStrategy.BINPACK}),
+        "any other strategy is Spread": ({"replicasStrategy": "Else"}, {"strategy": ReplicasStrategy.SPREAD}),
+        "no terms are no condition": ({"clusterAffinity": []}, {"required": None}),
+        "a negative limit is kept, and fails later": ({"maxClusters": -3}, {"max_clusters": -3}),
+        "no list": ({"placement": []}, {"candidates": frozenset(), "preferences": {}}),
+        "of a duplicate cluster the last entry counts": (
             {
                 "placement": [
                     {"cluster": "A", "preferences": {"minReplicas": 4, "weight": 1}},
@@ -74,70 +73,60 @@ def test_a_policy_without_settings():
                 ]
             },
             {"preferences": {"A": Preference(0, 8, 2, None)}},
-            id="of a duplicate cluster the last entry counts",
         ),
-        pytest.param({"reschedulePolicy": {"disableRescheduling": True}}, {"sticky": True}, id="rescheduling disabled"),
-        pytest.param(
+        "rescheduling disabled": ({"reschedulePolicy": {"disableRescheduling": True}}, {"sticky": True}),
+        "avoid disruption": (
             {"reschedulePolicy": {"replicaRescheduling": {"avoidDisruption": True}}},
             {"avoid_disruption": True},
-            id="avoid disruption",
         ),
-        pytest.param(
+        "without avoidDisruption it is false": (
             {"reschedulePolicy": {"replicaRescheduling": {}}},
             {"avoid_disruption": False},
-            id="without avoidDisruption it is false",
         ),
-        pytest.param(
-            {"autoMigration": {"keepUnschedulableReplicas": True}}, {"keep_unschedulable": True}, id="keep replicas"
-        ),
-    ],
+        "keep replicas": ({"autoMigration": {"keepUnschedulableReplicas": True}}, {"keep_unschedulable": True}),
+    },
 )
 def test_fields_of_a_policy(fields, expected):
     unit = policy_unit(web(), spec(**fields))
     assert {name: getattr(unit, name) for name in expected} == expected
 
 
-@pytest.mark.parametrize(
+@cases(
     ("annotations", "expected"),
-    [
-        pytest.param({"scheduling_mode": "Duplicate"}, {"divide": False, "replicas": 0}, id="mode"),
-        pytest.param({"sticky_cluster": "true"}, {"sticky": True}, id="sticky"),
-        pytest.param({"clusterSelector": {"a": "b"}}, {"cluster_selector": {"a": "b"}}, id="the whole selector"),
-        pytest.param({"clusterSelector": "{}"}, {"cluster_selector": {}}, id="an empty selector"),
-        pytest.param({"clusterSelector": "null"}, {"cluster_selector": {}}, id="a null selector is empty"),
-        pytest.param({"tolerations": [{"key": "x"}]}, {"tolerations": (Toleration(key="x"),)}, id="tolerations"),
-        pytest.param({"tolerations": " null "}, {"tolerations": ()}, id="no tolerations"),
-        pytest.param({"maxClusters": "0"}, {"max_clusters": 0}, id="maxClusters 0"),
-        pytest.param({"maxClusters": "+2"}, {"max_clusters": 2}, id="a number with a sign"),
-        pytest.param(
+    {
+        "mode": ({"scheduling_mode": "Duplicate"}, {"divide": False, "replicas": 0}),
+        "sticky": ({"sticky_cluster": "true"}, {"sticky": True}),
+        "the whole selector": ({"clusterSelector": {"a": "b"}}, {"cluster_selector": {"a": "b"}}),
+        "an empty selector": ({"clusterSelector": "{}"}, {"cluster_selector": {}}),
+        "a null selector is empty": ({"clusterSelector": "null"}, {"cluster_selector": {}}),
+        "tolerations": ({"tolerations": [{"key": "x"}]}, {"tolerations": (Toleration(key="x"),)}),
+        "no tolerations": ({"tolerations": " null "}, {"tolerations": ()}),
+        "maxClusters 0": ({"maxClusters": "0"}, {"max_clusters": 0}),
+        "a number with a sign": ({"maxClusters": "+2"}, {"max_clusters": 2}),
+        "required terms": (
             {"affinity": {"clusterAffinity": {REQUIRED: {"clusterSelectorTerms": [builtins(IN_B)]}}}},
             {"required": (IN_B,), "preferred": ()},
-            id="required terms",
         ),
-        pytest.param(
+        "an empty list of required terms, which matches nothing": (
             {"affinity": {"clusterAffinity": {REQUIRED: {"clusterSelectorTerms": []}}}},
             {"required": ()},
-            id="an empty list of required terms, which matches nothing",
         ),
-        pytest.param({"affinity": {}}, {"required": None, "preferred": ()}, id="an empty affinity is no condition"),
-        pytest.param({"affinity": "null"}, {"required": None, "preferred": ()}, id="a null affinity is no condition"),
-        pytest.param(
+        "an empty affinity is no condition": ({"affinity": {}}, {"required": None, "preferred": ()}),
+        "a null affinity is no condition": ({"affinity": "null"}, {"required": None, "preferred": ()}),
+        "preferred terms": (
             {"affinity": {"clusterAffinity": {PREFERRED: [{"weight": 7, "preference": builtins(IN_B)}]}}},
             {"required": None, "preferred": ((7, IN_B),)},
-            id="preferred terms",
         ),
-        pytest.param(
+        "placements, all parts": (
             {"placements": [{"cluster": "C", "preferences": {"weight": 1}}]},
             {"candidates": {"C"}, "preferences": {"C": Preference(0, None, 1, None)}},
-            id="placements, all parts",
         ),
-        pytest.param(
+        "an empty list of placements allows all clusters": (
             {"placements": []},
             {"candidates": set(), "preferences": {}},
-            id="an empty list of placements allows all clusters",
         ),
-        pytest.param({"unheard_of": "x"}, {}, id="an unrelated annotation"),
-    ],
+        "an unrelated annotation": ({"unheard_of": "x"}, {}),
+    },
 )
 def test_annotations_override_the_policy(annotations, expected):
     preparation = prepared(**annotations)
@@ -147,21 +136,21 @@ def test_annotations_override_the_policy(annotations, expected):
     assert preparation.notes == ()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("annotations", "path", "message"),
-    [
-        pytest.param({"scheduling_mode": "divide"}, "scheduling-mode]", "accepted are Divide, Duplicate", id="mode"),
-        pytest.param({"sticky_cluster": "True"}, "sticky-cluster]", "accepted are true, false", id="sticky"),
-        pytest.param({"clusterSelector": "{"}, "clusterSelector]", "not valid JSON", id="not JSON"),
-        pytest.param({"clusterSelector": {"a": 1}}, "clusterSelector].a", "", id="a value that is not a string"),
-        pytest.param({"tolerations": {}}, "tolerations]", "accepted is array", id="no list"),
-        pytest.param({"affinity": {"clusterAffinity": [1]}}, "affinity].clusterAffinity", "", id="another shape"),
-        pytest.param({"maxClusters": "many"}, "maxClusters]", "no decimal integer", id="not a number"),
-        pytest.param({"maxClusters": "1.0"}, "maxClusters]", "no decimal integer", id="a fraction"),
-        pytest.param({"maxClusters": "9" * 19}, "maxClusters]", "no decimal integer", id="beyond an int64"),
-        pytest.param({"maxClusters": "-1"}, "maxClusters]", "negative", id="a negative number"),
-        pytest.param({"placements": "[" * 5000}, "placements]", "", id="nested too deeply"),
-    ],
+    {
+        "mode": ({"scheduling_mode": "divide"}, "scheduling-mode]", "accepted are Divide, Duplicate"),
+        "sticky": ({"sticky_cluster": "True"}, "sticky-cluster]", "accepted are true, false"),
+        "not JSON": ({"clusterSelector": "{"}, "clusterSelector]", "not valid JSON"),
+        "a value that is not a string": ({"clusterSelector": {"a": 1}}, "clusterSelector].a", ""),
+        "no list": ({"tolerations": {}}, "tolerations]", "accepted is array"),
+        "another shape": ({"affinity": {"clusterAffinity": [1]}}, "affinity].clusterAffinity", ""),
+        "not a number": ({"maxClusters": "many"}, "maxClusters]", "no decimal integer"),
+        "a fraction": ({"maxClusters": "1.0"}, "maxClusters]", "no decimal integer"),
+        "beyond an int64": ({"maxClusters": "9" * 19}, "maxClusters]", "no decimal integer"),
+        "a negative number": ({"maxClusters": "-1"}, "maxClusters]", "negative"),
+        "nested too deeply": ({"placements": "[" * 5000}, "placements]", ""),
+    },
 )
 def test_invalid_annotations_are_ignored(annotations, path, message):
     preparation = prepared(**annotations)
@@ -171,34 +160,30 @@ def test_invalid_annotations_are_ignored(annotations, path, message):
     assert message in note.problem
 
 
-@pytest.mark.parametrize(
+@cases(
     ("preferences", "expected", "notes"),
-    [
-        pytest.param(
+    {
+        "with negative weights all weights of the policy apply": (
             {"weight": -1, "minReplicas": 2},
             {"A": Preference(0, None, 2, None), "C": Preference(2, None, None, None)},
             ["weight of 'C' is -1"],
-            id="with negative weights all weights of the policy apply",
         ),
-        pytest.param(
+        "negative minima": (
             {"minReplicas": -1, "maxReplicas": 5},
             {"A": Preference(1), "B": Preference(0), "C": Preference(0, 5)},
             ["minReplicas of 'C' is -1"],
-            id="negative minima",
         ),
-        pytest.param(
+        "two invalid parts": (
             {"maxReplicas": -1, "priority": -2},
             {"A": Preference(0, 9, None, 3), "C": Preference(0)},
             ["maxReplicas of 'C' is -1", "priority of 'C' is -2"],
-            id="two invalid parts",
         ),
-        pytest.param(
+        "with invalid preferences those of the policy apply, and the names count": (
             {"weight": "heavy"},
             {"A": Preference(1, 9, 2, 3), "B": Preference()},
             ["'heavy' is a str; accepted is int"],
-            id="with invalid preferences those of the policy apply, and the names count",
         ),
-    ],
+    },
 )
 def test_each_part_of_placements_is_validated_separately(preferences, expected, notes):
     preparation = prepared(placements=[{"cluster": "C", "preferences": preferences}])
@@ -238,29 +223,29 @@ MIGRATING = spec(schedulingMode="Divide", autoMigration={})
 INFO = {"estimatedCapacity": {"A": 3, "B": -1}, "scheduledReplicas": {"A": 2}}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("policy", "info", "expected"),
-    [
-        pytest.param(MIGRATING, INFO, ({"A": 3}, {"A": 2}), id="negative estimates are dropped"),
-        pytest.param(MIGRATING, {}, ({}, {}), id="an empty annotation"),
-        pytest.param(MIGRATING, "null", ({}, {}), id="null"),
-        pytest.param(POLICY, INFO, ({}, {}), id="without autoMigration the annotation is ignored"),
-        pytest.param(POLICY, "{", ({}, {}), id="without autoMigration an invalid annotation is ignored"),
-    ],
+    {
+        "negative estimates are dropped": (MIGRATING, INFO, ({"A": 3}, {"A": 2})),
+        "an empty annotation": (MIGRATING, {}, ({}, {})),
+        "null": (MIGRATING, "null", ({}, {})),
+        "without autoMigration the annotation is ignored": (POLICY, INFO, ({}, {})),
+        "without autoMigration an invalid annotation is ignored": (POLICY, "{", ({}, {})),
+    },
 )
 def test_automatic_migration(policy, info, expected):
     unit = prepared(policy, auto_migration_info=info).unit
     assert (unit.estimated_capacity, unit.scheduled) == expected
 
 
-@pytest.mark.parametrize(
+@cases(
     ("until", "evicted"),
-    [
-        pytest.param("2026-03-01T12:00:01Z", {"A"}, id="one second before the end"),
-        pytest.param("2026-03-01T12:00:00Z", set(), id="at the end"),
-        pytest.param("2026-03-01T13:30:00+02:00", set(), id="another time zone"),
-        pytest.param("2026-03-01T11:30:00-02:00", {"A"}, id="still another time zone"),
-    ],
+    {
+        "one second before the end": ("2026-03-01T12:00:01Z", {"A"}),
+        "at the end": ("2026-03-01T12:00:00Z", set()),
+        "another time zone": ("2026-03-01T13:30:00+02:00", set()),
+        "still another time zone": ("2026-03-01T11:30:00-02:00", {"A"}),
+    },
 )
 def test_custom_migration(until, evicted):
     applied = {"limitedCapacity": {"B": 4}, "unavailableClusters": [{"cluster": "A", "validUntil": until}]}
@@ -269,21 +254,19 @@ def test_custom_migration(until, evicted):
     assert unit.limited_capacity == {"B": 4}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("annotations", "path"),
-    [
-        pytest.param({"auto_migration_info": "{"}, "auto-migration-info]", id="not JSON"),
-        pytest.param(
+    {
+        "not JSON": ({"auto_migration_info": "{"}, "auto-migration-info]"),
+        "a limit that is not a number": (
             {"auto_migration_info": {"estimatedCapacity": {"A": "x"}}},
             "auto-migration-info].estimatedCapacity[A]",
-            id="a limit that is not a number",
         ),
-        pytest.param(
+        "a time that is not a time": (
             {"applied_migration_configuration": {"unavailableClusters": [{"cluster": "A", "validUntil": "soon"}]}},
             "applied-migration-configuration].unavailableClusters[0].validUntil",
-            id="a time that is not a time",
         ),
-    ],
+    },
 )
 def test_invalid_annotations_of_controllers_are_an_error(annotations, path):
     with pytest.raises(FieldError) as raised:

@@ -1,7 +1,7 @@
 import json
 
-import pytest
 from kubeadmiral_builders import NOW, spec, web
+from tables import cases
 
 from berthmaster.scheduling.kubeadmiral.preparation import prepare, with_migration_applied
 
@@ -24,12 +24,12 @@ def keep_clear(cluster="a", **fields):
     return {"workloadMigrations": [{"cluster": cluster, "validUntil": SOON, **fields}]}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("asked", "expected"),
-    [
-        pytest.param({}, {}, id="an empty configuration"),
-        pytest.param(limit(limitedCapacity=0), {"limitedCapacity": {"a": 0}}, id="no replicas"),
-        pytest.param(
+    {
+        "an empty configuration": ({}, {}),
+        "no replicas": (limit(limitedCapacity=0), {"limitedCapacity": {"a": 0}}),
+        "both, ordered by cluster": (
             {
                 "replicasMigrations": [
                     {"cluster": "d", "limitedCapacity": 2},
@@ -47,9 +47,8 @@ def keep_clear(cluster="a", **fields):
                     {"cluster": "c", "validUntil": LATER},
                 ],
             },
-            id="both, ordered by cluster",
         ),
-    ],
+    },
 )
 def test_a_requested_migration_is_applied(asked, expected):
     annotations, problem = applied(asked)
@@ -65,37 +64,30 @@ def test_without_a_request_no_migration_is_applied():
     assert with_migration_applied({APPLIED: BEFORE, "team": "a"}, has_replicas=True) == ({"team": "a"}, None)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("asked", "path", "message"),
-    [
-        pytest.param("{", "", "not valid JSON", id="not JSON"),
-        pytest.param(limit(""), ".replicasMigrations[0].cluster", "is missing", id="a limit without a cluster"),
-        pytest.param(
+    {
+        "not JSON": ("{", "", "not valid JSON"),
+        "a limit without a cluster": (limit(""), ".replicasMigrations[0].cluster", "is missing"),
+        "a cluster without a limit": (
             limit(limitedCapacity=None),
             ".replicasMigrations[0].limitedCapacity",
             "is missing",
-            id="a cluster without a limit",
         ),
-        pytest.param(
-            limit(limitedCapacity=-1), ".replicasMigrations[0].limitedCapacity", "-1 is negative", id="a negative limit"
-        ),
-        pytest.param(
-            keep_clear(""), ".workloadMigrations[0].cluster", "is missing", id="an unavailability without a cluster"
-        ),
-        pytest.param(
+        "a negative limit": (limit(limitedCapacity=-1), ".replicasMigrations[0].limitedCapacity", "-1 is negative"),
+        "an unavailability without a cluster": (keep_clear(""), ".workloadMigrations[0].cluster", "is missing"),
+        "an unavailability without a time": (
             keep_clear(validUntil=None),
             ".workloadMigrations[0].validUntil",
             "is missing",
-            id="an unavailability without a time",
         ),
-        pytest.param(keep_clear(validUntil="soon"), ".workloadMigrations[0].validUntil", "", id="an invalid time"),
-        pytest.param(
+        "an invalid time": (keep_clear(validUntil="soon"), ".workloadMigrations[0].validUntil", ""),
+        "a duplicate cluster": (
             {**limit(), **keep_clear()},
             ".workloadMigrations[0].cluster",
             "'a' is named by another",
-            id="a duplicate cluster",
         ),
-    ],
+    },
 )
 def test_an_invalid_request_leaves_the_applied_migration(asked, path, message):
     annotations, problem = applied(asked)

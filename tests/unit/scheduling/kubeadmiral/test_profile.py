@@ -1,4 +1,5 @@
 import pytest
+from tables import cases
 
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import FieldError
@@ -22,108 +23,86 @@ def without(names, *left_out):
     return tuple(name for name in names if name not in left_out)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("plugins", "expected"),
-    [
-        pytest.param({}, DEFAULT_PLUGINS, id="no change"),
-        pytest.param(
-            changed("filter", enabled=[FIT]),
-            PluginNames(filters=(*DEFAULT_FILTERS, FIT)),
-            id="one more plugin, at the end",
-        ),
-        pytest.param(
+    {
+        "no change": ({}, DEFAULT_PLUGINS),
+        "one more plugin, at the end": (changed("filter", enabled=[FIT]), PluginNames(filters=(*DEFAULT_FILTERS, FIT))),
+        "one plugin in place of another": (
             changed("score", disabled=[LEAST], enabled=[MOST]),
             PluginNames(scores=(*without(DEFAULT_SCORES, LEAST), MOST)),
-            id="one plugin in place of another",
         ),
-        pytest.param(
+        "a default plugin moved to the end": (
             changed("filter", disabled=["APIResources"], enabled=["APIResources"]),
             PluginNames(filters=(*without(DEFAULT_FILTERS, "APIResources"), "APIResources")),
-            id="a default plugin moved to the end",
         ),
-        pytest.param(
-            changed("select", disabled=["*"]),
-            PluginNames(selectors=()),
-            id="all plugins of an extension point disabled",
-        ),
-        pytest.param(
+        "all plugins of an extension point disabled": (changed("select", disabled=["*"]), PluginNames(selectors=())),
+        "all disabled, some enabled in another order": (
             changed("select", disabled=["*"], enabled=["MaxCluster", "PrioritySort"]),
             PluginNames(selectors=("MaxCluster", "PrioritySort")),
-            id="all disabled, some enabled in another order",
         ),
-        pytest.param(
+        "disabling affects defaults only and accepts any name": (
             changed("filter", disabled=[FIT, "unheard-of"], enabled=[FIT]),
             PluginNames(filters=(*DEFAULT_FILTERS, FIT)),
-            id="disabling affects defaults only and accepts any name",
         ),
-        pytest.param(
+        "a plugin of two extension points stays enabled at the other": (
             changed("score", disabled=["ClusterAffinity"]),
             PluginNames(scores=without(DEFAULT_SCORES, "ClusterAffinity")),
-            id="a plugin of two extension points stays enabled at the other",
         ),
-        pytest.param(
+        "type and weight are ignored": (
             {"filter": {"enabled": [{"name": FIT, "type": "Webhook", "wait": 3}]}},
             PluginNames(filters=(*DEFAULT_FILTERS, FIT)),
-            id="type and weight are ignored",
         ),
-    ],
+    },
 )
 def test_the_plugins_of_a_profile(plugins, expected):
     assert plugin_names(profile(**plugins)) == expected
 
 
-@pytest.mark.parametrize(
+@cases(
     ("plugins", "path", "message"),
-    [
-        pytest.param(
+    {
+        "a default plugin that is not disabled": (
             changed("filter", enabled=["APIResources"]),
             "spec.plugins.filter.enabled[0].name",
             "'APIResources' is enabled by default; disable it to move it",
-            id="a default plugin that is not disabled",
         ),
-        pytest.param(
+        "a duplicate plugin": (
             changed("filter", enabled=[FIT, FIT]),
             "spec.plugins.filter.enabled[1].name",
             "is a duplicate",
-            id="a duplicate plugin",
         ),
-        pytest.param(
+        "an unknown plugin": (
             changed("score", disabled=["*"], enabled=["ClusterAffinity", "Nearest"]),
             "spec.plugins.score.enabled[1].name",
             "'Nearest' is an unknown plugin; accepted are TaintToleration, ",
-            id="an unknown plugin",
         ),
-        pytest.param(
+        "a plugin of another extension point": (
             changed("select", enabled=["ClusterAffinity"]),
             "spec.plugins.select.enabled[0].name",
             "works at filter and score, not at select",
-            id="a plugin of another extension point",
         ),
-        pytest.param(
+        "a plugin that divides replicas": (
             changed("select", enabled=["ClusterCapacityWeight"]),
             "spec.plugins.select.enabled[0].name",
             "divides replicas, which a profile cannot change",
-            id="a plugin that divides replicas",
         ),
-        pytest.param(
+        "a plugin that needs Katalyst": (
             changed("filter", enabled=["KatalystResourcesExist"]),
             "spec.plugins.filter.enabled[0].name",
             "is an unknown plugin",
-            id="a plugin that needs Katalyst",
         ),
-        pytest.param(
+        "a webhook": (
             {"filter": {"enabled": [{"name": "mine", "type": "Webhook"}]}},
             "spec.plugins.filter.enabled[0].name",
             "is a webhook that is not known here",
-            id="a webhook",
         ),
-        pytest.param(
+        "a plugin without a name": (
             {"filter": {"enabled": [{}]}},
             "spec.plugins.filter.enabled[0].name",
             "'' is an unknown plugin",
-            id="a plugin without a name",
         ),
-    ],
+    },
 )
 def test_invalid_profiles(plugins, path, message):
     with pytest.raises(FieldError) as raised:

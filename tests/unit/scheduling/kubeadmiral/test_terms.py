@@ -1,5 +1,6 @@
 import pytest
 from kubeadmiral_builders import member, term
+from tables import cases
 
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.kubeadmiral.unit import InvalidTermError, any_matches, rows_matching
@@ -15,66 +16,60 @@ def row_matches(terms):
     return bool(rows_matching(terms, FLEET)[FLEET.row_of[CLUSTER.name]])
 
 
-@pytest.mark.parametrize(
+@cases(
     ("terms", "matches"),
-    [
-        pytest.param([], False, id="no term matches nothing"),
-        pytest.param([term()], False, id="an empty term matches nothing"),
-        pytest.param([term(), term(REGION)], True, id="an empty term does not affect other terms"),
-        pytest.param([term(REGION)], True, id="In with the value of the label"),
-        pytest.param([term(("region", "In", "shanghai", "beijing"))], True, id="In with several values"),
-        pytest.param([term(("region", "NotIn", "beijing"))], False, id="NotIn with the value of the label"),
-        pytest.param([term(("zone", "NotIn", "a"))], True, id="NotIn with a missing label"),
-        pytest.param([term(("zone", "In", "a"))], False, id="In with a missing label"),
-        pytest.param([term(("region", "Exists"))], True, id="Exists"),
-        pytest.param([term(("zone", "DoesNotExist"))], True, id="DoesNotExist"),
-        pytest.param([term(("size", "Gt", "9"))], True, id="Gt compares integers, not strings"),
-        pytest.param([term(("size", "Gt", "10"))], False, id="Gt excludes the bound"),
-        pytest.param([term(("size", "Lt", "11"))], True, id="Lt"),
-        pytest.param([term(("odd", "Gt", "0"))], False, id="Gt with a label that is not an integer"),
-        pytest.param([term(("zone", "Lt", "0"))], False, id="Lt with a missing label"),
-        pytest.param([term(REGION, ("size", "Gt", "50"))], False, id="all expressions of a term must match"),
-        pytest.param([term(("size", "Gt", "50")), term(REGION)], True, id="one of the terms must match"),
-        pytest.param([term(fields=[("metadata.name", "In", "alpha")])], True, id="a field In"),
-        pytest.param([term(fields=[("metadata.name", "NotIn", "alpha")])], False, id="a field NotIn"),
-        pytest.param([term(fields=[("spec.region", "In", "")])], True, id="any other field is empty"),
-        pytest.param(
-            [term(REGION, fields=[("metadata.name", "In", "beta")])], False, id="labels and fields must match"
-        ),
-        pytest.param([term(REGION), term(NO_OPERATOR)], True, id="an invalid term after a match is not evaluated"),
-        pytest.param(
+    {
+        "no term matches nothing": ([], False),
+        "an empty term matches nothing": ([term()], False),
+        "an empty term does not affect other terms": ([term(), term(REGION)], True),
+        "In with the value of the label": ([term(REGION)], True),
+        "In with several values": ([term(("region", "In", "shanghai", "beijing"))], True),
+        "NotIn with the value of the label": ([term(("region", "NotIn", "beijing"))], False),
+        "NotIn with a missing label": ([term(("zone", "NotIn", "a"))], True),
+        "In with a missing label": ([term(("zone", "In", "a"))], False),
+        "Exists": ([term(("region", "Exists"))], True),
+        "DoesNotExist": ([term(("zone", "DoesNotExist"))], True),
+        "Gt compares integers, not strings": ([term(("size", "Gt", "9"))], True),
+        "Gt excludes the bound": ([term(("size", "Gt", "10"))], False),
+        "Lt": ([term(("size", "Lt", "11"))], True),
+        "Gt with a label that is not an integer": ([term(("odd", "Gt", "0"))], False),
+        "Lt with a missing label": ([term(("zone", "Lt", "0"))], False),
+        "all expressions of a term must match": ([term(REGION, ("size", "Gt", "50"))], False),
+        "one of the terms must match": ([term(("size", "Gt", "50")), term(REGION)], True),
+        "a field In": ([term(fields=[("metadata.name", "In", "alpha")])], True),
+        "a field NotIn": ([term(fields=[("metadata.name", "NotIn", "alpha")])], False),
+        "any other field is empty": ([term(fields=[("spec.region", "In", "")])], True),
+        "labels and fields must match": ([term(REGION, fields=[("metadata.name", "In", "beta")])], False),
+        "an invalid term after a match is not evaluated": ([term(REGION), term(NO_OPERATOR)], True),
+        "an invalid field is not evaluated if the labels do not match": (
             [term(("region", "In", "shanghai"), fields=[("metadata.name", "Exists")]), term(REGION)],
             True,
-            id="an invalid field is not evaluated if the labels do not match",
         ),
-    ],
+    },
 )
 def test_terms(terms, matches):
     assert any_matches(terms, CLUSTER) is matches
     assert row_matches(terms) is matches
 
 
-@pytest.mark.parametrize(
+@cases(
     "terms",
-    [
-        pytest.param([term(NO_OPERATOR), term(REGION)], id="an unknown operator before a match"),
-        pytest.param(
-            [term(("zone", "In", "a"), NO_OPERATOR), term(REGION)],
-            id="an invalid expression after one that does not match",
-        ),
-        pytest.param([term(("region", "In"))], id="In without a value"),
-        pytest.param([term(("region", "Exists", "beijing"))], id="Exists with a value"),
-        pytest.param([term(("size", "Gt", "ten"))], id="Gt with a value that is not an integer"),
-        pytest.param([term(("size", "Lt", "1", "2"))], id="Lt with two values"),
-        pytest.param([term(("not a key", "Exists"))], id="an invalid key"),
-        pytest.param([term(("region", "In", "not a value!"))], id="an invalid label value"),
-        pytest.param([term(fields=[("metadata.name", "In", "alpha", "beta")])], id="a field with two values"),
-        pytest.param([term(fields=[("metadata.name", "Gt", "1")])], id="a field with another operator"),
-        pytest.param(
-            [term(fields=[("metadata.name", "In", "beta"), ("metadata.name", "Exists")]), term(REGION)],
-            id="an invalid field after one that does not match",
-        ),
-    ],
+    {
+        "an unknown operator before a match": [term(NO_OPERATOR), term(REGION)],
+        "an invalid expression after one that does not match": [term(("zone", "In", "a"), NO_OPERATOR), term(REGION)],
+        "In without a value": [term(("region", "In"))],
+        "Exists with a value": [term(("region", "Exists", "beijing"))],
+        "Gt with a value that is not an integer": [term(("size", "Gt", "ten"))],
+        "Lt with two values": [term(("size", "Lt", "1", "2"))],
+        "an invalid key": [term(("not a key", "Exists"))],
+        "an invalid label value": [term(("region", "In", "not a value!"))],
+        "a field with two values": [term(fields=[("metadata.name", "In", "alpha", "beta")])],
+        "a field with another operator": [term(fields=[("metadata.name", "Gt", "1")])],
+        "an invalid field after one that does not match": [
+            term(fields=[("metadata.name", "In", "beta"), ("metadata.name", "Exists")]),
+            term(REGION),
+        ],
+    },
 )
 def test_an_invalid_expression_invalidates_all_terms(terms):
     with pytest.raises(InvalidTermError):

@@ -3,6 +3,7 @@ import json
 import pytest
 from builders import quantities
 from kubeadmiral_builders import DEPLOYMENTS, member, policy, web
+from tables import cases
 
 from berthmaster.scheduling.kubeadmiral.trigger import ObjectTrigger, TriggerResult, hashes_of, snapshot_of, trigger_of
 
@@ -30,7 +31,7 @@ def deferred(*reasons):
     return TriggerResult(ObjectTrigger.NONE, reasons)
 
 
-@pytest.mark.parametrize("stored", [None, ""], ids=["absent", "empty"])
+@cases("stored", {"absent": None, "empty": ""})
 def test_without_a_snapshot_the_object_was_never_scheduled(stored):
     for asked in (when(), None):
         assert decided(stored, taken(asked), asked) == TriggerResult(ObjectTrigger.FIRST)
@@ -47,13 +48,13 @@ def test_an_invalid_snapshot_triggers_scheduling(stored):
     assert decided(stored, taken(asked), asked) == TriggerResult(ObjectTrigger.UNREADABLE)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("before", "now"),
-    [
-        pytest.param(taken(when()), taken(None), id="the policy was removed"),
-        pytest.param(taken(None), taken(None, clusters=[A]), id="a cluster was removed"),
-        pytest.param("{", taken(None), id="the snapshot is invalid"),
-    ],
+    {
+        "the policy was removed": (taken(when()), taken(None)),
+        "a cluster was removed": (taken(None), taken(None, clusters=[A])),
+        "the snapshot is invalid": ("{", taken(None)),
+    },
 )
 def test_without_a_policy_any_difference_counts(before, now):
     assert decided(before, now, None) == TriggerResult(ObjectTrigger.UNBOUND)
@@ -62,37 +63,26 @@ def test_without_a_policy_any_difference_counts(before, now):
 DISABLED = {"reschedulePolicy": {"disableRescheduling": True}}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("before", "now", "trigger"),
-    [
-        pytest.param(
-            {}, {"annotations": {"kubeadmiral.io/maxClusters": "1"}}, ObjectTrigger.ANNOTATIONS, id="annotations"
-        ),
-        pytest.param({}, {"workload": web(4)}, ObjectTrigger.REPLICAS, id="the number of replicas"),
-        pytest.param(
-            {},
-            {"workload": web(requests=quantities({"cpu": "1m"}))},
-            ObjectTrigger.REQUESTS,
-            id="what a replica requests",
-        ),
-        pytest.param({"name": "other"}, {}, ObjectTrigger.POLICY, id="the name of the policy"),
-        pytest.param(
-            {}, {"annotations": {INFO: "{}"}}, ObjectTrigger.AUTO_MIGRATION, id="new information of auto-migration"
-        ),
-        pytest.param({"annotations": {INFO: "{}"}}, {}, ObjectTrigger.AUTO_MIGRATION, id="auto-migration was disabled"),
-        pytest.param(
+    {
+        "annotations": ({}, {"annotations": {"kubeadmiral.io/maxClusters": "1"}}, ObjectTrigger.ANNOTATIONS),
+        "the number of replicas": ({}, {"workload": web(4)}, ObjectTrigger.REPLICAS),
+        "what a replica requests": ({}, {"workload": web(requests=quantities({"cpu": "1m"}))}, ObjectTrigger.REQUESTS),
+        "the name of the policy": ({"name": "other"}, {}, ObjectTrigger.POLICY),
+        "new information of auto-migration": ({}, {"annotations": {INFO: "{}"}}, ObjectTrigger.AUTO_MIGRATION),
+        "auto-migration was disabled": ({"annotations": {INFO: "{}"}}, {}, ObjectTrigger.AUTO_MIGRATION),
+        "another text of auto-migration": (
             {"annotations": {INFO: "{}"}},
             {"annotations": {INFO: "{ }"}},
             ObjectTrigger.AUTO_MIGRATION,
-            id="another text of auto-migration",
         ),
-        pytest.param(
+        "the first of several changes": (
             {"name": "other"},
             {"workload": web(4), "clusters": []},
             ObjectTrigger.REPLICAS,
-            id="the first of several changes",
         ),
-    ],
+    },
 )
 def test_changes_that_no_setting_disables(before, now, trigger):
     was = policy(before.pop("name", "policy"), autoMigration={}, **DISABLED)
@@ -105,20 +95,19 @@ def test_information_of_auto_migration_counts_only_with_it_in_the_policy():
     assert decided(taken(asked), taken(asked, annotations={INFO: "{}"}), asked) == NOTHING
 
 
-@pytest.mark.parametrize(
+@cases(
     ("spec", "reason"),
-    [
-        pytest.param(DISABLED, "disableRescheduling:true", id="rescheduling is disabled"),
-        pytest.param(
+    {
+        "rescheduling is disabled": (DISABLED, "disableRescheduling:true"),
+        "rescheduling is disabled, whatever else is enabled": (
             {"reschedulePolicy": {"disableRescheduling": True, "rescheduleWhen": {"clusterJoined": True}}},
             "disableRescheduling:true",
-            id="rescheduling is disabled, whatever else is enabled",
         ),
-        pytest.param({}, "rescheduleWhen:nil", id="no reschedule policy"),
-        pytest.param({"reschedulePolicy": {}}, "rescheduleWhen:nil", id="no rescheduleWhen"),
-    ],
+        "no reschedule policy": ({}, "rescheduleWhen:nil"),
+        "no rescheduleWhen": ({"reschedulePolicy": {}}, "rescheduleWhen:nil"),
+    },
 )
-@pytest.mark.parametrize("clusters", [[A], [member("a", taints=["x:NoExecute"]), B]], ids=["removed", "tainted"])
+@cases("clusters", {"removed": [A], "tainted": [member("a", taints=["x:NoExecute"]), B]})
 def test_policies_that_never_reschedule(spec, reason, clusters):
     asked = policy(**spec)
     assert decided(taken(asked), taken(asked, clusters=clusters), asked) == deferred(reason)
@@ -146,58 +135,50 @@ def test_each_setting_is_for_one_change(switch):
     assert decided(taken(was_off), taken(off, clusters=clusters), off) == deferred(f"{switch}:false")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("on", "before", "now", "verdict"),
-    [
-        pytest.param(
+    {
+        "taints have no setting": (
             [],
             TWO,
             [member("a", labels={"az": "1"}, taints=["x:PreferNoSchedule"]), B],
             TriggerResult(ObjectTrigger.CLUSTER_TAINTS),
-            id="taints have no setting",
         ),
-        pytest.param(
-            [], TWO, [A], TriggerResult(ObjectTrigger.CLUSTER_TAINTS), id="a removed cluster counts as changed taints"
-        ),
-        pytest.param(
+        "a removed cluster counts as changed taints": ([], TWO, [A], TriggerResult(ObjectTrigger.CLUSTER_TAINTS)),
+        "a removed cluster counts as changed labels if these count": (
             ["clusterLabelsChanged"],
             TWO,
             [A],
             TriggerResult(ObjectTrigger.CLUSTER_LABELS),
-            id="a removed cluster counts as changed labels if these count",
         ),
-        pytest.param([], TWO, [], TriggerResult(ObjectTrigger.CLUSTER_TAINTS), id="all clusters were removed"),
-        pytest.param(
+        "all clusters were removed": ([], TWO, [], TriggerResult(ObjectTrigger.CLUSTER_TAINTS)),
+        "a cluster left the federation": (
             [],
             TWO,
             [A, member("b", joined="False")],
             TriggerResult(ObjectTrigger.CLUSTER_TAINTS),
-            id="a cluster left the federation",
         ),
-        pytest.param(SWITCHES, TWO, [A, member("b", ready="False")], NOTHING, id="readiness does not count"),
-        pytest.param(
+        "readiness does not count": (SWITCHES, TWO, [A, member("b", ready="False")], NOTHING),
+        "all reasons are listed, and taints of a new cluster do not count": (
             [],
             TWO,
             [member("a", serves=[DEPLOYMENTS]), B, member("c", taints=["x:NoExecute"])],
             deferred("clusterLabelsChanged:false", "clusterAPIResourcesChanged:false", "clusterJoined:false"),
-            id="all reasons are listed, and taints of a new cluster do not count",
         ),
-        pytest.param(
+        "a deferred change does not hide a later one": (
             ["clusterJoined"],
             TWO,
             [member("a"), B, member("c")],
             TriggerResult(ObjectTrigger.CLUSTER_JOINED),
-            id="a deferred change does not hide a later one",
         ),
-        pytest.param([], [], TWO, deferred("clusterJoined:false"), id="the first clusters join"),
-        pytest.param(
+        "the first clusters join": ([], [], TWO, deferred("clusterJoined:false")),
+        "other clusters, but not more": (
             ["clusterJoined"],
             [A],
             [B, member("c")],
             TriggerResult(ObjectTrigger.CLUSTER_TAINTS),
-            id="other clusters, but not more",
         ),
-    ],
+    },
 )
 def test_changes_of_clusters(on, before, now, verdict):
     asked = when(*on)

@@ -5,6 +5,7 @@ from builders import quantities
 from hypothesis import given
 from hypothesis import strategies as st
 from kubeadmiral_builders import CONFIG_MAPS, DEPLOYMENTS, member, policy, web
+from tables import cases
 
 from berthmaster.model.errors import FieldError
 from berthmaster.scheduling.columns import fnv1_32
@@ -72,41 +73,38 @@ def test_text_that_is_not_a_snapshot_is_an_error(text):
         Snapshot.parse(text)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("cluster", "hashed"),
-    [
-        pytest.param(member(serves=[]), (b"{}", b"[]", b"[]"), id="an empty cluster"),
-        pytest.param(
+    {
+        "an empty cluster": (member(serves=[]), (b"{}", b"[]", b"[]")),
+        "some of each part": (
             member(labels={"b": "2", "a": "1"}, taints=["x=y:NoSchedule", "a:NoExecute"], serves=[DEPLOYMENTS]),
             (
                 b'{"a":"1","b":"2"}',
                 b'[["a","","NoExecute"],["x","y","NoSchedule"]]',
                 b'[["apps/v1","Deployment","deployments"]]',
             ),
-            id="some of each part",
         ),
-    ],
+    },
 )
 def test_what_is_hashed(cluster, hashed):
     # A change of these hashes triggers scheduling of all objects.
     assert cluster_hashes(cluster) == tuple(str(fnv1_32(each)) for each in hashed)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("before", "after", "changed"),
-    [
-        pytest.param({"labels": {"a": "1"}}, {"labels": {"a": "2"}}, {"labels"}, id="a label"),
-        pytest.param({"labels": {"a": "1", "b": "2"}}, {"labels": {"b": "2", "a": "1"}}, set(), id="order of labels"),
-        pytest.param({"taints": ["a:NoSchedule"]}, {"taints": ["a:NoExecute"]}, {"taints"}, id="the effect of a taint"),
-        pytest.param(
-            {"taints": ["a:NoSchedule"]}, {"taints": ["a=x:NoSchedule"]}, {"taints"}, id="the value of a taint"
-        ),
-        pytest.param({"taints": ["a:X", "b:X"]}, {"taints": ["b:X", "a:X"]}, set(), id="order of taints"),
-        pytest.param({}, {"serves": [DEPLOYMENTS]}, {"api_resource_types"}, id="a removed kind"),
-        pytest.param({}, {"serves": [CONFIG_MAPS, DEPLOYMENTS]}, set(), id="order of kinds"),
-        pytest.param({}, {"ready": "False", "deleting": True}, set(), id="conditions and deletion"),
-        pytest.param({}, {"allocatable": {"cpu": 1}}, set(), id="resources"),
-    ],
+    {
+        "a label": ({"labels": {"a": "1"}}, {"labels": {"a": "2"}}, {"labels"}),
+        "order of labels": ({"labels": {"a": "1", "b": "2"}}, {"labels": {"b": "2", "a": "1"}}, set()),
+        "the effect of a taint": ({"taints": ["a:NoSchedule"]}, {"taints": ["a:NoExecute"]}, {"taints"}),
+        "the value of a taint": ({"taints": ["a:NoSchedule"]}, {"taints": ["a=x:NoSchedule"]}, {"taints"}),
+        "order of taints": ({"taints": ["a:X", "b:X"]}, {"taints": ["b:X", "a:X"]}, set()),
+        "a removed kind": ({}, {"serves": [DEPLOYMENTS]}, {"api_resource_types"}),
+        "order of kinds": ({}, {"serves": [CONFIG_MAPS, DEPLOYMENTS]}, set()),
+        "conditions and deletion": ({}, {"ready": "False", "deleting": True}, set()),
+        "resources": ({}, {"allocatable": {"cpu": 1}}, set()),
+    },
 )
 def test_which_changes_of_a_cluster_count(before, after, changed):
     then, now = (cluster_hashes(member(**fields)) for fields in (before, after))
@@ -117,16 +115,16 @@ def test_clusters_that_did_not_join_are_left_out():
     assert list(hashes_of([member("a", joined="False"), member("b", ready="False"), member("c", joined="")])) == ["b"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("changed", "counts"),
-    [
-        pytest.param({"clusterSelector": {"b": "2", "a": "1"}}, False, id="order of labels"),
-        pytest.param({"clusterSelector": {"a": "1"}}, True, id="a removed label"),
-        pytest.param({"autoMigration": {"keepUnschedulableReplicas": True}}, False, id="auto-migration"),
-        pytest.param({"reschedulePolicy": {"disableRescheduling": True}}, True, id="the reschedule policy"),
-        pytest.param({"disableFollowerScheduling": True}, True, id="followers"),
-        pytest.param({"tolerations": []}, False, id="an empty list"),
-    ],
+    {
+        "order of labels": ({"clusterSelector": {"b": "2", "a": "1"}}, False),
+        "a removed label": ({"clusterSelector": {"a": "1"}}, True),
+        "auto-migration": ({"autoMigration": {"keepUnschedulableReplicas": True}}, False),
+        "the reschedule policy": ({"reschedulePolicy": {"disableRescheduling": True}}, True),
+        "followers": ({"disableFollowerScheduling": True}, True),
+        "an empty list": ({"tolerations": []}, False),
+    },
 )
 def test_which_changes_of_a_policy_count(changed, counts):
     fields = {"schedulingMode": "Divide", "clusterSelector": {"a": "1", "b": "2"}, **changed}

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from reviews import FRESH_ID, admission_review, patched
+from tables import cases
 
 from webhook.admission import wire
 from webhook.admission.impact import (
@@ -89,10 +90,10 @@ def annotated(policy, plan):
     return {**policy, "metadata": {**policy["metadata"], "annotations": {ACCEPT_PLAN: plan}}}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("answer", "lines"),
-    [
-        pytest.param(
+    {
+        "totals, the worst, the id of the plan": (
             impact(worst=("shop/Deployment/a would have no place", "shop/Deployment/b leaves c")),
             [
                 "3 of 41 workloads move, 40 replicas; 1 would have no place",
@@ -100,23 +101,20 @@ def annotated(policy, plan):
                 "shop/Deployment/b leaves c",
                 "plan p1",
             ],
-            id="totals, the worst, the id of the plan",
         ),
-        pytest.param(
+        "nothing moves": (
             impact(moved=0, replicas=0, lost=0),
             ["no workload moves: the change concerns 5 of 41", "plan p1"],
-            id="nothing moves",
         ),
-        pytest.param(
+        "an incomplete answer is never a whole one": (
             impact(moved=0, replicas=0, lost=0, complete=False, gaps=("the labels of x are not known", "b")),
             [
                 "at least 0 workloads move: the change concerns at least 5 of 41",
                 "not everything is known (and 1 more): the labels of x are not known",
                 "plan p1",
             ],
-            id="an incomplete answer is never a whole one",
         ),
-        pytest.param(
+        "at most five lines": (
             impact(short=2, complete=False, worst=("a", "b", "c"), gaps=("g",)),
             [
                 "at least 3 of 41 workloads move, 40 replicas; 1 would have no place; 2 would lack replicas",
@@ -125,17 +123,13 @@ def annotated(policy, plan):
                 "b",
                 "plan p1",
             ],
-            id="at most five lines",
         ),
-        pytest.param(
+        "a switch that cannot be read is named": (
             impact(lost=0, assumes_preemption=True),
             ["3 of 41 workloads move, 40 replicas; if preemption is on", "plan p1"],
-            id="a switch that cannot be read is named",
         ),
-        pytest.param(
-            LATE, ["impact not computed: the extender did not answer within 300 ms"], id="an impact that is not known"
-        ),
-    ],
+        "an impact that is not known": (LATE, ["impact not computed: the extender did not answer within 300 ms"]),
+    },
 )
 def test_warnings(answer, lines):
     outcome, response = reviewed(Known(answer), CHANGED, POLICY)
@@ -154,13 +148,13 @@ def test_warnings_are_few_short_lines_without_control_characters(worst, gaps, co
     assert lines[-1] == "plan p1"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("obj", "old", "request_fields", "deletes"),
-    [
-        pytest.param(POLICY, None, {}, False, id="a creation"),
-        pytest.param(CHANGED, POLICY, {}, False, id="an update"),
-        pytest.param(None, POLICY, {"operation": "DELETE", "name": "web"}, True, id="a deletion"),
-    ],
+    {
+        "a creation": (POLICY, None, {}, False),
+        "an update": (CHANGED, POLICY, {}, False),
+        "a deletion": (None, POLICY, {"operation": "DELETE", "name": "web"}, True),
+    },
 )
 def test_each_operation_is_asked_for_once(obj, old, request_fields, deletes):
     source = Known(SMALL)
@@ -173,19 +167,18 @@ def test_each_operation_is_asked_for_once(obj, old, request_fields, deletes):
     assert outcome.gate is None
 
 
-@pytest.mark.parametrize(
+@cases(
     ("obj", "old", "request_fields"),
-    [
-        pytest.param(POLICY, {**POLICY, "metadata": {**POLICY["metadata"], "labels": {"a": "b"}}}, {}, id="metadata"),
-        pytest.param({**POLICY, "spec": {**POLICY["spec"], "preemption": "Never"}}, POLICY, {}, id="only a default"),
-        pytest.param(CHANGED, POLICY, {"subResource": "status"}, id="a subresource"),
-        pytest.param(
+    {
+        "metadata": (POLICY, {**POLICY, "metadata": {**POLICY["metadata"], "labels": {"a": "b"}}}, {}),
+        "only a default": ({**POLICY, "spec": {**POLICY["spec"], "preemption": "Never"}}, POLICY, {}),
+        "a subresource": (CHANGED, POLICY, {"subResource": "status"}),
+        "a policy that is being deleted": (
             None,
             {**POLICY, "metadata": {**POLICY["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}},
             {"operation": "DELETE"},
-            id="a policy that is being deleted",
         ),
-    ],
+    },
 )
 def test_what_moves_nothing_is_not_asked_for(obj, old, request_fields):
     source = Known(SMALL)
@@ -212,29 +205,28 @@ def test_without_an_extender_nothing_is_reviewed():
 REFUSED = [ACCEPT_PLAN, "51 workloads move, at most 50 may", "51 of 500 workloads move", f"{ACCEPT_PLAN}: "]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("answer", "level", "request_fields", "result"),
-    [
-        pytest.param(SMALL, Level.DENY, {}, GateResult.WITHIN, id="within the limits"),
-        pytest.param(LARGE, Level.OFF, {}, None, id="no gate"),
-        pytest.param(LARGE, Level.WARN, {}, GateResult.WARNED, id="above a limit, with a warning"),
-        pytest.param(LARGE, Level.DENY, {}, GateResult.REFUSED, id="above a limit"),
-        pytest.param(LARGE, Level.DENY, {"exempt": ["alice"]}, GateResult.EXEMPT, id="an exempt user"),
-        pytest.param(
+    {
+        "within the limits": (SMALL, Level.DENY, {}, GateResult.WITHIN),
+        "no gate": (LARGE, Level.OFF, {}, None),
+        "above a limit, with a warning": (LARGE, Level.WARN, {}, GateResult.WARNED),
+        "above a limit": (LARGE, Level.DENY, {}, GateResult.REFUSED),
+        "an exempt user": (LARGE, Level.DENY, {"exempt": ["alice"]}, GateResult.EXEMPT),
+        "an exempt group": (
             LARGE,
             Level.DENY,
             {"userInfo": {"username": "bob", "groups": ["oncall"]}},
             GateResult.EXEMPT,
-            id="an exempt group",
         ),
-        pytest.param(LARGE._replace(complete=False), Level.DENY, {}, GateResult.REFUSED, id="above a limit at least"),
-        pytest.param(LATE, Level.DENY, {}, GateResult.UNJUDGED, id="not judged: the change is refused"),
-        pytest.param(LATE, Level.WARN, {}, GateResult.UNKNOWN, id="not judged, and the gate only warns"),
-        pytest.param(LATE, Level.DENY, {"exempt": ["alice"]}, GateResult.EXEMPT, id="not judged, of an exempt user"),
-        pytest.param(AWAY, Level.DENY, {}, GateResult.UNKNOWN, id="unreachable: the change passes"),
-        pytest.param(MANY, Level.DENY, {}, GateResult.REFUSED, id="a lower bound above the limit"),
-        pytest.param(FEW, Level.DENY, {}, GateResult.UNJUDGED, id="a lower bound within the limits"),
-    ],
+        "above a limit at least": (LARGE._replace(complete=False), Level.DENY, {}, GateResult.REFUSED),
+        "not judged: the change is refused": (LATE, Level.DENY, {}, GateResult.UNJUDGED),
+        "not judged, and the gate only warns": (LATE, Level.WARN, {}, GateResult.UNKNOWN),
+        "not judged, of an exempt user": (LATE, Level.DENY, {"exempt": ["alice"]}, GateResult.EXEMPT),
+        "unreachable: the change passes": (AWAY, Level.DENY, {}, GateResult.UNKNOWN),
+        "a lower bound above the limit": (MANY, Level.DENY, {}, GateResult.REFUSED),
+        "a lower bound within the limits": (FEW, Level.DENY, {}, GateResult.UNJUDGED),
+    },
 )
 def test_the_gate(answer, level, request_fields, result):
     outcome, response = reviewed(Known(answer), CHANGED, POLICY, level=level, **request_fields)
@@ -263,7 +255,7 @@ def test_the_gate(answer, level, request_fields, result):
         ]
 
 
-@pytest.mark.parametrize("answer", [AWAY, LATE, FEW], ids=["unreachable", "late", "within the limits so far"])
+@cases("answer", {"unreachable": AWAY, "late": LATE, "within the limits so far": FEW})
 @pytest.mark.parametrize("level", [Level.WARN, Level.DENY])
 def test_the_operator_says_what_happens_without_a_judgement(answer, level):
     outcome, response = reviewed(Known(answer), CHANGED, POLICY, level=Level.DENY, unreachable=level, unjudged=level)
@@ -293,13 +285,13 @@ def test_a_refused_deletion_names_the_command_for_its_plan():
     assert "berthmaster plan --delete shop/PropagationPolicy/web" in response["status"]["message"]
 
 
-@pytest.mark.parametrize(
+@cases(
     "spoofed",
-    [
-        pytest.param({"annotations": {"blast-radius-exempt-user": "alice", "userInfo": "alice"}}, id="annotations"),
-        pytest.param({"labels": {"groups": "oncall"}}, id="labels"),
-        pytest.param({"managedFields": [{"manager": "alice", "operation": "Apply"}]}, id="managed fields"),
-    ],
+    {
+        "annotations": {"annotations": {"blast-radius-exempt-user": "alice", "userInfo": "alice"}},
+        "labels": {"labels": {"groups": "oncall"}},
+        "managed fields": {"managedFields": [{"manager": "alice", "operation": "Apply"}]},
+    },
 )
 def test_an_object_cannot_make_its_author_exempt(spoofed):
     claimed = {**CHANGED, "metadata": {**CHANGED["metadata"], **spoofed}, "userInfo": {"groups": ["oncall"]}}
@@ -333,7 +325,7 @@ def test_another_plan_is_not_accepted():
     assert "the annotation accepts plan p1, but the plan is now p2" in response["status"]["message"]
 
 
-@pytest.mark.parametrize("answer", [SMALL, AWAY], ids=["within the limits", "not known"])
+@cases("answer", {"within the limits": SMALL, "not known": AWAY})
 def test_the_annotation_is_never_stored_with_a_change(answer):
     _, response = reviewed(Known(answer), annotated(CHANGED, "p9"), POLICY, level=Level.DENY)
     assert ACCEPT_PLAN not in patched(annotated(CHANGED, "p9"), response)["metadata"]["annotations"]
@@ -352,12 +344,12 @@ def test_a_deletion_is_accepted_by_an_annotation_that_was_stored_before():
     assert f"kubectl annotate propagationpolicy web -n shop {ACCEPT_PLAN}=d1" in refused["status"]["message"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("answer", "reason"),
-    [
-        pytest.param(SMALL, "it is not the id of the deletion of this policy", id="another id"),
-        pytest.param(LATE, "the extender did not answer within 300 ms", id="not known"),
-    ],
+    {
+        "another id": (SMALL, "it is not the id of the deletion of this policy"),
+        "not known": (LATE, "the extender did not answer within 300 ms"),
+    },
 )
 def test_an_annotation_that_accepts_nothing_is_not_stored(answer, reason):
     _, response = reviewed(Known(answer), annotated(POLICY, "old"), POLICY)
@@ -383,19 +375,19 @@ def test_a_large_policy_can_be_deleted():
     assert len(source.asked) == 1
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "expected"),
-    [
-        pytest.param("moved=50,percent=20,lost=1,deleted=0", "moved=50,percent=20,lost=1,deleted=0", id="all limits"),
-        pytest.param(" percent = 2.5 ", "percent=2.5", id="a fraction of a percent"),
-        pytest.param("moved", "moved='' is not accepted", id="no number"),
-        pytest.param("moved=-1", "accepted is a whole number from 0", id="a negative number"),
-        pytest.param("moved=1.5", "accepted is a whole number from 0", id="a fraction of a workload"),
-        pytest.param("percent=101", "percent=101 is above 100", id="more than all"),
-        pytest.param("moved=1,moved=2", "moved is set twice", id="a duplicate"),
-        pytest.param("gone=1", "'gone' is not a limit", id="an unknown limit"),
-        pytest.param(" ", "it has no limit", id="nothing"),
-    ],
+    {
+        "all limits": ("moved=50,percent=20,lost=1,deleted=0", "moved=50,percent=20,lost=1,deleted=0"),
+        "a fraction of a percent": (" percent = 2.5 ", "percent=2.5"),
+        "no number": ("moved", "moved='' is not accepted"),
+        "a negative number": ("moved=-1", "accepted is a whole number from 0"),
+        "a fraction of a workload": ("moved=1.5", "accepted is a whole number from 0"),
+        "more than all": ("percent=101", "percent=101 is above 100"),
+        "a duplicate": ("moved=1,moved=2", "moved is set twice"),
+        "an unknown limit": ("gone=1", "'gone' is not a limit"),
+        "nothing": (" ", "it has no limit"),
+    },
 )
 def test_limits(text, expected):
     try:
@@ -405,18 +397,16 @@ def test_limits(text, expected):
     assert expected in shown
 
 
-@pytest.mark.parametrize(
+@cases(
     ("limits", "counts", "exceeded"),
-    [
-        pytest.param("moved=3", {"moved": 3}, [], id="at the limit"),
-        pytest.param("moved=2", {"moved": 3}, ["3 workloads move, at most 2 may"], id="above it"),
-        pytest.param("percent=7", {"moved": 3}, ["7.3 percent of all workloads move, at most 7 may"], id="a share"),
-        pytest.param("percent=0", {"moved": 0, "workloads": 0}, [], id="a share of nothing"),
-        pytest.param("lost=0", {"lost": 1}, ["1 workload has no place, at most 0 may"], id="a lost workload"),
-        pytest.param(
-            "deleted=0,moved=0", {"moved": 0, "deleted": 1}, ["1 copy is deleted, at most 0 may"], id="copies"
-        ),
-    ],
+    {
+        "at the limit": ("moved=3", {"moved": 3}, []),
+        "above it": ("moved=2", {"moved": 3}, ["3 workloads move, at most 2 may"]),
+        "a share": ("percent=7", {"moved": 3}, ["7.3 percent of all workloads move, at most 7 may"]),
+        "a share of nothing": ("percent=0", {"moved": 0, "workloads": 0}, []),
+        "a lost workload": ("lost=0", {"lost": 1}, ["1 workload has no place, at most 0 may"]),
+        "copies": ("deleted=0,moved=0", {"moved": 0, "deleted": 1}, ["1 copy is deleted, at most 0 may"]),
+    },
 )
 def test_what_exceeds_a_limit(limits, counts, exceeded):
     assert list(BlastRadius.parse(limits).exceeded(impact(**counts))) == exceeded

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from reviews import admission_review, answer, denied_fields, operations, patched
+from tables import cases
 
 from berthmaster.model.claims import PRIORITY_DROP_ANNOTATION, PriorityDrop, format_priority_drop, parse_priority_drop
 from berthmaster.model.kinds import Scope
@@ -132,24 +133,19 @@ def rebalancer(*workloads, **spec):
     }
 
 
-@pytest.mark.parametrize(
+@cases(
     ("obj", "fields"),
-    [
-        pytest.param(rebalancer(WEB, ROLE, ttlSecondsAfterFinished=0), [], id="one of each scope"),
-        pytest.param(
-            rebalancer({}), [f"spec.workloads[0].{f}" for f in ("apiVersion", "kind", "name")], id="an empty workload"
-        ),
-        pytest.param(rebalancer({**WEB, "namespace": ""}), ["spec.workloads[0].namespace"], id="no namespace"),
-        pytest.param(
+    {
+        "one of each scope": (rebalancer(WEB, ROLE, ttlSecondsAfterFinished=0), []),
+        "an empty workload": (rebalancer({}), [f"spec.workloads[0].{f}" for f in ("apiVersion", "kind", "name")]),
+        "no namespace": (rebalancer({**WEB, "namespace": ""}), ["spec.workloads[0].namespace"]),
+        "a namespace of a cluster-scoped kind": (
             rebalancer({**ROLE, "namespace": "a"}),
             ["spec.workloads[0].namespace"],
-            id="a namespace of a cluster-scoped kind",
         ),
-        pytest.param(rebalancer(WEB, ROLE, WEB), ["spec.workloads[2]"], id="a duplicate workload"),
-        pytest.param(
-            rebalancer(WEB, ttlSecondsAfterFinished=-1), ["spec.ttlSecondsAfterFinished"], id="a negative duration"
-        ),
-    ],
+        "a duplicate workload": (rebalancer(WEB, ROLE, WEB), ["spec.workloads[2]"]),
+        "a negative duration": (rebalancer(WEB, ttlSecondsAfterFinished=-1), ["spec.ttlSecondsAfterFinished"]),
+    },
 )
 def test_checks_of_rebalancer(obj, fields):
     response = answer(PATH, admission_review(obj))
@@ -234,22 +230,22 @@ def test_a_second_call_changes_nothing(before, after, recorded, sent):
     assert "patch" not in response
 
 
-@pytest.mark.parametrize(
+@cases(
     ("stored", "before", "after", "expected"),
-    [
-        pytest.param(None, 9, 3, '{"from": 9, "to": 3}', id="a drop includes the old priority"),
-        pytest.param('{"from": 9, "to": 3}', 3, 1, '{"from": 9, "to": 1}', id="two drops merge to the widest range"),
-        pytest.param('{"from": 9, "to": 3}', 3, 5, '{"from": 9, "to": 5}', id="a partial rise narrows the record"),
-        pytest.param('{"from": 9, "to": 3}', 3, 9, None, id="a rise to the start removes the record"),
-        pytest.param('{"from": 9, "to": 3}', 3, 12, None, id="a rise above the start removes the record"),
-        pytest.param('{"from": 9, "to": 3}', 3, 3, '{"from": 9, "to": 3}', id="an unrelated update keeps the record"),
-        pytest.param(None, 3, 9, None, id="a rise records nothing"),
-        pytest.param(None, None, -1, '{"from": 0, "to": -1}', id="no priority is priority 0"),
-        pytest.param("garbage", 3, 3, None, id="an invalid record is removed"),
-        pytest.param('{"from": 3, "to": 9}', 9, 9, None, id="an empty interval is removed"),
-        pytest.param('{"from": 9, "to": 7}', 5, 5, '{"from": 9, "to": 5}', id="a missed drop is added"),
-        pytest.param('{"from": 99999999999, "to": 0}', 0, 0, None, id="a priority above int32 is invalid"),
-    ],
+    {
+        "a drop includes the old priority": (None, 9, 3, '{"from": 9, "to": 3}'),
+        "two drops merge to the widest range": ('{"from": 9, "to": 3}', 3, 1, '{"from": 9, "to": 1}'),
+        "a partial rise narrows the record": ('{"from": 9, "to": 3}', 3, 5, '{"from": 9, "to": 5}'),
+        "a rise to the start removes the record": ('{"from": 9, "to": 3}', 3, 9, None),
+        "a rise above the start removes the record": ('{"from": 9, "to": 3}', 3, 12, None),
+        "an unrelated update keeps the record": ('{"from": 9, "to": 3}', 3, 3, '{"from": 9, "to": 3}'),
+        "a rise records nothing": (None, 3, 9, None),
+        "no priority is priority 0": (None, None, -1, '{"from": 0, "to": -1}'),
+        "an invalid record is removed": ("garbage", 3, 3, None),
+        "an empty interval is removed": ('{"from": 3, "to": 9}', 9, 9, None),
+        "a missed drop is added": ('{"from": 9, "to": 7}', 5, 5, '{"from": 9, "to": 5}'),
+        "a priority above int32 is invalid": ('{"from": 99999999999, "to": 0}', 0, 0, None),
+    },
 )
 def test_the_record_after_an_update(stored, before, after, expected):
     mutated, _ = updated(policy_of_priority_drop(before, stored), policy_of_priority_drop(after, stored))

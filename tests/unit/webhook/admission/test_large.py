@@ -5,6 +5,7 @@ import tracemalloc
 
 import pytest
 from reviews import FRESH_ID, admission_review
+from tables import cases
 
 from webhook.admission.large import LARGE_BYTES, review_body
 from webhook.admission.reviews import ROUTES, review
@@ -57,43 +58,40 @@ def reviewed(path, *objects, context=CONTEXT, **more):
     return review_body(ROUTES[path], body, context)[1]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("path", "objects"),
-    [
-        pytest.param(MUTATE, [policy(FILLER)], id="a mutation"),
-        pytest.param(MUTATE, [policy(FILLER, spreadConstraints=[{}] * 20)], id="a mutation of a list"),
-        pytest.param(VALIDATE, [policy(FILLER, clusterAffinities=GROUPS[:3] * 2)], id="a denial"),
-        pytest.param(VALIDATE, [policy(FILLER, clusterTolerations=[{"operator": "Exists"}])], id="a warning"),
-        pytest.param(VALIDATE, [policy(FILLER, clusterAffinities=3)], id="an object that cannot be read"),
-        pytest.param(VALIDATE, [policy(FILLER), policy()], id="an update"),
-        pytest.param(VALIDATE, [rebalancer(1, **FILLER)], id="an object of another kind"),
-        pytest.param(KUBEADMIRAL, [{**kubeadmiral(**FILLER), "spec": None}], id="an object without a spec"),
-        pytest.param(KUBEADMIRAL, [kubeadmiral(**FILLER, maxClusters=-1)], id="KubeAdmiral"),
-        pytest.param(REBALANCER, [rebalancer(1500)], id="a rebalancer"),
-    ],
+    {
+        "a mutation": (MUTATE, [policy(FILLER)]),
+        "a mutation of a list": (MUTATE, [policy(FILLER, spreadConstraints=[{}] * 20)]),
+        "a denial": (VALIDATE, [policy(FILLER, clusterAffinities=GROUPS[:3] * 2)]),
+        "a warning": (VALIDATE, [policy(FILLER, clusterTolerations=[{"operator": "Exists"}])]),
+        "an object that cannot be read": (VALIDATE, [policy(FILLER, clusterAffinities=3)]),
+        "an update": (VALIDATE, [policy(FILLER), policy()]),
+        "an object of another kind": (VALIDATE, [rebalancer(1, **FILLER)]),
+        "an object without a spec": (KUBEADMIRAL, [{**kubeadmiral(**FILLER), "spec": None}]),
+        "KubeAdmiral": (KUBEADMIRAL, [kubeadmiral(**FILLER, maxClusters=-1)]),
+        "a rebalancer": (REBALANCER, [rebalancer(1500)]),
+    },
 )
 def test_the_outcome_is_that_of_a_usual_review(path, objects):
     body = json.dumps(admission_review(*objects)).encode()
     assert reviewed(path, *objects) == review(ROUTES[path], decode(body), CONTEXT)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("path", "objects", "field", "text"),
-    [
-        pytest.param(
-            MUTATE, [policy(clusterAffinities=GROUPS)], "spec.placement.clusterAffinities", "2,000 groups", id="groups"
-        ),
-        pytest.param(MUTATE, [MANY], "request.object", "JSON values; at most 200,000 are reviewed", id="a mutation"),
-        pytest.param(VALIDATE, [MANY], "request.object", "--max-object-values", id="a validation"),
-        pytest.param(
+    {
+        "groups": (MUTATE, [policy(clusterAffinities=GROUPS)], "spec.placement.clusterAffinities", "2,000 groups"),
+        "a mutation": (MUTATE, [MANY], "request.object", "JSON values; at most 200,000 are reviewed"),
+        "a validation": (VALIDATE, [MANY], "request.object", "--max-object-values"),
+        "KubeAdmiral": (
             KUBEADMIRAL,
             [kubeadmiral(tolerations=[{"operator": "Exists", "key": f"key-number-{n}"} for n in range(2000)])],
             "spec.tolerations",
             "2,000 tolerations",
-            id="KubeAdmiral",
         ),
-        pytest.param(REBALANCER, [rebalancer(40_000)], "request.object", "JSON values", id="a rebalancer"),
-    ],
+        "a rebalancer": (REBALANCER, [rebalancer(40_000)], "request.object", "JSON values"),
+    },
 )
 def test_too_large_objects_are_denied(path, objects, field, text):
     [denial] = reviewed(path, *objects).denials
@@ -102,7 +100,7 @@ def test_too_large_objects_are_denied(path, objects, field, text):
 
 
 @pytest.mark.parametrize("path", [MUTATE, VALIDATE])
-@pytest.mark.parametrize("stored", [MANY, policy(clusterAffinities=GROUPS)], ids=["very many values", "many groups"])
+@cases("stored", {"very many values": MANY, "many groups": policy(clusterAffinities=GROUPS)})
 class TestStoredObjects:
     """Objects that were stored before the webhook."""
 
@@ -146,13 +144,13 @@ def test_a_refusal_costs_less_memory_than_the_body(path, count):
     assert peak < 1.5 * len(body)
 
 
-@pytest.mark.parametrize(
+@cases(
     "broken",
-    [
-        pytest.param({"object": [1] * LARGE_BYTES}, id="an object that is a list"),
-        pytest.param({"object": {"metadata": [], **FILLER}}, id="metadata that is a list"),
-        pytest.param({"object": None, "filler": "x" * LARGE_BYTES}, id="no object"),
-    ],
+    {
+        "an object that is a list": {"object": [1] * LARGE_BYTES},
+        "metadata that is a list": {"object": {"metadata": [], **FILLER}},
+        "no object": {"object": None, "filler": "x" * LARGE_BYTES},
+    },
 )
 def test_an_object_that_cannot_be_read_is_malformed(broken):
     document = admission_review(policy())

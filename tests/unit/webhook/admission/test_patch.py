@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import cases
 
 from webhook.admission import outcome
 from webhook.admission.outcome import Draft, pointer
@@ -77,12 +78,12 @@ def test_a_list_is_replaced_by_one_operation_if_that_is_smaller():
     assert [each.path for each in long.operations] == [f"/list/{index}/x" for index in range(16)]
 
 
-@pytest.mark.parametrize(
+@cases(
     "entries",
-    [
-        pytest.param([{}] * 10_000, id="many entries that need a default"),
-        pytest.param([{"y": "z" * 100}] * 2500, id="long entries and many operations"),
-    ],
+    {
+        "many entries that need a default": [{}] * 10_000,
+        "long entries and many operations": [{"y": "z" * 100}] * 2500,
+    },
 )
 def test_the_patch_of_a_list_is_bounded(monkeypatch, entries):
     monkeypatch.setattr(outcome, "MAX_PATCH_BYTES", 2**16)

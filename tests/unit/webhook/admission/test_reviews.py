@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from reviews import COMPANION, STANDALONE, UID, admission_review, answer, denied_fields, operations, patched
+from tables import cases
 
 from webhook.admission.outcome import FieldProblem, ReviewOutcome
 from webhook.admission.settings import AdmissionSettings, Level
@@ -69,7 +70,7 @@ def vectors():
         return [json.loads(line) for line in lines][::7]
 
 
-@pytest.mark.parametrize("settings", [COMPANION, STANDALONE], ids=["companion", "standalone"])
+@cases("settings", {"companion": COMPANION, "standalone": STANDALONE})
 def test_the_mutation_is_idempotent(settings):
     for vector in vectors():
         path = f"/mutate-{vector['kind'].lower()}"
@@ -149,27 +150,25 @@ def test_a_subresource_is_not_changed():
     assert operations(answer(MUTATE, admission_review(policy(), subResource="status"))) == []
 
 
-@pytest.mark.parametrize(
+@cases(
     ("change", "message"),
-    [
-        pytest.param({"kind": {"group": "apps", "kind": "Deployment"}}, "webhook configuration", id="another kind"),
-        pytest.param({"operation": "PATCH"}, "unknown operation", id="an unknown operation"),
-        pytest.param({"object": None}, "request.object is missing", id="no object"),
-        pytest.param({"operation": "UPDATE"}, "request.oldObject is missing", id="an update without an old object"),
-        pytest.param({"object": {"kind": "ConfigMap"}}, "request.object is of kind", id="an object of another kind"),
-        pytest.param({"object": {"metadata": {}}}, "request.object is of kind 'None'", id="an object without a kind"),
-        pytest.param(
+    {
+        "another kind": ({"kind": {"group": "apps", "kind": "Deployment"}}, "webhook configuration"),
+        "an unknown operation": ({"operation": "PATCH"}, "unknown operation"),
+        "no object": ({"object": None}, "request.object is missing"),
+        "an update without an old object": ({"operation": "UPDATE"}, "request.oldObject is missing"),
+        "an object of another kind": ({"object": {"kind": "ConfigMap"}}, "request.object is of kind"),
+        "an object without a kind": ({"object": {"metadata": {}}}, "request.object is of kind 'None'"),
+        "a value of the wrong type": (
             {"object": {"kind": "PropagationPolicy", "spec": {"priority": "high"}}},
             "spec.priority",
-            id="a value of the wrong type",
         ),
-        pytest.param({"object": {"kind": "PropagationPolicy", "spec": []}}, "spec", id="spec is a list"),
-        pytest.param(
+        "spec is a list": ({"object": {"kind": "PropagationPolicy", "spec": []}}, "spec"),
+        "a label is a number": (
             {"object": {"kind": "PropagationPolicy", "metadata": {"labels": {"a": 1}}}},
             "metadata.labels[a]",
-            id="a label is a number",
         ),
-    ],
+    },
 )
 def test_an_invalid_request_is_a_bad_request(change, message):
     response = answer(MUTATE, admission_review(policy(), **change))
@@ -194,13 +193,13 @@ def test_values_of_a_newer_schema_are_not_denied():
         assert answer(VALIDATE, admission_review(after), settings)["allowed"] is True
 
 
-@pytest.mark.parametrize(
+@cases(
     ("new", "old", "allowed"),
-    [
-        pytest.param({}, {}, True, id="only metadata"),
-        pytest.param({"priority": 5}, {"priority": None}, False, id="the priority"),
-        pytest.param({"priority": 0}, {"priority": None}, True, id="a default that the stored policy lacks"),
-    ],
+    {
+        "only metadata": ({}, {}, True),
+        "the priority": ({"priority": 5}, {"priority": None}, False),
+        "a default that the stored policy lacks": ({"priority": 0}, {"priority": None}, True),
+    },
 )
 def test_a_policy_from_before_a_check_can_still_be_labelled(new, old, allowed):
     spec = {"preemption": "Always", "resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment"}]}
@@ -256,7 +255,7 @@ def obj(kind: str, spec: dict[str, Any], **metadata: Any) -> dict[str, Any]:
     return {"apiVersion": api_version, "kind": name, "metadata": {"name": "x", **metadata}, "spec": spec}
 
 
-@pytest.mark.parametrize("settings", [COMPANION, STANDALONE], ids=["companion", "standalone"])
+@cases("settings", {"companion": COMPANION, "standalone": STANDALONE})
 @pytest.mark.parametrize(("kind", "path", "spec"), INVALID)
 def test_an_invalid_object_is_allowed_while_it_is_being_deleted(
     kind: str, path: str, spec: dict[str, Any], settings: AdmissionSettings
@@ -282,24 +281,24 @@ def changed(**fields):
     return json.dumps({**REVIEW, **fields}).encode()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("body", "message", "uid"),
-    [
-        pytest.param(b"", "not valid JSON", "", id="an empty body"),
-        pytest.param(b"[]", "not a JSON object", "", id="a list"),
-        pytest.param(b"\xff\xfe", "not valid JSON", "", id="invalid UTF-8"),
-        pytest.param(b"[" * 5000, "", "", id="deeply nested"),
-        pytest.param(changed(apiVersion="admission.k8s.io/v1beta1"), "v1beta1", UID, id="v1beta1"),
-        pytest.param(changed(kind="Review"), "'Review'", UID, id="another kind"),
-        pytest.param(changed(request=None), "request is missing", "", id="no request"),
-        pytest.param(changed(request=[]), "request is missing", "", id="request is a list"),
-        pytest.param(changed(request={}), "request.uid is missing", "", id="no UID"),
-        pytest.param(changed(request={"uid": ""}), "request.uid is", "", id="an empty UID"),
-        pytest.param(changed(request={"uid": 7}), "request.uid is", "", id="UID is a number"),
-        pytest.param(changed(request={"uid": UID, "object": 3}), "malformed", UID, id="object is a number"),
-        pytest.param(changed(request={"uid": UID, "dryRun": "yes"}), "malformed", UID, id="dryRun is a string"),
-        pytest.param(json.dumps(REVIEW).encode()[:-9], "not valid JSON", UID, id="a truncated review"),
-    ],
+    {
+        "an empty body": (b"", "not valid JSON", ""),
+        "a list": (b"[]", "not a JSON object", ""),
+        "invalid UTF-8": (b"\xff\xfe", "not valid JSON", ""),
+        "deeply nested": (b"[" * 5000, "", ""),
+        "v1beta1": (changed(apiVersion="admission.k8s.io/v1beta1"), "v1beta1", UID),
+        "another kind": (changed(kind="Review"), "'Review'", UID),
+        "no request": (changed(request=None), "request is missing", ""),
+        "request is a list": (changed(request=[]), "request is missing", ""),
+        "no UID": (changed(request={}), "request.uid is missing", ""),
+        "an empty UID": (changed(request={"uid": ""}), "request.uid is", ""),
+        "UID is a number": (changed(request={"uid": 7}), "request.uid is", ""),
+        "object is a number": (changed(request={"uid": UID, "object": 3}), "malformed", UID),
+        "dryRun is a string": (changed(request={"uid": UID, "dryRun": "yes"}), "malformed", UID),
+        "a truncated review": (json.dumps(REVIEW).encode()[:-9], "not valid JSON", UID),
+    },
 )
 def test_an_invalid_review_is_an_error_with_its_uid(body, message, uid):
     with pytest.raises(NotAReview) as caught:

@@ -2,6 +2,7 @@
 
 import pytest
 from reviews import admission_review, answer
+from tables import cases
 
 from berthmaster.model.validation import PlacementLimits
 from webhook.admission.rule_catalog import ALL_RULES, RULE_IDS
@@ -190,12 +191,12 @@ TOLERATIONS = placed(clusterTolerations=[{"operator": "Exists"} for _ in range(3
 TERMS = {"tolerations": [{"operator": "Exists"} for _ in range(300)]}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("kind", "spec", "path", "better"),
-    [
-        pytest.param(PP, TOLERATIONS, "spec.placement.clusterTolerations", {}, id="Karmada"),
-        pytest.param(KPP, TERMS, "spec.tolerations", {}, id="KubeAdmiral"),
-    ],
+    {
+        "Karmada": (PP, TOLERATIONS, "spec.placement.clusterTolerations", {}),
+        "KubeAdmiral": (KPP, TERMS, "spec.tolerations", {}),
+    },
 )
 class TestTooLarge:
     def test_no_other_rule_runs_on_a_policy_that_is_denied(self, kind, spec, path, better):

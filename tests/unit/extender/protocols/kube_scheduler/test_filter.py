@@ -5,6 +5,7 @@ import json
 import pytest
 from builders import placement, policy, selector
 from kube_scheduler_builders import Service, group, node, pod
+from tables import cases
 
 from berthmaster.model.selector import parse_selector
 from extender.protocols.kube_scheduler import KubeSchedulerOptions
@@ -33,27 +34,24 @@ def ask(request):
     return asked
 
 
-@pytest.mark.parametrize(
+@cases(
     ("wanted", "names", "kept"),
-    [
-        pytest.param(pod(), NAMES, NAMES, id="a pod without a placement passes everywhere"),
-        pytest.param(pod(GOLD, SILVER), NAMES, ["g1", "g2"], id="the first group with nodes"),
-        pytest.param(pod(GOLD, SILVER), ["g2", "s1"], ["g2"], id="one node of the first group is enough"),
-        pytest.param(pod(GOLD, SILVER), ["s1", "b1"], ["s1"], id="the next group if no node of the first is offered"),
-        pytest.param(pod(SILVER, GOLD), NAMES, ["s1"], id="groups apply in order"),
-        pytest.param(pod(GOLD, SILVER), ["b1"], [], id="no group matches the node"),
-        pytest.param(pod(placement={}), NAMES, NAMES, id="an empty placement"),
-        pytest.param(pod(placement={"clusterAffinities": []}), NAMES, NAMES, id="an empty list of groups"),
-        pytest.param(
-            pod(placement={"clusterAffinity": {"exclude": ["g1"]}}), NAMES, ["g2", "s1", "b1"], id="a single affinity"
-        ),
-        pytest.param(
+    {
+        "a pod without a placement passes everywhere": (pod(), NAMES, NAMES),
+        "the first group with nodes": (pod(GOLD, SILVER), NAMES, ["g1", "g2"]),
+        "one node of the first group is enough": (pod(GOLD, SILVER), ["g2", "s1"], ["g2"]),
+        "the next group if no node of the first is offered": (pod(GOLD, SILVER), ["s1", "b1"], ["s1"]),
+        "groups apply in order": (pod(SILVER, GOLD), NAMES, ["s1"]),
+        "no group matches the node": (pod(GOLD, SILVER), ["b1"], []),
+        "an empty placement": (pod(placement={}), NAMES, NAMES),
+        "an empty list of groups": (pod(placement={"clusterAffinities": []}), NAMES, NAMES),
+        "a single affinity": (pod(placement={"clusterAffinity": {"exclude": ["g1"]}}), NAMES, ["g2", "s1", "b1"]),
+        "the first overflow tier of a group": (
             pod({**group("primary", "g1"), "overflowAffinities": [group("near", "g2"), group("far", "s1")]}),
             ["b1", "s1", "g2"],
             ["g2"],
-            id="the first overflow tier of a group",
         ),
-        pytest.param(
+        "minGroups does not apply to one pod": (
             pod(
                 placement={
                     "clusterAffinities": [GOLD],
@@ -63,40 +61,36 @@ def ask(request):
             ),
             ["g1"],
             ["g1"],
-            id="minGroups does not apply to one pod",
         ),
-        pytest.param(
+        "a node without the region of a spread constraint is rejected": (
             pod(placement={"spreadConstraints": [{"spreadByField": "region"}]}),
             NAMES,
             [],
-            id="a node without the region of a spread constraint is rejected",
         ),
-    ],
+    },
 )
 def test_keeps(ask, wanted, names, kept):
     assert ask(wanted, names)[0] == kept
 
 
-@pytest.mark.parametrize(
+@cases(
     ("wanted", "failed", "unresolvable"),
-    [
-        pytest.param(pod(), {}, {}, id="no reasons for nodes that remain"),
-        pytest.param(
+    {
+        "no reasons for nodes that remain": (pod(), {}, {}),
+        "a node of a later group may pass later, a node of no group never": (
             pod(GOLD, SILVER),
             {"s1": "node(s) of cluster group backup, after primary, for annotation"},
             {"b1": "node(s) rejected: is in none of the cluster groups primary, backup, for annotation"},
-            id="a node of a later group may pass later, a node of no group never",
         ),
-        pytest.param(
+        "with a single group the reason names the condition": (
             pod(GOLD),
             {},
             {
                 "s1": "node(s) rejected: label tier=gold does not match (it is 'silver'), for annotation",
                 "b1": "node(s) rejected: label tier=gold does not match (it is 'bronze'), for annotation",
             },
-            id="with a single group the reason names the condition",
         ),
-    ],
+    },
 )
 def test_reasons(ask, wanted, failed, unresolvable):
     _, answer = ask(wanted, NAMES)
@@ -108,17 +102,16 @@ TAINTED = {"key": "virtual-node.liqo.io/not-allowed", "value": "true", "effect":
 TOLERATING = {"key": TAINTED["key"], "operator": "Exists"}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("wanted", "kept"),
-    [
-        pytest.param(pod(GOLD), [], id="neither tolerates the taint"),
-        pytest.param(pod(GOLD, tolerations=[TOLERATING]), ["v1"], id="the pod tolerates the taint"),
-        pytest.param(
+    {
+        "neither tolerates the taint": (pod(GOLD), []),
+        "the pod tolerates the taint": (pod(GOLD, tolerations=[TOLERATING]), ["v1"]),
+        "the placement tolerates the taint": (
             pod(placement={"clusterAffinities": [GOLD], "clusterTolerations": [TOLERATING]}),
             ["v1"],
-            id="the placement tolerates the taint",
         ),
-    ],
+    },
 )
 def test_taints(ask, wanted, kept):
     names, answer = ask(wanted, ["v1"], fleet=[node("v1", tier="gold", taints=[TAINTED])])
@@ -137,12 +130,12 @@ MEMBERS = KubeSchedulerOptions(members=parse_selector("type=virtual-node"))
 MIXED = [node("v1", type="virtual-node"), node("plain")]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("wanted", "kept"),
-    [
-        pytest.param(pod(), ["v1", "plain"], id="a pod without a placement passes on ordinary nodes too"),
-        pytest.param(pod(placement={}), ["v1"], id="a placement rejects ordinary nodes"),
-    ],
+    {
+        "a pod without a placement passes on ordinary nodes too": (pod(), ["v1", "plain"]),
+        "a placement rejects ordinary nodes": (pod(placement={}), ["v1"]),
+    },
 )
 def test_ordinary_nodes(ask, wanted, kept):
     names, answer = ask(wanted, ["v1", "plain"], options=MEMBERS, fleet=MIXED)
@@ -170,19 +163,15 @@ def test_the_annotation_takes_precedence_over_a_policy(ask):
     assert ask(pod(SILVER, **OWNED), NAMES, policies=[PLACED])[0] == ["s1"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "message"),
-    [
-        pytest.param("{", "not valid JSON", id="invalid JSON"),
-        pytest.param("[]", "accepted is object", id="not an object"),
-        pytest.param('{"clusterAffinites": []}', "did you mean clusterAffinities?", id="a misspelt field"),
-        pytest.param('{"clusterAffinity": {"clusterNames": "a"}}', "clusterNames", id="a value of the wrong type"),
-        pytest.param(
-            json.dumps({"clusterAffinities": [group("a", **{"bad key": "v"})]}),
-            "not a label key",
-            id="an invalid selector",
-        ),
-    ],
+    {
+        "invalid JSON": ("{", "not valid JSON"),
+        "not an object": ("[]", "accepted is object"),
+        "a misspelt field": ('{"clusterAffinites": []}', "did you mean clusterAffinities?"),
+        "a value of the wrong type": ('{"clusterAffinity": {"clusterNames": "a"}}', "clusterNames"),
+        "an invalid selector": (json.dumps({"clusterAffinities": [group("a", **{"bad key": "v"})]}), "not a label key"),
+    },
 )
 def test_an_invalid_annotation_is_an_error_without_nodes(text, message):
     answer = Service(FLEET).filter(pod(placement=text), NAMES)

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kube_scheduler_builders import group, node, pod
 from retained import retained
+from tables import cases
 
 from berthmaster.model.cluster import Node, cluster_of_node
 from berthmaster.model.decode import convert
@@ -30,37 +31,32 @@ def owner(kind, name, api_version="apps/v1"):
     return {"apiVersion": api_version, "kind": kind, "name": name}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("fields", "resources"),
-    [
-        pytest.param({}, ["Pod web-1"], id="a pod without a controller"),
-        pytest.param({"owner": owner("StatefulSet", "db")}, ["Pod web-1", "StatefulSet db"], id="its controller"),
-        pytest.param(
+    {
+        "a pod without a controller": ({}, ["Pod web-1"]),
+        "its controller": ({"owner": owner("StatefulSet", "db")}, ["Pod web-1", "StatefulSet db"]),
+        "the Deployment of a ReplicaSet": (
             {"owner": owner("ReplicaSet", "web-7d9f"), "labels": {"pod-template-hash": "7d9f"}},
             ["Pod web-1", "ReplicaSet web-7d9f", "Deployment web"],
-            id="the Deployment of a ReplicaSet",
         ),
-        pytest.param(
+        "no Deployment for a ReplicaSet with another name": (
             {"owner": owner("ReplicaSet", "web"), "labels": {"pod-template-hash": "7d9f"}},
             ["Pod web-1", "ReplicaSet web"],
-            id="no Deployment for a ReplicaSet with another name",
         ),
-        pytest.param(
+        "no Deployment without the label": (
             {"owner": owner("ReplicaSet", "web-7d9f")},
             ["Pod web-1", "ReplicaSet web-7d9f"],
-            id="no Deployment without the label",
         ),
-        pytest.param(
+        "no Deployment for a ReplicaSet of another API": (
             {"owner": owner("ReplicaSet", "web-7d9f", "example.io/v1"), "labels": {"pod-template-hash": "7d9f"}},
             ["Pod web-1", "ReplicaSet web-7d9f"],
-            id="no Deployment for a ReplicaSet of another API",
         ),
-        pytest.param(
+        "an owner that is not the controller": (
             {"owner": {**owner("Job", "j", "batch/v1"), "controller": False}},
             ["Pod web-1"],
-            id="an owner that is not the controller",
         ),
-    ],
+    },
 )
 def test_resources_whose_policy_applies_to_the_pod(fields, resources):
     assert [f"{each.kind} {each.name}" for each in templates_of(typed(**fields))] == resources
@@ -73,30 +69,27 @@ def claiming(name, **fields):
     return policy(name, namespace="shop", placement=placement(clusterAffinity={"clusterNames": [name]}), **fields)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("policies", "source"),
-    [
-        pytest.param([], "", id="no policy"),
-        pytest.param([claiming("p")], "PropagationPolicy shop/p", id="a policy for all Deployments of the namespace"),
-        pytest.param(
+    {
+        "no policy": ([], ""),
+        "a policy for all Deployments of the namespace": ([claiming("p")], "PropagationPolicy shop/p"),
+        "a policy by the labels of the pod": (
             [claiming("p", selectors=[selector(labelSelector={"matchLabels": {"app": "web"}})])],
             "PropagationPolicy shop/p",
-            id="a policy by the labels of the pod",
         ),
-        pytest.param(
+        "a policy for the pod takes precedence": (
             [claiming("p"), claiming("q", selectors=[selector("Pod", "v1")])],
             "PropagationPolicy shop/q",
-            id="a policy for the pod takes precedence",
         ),
-        pytest.param(
+        "a namespaced policy takes precedence": (
             [claiming("p", cluster_scoped=True), claiming("q")],
             "PropagationPolicy shop/q",
-            id="a namespaced policy takes precedence",
         ),
-        pytest.param([claiming("p", cluster_scoped=True)], "ClusterPropagationPolicy p", id="a cluster-wide policy"),
-        pytest.param([policy("p", namespace="elsewhere")], "", id="no policy of another namespace"),
-        pytest.param([claiming("p", deleting=True)], "", id="no policy that is being deleted"),
-    ],
+        "a cluster-wide policy": ([claiming("p", cluster_scoped=True)], "ClusterPropagationPolicy p"),
+        "no policy of another namespace": ([policy("p", namespace="elsewhere")], ""),
+        "no policy that is being deleted": ([claiming("p", deleting=True)], ""),
+    },
 )
 def test_policies(policies, source):
     assert PlacementFinder().find(typed(**WEB), policies).source == source

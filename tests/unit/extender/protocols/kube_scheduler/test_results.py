@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kube_scheduler_builders import Service, group, node, pod, with_names, with_nodes
 from retained import retained
+from tables import cases
 
 from berthmaster.model.cluster import Node, cluster_of_node
 from berthmaster.model.decode import convert
@@ -49,19 +50,15 @@ def weighted(**weights: int):
     }
 
 
-@pytest.mark.parametrize(
+@cases(
     ("wanted", "scores"),
-    [
-        pytest.param(pod(), [0, 0, 0, 0], id="a pod without a placement"),
-        pytest.param(pod(GOLD), [10, 5, 0, 0], id="available replicas decide inside a group, in proportion"),
-        pytest.param(pod(GOLD, SILVER), [10, 8, 5, 0], id="an earlier group scores higher"),
-        pytest.param(
-            pod(placement=weighted(g1=1, g2=3)),
-            [4, 10, 1, 1],
-            id="static weights take precedence over available replicas",
-        ),
-        pytest.param(pod(placement="{"), [0, 0, 0, 0], id="an invalid annotation"),
-    ],
+    {
+        "a pod without a placement": (pod(), [0, 0, 0, 0]),
+        "available replicas decide inside a group, in proportion": (pod(GOLD), [10, 5, 0, 0]),
+        "an earlier group scores higher": (pod(GOLD, SILVER), [10, 8, 5, 0]),
+        "static weights take precedence over available replicas": (pod(placement=weighted(g1=1, g2=3)), [4, 10, 1, 1]),
+        "an invalid annotation": (pod(placement="{"), [0, 0, 0, 0]),
+    },
 )
 @pytest.mark.parametrize("shape", ["names", "nodes"])
 def test_scores_of_nodes(wanted, scores, shape):
@@ -122,19 +119,17 @@ def preempt(service, wanted, shape, candidates):
 
 
 @pytest.mark.parametrize("shape", [victims, whole_victims])
-@pytest.mark.parametrize(
+@cases(
     ("wanted", "candidates", "allowed"),
-    [
-        pytest.param(
-            pod(), ["g1", "b1", "elsewhere"], ["g1", "b1", "elsewhere"], id="without a placement all candidates"
-        ),
-        pytest.param(pod(GOLD, SILVER), ["g2", "s1", "b1"], ["g2"], id="candidates of the first group"),
-        pytest.param(pod(GOLD, SILVER), ["s1", "b1"], ["s1"], id="candidates of the next group if the first has none"),
-        pytest.param(pod(GOLD), ["s1"], [], id="no rejected node"),
-        pytest.param(pod(GOLD), ["g1", "new"], ["g1"], id="no unknown node"),
-        pytest.param(pod(placement="{"), ["g1"], [], id="none with an invalid placement"),
-        pytest.param(pod(GOLD), [], [], id="no candidates"),
-    ],
+    {
+        "without a placement all candidates": (pod(), ["g1", "b1", "elsewhere"], ["g1", "b1", "elsewhere"]),
+        "candidates of the first group": (pod(GOLD, SILVER), ["g2", "s1", "b1"], ["g2"]),
+        "candidates of the next group if the first has none": (pod(GOLD, SILVER), ["s1", "b1"], ["s1"]),
+        "no rejected node": (pod(GOLD), ["s1"], []),
+        "no unknown node": (pod(GOLD), ["g1", "new"], ["g1"]),
+        "none with an invalid placement": (pod(placement="{"), ["g1"], []),
+        "no candidates": (pod(GOLD), [], []),
+    },
 )
 def test_candidates(shape, wanted, candidates, allowed):
     answer = preempt(Service(FLEET), wanted, shape, {name: shape("v1", "v2", violations=1) for name in candidates})
@@ -266,13 +261,13 @@ class TestNominatedNode:
         assert len(answer["Nodes"]["items"]) == 1
 
 
-@pytest.mark.parametrize(
+@cases(
     ("offered", "known", "nominated", "times"),
-    [
-        pytest.param(100, 101, False, 2, id="two samples for a few more nodes than one sample"),
-        pytest.param(100, 1000, False, 10, id="ten samples for ten times as many nodes"),
-        pytest.param(1, 1000, True, 1, id="a nominated node is refused once"),
-    ],
+    {
+        "two samples for a few more nodes than one sample": (100, 101, False, 2),
+        "ten samples for ten times as many nodes": (100, 1000, False, 10),
+        "a nominated node is refused once": (1, 1000, True, 1),
+    },
 )
 def test_the_number_of_holds_is_limited(offered, known, nominated, times):
     counter = HoldCounter()

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kube_scheduler_builders import node, pod, with_names, with_nodes
+from tables import cases
 
 from berthmaster.model.cluster import Node
 from berthmaster.model.errors import FieldError
@@ -31,47 +32,44 @@ def body(**members) -> bytes:
     return json.dumps(members).encode()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("document", "pod_name", "names", "nodes"),
-    [
-        pytest.param(with_names(POD, ["a", "b"]), "web-1", ["a", "b"], 0, id="names"),
-        pytest.param(with_nodes(POD, [node("a")]), "web-1", None, 1, id="nodes"),
-        pytest.param(body(Pod=POD, NodeNames=["a"]), "web-1", ["a"], 0, id="an absent field is null"),
-        pytest.param(body(pod=POD, nodenames=["a"]), "web-1", ["a"], 0, id="lower case"),
-        pytest.param(body(POD=POD, NODES={"ITEMS": [node("a")]}), "web-1", None, 1, id="upper case"),
-        pytest.param(body(pod=POD, Pod=BARE_POD, NodeNames=[]), "bare", [], 0, id="the last of two equal keys"),
-        pytest.param(body(Pod=BARE_POD, Nodes=None, NodeNames=[]), "bare", [], 0, id="a pod with nulls"),
-        pytest.param(body(Pod=POD, Nodes={"items": None}, NodeNames=None), "web-1", None, 0, id="a list without items"),
-        pytest.param(
-            body(Pod={**POD, "x": 1}, Nodes=None, NodeNames=["a"], Later={"a": [1]}), "web-1", ["a"], 0,
-            id="unknown fields",
-        ),
-    ],
-)  # fmt: skip
+    {
+        "names": (with_names(POD, ["a", "b"]), "web-1", ["a", "b"], 0),
+        "nodes": (with_nodes(POD, [node("a")]), "web-1", None, 1),
+        "an absent field is null": (body(Pod=POD, NodeNames=["a"]), "web-1", ["a"], 0),
+        "lower case": (body(pod=POD, nodenames=["a"]), "web-1", ["a"], 0),
+        "upper case": (body(POD=POD, NODES={"ITEMS": [node("a")]}), "web-1", None, 1),
+        "the last of two equal keys": (body(pod=POD, Pod=BARE_POD, NodeNames=[]), "bare", [], 0),
+        "a pod with nulls": (body(Pod=BARE_POD, Nodes=None, NodeNames=[]), "bare", [], 0),
+        "a list without items": (body(Pod=POD, Nodes={"items": None}, NodeNames=None), "web-1", None, 0),
+        "unknown fields": (body(Pod={**POD, "x": 1}, Nodes=None, NodeNames=["a"], Later={"a": [1]}), "web-1", ["a"], 0),
+    },
+)
 def test_decode_args(document, pod_name, names, nodes):
     args = decode_args(document)
     assert (args.pod.metadata.name, args.names, len(args.nodes)) == (pod_name, names, nodes)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("document", "path"),
-    [
-        pytest.param(b"", "", id="an empty body"),
-        pytest.param(b"{", "", id="a truncated body"),
-        pytest.param(b"null", "", id="null"),
-        pytest.param(b"[]", "", id="an array"),
-        pytest.param(b'{"Pod": {}, "NodeNames": ["\xff"]}', "NodeNames", id="invalid UTF-8"),
-        pytest.param(b"[" * 5000, "", id="unbalanced brackets"),
-        pytest.param(b'{"Pod": ' + b"[" * 100_000 + b"]" * 100_000 + b', "NodeNames": []}', "", id="too deep"),
-        pytest.param(body(Pod=None, NodeNames=["a"]), "Pod", id="no pod"),
-        pytest.param(body(Pod="web", NodeNames=["a"]), "Pod", id="Pod is a string"),
-        pytest.param(body(Pod={"metadata": {"labels": []}}, NodeNames=["a"]), "Pod.metadata.labels", id="bad labels"),
-        pytest.param(body(Pod=POD, Nodes=None, NodeNames=None), "", id="neither names nor nodes"),
-        pytest.param(body(Pod=POD, NodeNames="a"), "NodeNames", id="NodeNames is a string"),
-        pytest.param(body(Pod=POD, NodeNames=[1]), "NodeNames[0]", id="a name is a number"),
-        pytest.param(body(Pod=POD, Nodes=[]), "Nodes", id="Nodes is an array"),
-        pytest.param(body(Pod=POD, Nodes={"items": {}}), "Nodes.items", id="items is an object"),
-    ],
+    {
+        "an empty body": (b"", ""),
+        "a truncated body": (b"{", ""),
+        "null": (b"null", ""),
+        "an array": (b"[]", ""),
+        "invalid UTF-8": (b'{"Pod": {}, "NodeNames": ["\xff"]}', "NodeNames"),
+        "unbalanced brackets": (b"[" * 5000, ""),
+        "too deep": (b'{"Pod": ' + b"[" * 100_000 + b"]" * 100_000 + b', "NodeNames": []}', ""),
+        "no pod": (body(Pod=None, NodeNames=["a"]), "Pod"),
+        "Pod is a string": (body(Pod="web", NodeNames=["a"]), "Pod"),
+        "bad labels": (body(Pod={"metadata": {"labels": []}}, NodeNames=["a"]), "Pod.metadata.labels"),
+        "neither names nor nodes": (body(Pod=POD, Nodes=None, NodeNames=None), ""),
+        "NodeNames is a string": (body(Pod=POD, NodeNames="a"), "NodeNames"),
+        "a name is a number": (body(Pod=POD, NodeNames=[1]), "NodeNames[0]"),
+        "Nodes is an array": (body(Pod=POD, Nodes=[]), "Nodes"),
+        "items is an object": (body(Pod=POD, Nodes={"items": {}}), "Nodes.items"),
+    },
 )
 def test_decode_args_rejects(document, path):
     with pytest.raises(FieldError) as caught:
@@ -150,15 +148,15 @@ def test_decode_victims(document):
     assert decode_preemption_args(document).candidates == {"n": MetaVictims([MetaPod("u")], 2)}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("victims", "path"),
-    [
-        pytest.param([], "NodeNameToMetaVictims[n]", id="victims are an array"),
-        pytest.param({"Pods": {}}, "NodeNameToMetaVictims[n].Pods", id="Pods is an object"),
-        pytest.param({"Pods": [{}]}, "NodeNameToMetaVictims[n].Pods[0]", id="a pod without UID"),
-        pytest.param({"Pods": [{"UID": 1}]}, "NodeNameToMetaVictims[n].Pods[0].UID", id="a UID is a number"),
-        pytest.param({"NumPDBViolations": 2**63}, "NodeNameToMetaVictims[n].NumPDBViolations", id="beyond int64"),
-    ],
+    {
+        "victims are an array": ([], "NodeNameToMetaVictims[n]"),
+        "Pods is an object": ({"Pods": {}}, "NodeNameToMetaVictims[n].Pods"),
+        "a pod without UID": ({"Pods": [{}]}, "NodeNameToMetaVictims[n].Pods[0]"),
+        "a UID is a number": ({"Pods": [{"UID": 1}]}, "NodeNameToMetaVictims[n].Pods[0].UID"),
+        "beyond int64": ({"NumPDBViolations": 2**63}, "NodeNameToMetaVictims[n].NumPDBViolations"),
+    },
 )
 def test_invalid_victims_are_rejected(victims, path):
     with pytest.raises(FieldError) as caught:

@@ -3,6 +3,7 @@
 import pytest
 from extender_services import services_of
 from karmada_plane import binding, cluster, deployment, policy, selector
+from tables import cases
 
 from berthmaster.manifests import Document, manifests_of
 from berthmaster.model.decode import decode_json
@@ -48,24 +49,24 @@ def extender():
     return Extender()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("query", "workloads", "drifted", "matched", "shown"),
-    [
-        pytest.param({}, 3, 2, 2, [FALLEN, LOST], id="everything"),
-        pytest.param({"namespaces": "shop", "tolerance": "0"}, 3, 2, 2, [FALLEN, LOST], id="a reader"),
-        pytest.param({"namespaces": "default"}, 0, 0, 0, [], id="a reader of another namespace"),
-        pytest.param({"q": "SHOP/deployment/lo"}, 3, 2, 1, [LOST], id="by a part of the name"),
-        pytest.param({"kind": "NotMatching"}, 3, 2, 2, [FALLEN, LOST], id="by a kind of drift"),
-        pytest.param({"kind": "Weights"}, 3, 2, 0, [], id="by a kind that no workload has"),
-        pytest.param({"policy": "shop/WEB"}, 3, 2, 2, [FALLEN, LOST], id="by policy"),
-        pytest.param({"policy": "other"}, 3, 2, 0, [], id="by another policy"),
-        pytest.param({"cluster": "c"}, 3, 2, 1, [LOST], id="by a cluster before the repair"),
-        pytest.param({"cluster": "a"}, 3, 2, 2, [FALLEN, LOST], id="by a cluster after the repair"),
-        pytest.param({"sort": "moves"}, 3, 2, 2, [LOST, FALLEN], id="the fewest moves first"),
-        pytest.param({"sort": "-name"}, 3, 2, 2, [LOST, FALLEN], id="by name, reversed"),
-        pytest.param({"limit": "1", "offset": "1"}, 3, 2, 2, [LOST], id="a later page"),
-        pytest.param({"limit": "0"}, 3, 2, 2, [], id="the figures alone"),
-    ],
+    {
+        "everything": ({}, 3, 2, 2, [FALLEN, LOST]),
+        "a reader": ({"namespaces": "shop", "tolerance": "0"}, 3, 2, 2, [FALLEN, LOST]),
+        "a reader of another namespace": ({"namespaces": "default"}, 0, 0, 0, []),
+        "by a part of the name": ({"q": "SHOP/deployment/lo"}, 3, 2, 1, [LOST]),
+        "by a kind of drift": ({"kind": "NotMatching"}, 3, 2, 2, [FALLEN, LOST]),
+        "by a kind that no workload has": ({"kind": "Weights"}, 3, 2, 0, []),
+        "by policy": ({"policy": "shop/WEB"}, 3, 2, 2, [FALLEN, LOST]),
+        "by another policy": ({"policy": "other"}, 3, 2, 0, []),
+        "by a cluster before the repair": ({"cluster": "c"}, 3, 2, 1, [LOST]),
+        "by a cluster after the repair": ({"cluster": "a"}, 3, 2, 2, [FALLEN, LOST]),
+        "the fewest moves first": ({"sort": "moves"}, 3, 2, 2, [LOST, FALLEN]),
+        "by name, reversed": ({"sort": "-name"}, 3, 2, 2, [LOST, FALLEN]),
+        "a later page": ({"limit": "1", "offset": "1"}, 3, 2, 2, [LOST]),
+        "the figures alone": ({"limit": "0"}, 3, 2, 2, []),
+    },
 )
 def test_the_answer_is_about_what_the_reader_may_see(extender, query, workloads, drifted, matched, shown):
     found = extender.ask(**query)
@@ -115,15 +116,15 @@ def test_the_metrics_are_about_all_workloads_with_the_default_tolerance(extender
     assert (summary.total, summary.kinds, computed_at) == (found.total, found.kinds, found.computed_at)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("passed_s", "version", "watched", "computes"),
-    [
-        pytest.param(301.0, "2", None, True, id="a change, long ago"),
-        pytest.param(299.0, "2", None, False, id="a change, a short time ago"),
-        pytest.param(301.0, "1", None, False, id="no change"),
-        pytest.param(301.0, "2", ("clusters", "bindings"), True, id="bindings are watched"),
-        pytest.param(301.0, "2", ("clusters",), False, id="bindings are not watched"),
-    ],
+    {
+        "a change, long ago": (301.0, "2", None, True),
+        "a change, a short time ago": (299.0, "2", None, False),
+        "no change": (301.0, "1", None, False),
+        "bindings are watched": (301.0, "2", ("clusters", "bindings"), True),
+        "bindings are not watched": (301.0, "2", ("clusters",), False),
+    },
 )
 def test_the_metrics_are_computed_again_after_some_minutes_with_changes(
     extender, monkeypatch, passed_s, version, watched, computes

@@ -7,6 +7,7 @@ from builders import quantities
 from extender_services import WatchedPlane, services_of
 from karmada_plane import binding, cluster, deployment, policy, selector, serve_karmada, store
 from kube_in_memory import KubeInMemory
+from tables import cases
 
 from berthmaster.kube.kinds import NODES
 from berthmaster.kube.requests import APIRequest
@@ -94,68 +95,63 @@ def test_rows_say_where_workloads_are(watched):
     assert page.version == state_version(watched.services).version == fleet_view(watched.services).version
 
 
-@pytest.mark.parametrize(
+@cases(
     ("query", "names"),
-    [
-        pytest.param({}, ["ledger", "first", "late", "refused"], id="all, by namespace and name"),
-        pytest.param({"q": "FIRST shop"}, ["first"], id="words in any case and order"),
-        pytest.param({"q": "deployment/la"}, ["late"], id="a part of kind and name"),
-        pytest.param({"namespace": "bank"}, ["ledger"], id="a namespace"),
-        pytest.param({"namespace": "-"}, [], id="cluster-scoped workloads"),
-        pytest.param({"namespaces": frozenset({"bank", "-"})}, ["ledger"], id="visible namespaces"),
-        pytest.param({"namespaces": frozenset()}, [], id="no visible namespace"),
-        pytest.param({"namespaces": frozenset({""})}, [], id="an empty name is no namespace"),
-        pytest.param({"namespaces": frozenset({"bank"}), "namespace": "shop"}, [], id="a hidden namespace"),
-        pytest.param({"policy": "PropagationPolicy bank/other"}, ["ledger"], id="a policy"),
-        pytest.param({"cluster": "own"}, ["ledger", "first"], id="a cluster"),
-        pytest.param({"group": "cloud"}, ["late"], id="a group"),
-        pytest.param({"cluster": "ow"}, [], id="a part of a cluster that is not asked for as a part"),
-        pytest.param({"cluster": "OW", "parts": True}, ["ledger", "first"], id="a part of a cluster"),
-        pytest.param({"group": "clou", "parts": True}, ["late"], id="a part of a group"),
-        pytest.param({"policy": "shop/", "namespace": "ho", "parts": True}, ["first", "late", "refused"], id="parts"),
-        pytest.param({"namespace": "-", "parts": True}, [], id="cluster-scoped workloads, whose dash is no part"),
-        pytest.param({"only": frozenset({Restriction.NOT_PREFERRED})}, ["late"], id="not in the first group"),
-        pytest.param(
+    {
+        "all, by namespace and name": ({}, ["ledger", "first", "late", "refused"]),
+        "words in any case and order": ({"q": "FIRST shop"}, ["first"]),
+        "a part of kind and name": ({"q": "deployment/la"}, ["late"]),
+        "a namespace": ({"namespace": "bank"}, ["ledger"]),
+        "cluster-scoped workloads": ({"namespace": "-"}, []),
+        "visible namespaces": ({"namespaces": frozenset({"bank", "-"})}, ["ledger"]),
+        "no visible namespace": ({"namespaces": frozenset()}, []),
+        "an empty name is no namespace": ({"namespaces": frozenset({""})}, []),
+        "a hidden namespace": ({"namespaces": frozenset({"bank"}), "namespace": "shop"}, []),
+        "a policy": ({"policy": "PropagationPolicy bank/other"}, ["ledger"]),
+        "a cluster": ({"cluster": "own"}, ["ledger", "first"]),
+        "a group": ({"group": "cloud"}, ["late"]),
+        "a part of a cluster that is not asked for as a part": ({"cluster": "ow"}, []),
+        "a part of a cluster": ({"cluster": "OW", "parts": True}, ["ledger", "first"]),
+        "a part of a group": ({"group": "clou", "parts": True}, ["late"]),
+        "parts": ({"policy": "shop/", "namespace": "ho", "parts": True}, ["first", "late", "refused"]),
+        "cluster-scoped workloads, whose dash is no part": ({"namespace": "-", "parts": True}, []),
+        "not in the first group": ({"only": frozenset({Restriction.NOT_PREFERRED})}, ["late"]),
+        "one of two restrictions": (
             {"only": frozenset({Restriction.NOWHERE, Restriction.NOT_PREFERRED})},
             ["late", "refused"],
-            id="one of two restrictions",
         ),
-        pytest.param({"sort": SortKey.REPLICAS}, ["ledger", "first", "refused", "late"], id="by replicas"),
-        pytest.param(
-            {"sort": SortKey.REPLICAS, "descending": True}, ["late", "first", "refused", "ledger"], id="descending"
-        ),
-        pytest.param({"offset": 1, "limit": 2}, ["first", "late"], id="a page"),
-        pytest.param({"offset": 9}, [], id="after the last page"),
-    ],
+        "by replicas": ({"sort": SortKey.REPLICAS}, ["ledger", "first", "refused", "late"]),
+        "descending": ({"sort": SortKey.REPLICAS, "descending": True}, ["late", "first", "refused", "ledger"]),
+        "a page": ({"offset": 1, "limit": 2}, ["first", "late"]),
+        "after the last page": ({"offset": 9}, []),
+    },
 )
 def test_a_query_selects_sorts_and_pages(watched, query, names):
     assert watched.names(**query) == names
 
 
-@pytest.mark.parametrize(
+@cases(
     ("query", "expected"),
-    [
-        pytest.param({"q": "late"}, {"namespaces": {"shop": 1}, "clusters": {"cloud": 1}}, id="words count everywhere"),
-        pytest.param(
-            {"namespace": "shop"}, {"namespaces": {"bank": 1, "shop": 3}, "groups": {"cloud": 1, "own": 1}},
-            id="a namespace counts for the other facets",
+    {
+        "words count everywhere": ({"q": "late"}, {"namespaces": {"shop": 1}, "clusters": {"cloud": 1}}),
+        "a namespace counts for the other facets": (
+            {"namespace": "shop"},
+            {"namespaces": {"bank": 1, "shop": 3}, "groups": {"cloud": 1, "own": 1}},
         ),
-        pytest.param(
+        "each facet counts what the others accept": (
             {"namespace": "shop", "cluster": "own"},
             {"namespaces": {"bank": 1, "shop": 1}, "clusters": {"cloud": 1, "own": 1}, "groups": {"own": 1}},
-            id="each facet counts what the others accept",
         ),
-        pytest.param(
+        "restrictions": (
             {"only": frozenset({Restriction.NOT_PREFERRED, Restriction.NOWHERE}), "namespace": "sho", "parts": True},
             {"only": {"not-preferred": 1, "nowhere": 1}, "states": {"nowhere": 1, "placed": 1}},
-            id="restrictions",
         ),
-        pytest.param(
-            {"namespaces": frozenset({"bank"}), "cluster": "own"}, {"clusters": {"own": 1}, "namespaces": {"bank": 1}},
-            id="hidden namespaces count for nothing",
+        "hidden namespaces count for nothing": (
+            {"namespaces": frozenset({"bank"}), "cluster": "own"},
+            {"clusters": {"own": 1}, "namespaces": {"bank": 1}},
         ),
-    ],
-)  # fmt: skip
+    },
+)
 def test_counts_follow_the_other_filters(watched, query, expected):
     facets = watched.page(**query).facets
     assert {name: {key: n for key, n in getattr(facets, name).items() if n} for name in expected} == expected
@@ -206,27 +202,27 @@ def test_without_bindings_nothing_is_said_about_workloads():
         workload_page(services, Call("1", deadline_s=60), WorkloadQuery())
 
 
-@pytest.mark.parametrize(
+@cases(
     ("allocated", "used"),
-    [
-        pytest.param({}, None, id="a cluster that reports nothing about its pods"),
-        pytest.param({"pods": 3}, 0, id="no pod requests the resource"),
-        pytest.param({"pods": 3, "cpu": "1500m"}, 1500, id="pods request it"),
-    ],
+    {
+        "a cluster that reports nothing about its pods": ({}, None),
+        "no pod requests the resource": ({"pods": 3}, 0),
+        "pods request it": ({"pods": 3, "cpu": "1500m"}, 1500),
+    },
 )
 def test_the_used_amount_is_what_the_cluster_reports(allocated, used):
     summary = ResourceSummary(allocatable=quantities({"cpu": 4}), allocated=quantities(allocated))
     assert cluster_row(typed_cluster(resource_summary=summary), None).resources["cpu"].used == used
 
 
-@pytest.mark.parametrize(
+@cases(
     ("parameters", "message"),
-    [
-        pytest.param({"sort": "size"}, "query parameter sort: 'size' is not accepted; accepted is name", id="an order"),
-        pytest.param({"only": "moving,lost"}, "query parameter only: 'lost' is not accepted", id="a restriction"),
-        pytest.param({"limit": "1001"}, "accepted is a number from 1 to 1000", id="a page that is too long"),
-        pytest.param({"offset": "-1"}, "accepted is a number from 0 to 10000000", id="a negative offset"),
-    ],
+    {
+        "an order": ({"sort": "size"}, "query parameter sort: 'size' is not accepted; accepted is name"),
+        "a restriction": ({"only": "moving,lost"}, "query parameter only: 'lost' is not accepted"),
+        "a page that is too long": ({"limit": "1001"}, "accepted is a number from 1 to 1000"),
+        "a negative offset": ({"offset": "-1"}, "accepted is a number from 0 to 10000000"),
+    },
 )
 def test_an_invalid_parameter_is_refused(parameters, message):
     with pytest.raises(Refusal, match=message):

@@ -6,6 +6,7 @@ import pytest
 from extender_services import TEMPLATES, WatchedPlane
 from karmada_plane import binding, cluster, deployment, policy, resource, selector, shop, store
 from kube_in_memory import KubeInMemory
+from tables import cases
 from waiting import LIMIT_S
 
 from berthmaster.manifests import Document, manifests_of
@@ -136,41 +137,35 @@ def forbid(request):
         raise ApiError(403, "Forbidden", "secrets is forbidden")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("options", "request_fields", "status", "detail"),
-    [
-        pytest.param(
+    {
+        "a kind that may not be listed": (
             {"before": forbid},
             {"create": [policy("secrets", selector("Secret", "v1"), placement=MOVED)]},
             503,
             r"Secret of v1 is not listed: .*secrets is forbidden",
-            id="a kind that may not be listed",
         ),
-        pytest.param(
-            {"options": BindingOptions()}, {"update": [web(MOVED)]}, 409, "start it with --watch", id="no templates"
-        ),
-        pytest.param(
+        "no templates": ({"options": BindingOptions()}, {"update": [web(MOVED)]}, 409, "start it with --watch"),
+        "an update of a policy that is not observed yet": (
             {},
             {"update": [policy("other", selector(), placement=MOVED)]},
             409,
             "PropagationPolicy shop/other is not known to the service",
-            id="an update of a policy that is not observed yet",
         ),
-        pytest.param(
+        "a deletion of a policy that is not observed yet": (
             {},
             {"delete": [{"kind": "ClusterPropagationPolicy", "name": "other"}]},
             409,
             "ClusterPropagationPolicy other is not known",
-            id="a deletion of a policy that is not observed yet",
         ),
-        pytest.param(
+        "an invalid policy": (
             {},
             {"create": [policy("a", selector(), placement={"clusterAffinity": BROKEN})]},
             400,
             r"create\[0\].spec.placement.clusterAffinity.labelSelector",
-            id="an invalid policy",
         ),
-    ],
+    },
 )
 def test_what_cannot_be_answered_is_refused(plane, options, request_fields, status, detail):
     with pytest.raises(Refusal, match=detail) as refused:
@@ -208,20 +203,19 @@ def test_a_plan_does_not_wait_for_another_one_longer_than_its_time(plane):
         running.ask(update=[web(MOVED)], timeoutMs=1)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("request_fields", "path"),
-    [
-        pytest.param({}, "changes nothing", id="no change"),
-        pytest.param({"update": [web(MOVED)], "create": [web(MOVED)]}, r"update\[0\]: .* named twice", id="twice"),
-        pytest.param({"create": [web(MOVED)] * 101}, "create", id="too many"),
-        pytest.param(
+    {
+        "no change": ({}, "changes nothing"),
+        "twice": ({"update": [web(MOVED)], "create": [web(MOVED)]}, r"update\[0\]: .* named twice"),
+        "too many": ({"create": [web(MOVED)] * 101}, "create"),
+        "a namespace that the kind does not have": (
             {"create": [{**web(MOVED), "kind": "ClusterPropagationPolicy"}]},
             r"create\[0\].metadata.namespace",
-            id="a namespace that the kind does not have",
         ),
-        pytest.param({"delete": [{"kind": "PropagationPolicy", "name": "x"}]}, r"delete\[0\]", id="a name alone"),
-        pytest.param({"limit": -1}, "limit", id="a negative limit"),
-    ],
+        "a name alone": ({"delete": [{"kind": "PropagationPolicy", "name": "x"}]}, r"delete\[0\]"),
+        "a negative limit": ({"limit": -1}, "limit"),
+    },
 )
 def test_an_invalid_request_names_the_field(plane, request_fields, path):
     with pytest.raises(FieldError, match=path):
@@ -268,22 +262,22 @@ def test_a_scale_alone_concerns_only_its_workload(plane):
     assert "from 4 to 7" in answer.plan.moves[0].reason
 
 
-@pytest.mark.parametrize(
+@cases(
     ("change", "path"),
-    [
-        pytest.param({**DOWN, "cluster": "x"}, r"changes\[0\]: there is no cluster 'x'", id="no such cluster"),
-        pytest.param(
-            {"type": "scale", "resource": "shop/Deployment/none", "replicas": 1}, r"changes\[0\].resource: .*no such",
-            id="no such workload",
+    {
+        "no such cluster": ({**DOWN, "cluster": "x"}, r"changes\[0\]: there is no cluster 'x'"),
+        "no such workload": (
+            {"type": "scale", "resource": "shop/Deployment/none", "replicas": 1},
+            r"changes\[0\].resource: .*no such",
         ),
-        pytest.param(
+        "an unknown effect": (
             {"type": "taint", "cluster": "member1", "taint": {"key": "a", "effect": "Never"}},
-            r"changes\[0\].taint.effect", id="an unknown effect",
+            r"changes\[0\].taint.effect",
         ),
-        pytest.param({"type": "untaint", "cluster": "member1", "key": "gone"}, "has no taint gone", id="no such taint"),
-        pytest.param({"type": "reschedule"}, "changes", id="a change that no plan knows"),
-    ],
-)  # fmt: skip
+        "no such taint": ({"type": "untaint", "cluster": "member1", "key": "gone"}, "has no taint gone"),
+        "a change that no plan knows": ({"type": "reschedule"}, "changes"),
+    },
+)
 def test_an_invalid_change_names_its_path(plane, change, path):
     with pytest.raises(FieldError, match=path):
         plane().ask(changes=[change])

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 from extender_services import serve, services_of
 from karmada_plane import binding, cluster, deployment, policy, selector
+from tables import cases
 
 from berthmaster.ledger.records import HistoryRow, Page
 from berthmaster.manifests import Document, manifests_of
@@ -170,21 +171,21 @@ def test_priority_drops_are_open_or_recorded(ask):
     assert [each for each in broken.gaps if "the ledger cannot be read" in each]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("query", "names", "total"),
-    [
-        pytest.param({}, ["all", "dropped", "strong", "web", "wrong"], 5, id="all, by kind, namespace and name"),
-        pytest.param({"q": "SHOP/w"}, ["web", "wrong"], 5, id="a part of the name"),
-        pytest.param({"kind": "ClusterPropagationPolicy"}, ["all"], 5, id="a kind"),
-        pytest.param({"name": "web"}, ["web"], 5, id="a name"),
-        pytest.param({"only": "takeovers"}, ["strong", "web"], 5, id="takeovers"),
-        pytest.param({"only": "drops"}, ["dropped"], 5, id="drops"),
-        pytest.param({"only": "findings,drops"}, ["dropped"], 5, id="all of several aspects"),
-        pytest.param({"namespaces": "-"}, ["all"], 1, id="cluster-scoped ones"),
-        pytest.param({"namespaces": "other,shop"}, ["dropped", "strong", "web", "wrong"], 4, id="namespaces"),
-        pytest.param({"namespaces": ""}, [], 0, id="no namespace"),
-        pytest.param({"offset": "1", "limit": "2"}, ["dropped", "strong"], 5, id="a page"),
-    ],
+    {
+        "all, by kind, namespace and name": ({}, ["all", "dropped", "strong", "web", "wrong"], 5),
+        "a part of the name": ({"q": "SHOP/w"}, ["web", "wrong"], 5),
+        "a kind": ({"kind": "ClusterPropagationPolicy"}, ["all"], 5),
+        "a name": ({"name": "web"}, ["web"], 5),
+        "takeovers": ({"only": "takeovers"}, ["strong", "web"], 5),
+        "drops": ({"only": "drops"}, ["dropped"], 5),
+        "all of several aspects": ({"only": "findings,drops"}, ["dropped"], 5),
+        "cluster-scoped ones": ({"namespaces": "-"}, ["all"], 1),
+        "namespaces": ({"namespaces": "other,shop"}, ["dropped", "strong", "web", "wrong"], 4),
+        "no namespace": ({"namespaces": ""}, [], 0),
+        "a page": ({"offset": "1", "limit": "2"}, ["dropped", "strong"], 5),
+    },
 )
 def test_a_question_selects_policies(ask, query, names, total):
     found = ask(**query)
@@ -193,13 +194,13 @@ def test_a_question_selects_policies(ask, query, names, total):
         assert found.matched == len(names)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("query", "parameter"),
-    [
-        pytest.param({"kind": "Deployment"}, "kind", id="an unknown kind"),
-        pytest.param({"only": "all"}, "only", id="an unknown aspect"),
-        pytest.param({"limit": "0"}, "limit", id="an empty page"),
-    ],
+    {
+        "an unknown kind": ({"kind": "Deployment"}, "kind"),
+        "an unknown aspect": ({"only": "all"}, "only"),
+        "an empty page": ({"limit": "0"}, "limit"),
+    },
 )
 def test_an_invalid_question_names_the_parameter(ask, query, parameter):
     with pytest.raises(Refusal, match=f"query parameter {parameter}: .* accepted is"):
@@ -222,14 +223,14 @@ def test_a_late_answer_is_refused_and_the_next_one_continues(ask):
     assert len(ask().items) == len(ALL)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("sort", "found"),
-    [
-        pytest.param("", ["all", "dropped", "strong", "web", "wrong"], id="by kind, namespace and name"),
-        pytest.param("-name", ["wrong", "web", "strong", "dropped", "all"], id="by name, descending"),
-        pytest.param("-priority", ["strong", "web", "all", "dropped", "wrong"], id="the strongest first"),
-        pytest.param("-claims", ["web", "all", "dropped", "strong", "wrong"], id="the largest first"),
-    ],
+    {
+        "by kind, namespace and name": ("", ["all", "dropped", "strong", "web", "wrong"]),
+        "by name, descending": ("-name", ["wrong", "web", "strong", "dropped", "all"]),
+        "the strongest first": ("-priority", ["strong", "web", "all", "dropped", "wrong"]),
+        "the largest first": ("-claims", ["web", "all", "dropped", "strong", "wrong"]),
+    },
 )
 def test_policies_have_an_order(ask, sort, found):
     assert [each.name for each in ask(sort=sort).items] == found

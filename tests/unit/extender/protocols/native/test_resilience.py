@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from extender_services import serve, services_of
 from karmada_plane import binding, cluster, deployment, policy, selector
+from tables import cases
 
 from berthmaster.manifests import Document, manifests_of
 from berthmaster.native_api.why import MAX_NAMES, ResilienceView
@@ -153,16 +154,14 @@ def test_the_progress_counts_failures(service, monkeypatch):
     assert service.ask().failures == 2
 
 
-@pytest.mark.parametrize(
+@cases(
     ("passed_s", "blocks", "ends"),
-    [
-        pytest.param(
-            background.PATIENCE_S + 1, True, background.Abandoned, id="no client asks, and another question waits"
-        ),
-        pytest.param(background.PATIENCE_S + 1, False, None, id="no client asks, and no question waits"),
-        pytest.param(background.PATIENCE_S - 1, True, None, id="it was asked for a moment ago"),
-        pytest.param(background.LIMIT_S, False, background.TooLong, id="it takes too long"),
-    ],
+    {
+        "no client asks, and another question waits": (background.PATIENCE_S + 1, True, background.Abandoned),
+        "no client asks, and no question waits": (background.PATIENCE_S + 1, False, None),
+        "it was asked for a moment ago": (background.PATIENCE_S - 1, True, None),
+        "it takes too long": (background.LIMIT_S, False, background.TooLong),
+    },
 )
 def test_a_computation_ends_if_nobody_wants_it_any_more(service, passed_s, blocks, ends):
     run = background.Run(service.services, "question")

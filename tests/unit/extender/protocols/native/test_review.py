@@ -7,6 +7,7 @@ import pytest
 from extender_services import WatchedPlane
 from karmada_plane import DIVIDED, binding, cluster, deployment, policy, selector, serve_karmada, store
 from kube_in_memory import KubeInMemory
+from tables import cases
 from waiting import LIMIT_S, wait_for
 
 from berthmaster.model.decode import convert
@@ -87,7 +88,7 @@ def test_the_largest_change_is_refused_after_a_few_decisions(plane):
     assert answer.worst[0].reaches
 
 
-@pytest.mark.parametrize(("names", "planned"), [(60, True), (WORKLOADS, False)], ids=["planned", "counted"])
+@cases(("names", "planned"), {"planned": (60, True), "counted": (WORKLOADS, False)})
 def test_a_review_counts_what_a_policy_may_take_over(plane, names, planned):
     """No record says that preemption is on. Karmada's gate may be on all the same, and no API shows it."""
     taker = policy("taker", *(selector(name=f"app{number}") for number in range(names)), placement=placed(CLUSTERS[5]))
@@ -106,13 +107,13 @@ def test_the_id_of_a_review_is_that_of_a_plan_with_preemption(plane):
     assert answer.id == plane.planner.plan(plane.services, call, asked).plan.id
 
 
-@pytest.mark.parametrize(
+@cases(
     ("changed", "limits"),
-    [
-        pytest.param(NONE_MOVES, LIMITS, id="nothing moves"),
-        pytest.param(ALL_MOVE, None, id="no gate"),
-        pytest.param(ALL_MOVE, {"moved": WORKLOADS}, id="a wide limit"),
-    ],
+    {
+        "nothing moves": (NONE_MOVES, LIMITS),
+        "no gate": (ALL_MOVE, None),
+        "a wide limit": (ALL_MOVE, {"moved": WORKLOADS}),
+    },
 )
 def test_a_change_within_the_limits_is_planned_in_full(plane, changed, limits):
     answer, planned = plane.review(changed, limits=limits), plane.plan(changed)

@@ -7,6 +7,7 @@ from builders import binding, cluster
 from extender_services import services_of
 from fake_clock import FakeClock
 from fake_metrics import FakeMetrics
+from tables import cases
 
 from berthmaster.model.decode import convert, decode_json, encode_json
 from berthmaster.model.policy import Placement
@@ -34,7 +35,7 @@ def grouped(groups):
     return binding(placement=convert(Placement, {"clusterAffinities": names}))
 
 
-@pytest.mark.parametrize("clusters", [None, CLUSTERS], ids=["on the service's fleet", "on the clusters of the request"])
+@cases("clusters", {"on the service's fleet": None, "on the clusters of the request": CLUSTERS})
 def test_a_diagnosis_of_too_many_groups_and_clusters_is_refused(services, clusters, monkeypatch):
     monkeypatch.setattr(schedule, "MAX_EXPLAINED", 30)
 
@@ -60,23 +61,23 @@ def test_a_large_request_must_contain_its_clusters(services):
     assert refused.value.status == 413
 
 
-@pytest.mark.parametrize(
+@cases(
     ("body", "cheap"),
-    [
-        pytest.param(b'{"binding":{"spec":{"clusters":[{"name":"a"}]}}}', True, id="the fleet of the service"),
-        pytest.param(b'{"clusters":null}', True, id="no clusters"),
-        pytest.param(b'{"clusters":[]}', False, id="an empty fleet"),
-        pytest.param(b'{"binding":{},"clusters":[{"a":1}]}', False, id="clusters of the request"),
-        pytest.param(b'{"clust\\u0065rs":[{"a":1}]}', False, id="clusters under an escaped name"),
-        pytest.param(b'{"binding":"' + b"x" * 20_000 + b'"}', False, id="a large body"),
-        pytest.param(b'{"affinityName":1}' * 17, False, id="many groups"),
-        pytest.param(b'{"operator":1}' * 17, False, id="many expressions"),
-        pytest.param(b'{"\\u006fperator":1}' * 17, False, id="many escaped characters"),
-        pytest.param(b'{"a":{' + b'"k":"v",' * 600 + b'"k":""}}', False, id="many labels"),
-        pytest.param(b'{"spreadByField":"region"}', False, id="a region search"),
-        pytest.param(b"not JSON", True, id="an error"),
-        pytest.param(b'{"a":' + b"[" * 5000, True, id="deep nesting"),
-    ],
+    {
+        "the fleet of the service": (b'{"binding":{"spec":{"clusters":[{"name":"a"}]}}}', True),
+        "no clusters": (b'{"clusters":null}', True),
+        "an empty fleet": (b'{"clusters":[]}', False),
+        "clusters of the request": (b'{"binding":{},"clusters":[{"a":1}]}', False),
+        "clusters under an escaped name": (b'{"clust\\u0065rs":[{"a":1}]}', False),
+        "a large body": (b'{"binding":"' + b"x" * 20_000 + b'"}', False),
+        "many groups": (b'{"affinityName":1}' * 17, False),
+        "many expressions": (b'{"operator":1}' * 17, False),
+        "many escaped characters": (b'{"\\u006fperator":1}' * 17, False),
+        "many labels": (b'{"a":{' + b'"k":"v",' * 600 + b'"k":""}}', False),
+        "a region search": (b'{"spreadByField":"region"}', False),
+        "an error": (b"not JSON", True),
+        "deep nesting": (b'{"a":' + b"[" * 5000, True),
+    },
 )
 def test_only_small_requests_without_clusters_are_cheap(body, cheap):
     assert is_cheap(body) is cheap
@@ -102,7 +103,7 @@ UNKNOWN_FIELDS = [
 
 
 @pytest.mark.parametrize(("placement", "path"), UNKNOWN_FIELDS)
-@pytest.mark.parametrize("again", [False, True], ids=["once", "again"])
+@cases("again", {"once": False, "again": True})
 def test_an_unknown_field_of_the_placement_is_refused(services, placement, path, again):
     document = json.loads(encode_json(ScheduleRequest(grouped(1), CLUSTERS)))
     document["binding"]["spec"]["placement"] = placement
@@ -188,12 +189,12 @@ def test_a_crash_on_one_line_does_not_affect_the_others(answers, metrics, monkey
     assert (crash.fields, len(metrics.calls_of("decided"))) == ({"request_id": "request-1", "line": "2"}, 2)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("bursts", "answered"),
-    [
-        pytest.param(["abcdefgh"], "abcd", id="between lines that arrived together"),
-        pytest.param(["ab", "cd", "ef"], "abcd", id="between lines that arrived separately"),
-    ],
+    {
+        "between lines that arrived together": (["abcdefgh"], "abcd"),
+        "between lines that arrived separately": (["ab", "cd", "ef"], "abcd"),
+    },
 )
 def test_a_batch_ends_at_its_deadline(answers, clock, monkeypatch, bursts, answered):
     decide = schedule.decide

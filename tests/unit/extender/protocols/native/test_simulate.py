@@ -4,6 +4,7 @@ import pytest
 from builders import cluster, policy
 from extender_services import services_of
 from fake_clock import FakeClock
+from tables import cases
 
 from berthmaster.model.binding import ObjectReference
 from berthmaster.model.errors import FieldError
@@ -46,12 +47,12 @@ def workload(name):
 LABEL = LabelChange("a", "x", "y")
 
 
-@pytest.mark.parametrize(
+@cases(
     "changes",
-    [
-        pytest.param([LABEL] * 1000, id="many changes"),
-        pytest.param([PolicyChange(policy())], id="a policy that is compared with every workload"),
-    ],
+    {
+        "many changes": [LABEL] * 1000,
+        "a policy that is compared with every workload": [PolicyChange(policy())],
+    },
 )
 def test_changes_stop_at_the_deadline(simulate, changes):
     # The clock is read for each workload before and after the changes, and for each change: 41 times or more.
@@ -68,19 +69,19 @@ def test_karmada_refuses_another_scheduler(simulate):
     assert [each.path for each in refused.value.errors] == ["changes[0].policy.spec.schedulerName"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("change", "path"),
-    [
-        pytest.param(LABEL, None, id="a label"),
-        pytest.param(UpChange("a"), None, id="a cluster recovers"),
-        pytest.param(AddClusterChange(cluster("b")), None, id="a cluster joins"),
-        pytest.param(RemoveClusterChange("a"), None, id="a cluster leaves"),
-        pytest.param(AddClusterChange(cluster("a")), "changes[0]", id="a cluster that exists"),
-        pytest.param(AddClusterChange(cluster("")), "changes[0].cluster.metadata.name", id="a cluster without a name"),
-        pytest.param(UntaintChange("a", "x"), "changes[0]", id="a taint that the cluster does not have"),
-        pytest.param(UnlabelChange("a", "x"), "changes[0]", id="a label that the cluster does not have"),
-        pytest.param(RemoveClusterChange("x"), "changes[0]", id="an unknown cluster"),
-    ],
+    {
+        "a label": (LABEL, None),
+        "a cluster recovers": (UpChange("a"), None),
+        "a cluster joins": (AddClusterChange(cluster("b")), None),
+        "a cluster leaves": (RemoveClusterChange("a"), None),
+        "a cluster that exists": (AddClusterChange(cluster("a")), "changes[0]"),
+        "a cluster without a name": (AddClusterChange(cluster("")), "changes[0].cluster.metadata.name"),
+        "a taint that the cluster does not have": (UntaintChange("a", "x"), "changes[0]"),
+        "a label that the cluster does not have": (UnlabelChange("a", "x"), "changes[0]"),
+        "an unknown cluster": (RemoveClusterChange("x"), "changes[0]"),
+    },
 )
 def test_changes_of_clusters(simulate, change, path):
     if path is None:

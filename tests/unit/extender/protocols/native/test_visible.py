@@ -4,6 +4,7 @@ import pytest
 from builders import binding, cluster, policy
 from console_answers import binding_explanation, binding_view
 from extender_services import services_of
+from tables import cases
 
 from berthmaster.ledger.records import HistoryRow, PastExplanation
 from berthmaster.model.binding import WorkloadAffinityGroups
@@ -57,15 +58,15 @@ EXPLANATION = binding_explanation(follows=BOTH, followed_by=BOTH, missing=BOTH)
 BINDING = binding_view(required_by=[RequiringBinding(each, f"web-{each}", {}) for each in ("shop", "vault-secret")])
 
 
-@pytest.mark.parametrize(
+@cases(
     ("visible", "answer"),
-    [
-        pytest.param(visible_policy, POLICY, id="a policy"),
-        pytest.param(visible_impact, IMPACT, id="a failure"),
-        pytest.param(visible_binding, BINDING, id="a binding"),
-        pytest.param(visible_decision, EXPLANATION, id="a decision"),
-        pytest.param(visible_record, PastExplanation(ROW, EXPLANATION, reproduced=True), id="a record"),
-    ],
+    {
+        "a policy": (visible_policy, POLICY),
+        "a failure": (visible_impact, IMPACT),
+        "a binding": (visible_binding, BINDING),
+        "a decision": (visible_decision, EXPLANATION),
+        "a record": (visible_record, PastExplanation(ROW, EXPLANATION, reproduced=True)),
+    },
 )
 def test_an_answer_names_nothing_of_other_namespaces(visible, answer):
     text = encode_json(visible(answer, SHOP)).decode()
@@ -133,22 +134,19 @@ def simulated(change):
 UNWATCHED_POLICY = simulated(PolicyChange(policy()))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("watched", "ask", "advice"),
-    [
-        pytest.param(["clusters"], decision, "start it with --watch clusters,bindings", id="a decision"),
-        pytest.param(["clusters"], known, "start it with --watch clusters,bindings", id="a binding"),
-        pytest.param(["clusters", "policies"], simulated(DownChange("a")), "--watch clusters,bindings", id="a change"),
-        pytest.param(
+    {
+        "a decision": (["clusters"], decision, "start it with --watch clusters,bindings"),
+        "a binding": (["clusters"], known, "start it with --watch clusters,bindings"),
+        "a change": (["clusters", "policies"], simulated(DownChange("a")), "--watch clusters,bindings"),
+        "a change of a policy": (
             ["clusters", "bindings"],
             UNWATCHED_POLICY,
             "--watch clusters,policies,bindings,workloads",
-            id="a change of a policy",
         ),
-        pytest.param(
-            ["nodes"], decision, "--watch clusters,bindings on Karmada's API server instead of nodes", id="nodes"
-        ),
-    ],
+        "nodes": (["nodes"], decision, "--watch clusters,bindings on Karmada's API server instead of nodes"),
+    },
 )
 def test_what_is_not_watched_is_refused(services, watched, ask, advice):
     services.state.watched = watched

@@ -8,6 +8,7 @@ from extender_in_process import ExtenderInProcess
 from extender_services import serve, services_of
 from karmada_plane import binding, cluster, deployment, policy, resource, selector, shop, store
 from kube_in_memory import KubeInMemory
+from tables import cases
 
 from berthmaster.kube.requests import APIRequest
 from berthmaster.manifests import Document, manifests_of
@@ -65,13 +66,13 @@ def test_a_claim_says_who_holds_and_why_the_others_do_not(ask):
     assert "does not preempt" in found.claims[1].why_not
 
 
-@pytest.mark.parametrize(
+@cases(
     ("served", "holder", "why"),
-    [
-        pytest.param(world(OTHER), "PropagationPolicy shop/web", "not among the known ones", id="an unknown holder"),
-        pytest.param(world(OTHER, HELD, claimed=False), "PropagationPolicy shop/other", "ranks first", id="no record"),
-        pytest.param(world(claimed=False), None, "no policy", id="no policy"),
-    ],
+    {
+        "an unknown holder": (world(OTHER), "PropagationPolicy shop/web", "not among the known ones"),
+        "no record": (world(OTHER, HELD, claimed=False), "PropagationPolicy shop/other", "ranks first"),
+        "no policy": (world(claimed=False), None, "no policy"),
+    },
 )
 def test_the_reason_of_a_claim_is_true_without_a_record_or_a_policy(ask, served, holder, why):
     found = ask("claims", ClaimsView, served=served)
@@ -181,13 +182,13 @@ def simulated(running):
     return next(each for each in answer.rows if each.resource == UNCLAIMED).after, answer.gaps
 
 
-@pytest.mark.parametrize(
+@cases(
     ("spec", "namespace", "awaited", "reason"),
-    [
-        pytest.param(OVERRIDES, "shop", IMAGES, NotScheduled.MISSING_OVERRIDES, id="an OverridePolicy"),
-        pytest.param(OVERRIDES, "", EVERYWHERE, NotScheduled.MISSING_OVERRIDES, id="a ClusterOverridePolicy"),
-        pytest.param(PRIORITY, "shop", HIGH, NotScheduled.NO_PRIORITY, id="a PriorityClass"),
-    ],
+    {
+        "an OverridePolicy": (OVERRIDES, "shop", IMAGES, NotScheduled.MISSING_OVERRIDES),
+        "a ClusterOverridePolicy": (OVERRIDES, "", EVERYWHERE, NotScheduled.MISSING_OVERRIDES),
+        "a PriorityClass": (PRIORITY, "shop", HIGH, NotScheduled.NO_PRIORITY),
+    },
 )
 class TestWatched:
     def test_a_stored_policy_waits_until_the_object_exists(self, extender, spec, namespace, awaited, reason):
