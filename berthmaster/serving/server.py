@@ -121,6 +121,8 @@ _LOG: Final = logging.getLogger("berthmaster.server")
 WORKER_CLASSES: Final = {"fast": "berthmaster.serving.worker.FastWorker", "gthread": "gthread"}
 _HEARTBEAT_FOLDER: Final = "/dev/shm"  # noqa: S108 - a heartbeat is an empty file; here it is in memory
 _RESERVED_DESCRIPTORS: Final = 64  # for files, listening sockets, and connections to an API server
+_PROBES_S: Final = 1.0
+"""The least time between two starts of the process that serves probes."""
 _STOPS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 
 
@@ -259,6 +261,7 @@ class _Application(BaseApplication):
         self._health = health
         self._probes = probes
         self._probe_pid = 0
+        self._probes_due_at = 0.0
         self._in_worker = False
         # Created before the fork: a worker that starts during a rotation inherits the last valid pair.
         self._tls: TLSSource | None = None
@@ -289,7 +292,6 @@ class _Application(BaseApplication):
             "logger_class": _StructuredLogger,
             "proc_name": options.name,
             "control_socket_disable": True,
-            "when_ready": self._start_probes,
             "pre_fork": self._refresh_certificate,
             "post_fork": self._prepare_worker,
             "post_worker_init": self._worker_ready,
@@ -340,17 +342,22 @@ class _Application(BaseApplication):
         assert self._tls is not None, "the hook is set with TLS only"  # noqa: S101 - for the type checker
         return self._tls.context()
 
-    def _start_probes(self, server: Arbiter) -> None:
-        """Serve probes in a child process: the process that forks workers must have no threads."""
-        parent = os.getpid()
-        pid = os.fork()
-        if pid:
-            self._probe_pid = pid
-            self._probes.close()
+    def ensure_probes(self, server: Arbiter) -> None:
+        """Serve probes in a child process, also after that process was killed: without probes a pod gets no requests.
+
+        The process that forks workers must have no threads, so it cannot serve them itself.
+        """
+        if (now := time.monotonic()) < self._probes_due_at or _exists(self._probe_pid):
             return
-        for listener in server.LISTENERS:
-            listener.sock.close()
-        _serve_probes(self._probes, parent)
+        self._probes_due_at = now + _PROBES_S
+        if self._probe_pid:
+            _LOG.error("the process %d, which served probes, has ended; another one starts", self._probe_pid)
+        parent = os.getpid()
+        self._probe_pid = os.fork()
+        if not self._probe_pid:
+            for listener in server.LISTENERS:
+                listener.sock.close()
+            _serve_probes(self._probes, parent)
 
     def _stop_probes(self, _server: Arbiter) -> None:
         if self._probe_pid:
@@ -363,6 +370,7 @@ class _Application(BaseApplication):
 
     def _prepare_worker(self, _server: Arbiter, _worker: Any) -> None:  # noqa: ANN401 - gunicorn's own
         self._in_worker = True
+        self._probes.close()
         for each in _STOPS:  # the arbiter's handlers only queue signals; gunicorn sets the worker's handlers later
             signal.signal(each, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPS)
@@ -401,7 +409,13 @@ class _DrainingArbiter(Arbiter):
     def __init__(self, app: _Application, health: WorkerHealth, drain_s: float) -> None:
         self._health = health
         self._drain_s = drain_s
+        self._ensure_probes = app.ensure_probes
         super().__init__(app)
+
+    def manage_workers(self) -> None:
+        """Start what is missing. gunicorn calls this each second, and when a child process has ended."""
+        self._ensure_probes(self)
+        super().manage_workers()
 
     def start(self) -> None:
         try:
@@ -445,6 +459,14 @@ class _StructuredLogger(Logger):
 
     def reopen_files(self) -> None:
         """Do nothing: there are no log files."""
+
+
+def _exists(pid: int) -> bool:
+    """Return whether there is a process, without those that have been reaped; 0 is none."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, 0)
+        return bool(pid)
+    return False
 
 
 def _serve_probes(probes: ProbeServer, parent: int) -> None:

@@ -217,6 +217,17 @@ class Node:
         return list((_CGROUPS / controller / "kubepods").rglob(container.rpartition("/")[2]))
 
 
+def ports_of(process: int) -> set[int]:
+    """The TCP ports that a process listens on, in its network namespace."""
+    held = set[str]()
+    for each in Path(f"/proc/{process}/fd").iterdir():
+        with suppress(FileNotFoundError):
+            held.add(str(each.readlink()))
+    tables = [Path(f"/proc/{process}/net/{each}").read_text().splitlines()[1:] for each in ("tcp", "tcp6")]
+    sockets = [line.split() for table in tables for line in table]
+    return {int(at[1].rpartition(":")[2], 16) for at in sockets if at[3] == "0A" and f"socket:[{at[9]}]" in held}
+
+
 class Names:
     """DNS: the names of Services, as the API server lists them."""
 

@@ -20,6 +20,7 @@ from e2e.karmada import cluster as member
 from e2e.manifests import cluster_propagation_policy, deployments, manifest
 from e2e.processes import wait_for
 from node.cluster import UNITS, Cluster, say
+from node.node import ports_of
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 import hostile_rows
@@ -27,6 +28,8 @@ import hostile_rows
 NAMESPACE = "karmada-system"
 HOSTILE_S = 15
 REQUESTS = 300
+UNREADY_AFTER_S = 6
+"""After this time a pod is unready if each of its readiness probes fails: two probes, one every two seconds."""
 
 
 @pytest.fixture(scope="module")
@@ -51,21 +54,29 @@ def test_karmada_calls_the_webhook(target):
         target.api.create(cluster_propagation_policy(preemption="Always", resourceSelectors=[deployments()]))
 
 
-def killed_worker(cluster):
-    """Kill a worker of each webhook pod, as the kernel does when a container has no memory left."""
-    for pod in cluster.pods("webhook"):
-        _, worker, *_ = cluster.node.processes_of(pod["status"]["containerStatuses"][0]["containerID"])
-        os.kill(worker, signal.SIGKILL)
-
-
-def test_a_killed_worker_fails_no_more_than_its_requests_in_progress(cluster):
+@pytest.mark.parametrize(
+    ("killed", "port", "most_failures"),
+    [pytest.param("a worker", 8443, 1, id="worker"), pytest.param("what serves probes", 9080, 0, id="probes")],
+)
+def test_a_killed_process_fails_no_more_than_its_requests_in_progress(cluster, killed, port, most_failures):
+    """Kill a process in each webhook pod, as the kernel does when a container has no memory left."""
+    pods = cluster.pods("webhook")
+    before = [cluster.node.processes_of(each["status"]["containerStatuses"][0]["containerID"]) for each in pods]
     with cluster.load() as load:
         load.more(20)
-        killed_worker(cluster)
+        for processes in before:
+            os.kill(next(each for each in processes if ports_of(each) == {port}), signal.SIGKILL)
+        time.sleep(UNREADY_AFTER_S)
         load.more(REQUESTS, 120)
-    say(f"killed workers: {load.answered} admissions, {len(load.failures)} failed")
-    assert len(load.failures) <= len(cluster.pods("webhook")), load.report()
-    assert all(each["status"]["containerStatuses"][0]["restartCount"] == 0 for each in cluster.pods("webhook"))
+    say(f"killed {killed}: {load.answered} admissions, {len(load.failures)} failed")
+    assert len(load.failures) <= most_failures * len(pods), load.report()
+    after = cluster.pods("webhook")
+    ready = [[each for each in pod["status"]["conditions"] if each["type"] == "Ready"] for pod in [*pods, *after]]
+    assert ready[: len(pods)] == ready[len(pods) :], "no pod was unready"
+    for pod, processes in zip(after, before, strict=True):
+        [status] = pod["status"]["containerStatuses"]
+        assert status["restartCount"] == 0
+        assert len(cluster.node.processes_of(status["containerID"])) == len(processes), "each process was replaced"
 
 
 def test_no_admission_fails_during_a_restart_and_a_new_authority(cluster):

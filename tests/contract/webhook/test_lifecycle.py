@@ -8,6 +8,7 @@ import threading
 import time
 from contextlib import ExitStack, closing
 from http.client import HTTPException
+from pathlib import Path
 from socket import create_server
 
 import pytest
@@ -206,6 +207,19 @@ def test_a_stopped_worker_keeps_the_files_that_others_share(tmp_path):
         assert server.metric("berthmaster_webhook_reviews_total") == 2
         assert server.stop() == 0
         assert "Exception" not in server.log.read_text()
+
+
+@BOTH
+def test_probes_are_served_again_after_their_process_was_killed(tmp_path, worker_class):
+    with running(tmp_path, f"--worker-class={worker_class}", "--workers=2", "--drain-s=0") as server:
+        children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children")
+        for _ in range(2):
+            [serves_probes] = set(map(int, children.read_text().split())).difference(workers_of(server))
+            os.kill(serves_probes, signal.SIGKILL)
+            assert server.probe("/readyz")[0] == 200, "the probe waits for the next process, and does not fail"
+        assert len(workers_of(server)) == 2, "no worker was replaced"
+        assert server.log.read_text().count("which served probes, has ended") == 2
+        assert server.stop() == 0
 
 
 def test_a_stop_while_workers_start_does_not_wait_for_them(tmp_path):
