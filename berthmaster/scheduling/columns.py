@@ -211,6 +211,7 @@ def fnv1_32_of_name(name: str) -> int:
 
 BoolArray = NDArray[np.bool_]
 IntArray = NDArray[np.int64]
+DigestArray = NDArray[np.uint32]
 Scalar = TypeVar("Scalar", bound=np.generic)
 V = TypeVar("V", bound=Hashable)
 

@@ -20,6 +20,7 @@ from berthmaster.model.cluster import NO_SCHEDULE
 from berthmaster.scheduling.columns import (
     BoolArray,
     Column,
+    DigestArray,
     IntArray,
     fnv1_32_continued,
     fnv1_32_of_name,
@@ -351,7 +352,7 @@ def _shares(
     if repelled is not None:
         bounded |= repelled
 
-    def digests(positions: IntArray) -> NDArray[np.uint32]:
+    def digests(positions: IntArray) -> DigestArray:
         names: Column[np.uint32] = fleet.kept("digest of names", _digests)
         return fnv1_32_continued(names.current()[rows[positions]], unit.key.encode())
 
@@ -375,7 +376,7 @@ def _digests(fleet: Fleet) -> ClusterColumn[np.uint32]:
 
 
 def reachable(
-    total: int, weights: IntArray | None, bounded: BoolArray, digests: Callable[[IntArray], NDArray[np.uint32]]
+    total: int, weights: IntArray | None, bounded: BoolArray, digests: Callable[[IntArray], DigestArray]
 ) -> tuple[BoolArray, int]:
     """Return which clusters can get replicas or have bounds of their own, and the sum of the weights of all others.
 
