@@ -1,17 +1,78 @@
-"""Write the tables of docs/compatibility.md from the matrix and from ``karmada.json``."""
+"""The matrix of docs/compatibility.md, and the page that is made from the matrix and from ``karmada.json``.
+
+The matrix has each field that Karmada has, what Berthmaster does with it, and an example. An example has a binding and
+the same binding with one change. A test decides both. The outcomes of an honored field differ, the outcomes of a field
+without effect are the same, and a refused field gives the reason of its row.
+"""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from enum import StrEnum
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
-from field_matrix import GATES, ROWS, RULES, Row
+import msgspec
 
 PAGE: Final = Path(__file__).parents[1] / "docs" / "compatibility.md"
-KARMADA: Final[Mapping[str, Any]] = json.loads(
-    Path(__file__).with_name("compatibility").joinpath("karmada.json").read_text()
-)
+_DATA: Final = Path(__file__).with_name("compatibility")
+KARMADA: Final[Mapping[str, Any]] = json.loads(_DATA.joinpath("karmada.json").read_text())
+
+
+class Handling(StrEnum):
+    """What happens with a field."""
+
+    HONORED = "honored"
+    REFUSED = "refused"
+    NONE = "no effect"
+
+
+class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One row.
+
+    Attributes:
+        fields: the fields that it covers. A last ``*`` covers everything below.
+        handling: what happens.
+        change: the merge patch of the example, for the subject of the path: the binding, or cluster ``a``.
+        base: the merge patch of the binding before the change. The test replaces PLACEMENT in the annotation
+            ``policy.karmada.io/applied-placement`` by the placement of the binding: it is scheduled already.
+        remark: what to know about it.
+        gate: the feature gate that it needs; empty for none.
+        cluster: the merge patch of cluster ``a`` before the change.
+        peers: other bindings that are scheduled already.
+        reason: the reason of a refusal.
+    """
+
+    fields: tuple[str, ...]
+    handling: Handling
+    change: dict[str, Any]
+    base: dict[str, Any] = {}
+    remark: str = ""
+    gate: str = ""
+    cluster: dict[str, Any] = {}
+    peers: tuple[dict[str, Any], ...] = ()
+    reason: str = ""
+
+    @property
+    def of_cluster(self) -> bool:
+        return self.fields[0].startswith("cluster.")
+
+
+class Matrix(msgspec.Struct, forbid_unknown_fields=True):
+    """The file ``compatibility/matrix.yaml``.
+
+    Attributes:
+        rows: what happens with each field.
+        gates: the gates of Karmada that can change a decision, and what Berthmaster does with them.
+        rules: rules that changed between releases: the rule, the release, and a remark. Berthmaster follows the newest.
+    """
+
+    rows: list[Row]
+    gates: dict[str, str]
+    rules: list[tuple[str, str, str]]
+
+
+MATRIX: Final = msgspec.yaml.decode(_DATA.joinpath("matrix.yaml").read_bytes(), type=Matrix)
 _SECTIONS: Final = (
     ("placement", "Placement", ("placement.",)),
     ("binding", "Binding", ("binding.spec.", "binding.status.")),
@@ -36,7 +97,7 @@ def tables() -> Iterator[tuple[str, list[str]]]:
         _table(("Release", "Read from"), [(name, f"`{source}`") for name, source in KARMADA["releases"].items()]),
     )
     for name, _, prefixes in _SECTIONS:
-        rows = [row for row in ROWS if row.fields[0].startswith(prefixes)]
+        rows = [row for row in MATRIX.rows if row.fields[0].startswith(prefixes)]
         yield (
             name,
             _table(
@@ -51,10 +112,10 @@ def tables() -> Iterator[tuple[str, list[str]]]:
         "gates",
         _table(
             ("Karmada's gate", "On by default in Karmada", "Berthmaster"),
-            [(f"`{gate}`", _on(KARMADA["gates"][gate], newest), text) for gate, text in GATES.items()],
+            [(f"`{gate}`", _on(KARMADA["gates"][gate], newest), text) for gate, text in MATRIX.gates.items()],
         ),
     )
-    yield "rules", _table(("Rule", "In Karmada since", "Remark"), RULES)
+    yield "rules", _table(("Rule", "In Karmada since", "Remark"), MATRIX.rules)
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:
