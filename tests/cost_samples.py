@@ -9,62 +9,12 @@ from datetime import datetime
 from typing import Any
 
 from msgspec import inspect
+from tables import data
 
 from berthmaster.model.meta import Quantity
 
 JSON = Any
-VALUES: Mapping[str, JSON] = {
-    "affinityName": "group-0",
-    # A fleet has at most 512 names of resources. Below this limit, each name needs a number for each cluster.
-    "allocatable": {"cpu": "1"},
-    "allocated": {"cpu": "1"},
-    "allocating": {"cpu": "1"},
-    "clusterAffinity.matchFields.key": "metadata.name",
-    "clusterAffinity.matchFields.values": "member-0",
-    "clusterNames": "member-0",
-    "clusters.name": "member-0",
-    "cluster": "member-0",
-    "currentClusters": "member-0",
-    "currentReplicaDistribution": {"member-0": 1},
-    "effect": "NoSchedule",
-    "exclude": "elsewhere-0",
-    "fieldSelector.matchExpressions.key": "region",
-    "fieldSelector.matchExpressions.values": "region-0",
-    "fromCluster": "elsewhere-0",
-    "key": "key-0",
-    "labels": {"key-0": "value-0"},
-    "matchLabels": {"key-0": "value-0"},
-    "max": "1000",
-    "nodeSelector": {"key-0": "value-0"},
-    "operator": "In",
-    "placement.cluster": "member-0",
-    "podUnschedulableFor": "1m",
-    "priorityClassSource": "KubePriorityClass",
-    "purgeMode": "Gracefully",
-    "ranges.name": "cpu",
-    "replicaDivisionPreference": "Weighted",
-    "replicasStrategy": "Spread",
-    "requiredDuringSchedulingIgnoredDuringExecution": {
-        "nodeSelectorTerms": [{"matchExpressions": [{"key": "key-0", "operator": "In", "values": ["value-0"]}]}]
-    },
-    "resource.kind": "Deployment",
-    "resourceSelectors.apiVersion": "apps/v1",
-    "resourceSelectors.kind": "Deployment",
-    "schedulingMode": "Divide",
-    "spreadByField": "cluster",
-    "status": "True",
-    "taints.key": "taint-0",
-    "tolerations.key": "taint-0",
-    "clusterTolerations.key": "taint-0",
-    "tolerations.operator": "Equal",
-    "clusterTolerations.operator": "Equal",
-    "value": "value-0",
-    "values": "value-0",
-    "workload.apiVersion": "apps/v1",
-    "workload.kind": "Deployment",
-    "workloads.apiVersion": "apps/v1",
-    "workloads.kind": "Deployment",
-}
+VALUES: Mapping[str, JSON] = data("sample_values")
 """The values of fields that accept only some texts, or that refer to each other, by the end of their path."""
 OMITTED = frozenset(
     {"deletionTimestamp", "dynamicWeight", "spreadByLabel", "clusterAffinity", "managedFields", "generateName"}

@@ -5,107 +5,18 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from typing import Any, Final
 
-_SELECTOR: Final = {
-    "matchLabels": {"tier": "gold"},
-    "matchExpressions": [{"key": "env", "operator": "In", "values": ["prod"]}],
-}
-_FIELDS: Final = {"matchExpressions": [{"key": "region", "operator": "In", "values": ["eu"]}]}
-_AFFINITY: Final = {"labelSelector": _SELECTOR, "fieldSelector": _FIELDS, "clusterNames": ["m1"], "exclude": ["m2"]}
-_PRESERVED: Final = {"rules": [{"aliasLabelName": "a", "jsonPath": "{.a}"}]}
-_METADATA: Final = {
-    "name": "web",
-    "labels": {"app": "web"},
-    "annotations": {"example.io/note": "a"},
-    "finalizers": ["example.io/hold"],
-    "ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "b", "controller": True}],
-}
-_KARMADA: Final = {
-    "resourceSelectors": [
-        {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "namespace": "shop", "labelSelector": _SELECTOR}
-    ],
-    "association": False,
-    "propagateDeps": True,
-    "priority": 3,
-    "preemption": "Always",
-    "dependentOverrides": ["a"],
-    "schedulerName": "default-scheduler",
-    "conflictResolution": "Overwrite",
-    "activationPreference": "Lazy",
-    "preserveResourcesOnDeletion": True,
-    "schedulePriority": {"priorityClassSource": "KubePriorityClass", "priorityClassName": "high"},
-    "suspension": {"dispatching": True, "dispatchingOnClusters": {"clusterNames": ["m1"]}},
-    "failover": {
-        "application": {
-            "decisionConditions": {"tolerationSeconds": 30},
-            "purgeMode": "Gracefully",
-            "gracePeriodSeconds": 60,
-            "statePreservation": _PRESERVED,
-        },
-        "cluster": {"purgeMode": "Directly", "statePreservation": _PRESERVED},
-    },
-    "placement": {
-        "clusterAffinity": _AFFINITY,
-        "clusterAffinities": [
-            {"affinityName": "a", **_AFFINITY, "overflowAffinities": [{"affinityName": "b", **_AFFINITY}]}
-        ],
-        "clusterTolerations": [
-            {"key": "a", "operator": "Equal", "value": "b", "effect": "NoExecute", "tolerationSeconds": 5}
-        ],
-        "spreadConstraints": [
-            {"spreadByField": "cluster", "minGroups": 1, "maxGroups": 2},
-            {"spreadByLabel": "x", "minGroups": 1},
-        ],
-        "replicaScheduling": {
-            "replicaSchedulingType": "Divided",
-            "replicaDivisionPreference": "Weighted",
-            "weightPreference": {
-                "dynamicWeight": "AvailableReplicas",
-                "staticWeightList": [{"targetCluster": _AFFINITY, "weight": 2}],
-            },
-        },
-        "workloadAffinity": {"affinity": {"groupByLabelKey": "a"}, "antiAffinity": {"groupByLabelKey": "b"}},
-    },
-}
-_EXPRESSION: Final = {"key": "metadata.name", "operator": "In", "values": ["m1"]}
-_KUBEADMIRAL: Final = {
-    "schedulingProfile": "p",
-    "schedulingMode": "Divide",
-    "maxClusters": 3,
-    "clusterSelector": {"tier": "gold"},
-    "clusterAffinity": [{"matchExpressions": [_EXPRESSION], "matchFields": [_EXPRESSION]}],
-    "tolerations": _KARMADA["placement"]["clusterTolerations"],  # type: ignore[index]
-    "placement": [
-        {"cluster": "m1", "preferences": {"minReplicas": 1, "maxReplicas": 9, "weight": 5, "priority": 2}}
-    ],
-    "disableFollowerScheduling": False,
-    "autoMigration": {"when": {"podUnschedulableFor": "90s"}, "keepUnschedulableReplicas": True},
-    "replicasStrategy": "Binpack",
-    "reschedulePolicy": {
-        "disableRescheduling": False,
-        "rescheduleWhen": {"policyContentChanged": True, "clusterJoined": False, "clusterLabelsChanged": True},
-        "replicaRescheduling": {"avoidDisruption": False},
-    },
-}  # fmt: skip
-_REBALANCER: Final = {
-    "workloads": [{"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "shop", "name": "web"}],
-    "ttlSecondsAfterFinished": 5,
-}
-_MEMBER: Final = {
-    "apiEndpoint": "https://m1",
-    "insecure": False,
-    "useServiceAccount": True,
-    "secretRef": {"name": "m1"},
-    "taints": [{"key": "a", "value": "b", "effect": "NoSchedule", "timeAdded": "2026-01-01T00:00:00Z"}],
-}
+from tables import data
+
+_DATA: Final = data("complete_policies")
 COMPLETE: Final = tuple(
-    {"apiVersion": api_version, "kind": kind, "metadata": deepcopy(_METADATA), "spec": deepcopy(spec)}
+    {"apiVersion": api_version, "kind": kind, "metadata": deepcopy(_DATA["metadata"]), "spec": deepcopy(_DATA[spec])}
     for api_version, kind, spec in (
-        ("policy.karmada.io/v1alpha1", "PropagationPolicy", _KARMADA),
-        ("policy.karmada.io/v1alpha1", "ClusterPropagationPolicy", _KARMADA),
-        ("core.kubeadmiral.io/v1alpha1", "PropagationPolicy", _KUBEADMIRAL),
-        ("core.kubeadmiral.io/v1alpha1", "ClusterPropagationPolicy", _KUBEADMIRAL),
-        ("core.kubeadmiral.io/v1alpha1", "FederatedCluster", _MEMBER),
-        ("apps.karmada.io/v1alpha1", "WorkloadRebalancer", _REBALANCER),
+        ("policy.karmada.io/v1alpha1", "PropagationPolicy", "karmada"),
+        ("policy.karmada.io/v1alpha1", "ClusterPropagationPolicy", "karmada"),
+        ("core.kubeadmiral.io/v1alpha1", "PropagationPolicy", "kubeadmiral"),
+        ("core.kubeadmiral.io/v1alpha1", "ClusterPropagationPolicy", "kubeadmiral"),
+        ("core.kubeadmiral.io/v1alpha1", "FederatedCluster", "member"),
+        ("apps.karmada.io/v1alpha1", "WorkloadRebalancer", "rebalancer"),
     )
 )
 _SCALARS: Final = (
