@@ -1,58 +1,82 @@
-"""Answers of the extender for tests of the console: a fleet, its workloads, and one workload in its second group."""
+"""Answers of the extender for tests of the console: a fleet, its workloads, and one workload in its second group.
+
+``data/console_answers.yaml`` has the values of each type. A test replaces the fields that it is about.
+"""
 
 import itertools
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
+import msgspec
 from fake_clock import FakeClock
+from msgspec.structs import asdict, fields, replace
+from tables import data
 
 from berthmaster.ledger.records import HistoryRow
 from berthmaster.model.cluster import Taint
-from berthmaster.model.move import MovePhase, MoveReason, MoveState
-from berthmaster.native_api.fleet import (
-    FleetAmount,
-    FleetCluster,
-    FleetView,
-    WorkloadFacets,
-    WorkloadPage,
-    WorkloadRow,
-    WorkloadState,
+from berthmaster.model.decode import convert
+from berthmaster.model.move import MovePhase, MoveState
+from berthmaster.model.policy import Policy
+from berthmaster.native_api.fleet import FleetAmount, FleetCluster, FleetView, WorkloadFacets, WorkloadPage, WorkloadRow
+from berthmaster.native_api.what_if import PlanAnswer, PlanCounts
+from berthmaster.native_api.why import (
+    AllowedGroup,
+    BindingOutlook,
+    BindingOverview,
+    ClaimsView,
+    DriftView,
+    ImpactView,
+    MovesView,
+    PolicyList,
+    PolicyView,
+    ResilienceView,
+    WhyNotView,
 )
-from berthmaster.native_api.why import BindingOutlook, BindingOverview, ClaimsView, WhyNotView
-from berthmaster.native_api.wire import BindingExplanation, BindingView, HistoryPage, ResourceView, Staleness
+from berthmaster.native_api.wire import BindingExplanation, BindingView, HistoryPage, Staleness
 from berthmaster.scheduling.diagnosis import ClusterDiagnosis, Diagnosis, GroupDiagnosis, Outcome, Rejection
 from berthmaster.scheduling.fleet import Strategy
-from berthmaster.scheduling.karmada.trigger import Trigger
-from berthmaster.scheduling.request import Failure, FailureKind, Mode
+from berthmaster.scheduling.request import Failure, FailureKind
+from berthmaster.simulation.drift import WorkloadDrift, summary
+from berthmaster.simulation.failures import FailureDomain
 from berthmaster.simulation.group_outlook import GroupOutlook
-from berthmaster.simulation.report import ClaimRow
+from berthmaster.simulation.plan_answer import ALL_ON, Plan, PlannedMove, PlanSummary, UnplacedWorkload
+from berthmaster.views.move_rows import BrakeReport, BudgetUse, MoveRow, RowState
+from berthmaster.views.policy_rows import PolicyRow
 from console.source import SourceError
 
 NOW = FakeClock().now()
 _VERSIONS = itertools.count(1)
 FRESH = Staleness(NOW, None, "")
-GROUPS = ["primary", "backup", "edge"]
-GIB = 2**30
+HOSTILE = '<script>alert("x")</script>\x1b[31m&\u202e'
+_VALUES = data("console_answers")
 
 
-def fleet_cluster(name: str, **fields: Any) -> FleetCluster:
-    """A ready cluster of 16 cores with half of everything in use. ``used`` and ``assumed`` are cores."""
-    used, assumed = fields.pop("used", 8), fields.pop("assumed", 0)
-    resources = {
-        "cpu": FleetAmount(16_000, used * 1000, assumed * 1000),
-        "memory": FleetAmount(64 * GIB, 32 * GIB, 0),
-        "pods": FleetAmount(110, 55, 0),
-    }
-    given: dict[str, Any] = {
-        "region": "eu-west", "provider": "aws", "zones": ("eu-west-1a",), "kubernetes_version": "v1.33.1",
-        "ready": True, "ready_message": "", "deleting": False, "draining": False, "taints": (), "resources": resources,
-        "workloads": 14, "replicas": 40, "by_group": [10, 3], "without_groups": 1, "arriving": 0, "leaving": 0,
-    }  # fmt: skip
-    return FleetCluster(name=name, **{**given, **fields})
+def _answer(kind: Any, /, **changes: Any) -> Any:
+    """Return the answer of a type in the file, with some other fields. All answers are fresh."""
+    values = _VALUES[kind.__name__]
+    fresh = {"staleness": FRESH} if any(each.name == "staleness" for each in fields(kind)) else {}
+    return replace(msgspec.convert({**values, **fresh}, kind), **changes)
 
 
-def fleet_view(*clusters: FleetCluster, gaps: tuple[str, ...] = ()) -> FleetView:
-    return FleetView(list(clusters), f"v{next(_VERSIONS)}", list(gaps), FRESH)
+binding_view = partial(_answer, BindingView)
+claims_view = partial(_answer, ClaimsView)
+why_not_view = partial(_answer, WhyNotView)
+budget = partial(_answer, BudgetUse)
+lost_workload = partial(_answer, UnplacedWorkload)
+
+
+def fleet_cluster(name: str, region: str = "eu-west", used: int = 8, assumed: int = 0, **changes: Any) -> FleetCluster:
+    """Return a cluster. ``used`` and ``assumed`` are cores."""
+    made = _answer(FleetCluster, name=name, region=region)
+    resources = {**made.resources, "cpu": FleetAmount(16_000, used * 1000, assumed * 1000)}
+    return replace(made, **{"resources": resources, **changes})
+
+
+def fleet_view(*clusters: FleetCluster | str, gaps: tuple[str, ...] = ()) -> FleetView:
+    """Return a fleet of clusters, some by their names."""
+    found = [fleet_cluster(each) if isinstance(each, str) else each for each in clusters]
+    return FleetView(found, f"v{next(_VERSIONS)}", list(gaps), FRESH)
 
 
 def large_fleet(size: int) -> FleetView:
@@ -73,16 +97,9 @@ def large_fleet(size: int) -> FleetView:
     return fleet_view(*clusters)
 
 
-def workload_row(name: str = "web", **fields: Any) -> WorkloadRow:
-    """A Deployment in the second of its three groups."""
-    given: dict[str, Any] = {
-        "api_version": "apps/v1", "kind": "Deployment", "namespace": "shop", "binding": f"{name}-deployment",
-        "policy": f"PropagationPolicy shop/{name}", "scheduler": "default-scheduler", "group": "backup",
-        "group_index": 1, "groups": 3, "clusters": {"b1": 5, "b2": 3}, "replicas": 8, "state": WorkloadState.PLACED,
-        "preferred": False, "moving": False, "held_down": False, "message": "",
-        "last_scheduled_time": NOW - timedelta(hours=3),
-    }  # fmt: skip
-    return WorkloadRow(name=name, **{**given, **fields})
+def workload_row(name: str = "web", **changes: Any) -> WorkloadRow:
+    own = {"binding": f"{name}-deployment", "policy": f"PropagationPolicy shop/{name}"}
+    return _answer(WorkloadRow, name=name, **{**own, **changes})
 
 
 def listed_workloads(
@@ -100,25 +117,8 @@ def listed_workloads(
     return WorkloadPage(list(rows), count, count if total is None else total, facets, "v1", [], FRESH)
 
 
-def binding_view(**fields: Any) -> BindingView:
-    """The binding of ``workload_row``."""
-    given: dict[str, Any] = {
-        "kind": "ResourceBinding", "namespace": "shop", "name": "web-deployment", "present": True, "deleting": False,
-        "resource": ResourceView("apps/v1", "Deployment", "shop", "web"), "policy": "PropagationPolicy shop/web",
-        "scheduler": "default-scheduler", "suspended": False, "replicas": 8, "groups": GROUPS,
-        "observed_group": "backup", "clusters": {"b1": 5, "b2": 3}, "eviction_tasks": [], "required_by": [],
-        "conditions": [], "last_scheduled_time": NOW - timedelta(hours=3), "notes": [], "gaps": [],
-        "staleness": FRESH,
-    }  # fmt: skip
-    return BindingView(**{**given, **fields})
-
-
-def group_outlook(group: str | None, **fields: Any) -> GroupOutlook:
-    """A group of four clusters that can hold eight replicas."""
-    given: dict[str, Any] = {
-        "matched": 4, "rejected": {"TaintToleration": 1}, "fitting": 3, "capacity": 34, "clusters": {"b1": 8},
-    }  # fmt: skip
-    return GroupOutlook(group=group, **{**given, **fields})
+def group_outlook(group: str | None, **changes: Any) -> GroupOutlook:
+    return _answer(GroupOutlook, group=group, **changes)
 
 
 FULL = group_outlook(
@@ -127,26 +127,14 @@ FULL = group_outlook(
 )  # fmt: skip
 
 
-def binding_outlook(*groups: GroupOutlook, **fields: Any) -> BindingOutlook:
-    """The outlook of ``binding_view``: its preferred group is full."""
-    given: dict[str, Any] = {
-        "diagnosis": None,
-        "move": None,
-        "move_note": "",
-        "notes": [],
-        "gaps": [],
-        "staleness": FRESH,
-    }
+def binding_outlook(*groups: GroupOutlook, **changes: Any) -> BindingOutlook:
+    """Return the outlook of ``binding_view``: its preferred group is full."""
     listed = list(groups) or [FULL, group_outlook("backup"), group_outlook("edge")]
-    return BindingOutlook(groups=listed, **{**given, **fields})
+    return _answer(BindingOutlook, groups=listed, **changes)
 
 
-def move_state(phase: MovePhase = MovePhase.STABILISING, **fields: Any) -> MoveState:
-    given: dict[str, Any] = {
-        "reason": MoveReason.FAILBACK, "source": {"b1": 5, "b2": 3}, "target": {"p1": 8}, "source_group": "backup",
-        "target_group": "primary", "started_at": NOW - timedelta(minutes=20), "since": NOW - timedelta(minutes=5),
-    }  # fmt: skip
-    return MoveState(phase=phase, **{**given, **fields})
+def move_state(phase: MovePhase = MovePhase.STABILISING, **changes: Any) -> MoveState:
+    return _answer(MoveState, phase=phase, **changes)
 
 
 def group_diagnosis(failure: Failure | None = None) -> GroupDiagnosis:
@@ -165,56 +153,22 @@ def group_diagnosis(failure: Failure | None = None) -> GroupDiagnosis:
     return GroupDiagnosis("backup", failure, clusters)
 
 
-def binding_explanation(**fields: Any) -> BindingExplanation:
-    """The decision on ``binding_view``: nothing triggers it."""
-    given: dict[str, Any] = {
-        "resource": "shop/Deployment/web", "policy": "PropagationPolicy shop/web", "claims": [], "replicas": 8,
-        "replicated": True, "trigger": Trigger.NONE, "mode": Mode.STEADY, "group": "backup",
-        "clusters": {"b1": 5, "b2": 3}, "error": None, "message": None,
-        "diagnosis": Diagnosis(Strategy.DYNAMIC_WEIGHT, ["primary"], [group_diagnosis()], ["edge"]),
-        "staleness": FRESH,
-    }  # fmt: skip
-    return BindingExplanation(**{**given, **fields})
+def binding_explanation(**changes: Any) -> BindingExplanation:
+    """Return the decision on ``binding_view``: nothing triggers it."""
+    diagnosis = Diagnosis(Strategy.DYNAMIC_WEIGHT, ["primary"], [group_diagnosis()], ["edge"])
+    return _answer(BindingExplanation, **{"diagnosis": diagnosis, **changes})
 
 
-def claims_view(**fields: Any) -> ClaimsView:
-    """One policy holds the workload, another one matches it."""
-    given: dict[str, Any] = {
-        "resource": "shop/Deployment/web", "holder": "PropagationPolicy shop/web", "why": "it has the higher priority",
-        "claims": [
-            ClaimRow("PropagationPolicy shop/web", 10, "name", holds=True),
-            ClaimRow("ClusterPropagationPolicy all", 0, "kind", why_not="a PropagationPolicy goes before it"),
-        ],
-        "gaps": [], "version": "v1", "staleness": FRESH,
-    }  # fmt: skip
-    return ClaimsView(**{**given, **fields})
-
-
-def history_row(number: int = 1, **fields: Any) -> HistoryRow:
-    """A decision that moved the workload to its second group three hours ago."""
-    given: dict[str, Any] = {
-        "id": f"1.{number}", "time": (NOW - timedelta(hours=3)).isoformat(), "kind": "decision", "namespace": "shop",
-        "resource_kind": "Deployment", "name": "web", "trigger": "Failover", "reason": "Success",
-        "policy": "PropagationPolicy shop/web", "group": "backup", "before": {"p1": 8}, "after": {"b1": 5, "b2": 3},
-    }  # fmt: skip
-    return HistoryRow(**{**given, **fields})
+def history_row(number: int = 1, **changes: Any) -> HistoryRow:
+    return _answer(HistoryRow, **{"id": f"1.{number}", **changes})
 
 
 def history_page(*rows: HistoryRow, following: str | None = None) -> HistoryPage:
     return HistoryPage(list(rows) or [history_row()], following)
 
 
-def why_not_view(**fields: Any) -> WhyNotView:
-    """Removing a taint would help."""
-    given: dict[str, Any] = {
-        "cluster": "b4", "taken": False, "reasons": ["group backup: it has the taint maintenance:NoSchedule"],
-        "changes": ["remove the taint maintenance:NoSchedule"], "clusters": {"b1": 4, "b4": 4},
-    }  # fmt: skip
-    return WhyNotView(**{**given, **fields})
-
-
 def workload_answers(**answers: Any) -> dict[str, Any]:
-    """All answers about one workload, for ``GivenSource``. The overview consists of its parts; an error is a gap."""
+    """Return all answers about one workload, for ``GivenSource``. The overview consists of its parts; an error is a gap."""
     given = {
         "binding": binding_view(), "decision": binding_explanation(), "outlook": binding_outlook(),
         "claims": claims_view(), "history": history_page(), "why_not": why_not_view(), **answers,
@@ -223,3 +177,81 @@ def workload_answers(**answers: Any) -> dict[str, Any]:
     missing = {name: each.detail for name, each in parts.items() if isinstance(each, SourceError)}
     known = {name: None if name in missing else each for name, each in parts.items()}
     return {"overview": BindingOverview(given["binding"], **known, missing=missing, version="v1"), **given}
+
+
+def planned_move(
+    resource: str = "shop/Deployment/web",
+    before: dict[str, int] | None = None,
+    after: dict[str, int] | None = None,
+    **changes: Any,
+) -> PlannedMove:
+    then, now = before or {"a": 2}, after or {"b": 2}
+    moves = {name: (then.get(name), now.get(name)) for name in {**then, **now}}
+    return _answer(PlannedMove, resource=resource, before=then, after=now, moves=moves, **changes)
+
+
+def plan_answer(*moves, unplaced=(), gaps=(), truncated=False, counts=None, **changes):
+    lost = [each.resource for each in unplaced if each.nowhere]
+    summary = PlanSummary(40, len(moves), 2 * len(moves), lost, [], lost)
+    values = {"policies": [], "overcommitted": [], "clusters": [], "staying": [], **changes}
+    plan = Plan(
+        id="0123456789abcdef", summary=summary, concerned=len(moves), deleted_copies=0, complete=not gaps,
+        gaps=list(gaps), unplaced=list(unplaced), moves=list(moves), **values,
+    )  # fmt: skip
+    whole = counts or PlanCounts(40, len(moves), len(moves), 0, len(lost), 0, 0, 0, 0)
+    return PlanAnswer(whole, plan, truncated, FRESH)
+
+
+def impact(name: str, clusters: tuple[str, ...] = (), **changes: Any) -> ImpactView:
+    made = _answer(ImpactView, name=name, clusters=tuple(clusters), **changes)
+    totals = tuple(len(each) for each in (made.only_copy, made.nowhere, made.short, made.staying))
+    return replace(made, totals=changes.get("totals", totals))
+
+
+def resilience_view(*impacts, clusters=("a", "b"), failures=0, gaps=()):
+    return ResilienceView(
+        by=[FailureDomain.REGION], assumptions=ALL_ON, impacts=list(impacts), failures=failures or len(impacts),
+        harmless=sum(each.harmless for each in impacts), workloads=40, clusters=list(clusters),
+        computed_at=NOW - timedelta(minutes=2), gaps=list(gaps), version="1", staleness=FRESH,
+    )  # fmt: skip
+
+
+def move_row(workload: str = "shop/Deployment/web", state: RowState = RowState.MOVING, **changes: Any) -> MoveRow:
+    return _answer(MoveRow, workload=workload, state=state, **changes)
+
+
+def moves_view(*rows, **changes):
+    counts = {state.value: sum(each.state is state for each in rows) for state in RowState}
+    values = {
+        "brake": BrakeReport(engaged=False), "sources": None, "budgets": [], "counts": counts, "matched": len(rows),
+        **changes,
+    }  # fmt: skip
+    return MovesView(read_at=NOW, moves=list(rows), version="1", staleness=FRESH, **values)
+
+
+def policy_row(name: str = "all", namespace: str = "shop", **changes: Any) -> PolicyRow:
+    kind = "PropagationPolicy" if namespace else "ClusterPropagationPolicy"
+    return _answer(PolicyRow, kind=kind, namespace=namespace, name=name, **changes)
+
+
+def policy_view(row, groups=(), **placement):
+    """Return a policy whose placement is in the form of the API, and what its groups allow: pairs of a name and clusters."""
+    kind = {"kind": row.kind, "metadata": {"name": row.name, "namespace": row.namespace}}
+    policy = convert(Policy, {**kind, "spec": {"resourceSelectors": [], "placement": placement}})
+    allowed = [AllowedGroup(name, "", 3 + len(each), 2, 1, list(each), {}) for name, each in groups]
+    return PolicyView(row, policy, allowed, None, [], "1", FRESH)
+
+
+def policy_list(*rows, matched=None, total=None, gaps=()):
+    count = len(rows)
+    return PolicyList(list(rows), matched or count, total or count, list(gaps), "1", FRESH)
+
+
+def workload_drift(resource: str = "shop/Deployment/web", **changes: Any) -> WorkloadDrift:
+    return _answer(WorkloadDrift, resource=resource, **changes)
+
+
+def drift_view(*drifts, **changes):
+    found = asdict(summary(drifts))
+    given = {"matched": len(found["workloads"]), "computed_at": NOW, "gaps": [], "version": "1", "staleness": FRESH}
+    return DriftView(**{**found, **given, **changes})

@@ -3,8 +3,18 @@
 from datetime import timedelta
 
 import pytest
-from console_answers import binding_view, listed_workloads, workload_answers, workload_row
-from console_replies import FRESH, HOSTILE, NOW, drift_view, fleet_view, workload_drift
+from console_answers import (
+    FRESH,
+    HOSTILE,
+    NOW,
+    binding_view,
+    drift_view,
+    fleet_view,
+    listed_workloads,
+    workload_answers,
+    workload_drift,
+    workload_row,
+)
 from console_source import GivenSource, console_app, console_client, refused_question
 from fake_clock import START, FakeClock
 from msgspec.structs import replace

@@ -14,22 +14,18 @@ from console_answers import (
     binding_explanation,
     binding_outlook,
     binding_view,
+    budget,
+    drift_view,
     fleet_cluster,
     fleet_view,
     group_outlook,
     history_page,
     history_row,
-    listed_workloads,
-    move_state,
-    workload_answers,
-    workload_row,
-)
-from console_replies import (
-    budget,
-    drift_view,
     impact,
+    listed_workloads,
     lost_workload,
     move_row,
+    move_state,
     moves_view,
     plan_answer,
     planned_move,
@@ -37,7 +33,9 @@ from console_replies import (
     policy_row,
     policy_view,
     resilience_view,
+    workload_answers,
     workload_drift,
+    workload_row,
 )
 from console_source import GivenSource, console_client
 

@@ -2,8 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from console_answers import history_page, history_row
-from console_replies import HOSTILE
+from console_answers import HOSTILE, history_page, history_row
 from console_source import GivenSource, console_client, refused_question
 from fake_clock import FakeClock
 from tables import cases

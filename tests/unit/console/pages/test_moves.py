@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from console_replies import HOSTILE, NOW, budget, move_row, moves_view
+from console_answers import HOSTILE, NOW, budget, move_row, moves_view
 from console_source import GivenSource, console_client
 from tables import cases
 

@@ -1,6 +1,6 @@
 """The pages of policies: the list, its filters, and one policy."""
 
-from console_replies import HOSTILE, policy_list, policy_row, policy_view
+from console_answers import HOSTILE, policy_list, policy_row, policy_view
 from console_source import GivenSource, console_client
 from tables import cases
 

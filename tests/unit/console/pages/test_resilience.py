@@ -4,7 +4,7 @@ import re
 from datetime import timedelta
 
 import pytest
-from console_replies import FRESH, HOSTILE, impact, resilience_view
+from console_answers import FRESH, HOSTILE, impact, resilience_view
 from console_source import GivenSource, console_app, console_client, refused_question
 from fake_clock import FakeClock
 from tables import cases

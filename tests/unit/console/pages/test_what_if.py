@@ -4,7 +4,7 @@ import random
 import re
 
 import pytest
-from console_replies import HOSTILE, fleet_cluster, fleet_view, lost_workload, plan_answer, planned_move
+from console_answers import HOSTILE, fleet_cluster, fleet_view, lost_workload, plan_answer, planned_move
 from console_source import GivenSource, console_client, refused_question
 from msgspec.structs import replace
 from tables import cases
@@ -127,7 +127,8 @@ def test_the_form_lists_clusters_by_region_and_keeps_what_was_written():
 
 
 def test_a_large_fleet_is_named_and_not_listed():
-    clusters = [fleet_cluster(f"c{number}", zones=(f"z{number}",)) for number in range(MAX_BOXES + 1)]
+    names = range(MAX_BOXES + 1)
+    clusters = [fleet_cluster(f"c{name}", "north", provider="", zones=(f"z{name}",)) for name in names]
     form = form_view(WhatIfQuestion(lose=("c1", "zone=z1", "region=north")), clusters)
     assert form.regions == {}
     assert form.more == "c1 zone=z1"
