@@ -168,7 +168,7 @@ def history_page(*rows: HistoryRow, following: str | None = None) -> HistoryPage
 
 
 def workload_answers(**answers: Any) -> dict[str, Any]:
-    """Return all answers about one workload, for ``GivenSource``. The overview consists of its parts; an error is a gap."""
+    """Return all answers about one workload, for ``GivenSource``. The overview has its parts; an error is a gap."""
     given = {
         "binding": binding_view(), "decision": binding_explanation(), "outlook": binding_outlook(),
         "claims": claims_view(), "history": history_page(), "why_not": why_not_view(), **answers,
@@ -235,7 +235,7 @@ def policy_row(name: str = "all", namespace: str = "shop", **changes: Any) -> Po
 
 
 def policy_view(row, groups=(), **placement):
-    """Return a policy whose placement is in the form of the API, and what its groups allow: pairs of a name and clusters."""
+    """Return a policy with a placement in the form of the API, and its groups: pairs of a name and clusters."""
     kind = {"kind": row.kind, "metadata": {"name": row.name, "namespace": row.namespace}}
     policy = convert(Policy, {**kind, "spec": {"resourceSelectors": [], "placement": placement}})
     allowed = [AllowedGroup(name, "", 3 + len(each), 2, 1, list(each), {}) for name, each in groups]
