@@ -174,10 +174,7 @@ def test_a_lost_authority_is_replaced_with_overlap(settled, damage):
     assert_settled(settled)
 
 
-@cases(
-    "loses_authority",
-    {"the authority is stored": False, "the authority is lost": True},
-)
+@cases("loses_authority", {"the authority is stored": False, "the authority is lost": True})
 @cases("with_leaf", {"beside our leaf": False, "beside its own leaf": True})
 def test_an_authority_that_only_a_leafs_secret_names_is_never_trusted(settled, loses_authority, with_leaf):
     foreign = new_authority("foreign", 1000 * DAY, START)
@@ -260,10 +257,7 @@ def test_changed_names_replace_the_leaf(settled):
     assert names_of(settled.leaf().certificate) == {"webhook.system.svc", "new.example"}
 
 
-@cases(
-    "path",
-    {"the Secret of the authority": AUTHORITY, "a serving Secret": WEBHOOK},
-)
+@cases("path", {"the Secret of the authority": AUTHORITY, "a serving Secret": WEBHOOK})
 def test_a_foreign_secret_is_not_overwritten(path):
     installation = Installation()
     data = {name: base64.b64encode(b"precious").decode() for name in ("tls.crt", "tls.key")}

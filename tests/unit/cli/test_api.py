@@ -53,10 +53,7 @@ def test_a_decision_is_that_of_explain(workload):
 
 @cases(
     ("paths", "delete"),
-    {
-        "a changed policy": (["examples-plan/nginx.yaml"], []),
-        "a deleted cluster": ([], ["Cluster/member1"]),
-    },
+    {"a changed policy": (["examples-plan/nginx.yaml"], []), "a deleted cluster": ([], ["Cluster/member1"])},
 )
 def test_a_plan_is_that_of_plan(paths, delete):
     found = as_json(api.load_fleet(*FILES, failover="on").plan(*paths, delete=delete))

@@ -98,10 +98,7 @@ def test_the_check(arguments, fleet, code):
 
 @cases(
     ("arguments", "kinds"),
-    {
-        "long after the scheduling": ([], {"NotRunning": 2}),
-        "not yet": (["--pending-s", "86400"], {}),
-    },
+    {"long after the scheduling": ([], {"NotRunning": 2}), "not yet": (["--pending-s", "86400"], {})},
 )
 def test_replicas_that_are_not_ready_count_some_time_after_the_scheduling(arguments, kinds):
     report = AggregatedStatusItem("a", {"replicas": 3, "readyReplicas": 1}, applied=True)

@@ -1,5 +1,6 @@
 """The command: options, variables, help, extras, and the plugin of kubectl."""
 
+import json
 import re
 import shlex
 import signal
@@ -246,16 +247,23 @@ def test_usage_messages_name_the_plugin():
 
 ROOT = Path(__file__).parents[3]
 LIBRARIES = ("authlib", "flask", "gunicorn", "prometheus_client", "sqlalchemy")
-# As if the libraries were not installed.
+# Runs command lines in turn, as if the libraries were not installed.
 BARE = f"""\
-import sys
+import contextlib, io, json, sys
 class Absent:
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] in {LIBRARIES!r}:
             raise ModuleNotFoundError(name, name=name)
 sys.meta_path.insert(0, Absent())
 from berthmaster_cli.main import run
-run()
+for line in json.load(sys.stdin):
+    sys.argv[1:], stderr = line.split(), io.StringIO()
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(stderr):
+        try:
+            run()
+        except SystemExit as end:
+            code = end.code or 0
+    print(json.dumps([code, stderr.getvalue()]))
 """
 KUBECONFIG = """\
 apiVersion: v1
@@ -268,55 +276,59 @@ current-context: a
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
-def bare(line):
-    words = [sys.executable, "-c", BARE, *line.split()]
-    return subprocess.run(words, capture_output=True, text=True, check=False, timeout=60, cwd=ROOT)  # noqa: S603
+READING = [
+    "simulate -f examples",
+    "explain -f examples Deployment/nginx",
+    "why-not -f examples Deployment/nginx member3",
+    "plan --against examples/clusters.yaml --against examples/groups -f examples-plan/nginx.yaml",
+    "resilience -f examples",
+    "lint -f examples",
+    "doctor --help",
+    "drain --help",
+    "undrain --help",
+    "moves --help",
+    "shadow report --help",
+    "--help",
+]
+SERVING = [
+    ("webhook --cert-file tls.crt --key-file tls.key --bind 127.0.0.1:0", "webhook"),
+    ("extender -f examples/clusters.yaml --bind 127.0.0.1:0", "extender"),
+    ("controllers --kubeconfig KUBECONFIG --probe-bind 127.0.0.1:0", "controllers"),
+    ("console", "console"),
+    ("certs --help", "certs"),
+    ("register --help", "certs"),
+    ("history --ledger sqlite:///none", "ledger"),
+    ("ledger verify --ledger sqlite:///none", "ledger"),
+    ("replay --ledger sqlite:///none", "ledger"),
+]
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "simulate -f examples",
-        "explain -f examples Deployment/nginx",
-        "why-not -f examples Deployment/nginx member3",
-        "plan --against examples/clusters.yaml --against examples/groups -f examples-plan/nginx.yaml",
-        "resilience -f examples",
-        "lint -f examples",
-        "doctor --help",
-        "drain --help",
-        "undrain --help",
-        "moves --help",
-        "shadow report --help",
-        "--help",
-    ],
-)
-def test_commands_that_read_need_no_extra(line):
-    done = bare(line)
-    assert (done.returncode, "extra" in done.stderr) == (0, False)
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory):
+    """The exit code and the standard error of each command line. One process imports what they share once."""
+    kubeconfig = tmp_path_factory.mktemp("bare") / "kubeconfig"
+    kubeconfig.write_text(KUBECONFIG)
+    lines = [*READING, *(line for line, _ in SERVING)]
+    given = json.dumps([line.replace("KUBECONFIG", str(kubeconfig)) for line in lines])
+    done = subprocess.run(  # noqa: S603 - ours
+        [sys.executable, "-c", BARE], input=given, capture_output=True, text=True, check=True, timeout=120, cwd=ROOT
+    )
+    return dict(zip(lines, map(json.loads, done.stdout.splitlines()), strict=True))
 
 
-@pytest.mark.parametrize(
-    ("line", "extra"),
-    [
-        ("webhook --cert-file tls.crt --key-file tls.key --bind 127.0.0.1:0", "webhook"),
-        ("extender -f examples/clusters.yaml --bind 127.0.0.1:0", "extender"),
-        ("controllers --kubeconfig KUBECONFIG --probe-bind 127.0.0.1:0", "controllers"),
-        ("console", "console"),
-        ("certs --help", "certs"),
-        ("register --help", "certs"),
-        ("history --ledger sqlite:///none", "ledger"),
-        ("ledger verify --ledger sqlite:///none", "ledger"),
-        ("replay --ledger sqlite:///none", "ledger"),
-    ],
-)
-def test_a_service_names_its_extra_in_one_line(line, extra, tmp_path):
-    (tmp_path / "kubeconfig").write_text(KUBECONFIG)
-    done = bare(line.replace("KUBECONFIG", str(tmp_path / "kubeconfig")))
-    command = line.split()[0]
-    assert done.returncode == 2
-    assert done.stderr.startswith(f"berthmaster: berthmaster {command} needs the extra '{extra}': ")
-    assert f"[{extra}]" in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+@pytest.mark.parametrize("line", READING)
+def test_commands_that_read_need_no_extra(line, bare):
+    code, stderr = bare[line]
+    assert (code, "extra" in stderr) == (0, False)
+
+
+@pytest.mark.parametrize(("line", "extra"), SERVING)
+def test_a_service_names_its_extra_in_one_line(line, extra, bare):
+    code, stderr = bare[line]
+    assert code == 2
+    assert stderr.startswith(f"berthmaster: berthmaster {line.split()[0]} needs the extra '{extra}': ")
+    assert f"[{extra}]" in stderr
+    assert len(stderr.splitlines()) == 1
     assert extra in PROJECT["optional-dependencies"]
 
 

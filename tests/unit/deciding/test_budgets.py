@@ -103,10 +103,7 @@ def test_the_totals_of_percentages_are_those_of_the_selected_bindings():
     assert budgets.totals([(MoveSubject("shop"), 5), (MoveSubject("other"), 7)]) == {"shop": 5, "all": 12}
 
 
-@cases(
-    ("limits_failover", "result"),
-    {"by default": (False, ""), "if a budget says so": (True, "limit")},
-)
+@cases(("limits_failover", "result"), {"by default": (False, ""), "if a budget says so": (True, "limit")})
 def test_a_failover_waits_for_no_window_and_for_limits_only_on_request(limits_failover, result):
     limited = budget(max_moves=1, limits_failover=limits_failover, windows=NIGHTS)
     found = admitted([limited], move("c", reason="Failover"), [move("a")])

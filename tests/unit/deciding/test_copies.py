@@ -148,10 +148,7 @@ def test_whether_a_rollback_loses_healthy_replicas(items: list[AggregatedStatusI
 
 @cases(
     ("unhealthy", "loses"),
-    {
-        "only the new copy is healthy": ("old", True),
-        "only the old copy is healthy": ("new", False),
-    },
+    {"only the new copy is healthy": ("old", True), "only the old copy is healthy": ("new", False)},
 )
 def test_of_a_kind_without_replicas_healthy_copies_are_compared(unhealthy: str, *, loses: bool):
     items = [item(name, status=None, health="Unhealthy" if name == unhealthy else "Healthy") for name in ("old", "new")]

@@ -107,10 +107,7 @@ def test_a_move_is_not_rolled_back_to_copies_that_are_less_healthy_than_the_new_
 
 @cases(
     ("seconds", "until"),
-    {
-        "far from the deadline nothing is written": (100, 900),
-        "the deadline does not run out": (899, 899 + 900),
-    },
+    {"far from the deadline nothing is written": (100, 900), "the deadline does not run out": (899, 899 + 900)},
 )
 def test_under_the_storm_brake_nothing_is_released_or_rolled_back(seconds: int, until: int):
     for items in ([], [HEALTHY]):

@@ -90,10 +90,7 @@ def test_values_are_counted(body, values):
     assert values_of(body) == values
 
 
-@cases(
-    ("brings_fleet", "most"),
-    {"with a fleet": (True, MAX_VALUES), "a question": (False, MAX_QUESTION_VALUES)},
-)
+@cases(("brings_fleet", "most"), {"with a fleet": (True, MAX_VALUES), "a question": (False, MAX_QUESTION_VALUES)})
 def test_a_request_with_too_many_values_is_refused(brings_fleet, most):
     entered(b"[" + b"1," * (most - 2), brings_fleet=brings_fleet)
     with pytest.raises(Refusal, match=f"JSON values; at most {most:,} are read") as refused:

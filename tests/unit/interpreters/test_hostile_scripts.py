@@ -43,10 +43,7 @@ def test_a_hostile_script_ends_soon(script, process):
 
 @cases(
     "script",
-    {
-        "a library": "function GetReplicas() local s = ('x'):rep(1e6) while true do s:reverse() end end",
-        "a loop": FIRST,
-    },
+    {"a library": "function GetReplicas() local s = ('x'):rep(1e6) while true do s:reverse() end end", "a loop": FIRST},
 )
 def test_the_processor_time_is_limited_by_the_kernel(script, monkeypatch):
     monkeypatch.setattr(worker, "SCRIPT_S", 60.0)

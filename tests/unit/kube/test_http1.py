@@ -115,13 +115,7 @@ def test_an_incomplete_or_invalid_response_is_an_error(ends, answer, problem):
         body(connection.ask(ASK, 1.0))
 
 
-@cases(
-    "answer",
-    {
-        "before the response": b"",
-        "in the middle of the response": OK[:-1],
-    },
-)
+@cases("answer", {"before the response": b"", "in the middle of the response": OK[:-1]})
 def test_a_silent_server_times_out(ends, answer):
     connection, server = ends
     server.send(answer)

@@ -276,13 +276,7 @@ def serving(authority: Authority) -> ssl.SSLContext:
     return context
 
 
-@cases(
-    "settings",
-    {
-        "by its address": {},
-        "by the server name of the kubeconfig": {"tls_server_name": "localhost"},
-    },
-)
+@cases("settings", {"by its address": {}, "by the server name of the kubeconfig": {"tls_server_name": "localhost"}})
 def test_a_server_with_a_certificate_of_the_authority_is_trusted(peer, authority, settings):
     server = peer(tls=serving(authority))
     client = client_of(server, scheme="https", ssl_ca_cert=str(authority.ca), **settings)

@@ -337,13 +337,7 @@ def test_a_long_segment_is_continued_by_another_one(url, clock, monkeypatch):
     assert sound(url)
 
 
-@cases(
-    "retention",
-    {
-        "by age": Retention(age=timedelta(hours=1)),
-        "by size": Retention(size_bytes=1),
-    },
-)
+@cases("retention", {"by age": Retention(age=timedelta(hours=1)), "by size": Retention(size_bytes=1)})
 def test_retention_removes_old_segments_and_the_audit_knows(url, clock, retention):
     filled(url, segments=3, decisions=4)
     clock.pass_by(timedelta(days=1).total_seconds())

@@ -71,13 +71,7 @@ def test_a_divided_workload_does_not_return_after_a_taint_is_removed():
     assert second.assignment == {"b": 4}
 
 
-@cases(
-    ("effect", "left"),
-    {
-        "every effect": ("", []),
-        "one effect": ("NoSchedule", ["drain:NoExecute"]),
-    },
-)
+@cases(("effect", "left"), {"every effect": ("", []), "one effect": ("NoSchedule", ["drain:NoExecute"])})
 def test_which_taints_are_removed(effect, left):
     before = world(member("a", TAINT, Taint(key="drain", effect="NoSchedule")))
     after = apply([RemoveTaint("a", "drain", effect)], before, NOW)
@@ -106,10 +100,7 @@ def test_only_duplicated_workloads_return_to_a_cluster_that_recovers():
 
 @cases(
     ("fields", "assignment"),
-    {
-        "a duplicated workload goes there": ({}, {"a": 4, "b": 4}),
-        "a divided workload stays": (DIVIDED, {"a": 4}),
-    },
+    {"a duplicated workload goes there": ({}, {"a": 4, "b": 4}), "a divided workload stays": (DIVIDED, {"a": 4})},
 )
 def test_a_cluster_that_joins(fields, assignment):
     _, second = results(world(member("a"), **fields), AddCluster(member("b")))

@@ -150,13 +150,7 @@ def test_other_types_are_not_checked(lint, text):
     assert result.output == "1 object, 0 checked: 0 errors, 0 warnings\n"
 
 
-@cases(
-    ("metadata", "code"),
-    {
-        "a generated name": ("{generateName: web-}", 0),
-        "no name": ("{namespace: shop}", 1),
-    },
-)
+@cases(("metadata", "code"), {"a generated name": ("{generateName: web-}", 0), "no name": ("{namespace: shop}", 1)})
 def test_an_object_needs_a_name_or_a_prefix_of_one(lint, metadata, code):
     result = lint(GOOD.replace("{name: good, namespace: shop}", metadata))
     assert result.exit_code == code, result.output

@@ -249,13 +249,7 @@ def test_a_follower_moves_with_a_policy_of_a_file(run_of_existence, command, wor
 PRIORITY = {"schedulePriority": {"priorityClassSource": "KubePriorityClass", "priorityClassName": "high"}}
 
 
-@cases(
-    ("spec", "needed"),
-    {
-        "overrides": ({"dependentOverrides": ["images"]}, OVERRIDE),
-        "class": (PRIORITY, CLASS),
-    },
-)
+@cases(("spec", "needed"), {"overrides": ({"dependentOverrides": ["images"]}, OVERRIDE), "class": (PRIORITY, CLASS)})
 def test_what_a_policy_waits_for_is_looked_up(server_of_existence, run_of_existence, spec, needed):
     def answers():
         over = [to("member2", **spec)]

@@ -191,10 +191,7 @@ def test_observing_an_own_assignment_changes_nothing(clusters: ClusterCache):
     assert available(clusters) == 6
 
 
-@cases(
-    "elsewhere",
-    {"evicted": {}, "moved": {"n": 4}},
-)
+@cases("elsewhere", {"evicted": {}, "moved": {"n": 4}})
 def test_capacity_is_freed_where_another_client_removed_the_binding(clusters: ClusterCache, elsewhere: dict[str, int]):
     decision = decide(clusters, wanting("web", 4))
     assert decision.write is not None

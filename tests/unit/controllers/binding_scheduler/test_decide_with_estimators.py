@@ -269,10 +269,7 @@ def test_estimators_are_asked_when_a_move_is_about_to_begin(since_s: float | Non
     assert bench.asked == asked
 
 
-@cases(
-    ("reported", "expected"),
-    {"enough": ({"a": 9}, "Surging"), "too few": ({"a": 3}, "Eligible")},
-)
+@cases(("reported", "expected"), {"enough": ({"a": 9}, "Surging"), "too few": ({"a": 3}, "Eligible")})
 def test_what_estimators_report_bounds_a_failback(reported: dict[str, int], expected: str):
     bench = Bench(reported=reported)
     assert phase(bench.decide(bench.away(bench.stable(600.0)))) == expected

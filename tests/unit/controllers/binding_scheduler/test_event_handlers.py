@@ -154,10 +154,7 @@ def test_a_binding_that_was_created_again_between_two_events_is_new():
 
 @cases(
     "after",
-    {
-        "is deleted": None,
-        "is suspended": eligible_binding("web", "uid", suspension=Suspension(scheduling=True)),
-    },
+    {"is deleted": None, "is suspended": eligible_binding("web", "uid", suspension=Suspension(scheduling=True))},
 )
 def test_a_failed_binding_that_is_not_eligible_any_more_is_queued_once(after: Binding | None):
     handled = Handled()

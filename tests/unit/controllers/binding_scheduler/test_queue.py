@@ -100,11 +100,7 @@ def test_a_key_that_is_added_during_its_reconcile_is_queued_again(queue: Schedul
 
 @cases(
     ("failures", "wait_s"),
-    {
-        "1 s after the first failure": (1, 1),
-        "4 s after the third": (3, 4),
-        "at most 10 s": (9, 10),
-    },
+    {"1 s after the first failure": (1, 1), "4 s after the third": (3, 4), "at most 10 s": (9, 10)},
 )
 def test_failures_wait_as_long_as_in_karmada(queue: SchedulingQueue, clock: FakeClock, failures: int, wait_s: float):
     for _ in range(failures):

@@ -180,11 +180,7 @@ def test_a_later_equal_answer_removes_the_difference(shadow):
 
 
 @cases(
-    "change",
-    {
-        "of a third scheduler": {"schedulerName": "other"},
-        "suspended": {"suspension": {"scheduling": True}},
-    },
+    "change", {"of a third scheduler": {"schedulerName": "other"}, "suspended": {"suspension": {"scheduling": True}}}
 )
 def test_bindings_that_are_not_compared(shadow, change):
     shadow.binding(**change)

@@ -64,10 +64,7 @@ def names(count, first=0):
     return [f"m{number}" for number in range(first, first + count)]
 
 
-@cases(
-    ("silent_s", "braked"),
-    {"a killed leader": (16, False), "an outage in which the leader ended": (60, True)},
-)
+@cases(("silent_s", "braked"), {"a killed leader": (16, False), "an outage in which the leader ended": (60, True)})
 def test_an_outage_that_ended_the_leader_engages_the_brake_of_the_next_one(silent_s, *, braked):
     api, clock = KubeInMemory(), FakeClock()
     first = Process(api, clock)

@@ -96,10 +96,7 @@ def test_unreadable_content_is_retried_without_a_change(source, state, path, lis
 
 @cases(
     ("content", "expected", "problem"),
-    {
-        "other content": (CLUSTER % "bc", ["bc"], ""),
-        "invalid content": ("{broken", ["a"], "not valid JSON"),
-    },
+    {"other content": (CLUSTER % "bc", ["bc"], ""), "invalid content": ("{broken", ["a"], "not valid JSON")},
 )
 def test_a_start_reads_the_folder_again_if_it_changed_after_prepare(source, state, path, content, expected, problem):
     source.prepare()

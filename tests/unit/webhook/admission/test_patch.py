@@ -80,10 +80,7 @@ def test_a_list_is_replaced_by_one_operation_if_that_is_smaller():
 
 @cases(
     "entries",
-    {
-        "many entries that need a default": [{}] * 10_000,
-        "long entries and many operations": [{"y": "z" * 100}] * 2500,
-    },
+    {"many entries that need a default": [{}] * 10_000, "long entries and many operations": [{"y": "z" * 100}] * 2500},
 )
 def test_the_patch_of_a_list_is_bounded(monkeypatch, entries):
     monkeypatch.setattr(outcome, "MAX_PATCH_BYTES", 2**16)

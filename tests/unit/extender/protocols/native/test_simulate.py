@@ -49,10 +49,7 @@ LABEL = LabelChange("a", "x", "y")
 
 @cases(
     "changes",
-    {
-        "many changes": [LABEL] * 1000,
-        "a policy that is compared with every workload": [PolicyChange(policy())],
-    },
+    {"many changes": [LABEL] * 1000, "a policy that is compared with every workload": [PolicyChange(policy())]},
 )
 def test_changes_stop_at_the_deadline(simulate, changes):
     # The clock is read for each workload before and after the changes, and for each change: 41 times or more.
