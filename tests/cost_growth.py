@@ -45,56 +45,23 @@ Path = tuple[str | int, ...]
 Work = Callable[[], object]
 
 
-class Cost(NamedTuple):
-    """The cost of one piece of work.
-
-    Attributes:
-        microseconds: the processor time of this thread.
-        peak_bytes: the most bytes allocated at one time, beyond those before.
-    """
-
-    microseconds: int
-    peak_bytes: int
+Growth = dict[str, tuple[int, int]]
+"""The costs at two sizes, by ``microseconds`` of processor time of this thread, or the most ``bytes`` at one time."""
 
 
 class Case(NamedTuple):
-    """Parts of a document that grow together.
-
-    Attributes:
-        where: their paths; none contains another.
-        distinct: whether the copies differ.
-    """
+    """Parts of a document that grow together: their paths, none of which contains another."""
 
     where: tuple[Path, ...]
-    distinct: bool = True
+    distinct: bool = True  # whether the copies differ
 
 
-class Finding(NamedTuple):
-    """Work that grows too fast.
-
-    Attributes:
-        input: the name of the input.
-        grown: what grows together.
-        measure: ``microseconds`` or ``bytes``.
-        costs: the costs at the two sizes.
-    """
-
-    input: str
-    grown: tuple[Path, ...]
-    measure: str
-    costs: tuple[int, int]
-
-    def __str__(self) -> str:
-        listed = [shown(path) for path in self.grown[:_PATHS_SHOWN]]
-        more = [f"{len(self.grown) - len(listed)} more"] if len(self.grown) > len(listed) else []
-        where = " and ".join([*listed, *more])
-        costs = " -> ".join(f"{each:,}" for each in self.costs)
-        return f"{self.input}: {where}: {costs} {self.measure}"
-
-
-def shown(path: Path) -> str:
-    """Return a path as text; a copied entry of a list has no number."""
-    return "".join("[]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".") or "(all)"
+def shown(where: tuple[Path, ...]) -> str:
+    """Return paths as text; a copied entry of a list has no number."""
+    steps = [["[]" if isinstance(part, int) else f".{part}" for part in path] for path in where]
+    texts = ["".join(path).removeprefix(".") or "(all)" for path in steps]
+    more = len(texts) - _PATHS_SHOWN
+    return " and ".join([*texts[:_PATHS_SHOWN], *([f"{more} more"] if more > 0 else [])])
 
 
 def paths(value: JSON, path: Path = ()) -> Iterator[Path]:
@@ -169,8 +136,8 @@ def _embedded(text: str) -> JSON | None:
         return None
 
 
-def measured(prepare: Callable[[], Work]) -> Cost:
-    """Return the cost of a piece of work. It starts with empty caches each time."""
+def measured(prepare: Callable[[], Work]) -> tuple[int, int]:
+    """Return the microseconds and the bytes of a piece of work. It starts with empty caches each time."""
     times_s = []
     for _ in range(RUNS):
         work = _without_caches(prepare)
@@ -184,7 +151,7 @@ def measured(prepare: Callable[[], Work]) -> Cost:
         work()
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    return Cost(int(min(times_s) * 1e6), peak)
+    return int(min(times_s) * 1e6), peak
 
 
 def _without_caches(prepare: Callable[[], Work]) -> Work:
@@ -198,17 +165,8 @@ def _caches() -> list[Any]:
     return [each for each in gc.get_objects() if isinstance(each, type(_caches)) and each is not _caches]
 
 
-def too_fast(name: str, where: tuple[Path, ...], small: Cost, large: Cost) -> Iterator[Finding]:
-    """Yield a finding for time and for bytes if they grow faster than n log n."""
-    for (measure, least), before, after in zip(LEAST.items(), small, large, strict=True):
-        if after > least and after > MAX_RATIO * max(before, least // 16):
-            yield Finding(name, where, measure, (before, after))
-
-
-def growth(
-    name: str, document: JSON, prepare: Callable[[JSON], Work], case: Case, length: int = LENGTH
-) -> Iterator[Finding]:
-    """Grow parts of a document together, and yield what grows too fast."""
+def growth(document: JSON, prepare: Callable[[JSON], Work], case: Case, length: int = LENGTH) -> Growth:
+    """Grow parts of a document together, and return the costs that grow faster than n log n."""
     costs = []
     for entries in (length, 4 * length):
         larger = document
@@ -217,20 +175,23 @@ def growth(
         try:
             costs.append(measured(functools.partial(prepare, larger)))
         except InputError:
-            return  # the environment cannot have this value
-    yield from too_fast(name, case.where, *costs)
+            return {}  # the environment cannot have this value
+    rows = zip(LEAST.items(), *costs, strict=True)
+    return {
+        measure: (small, large)
+        for (measure, least), small, large in rows
+        if large > least and large > MAX_RATIO * max(small, least // 16)
+    }
 
 
-def confirmed_growth(
-    name: str, document: JSON, prepare: Callable[[JSON], Work], case: Case, length: int = LENGTH
-) -> Iterator[Finding]:
-    """Yield what grows too fast at these lengths and at twice these lengths.
+def confirmed_growth(document: JSON, prepare: Callable[[JSON], Work], case: Case, length: int = LENGTH) -> Growth:
+    """Return what grows too fast at these lengths and at twice these lengths.
 
     A limit that refuses only one of the inputs can make costs look steep, but not twice.
     """
-    suspected = {each.measure for each in growth(name, document, prepare, case, length)}
-    if suspected:
-        yield from (each for each in growth(name, document, prepare, case, 2 * length) if each.measure in suspected)
+    suspected = growth(document, prepare, case, length)
+    again = growth(document, prepare, case, 2 * length) if suspected else {}
+    return {measure: costs for measure, costs in again.items() if measure in suspected}
 
 
 def levels(document: JSON, environment: Collection[str] = ()) -> Iterator[Case]:
@@ -274,7 +235,7 @@ def _contains(outer: Path, inner: Path) -> bool:
 
 def is_chosen(name: str, case: Case, share: float) -> bool:
     """Return whether a case belongs to a share of all cases. The choice depends on the case alone."""
-    return share > 0 and zlib.crc32(f"{name} {case}".encode()) < share * 2**32
+    return zlib.crc32(f"{name} {case}".encode()) < share * 2**32
 
 
 def main() -> None:
@@ -290,29 +251,25 @@ def main() -> None:
 
     gc.collect()
     gc.disable()  # a collection in the middle of a measurement would change its time
-    tried, found, begun = 0, 0, time.process_time()
+    tried, findings, begun = 0, 0, time.process_time()
     for name, document, prepare, environment in inputs():
         if options.only not in name:
             continue
-        chosen = [
-            *(islice(levels(document, environment), 1) if options.core and name in CORE else ()),
-            *(each for each in levels(document, environment) if is_chosen(name, each, options.levels)),
-            *(each for each in singles(document) if is_chosen(name, each, options.singles)),
-            *(
-                each
-                for each in pairs(document, environment, BOUNDED)
-                if options.pairs and is_chosen(name, each, options.pairs)
-            ),
-        ]
+        chosen = list(islice(levels(document, environment), 1)) if options.core and name in CORE else []
+        for share, cases in (
+            (options.levels, levels(document, environment)),
+            (options.singles, singles(document)),
+            (options.pairs, pairs(document, environment, BOUNDED)),
+        ):
+            chosen += [case for case in cases if is_chosen(name, case, share)] if share else []
         for case in chosen:
             tried += 1
-            for finding in confirmed_growth(name, document, prepare, case, options.length):
-                found += 1
-                sys.stdout.write(f"{finding}\n")
-                sys.stdout.flush()
+            for measure, (small, large) in confirmed_growth(document, prepare, case, options.length).items():
+                findings += 1
+                print(f"{name}: {shown(case.where)}: {small:,} -> {large:,} {measure}", flush=True)  # noqa: T201
     seconds = time.process_time() - begun
-    sys.stdout.write(f"{tried} cases, {found} findings, {seconds:.1f} s of processor time\n")
-    sys.exit(1 if found else 0)
+    print(f"{tried} cases, {findings} findings, {seconds:.1f} s of processor time")  # noqa: T201
+    sys.exit(1 if findings else 0)
 
 
 if __name__ == "__main__":
