@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import click
+from tables import with_tables
 
 from berthmaster_cli.flags import variable_of
 from berthmaster_cli.main import SECTIONS, main
@@ -25,49 +26,6 @@ _GUIDES: Final[Mapping[str, str]] = {
     "certs": "certificates.md", "register": "install.md",
 }  # fmt: skip
 _OTHER: Final = {"completion": "Print a completion script for a shell."}
-_INDEX: Final = """
-These pages list every command with its options, defaults, environment variables and exit codes. They say the same as
-`berthmaster COMMAND --help`. The guides, in the last column, say how to use a command.
-
-Each command also works as `kubectl berthmaster COMMAND`. `-h` and `--help` print the help of a command and end.
-`berthmaster --version` prints the version. After an installation with pip or pipx, `man berthmaster` and
-`man berthmaster-COMMAND` show these pages.
-"""
-_FILE: Final = """
-## The file of --config
-
-A command with the option `--config` reads other options from a YAML file. Its keys are the names of options without
-the leading dashes. A repeatable option has a list. Flags override environment variables, and environment variables
-override the file. An unknown key is an error. A file for `berthmaster extender`:
-
-```yaml
-bind: 0.0.0.0:9443
-cert-file: /etc/tls/tls.crt
-key-file: /etc/tls/tls.key
-client-ca-file: /etc/tls/clients.crt
-watch: [clusters, policies]
-```
-"""
-_VARIABLES: Final = """
-## Environment variables
-
-The page of a command says whether its options can be set by environment variables, and by which. A variable with
-several values separates them by spaces, and paths by colons. More variables:
-
-| Variable | Meaning |
-|---|---|
-| `KUBECONFIG` | The kubeconfig files, separated by colons, if `--kubeconfig` is not set. |
-| `BERTHMASTER_LEDGER` | The URL of the ledger, for commands that read it, if `--ledger` is not set. |
-| `BERTHMASTER_LEDGER_FILE` | A file with that URL, if `--ledger-file` is not set. |
-| `BERTHMASTER_CONSOLE_URL` | The address of the console, for `explain`, if `--console-url` is not set. |
-| `NO_COLOR` | If set, nothing is printed in color. |
-"""
-_EXIT_CODES: Final = """
-## Exit codes
-
-`plan` differs. The pages of commands say what a failed check is.
-
-"""
 _CODE: Final = re.compile(
     r"(?<![\w/-])(--?[a-z][\w-]*(?:=[\w.,-]+)?|\$[A-Z_]+|~/[\w./-]+|/(?:livez|readyz|metrics|v1/\w+))"
 )
@@ -98,14 +56,14 @@ def _context(parent: click.Context, name: str) -> click.Context:
 
 
 def _index(root: click.Context) -> str:
-    lines = ["# Reference of the commands", "", _MADE, _INDEX]
+    """Return the page of all commands. Its text is written by hand."""
+    lines = []
     for title, commands in {**SECTIONS, "Other": _OTHER}.items():
         lines += [f"## {title}", "", "| Command | What it does | Guide |", "|---|---|---|"]
         lines += [f"| [{name}](reference/{name}.md) | {text} | {_guide(name, '')} |" for name, text in commands.items()]
         lines.append("")
-    _, codes = _epilog(root.command.epilog)
-    exit_codes = _EXIT_CODES.lstrip("\n") + "\n".join(_codes(codes)) + "\n"
-    return "\n".join([*lines[:-1], *(_FILE, _VARIABLES.lstrip("\n"), exit_codes)])
+    tables = ("commands", ["", *lines]), ("exit codes", ["", *_codes(_epilog(root.command.epilog)[1]), ""])
+    return with_tables((DOCS / "reference.md").read_text(), "reference", tables)
 
 
 def _guide(name: str, folder: str) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+from tables import with_tables
 
 PAGE: Final = Path(__file__).parents[1] / "docs" / "compatibility.md"
 _DATA: Final = Path(__file__).with_name("compatibility")
@@ -78,16 +79,10 @@ _SECTIONS: Final = (
     ("binding", "Binding", ("binding.spec.", "binding.status.")),
     ("cluster", "Cluster", ("cluster.",)),
 )
-_MARK: Final = "<!-- {} of {}: made by `make compatibility` -->"
 
 
 def page(text: str) -> str:
-    for name, lines in tables():
-        begin, end = _MARK.format("table", name), _MARK.format("end", name)
-        before, _, rest = text.partition(begin)
-        _, _, after = rest.partition(end)
-        text = "\n".join((f"{before}{begin}", *lines, f"{end}{after}"))
-    return text
+    return with_tables(text, "compatibility", tables())
 
 
 def tables() -> Iterator[tuple[str, list[str]]]:

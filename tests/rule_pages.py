@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 import yaml
 from click.testing import CliRunner
 from policy_pages import KUBEADMIRAL, REBALANCER, lint_example, update_warnings
+from tables import with_tables
 
 from berthmaster_cli.lint.command import command
 from berthmaster_cli.lint.findings import LINT_RULE_IDS, ListedRule, listed_rules
@@ -32,28 +33,6 @@ _SHAPES: Final = {
 }
 _ARTICLES: Final = {KUBEADMIRAL: "KubeAdmiral's PropagationPolicy in mode `Divide`"}
 _BLOCK: Final = re.compile(r"^```yaml\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
-_INDEX: Final = """\
-# Rules
-
-{made}
-
-A rule finds a probable mistake in a policy that Karmada accepts. The default level of most rules is `warn`: the policy
-is stored, and `kubectl` prints the warning. `--rule ID=deny` denies such policies, and `--rule ID=off` disables the
-rule (chart value: `webhook.rules`). Check the metric `berthmaster_webhook_rule_findings_total` before you set a rule to
-`deny`. One more rule, `blast-radius`, looks at the fleet: see [webhook.md](../webhook.md#the-gate).
-
-The page of a rule has an example: first what the rule finds, then a better version. The quote is the message.
-
-| Rule | Level | Finds |
-|---|---|---|
-{rows}
-
-Only `berthmaster lint` has these. `--rule` can change the last four.
-
-| Rule | Level | Finds |
-|---|---|---|
-{own}
-"""
 
 
 class RulePage(NamedTuple):
@@ -134,9 +113,12 @@ def _page(rule: str, listed: ListedRule) -> Iterator[str]:
 
 
 def _index() -> str:
+    """Return the page of all rules. Its text is written by hand."""
     rows = {rule: f"| [{rule}]({rule}.md) | {level(rule)} | {each.summary} |" for rule, each in LISTED.items()}
-    own = "\n".join(row for rule, row in rows.items() if rule not in RULES)
-    return _INDEX.format(made=_MADE, rows="\n".join(rows[rule] for rule in RULES), own=own)
+    parts = {"rules": [*RULES], "rules of lint": [rule for rule in rows if rule not in RULES]}
+    head = ["", "| Rule | Level | Finds |", "|---|---|---|"]
+    tables = ((name, [*head, *(rows[rule] for rule in found), ""]) for name, found in parts.items())
+    return with_tables((FOLDER / "README.md").read_text(), "reference", tables)
 
 
 def _wrapped(text: str) -> Iterator[str]:

@@ -1,6 +1,6 @@
-"""Tables of cases for tests, and documents from files."""
+"""Tables of cases for tests, documents from files, and pages with tables that a program makes."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,3 +21,18 @@ def cases(names: str | tuple[str, ...], table: Mapping[str, Any]) -> pytest.Mark
 def data(name: str) -> Any:
     """Return the content of a YAML file in ``tests/data``."""
     return msgspec.yaml.decode(Path(__file__).with_name("data").joinpath(f"{name}.yaml").read_bytes())
+
+
+def with_tables(page: str, target: str, tables: Iterable[tuple[str, Iterable[str]]]) -> str:
+    """Return a page with the lines between its marks replaced.
+
+    Args:
+        page: the page. Two marks of each table name the table and the target.
+        target: the target of make that writes the page.
+        tables: the name and the lines of each table.
+    """
+    for name, lines in tables:
+        begin, end = (f"<!-- {each} of {name}: made by `make {target}` -->" for each in ("table", "end"))
+        before, _, rest = page.partition(begin)
+        page = "\n".join((f"{before}{begin}", *lines, f"{end}{rest.partition(end)[2]}"))
+    return page
