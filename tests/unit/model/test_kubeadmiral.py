@@ -5,7 +5,7 @@ from builders import quantities
 from hypothesis import given
 from hypothesis import strategies as st
 from kubeadmiral_builders import member
-from tables import cases
+from tables import cases, data
 
 from berthmaster.model.decode import builtins, convert, unknown_fields
 from berthmaster.model.errors import FieldError
@@ -19,44 +19,7 @@ from berthmaster.model.kubeadmiral import (
 )
 from berthmaster.model.meta import Quantity
 
-FULL = {
-    "schedulingProfile": "fast",
-    "schedulingMode": "Divide",
-    "replicasStrategy": "Binpack",
-    "clusterSelector": {"tier": "gold"},
-    "clusterAffinity": [
-        {
-            "matchExpressions": [{"key": "az", "operator": "In", "values": ["a"]}],
-            "matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["x"]}],
-        }
-    ],
-    "tolerations": [{"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 3}],
-    "maxClusters": 0,
-    "placement": [
-        {"cluster": "a", "preferences": {"minReplicas": 0, "maxReplicas": 0, "weight": 0, "priority": 0}},
-    ],
-    "disableFollowerScheduling": True,
-    "autoMigration": {"when": {"podUnschedulableFor": "5m"}, "keepUnschedulableReplicas": True},
-    "reschedulePolicy": {
-        "disableRescheduling": True,
-        "rescheduleWhen": {
-            "policyContentChanged": False,
-            "clusterJoined": True,
-            "clusterLabelsChanged": True,
-            "clusterAPIResourcesChanged": True,
-        },
-        "replicaRescheduling": {"avoidDisruption": False},
-    },
-}
-PROFILE = {
-    "apiVersion": "core.kubeadmiral.io/v1alpha1",
-    "kind": "SchedulingProfile",
-    "metadata": {"name": "fast"},
-    "spec": {
-        "plugins": {"filter": {"enabled": [{"name": "a", "type": "Webhook", "wait": 2}], "disabled": [{"name": "*"}]}},
-        "pluginConfig": [{"name": "a", "args": {"any": ["thing"]}}],
-    },
-}
+FULL, PROFILE, STORED = data("kubeadmiral").values()
 
 
 def test_a_policy_is_decoded_and_encoded_completely():
@@ -204,29 +167,6 @@ def test_defaulting_is_idempotent_and_changes_no_given_value(spec, documented):
     assert spec == before
     assert defaulted_spec(once, documented=documented) == once
     assert all(once[key] == value for key, value in spec.items() if isinstance(value, bool) or key == "schedulingMode")
-
-
-STORED = {
-    "apiVersion": "core.kubeadmiral.io/v1alpha1",
-    "kind": "FederatedCluster",
-    "metadata": {"name": "member1", "labels": {"az": "a"}, "deletionTimestamp": "2026-01-01T00:00:00Z"},
-    "spec": {"apiEndpoint": "https://member1", "taints": [{"key": "a", "effect": "NoSchedule", "timeAdded": None}]},
-    "status": {
-        "joinPerformed": True,
-        "conditions": [{"type": "Joined", "status": "True", "lastProbeTime": "2026-01-01T00:00:00Z"}],
-        "apiResourceTypes": [
-            {
-                "group": "apps",
-                "version": "v1",
-                "kind": "Deployment",
-                "pluralName": "deployments",
-                "scope": "Namespaced",
-            },
-            {"version": "v1", "kind": "ConfigMap", "pluralName": "configmaps"},
-        ],
-        "resources": {"schedulableNodes": 3, "allocatable": {"cpu": "4"}, "available": {"cpu": "1500m"}},
-    },
-}
 
 
 def test_a_federated_cluster_is_converted():

@@ -8,7 +8,7 @@ import pytest
 from builders import binding
 from karmada_model.stage import Stage
 from prometheus_client import REGISTRY
-from tables import cases
+from tables import cases, data
 
 from berthmaster.controllers.binding_scheduler.event_handlers import IGNORED_GATES, IgnoredGates
 from berthmaster.controllers.binding_scheduler.reconciler import count_attempt
@@ -20,31 +20,7 @@ from berthmaster.runtime.feature_gates import FeatureGates
 from berthmaster.scheduling.karmada.trigger import Trigger
 
 NAMESPACE = "shop"
-MEMBER = {
-    "apiVersion": "cluster.karmada.io/v1alpha1",
-    "kind": "Cluster",
-    "metadata": {"name": "m"},
-    "status": {
-        "apiEnablements": [{"groupVersion": "apps/v1", "resources": [{"kind": "Deployment", "name": "deployments"}]}],
-        "conditions": [{"type": "Ready", "status": "True"}],
-        "resourceSummary": {"allocatable": {"cpu": "100", "pods": "100"}},
-    },
-}
-BINDING = {
-    "apiVersion": "work.karmada.io/v1alpha2",
-    "kind": "ResourceBinding",
-    "metadata": {
-        "name": "web-deployment",
-        "namespace": NAMESPACE,
-        "labels": {"propagationpolicy.karmada.io/permanent-id": "x"},
-    },
-    "spec": {
-        "schedulerName": "berthmaster",
-        "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": NAMESPACE, "name": "web"},
-        "replicas": 4,
-        "placement": {"clusterAffinity": {"clusterNames": ["m"]}},
-    },
-}
+MEMBER, BINDING = data("quotas").values()
 
 
 def quota(cpu: str, namespace: str = NAMESPACE) -> dict[str, Any]:

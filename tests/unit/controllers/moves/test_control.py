@@ -9,7 +9,7 @@ from fake_clock import FakeClock
 from fake_metrics import FakeMetrics
 from kube_in_memory import KubeInMemory
 from prometheus_client import REGISTRY
-from tables import cases
+from tables import cases, data
 
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.moves import control
@@ -182,30 +182,7 @@ def test_the_replicas_of_percentages_are_counted_without_copies_of_moves(tmp_pat
 
 
 CONFIG_FILE_HEAD = {"apiVersion": "berthmaster.io/v1alpha1", "kind": "MovesConfiguration"}
-FULL = {
-    **CONFIG_FILE_HEAD,
-    "pause": "Planned",
-    "failback": {"mode": "On", "after": "20m", "headroom": "5%"},
-    "drain": {"mode": "DryRun", "after": "0"},
-    "rebalance": {"mode": "On", "after": "30m", "tolerance": "20%", "minGain": "8%"},
-    "strategy": "BreakBeforeMake",
-    "soak": "2m",
-    "deadline": "30m",
-    "holdDown": {"initial": "5m", "max": "12h"},
-    "rules": [
-        {"selector": {"namespaces": ["db"], "kinds": ["StatefulSet"]}, "failback": {"mode": "Off"}, "soak": "10m",
-         "rebalance": {"mode": "DryRun"}},
-        {"selector": {"labels": {"matchExpressions": [{"key": "tier", "operator": "In", "values": ["1"]}]}}},
-    ],
-    "budgets": [
-        {"name": "all", "maxMoves": 20, "maxMovesPerPolicy": 2, "maxMovesFromCluster": 5, "maxMovesToCluster": 4},
-        {
-            "name": "nights", "selector": {"policies": ["shop/web"]}, "replicasPercent": 10, "limitsFailover": True,
-            "windows": [{"schedule": "0 22 * * MON-FRI", "duration": "6h", "timeZone": "Europe/Berlin"}],
-        },
-    ],
-    "brake": {"enabled": True, "unhealthyPercent": 50, "minClusters": 2, "window": "1m", "settle": "5m"},
-}  # fmt: skip
+FULL = data("moves_configuration")
 VALIDATOR = jsonschema_rs.validator_for(json_schema())
 
 
