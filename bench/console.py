@@ -78,7 +78,7 @@ def pages(made: Fleet) -> dict[str, Addresses]:
         "Workload": workload,
         "Cluster": lambda draw: f"/fleet/{draw.choice(made.clusters)}",
         "Moves": lambda draw: f"/moves?cluster={draw.choice(made.clusters)}",
-        "Policies": lambda draw: f"/policies?q=team-{draw.randint(1, 9)}",
+        "Policies": lambda draw: f"/policies?q={draw.choice(('critical', 'everyday', 'platform'))}",
         "Search": lambda draw: f"/search?q={draw.choice(('web', 'api', 'cache'))}-{draw.randint(1, 99)}",
         "History": lambda _: "/history",
         "What if": lambda _: "/what-if",
