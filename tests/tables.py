@@ -7,6 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
+DATA = Path(__file__).with_name("data")
+
 
 def cases(names: str | tuple[str, ...], table: Mapping[str, Any]) -> pytest.MarkDecorator:
     """Run a test once for each row of a table.
@@ -20,7 +22,7 @@ def cases(names: str | tuple[str, ...], table: Mapping[str, Any]) -> pytest.Mark
 
 def data(name: str) -> Any:
     """Return the content of a YAML file in ``tests/data``."""
-    return msgspec.yaml.decode(Path(__file__).with_name("data").joinpath(f"{name}.yaml").read_bytes())
+    return msgspec.yaml.decode((DATA / f"{name}.yaml").read_bytes())
 
 
 def with_tables(page: str, target: str, tables: Iterable[tuple[str, Iterable[str]]]) -> str:

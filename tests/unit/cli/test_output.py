@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
-from tables import cases
+from tables import cases, data
 
 import berthmaster_cli.output as output_module
 from berthmaster.views.texts import numbers
@@ -210,50 +210,9 @@ def test_an_interruption_during_an_import_has_no_traceback(module):
 
 
 PAYLOAD = "x\x1b[31m\x1b]8;;x\x1b\\\n::error file=a::b\r##[add-mask]\x9b1m[bold]\u202e"
-CLUSTER = {
-    "apiVersion": "cluster.karmada.io/v1alpha1",
-    "kind": "Cluster",
-    "metadata": {"name": f"m[/x]{PAYLOAD}"},
-    "status": {
-        "conditions": [{"type": "Ready", "status": "True"}],
-        "apiEnablements": [{"groupVersion": "apps/v1", "resources": [{"kind": "Deployment", "name": "deployments"}]}],
-    },
-}
-OTHER = {**CLUSTER, "metadata": {"name": "m2", "labels": {PAYLOAD: PAYLOAD}}}
-WEB = {
-    "apiVersion": "apps/v1",
-    "kind": "Deployment",
-    "metadata": {"name": f"web{PAYLOAD}", "namespace": PAYLOAD},
-    "spec": {"replicas": 2, "template": {"metadata": {}, "spec": {"containers": []}}},
-}
-POLICY = {
-    "apiVersion": "policy.karmada.io/v1alpha1",
-    "kind": "PropagationPolicy",
-    "metadata": {"name": PAYLOAD, "namespace": PAYLOAD},
-    "spec": {
-        "resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment"}],
-        "placement": {
-            "clusterAffinities": [
-                {"affinityName": PAYLOAD, "labelSelector": {"matchLabels": {"a": "b"}}},
-                {"affinityName": "all", "exclude": [PAYLOAD]},
-            ]
-        },
-    },
-}
-BAD_POLICY = {
-    **POLICY,
-    "spec": {
-        PAYLOAD: 1,
-        "preemption": PAYLOAD,
-        "resourceSelectors": [
-            {"apiVersion": PAYLOAD, "kind": PAYLOAD, "labelSelector": {"matchLabels": {PAYLOAD: PAYLOAD}}}
-        ],
-        "placement": {
-            "clusterAffinity": {"fieldSelector": {"matchExpressions": [{"key": PAYLOAD, "operator": PAYLOAD}]}},
-            "clusterTolerations": [{"operator": PAYLOAD, "value": PAYLOAD, "effect": PAYLOAD}],
-        },
-    },
-}
+CLUSTER, OTHER, WEB, POLICY, BAD_POLICY = json.loads(
+    json.dumps(data("hostile_objects")).replace("PAYLOAD", json.dumps(PAYLOAD)[1:-1])
+).values()
 
 
 def check_of_hostile_input(printed, *, commands=False):

@@ -11,6 +11,7 @@ from fake_clock import START, FakeClock
 from karmada_plane import DIVIDED, PP_ID, binding, cluster, deployment, policy, resource, selector, serve_karmada, store
 from kube_in_memory import KubeInMemory
 from ledger_histories import Scheduling, recorder_at, sqlite_url
+from tables import DATA
 
 from berthmaster.controllers.moves.config_file import parse_moves_config
 from berthmaster.deciding.lease_record import BrakeRecord, LeaseRecord, SourcesRecord, budget_records
@@ -27,17 +28,7 @@ from extender.state.controllers_lease import LeaseReading
 
 HIDDEN = ("vault", "secret")
 """The hidden namespace, and a part of every name in it."""
-BUDGETS = b"""
-apiVersion: berthmaster.io/v1alpha1
-kind: MovesConfiguration
-budgets:
-- name: "all"
-  maxMovesPerPolicy: 1
-  selector: {namespaces: [shop, vault], policies: [shop/web, vault/secret]}
-- name: vault-secret-nights
-  maxMoves: 1
-  selector: {namespaces: [vault]}
-"""
+BUDGETS = (DATA / "hidden_budgets.yaml").read_bytes()
 GROUPS = {
     "clusterAffinities": [
         {"affinityName": "home", "clusterNames": ["member2"]},

@@ -6,7 +6,7 @@ import zlib
 
 import pytest
 from console_source import refused_question
-from tables import cases
+from tables import DATA, cases
 from werkzeug.datastructures import MultiDict
 
 from berthmaster.native_api.what_if import DownChange, PolicyName, ScaleChange, TaintChange, UntaintChange
@@ -23,14 +23,7 @@ from console.question import (
     refusals,
 )
 
-POLICY = """\
-apiVersion: policy.karmada.io/v1alpha1
-kind: PropagationPolicy
-metadata: {name: web, namespace: shop}
-spec:
-  resourceSelectors: [{apiVersion: apps/v1, kind: Deployment}]
-  placement: {clusterAffinity: {clusterNames: [a]}}
-"""
+POLICY = (DATA / "edited_policy.yaml").read_text()
 SECOND = POLICY.replace("name: web", "name: api")
 
 

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 from karmada_plane import binding, deployment, policy, selector
 from msgspec.structs import replace
-from tables import cases
+from tables import DATA, cases
 
 from berthmaster.controllers.moves.config_file import parse_moves_config
 from berthmaster.deciding.lease_record import (
@@ -27,20 +27,7 @@ from berthmaster.views.move_rows import MoveQuery, MoveSort, RowState, moves_amo
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 ALL, SHOP = MoveQuery(), frozenset({"shop"})
 WEB = PolicyReference("PropagationPolicy", "shop", "web")
-CONFIG = """
-apiVersion: berthmaster.io/v1alpha1
-kind: MovesConfiguration
-budgets:
-  - name: fleet
-    maxMoves: 1
-    maxMovesPerPolicy: 2
-    maxMovesFromCluster: 5
-    selector: {kinds: [Deployment]}
-  - name: nights
-    replicasPercent: 50
-    selector: {namespaces: [shop], labels: {matchLabels: {tier: web}}}
-    windows: [{schedule: "0 22 * * *", duration: 6h, timeZone: Europe/Berlin}]
-"""
+CONFIG = (DATA / "budgets.yaml").read_text()
 
 
 def at(seconds):

@@ -2,43 +2,12 @@ import json
 
 import pytest
 from click.testing import CliRunner
-from tables import cases
+from tables import DATA, cases
 
 from berthmaster_cli.lint.command import command
 from webhook.admission.rule_catalog import ALL_RULES
 
-BAD = """\
-apiVersion: policy.karmada.io/v1alpha1
-kind: PropagationPolicy
-metadata: {name: bad}
-spec:
-  preemption: Always
-  resourceSelectors:
-  - apiVersion: apps/v1
-    kind: Deployment
-  placment: {}
-"""
-QUESTIONABLE = """\
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: other}
----
-apiVersion: policy.karmada.io/v1alpha1
-kind: ClusterPropagationPolicy
-metadata: {name: questionable}
-spec:
-  resourceSelectors:
-  - {apiVersion: apps/v1, kind: Deployment}
-  placement:
-    clusterTolerations:
-    - operator: Exists
-"""
-GOOD = """\
-apiVersion: core.kubeadmiral.io/v1alpha1
-kind: PropagationPolicy
-metadata: {name: good, namespace: shop}
-spec: {schedulingMode: Duplicate}
-"""
+BAD, QUESTIONABLE, GOOD = ((DATA / "lint" / f"{each}.yaml").read_text() for each in ("bad", "questionable", "good"))
 UNKNOWN = GOOD.replace("spec: {", "spec: {rackAwareness: Strict, ")
 
 

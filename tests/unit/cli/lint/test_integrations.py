@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 import yaml
 from click.testing import CliRunner
-from tables import cases
+from tables import DATA, cases
 
 from berthmaster_cli.lint.command import command
 from berthmaster_cli.lint.findings import uri
@@ -140,17 +140,7 @@ def test_the_script_of_the_plan_action_comments_and_keeps_the_exit_code(tmp_path
     assert "1 of 5 workloads moves" in (tmp_path / "summary.md").read_text()
 
 
-SARIF_BAD = """\
-apiVersion: policy.karmada.io/v1alpha1
-kind: PropagationPolicy
-metadata: {name: bad}
-spec:
-  preemption: Always
-  resourceSelectors:
-  - {apiVersion: apps/v1, kind: Deployment}
-  - {apiVersion: apps/v1, kind: Deployment}
-  placment: {}
-"""
+SARIF_BAD = (DATA / "lint" / "bad_twice.yaml").read_text()
 
 
 @pytest.fixture

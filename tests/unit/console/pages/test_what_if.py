@@ -7,7 +7,7 @@ import pytest
 from console_answers import HOSTILE, fleet_cluster, fleet_view, lost_workload, plan_answer, planned_move
 from console_source import GivenSource, console_client, refused_question
 from msgspec.structs import replace
-from tables import cases
+from tables import DATA, cases
 
 from berthmaster.native_api.what_if import DownChange, PlanCounts
 from berthmaster.simulation.plan_answer import Switch
@@ -17,14 +17,7 @@ from console.pages.what_if import MAX_BOXES, form_view
 from console.question import WhatIfQuestion, decoded, encoded
 from console.source import SourceError
 
-POLICY = """\
-apiVersion: policy.karmada.io/v1alpha1
-kind: PropagationPolicy
-metadata: {name: web, namespace: shop}
-spec:
-  resourceSelectors: [{apiVersion: apps/v1, kind: Deployment}]
-  placement: {clusterAffinity: {clusterNames: [a]}}
-"""
+POLICY = (DATA / "edited_policy.yaml").read_text()
 
 
 def test_a_plan_has_a_headline_a_drawing_and_tables():

@@ -13,6 +13,7 @@ from fake_clock import FakeClock
 from faults import nothing
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from karmada_model.rebalancer import working_list
 from kube_in_memory import KubeInMemory
 from kube_store import JSON, merged
 from rebalancing import CREATED, EARLIER, LATER, NIGHT, binding_path, manifest, put_binding, text, workload
@@ -112,15 +113,7 @@ class Karmada:
         self.cached = self.plane.rebalancer()
 
     def _listed(self, known: JSON) -> JSON:
-        status, spec = known.get("status", {}), list(known["spec"]["workloads"])
-        observed = status.get("observedWorkloads", [])
-        kept = [dict(each) for each in observed if each["workload"] in spec or each.get("result") == "Successful"]
-        have = [each["workload"] for each in kept]
-        for each in spec:
-            if each not in have:
-                have.append(each)
-                kept.append({"workload": each})
-        kept.sort(key=lambda each: each["workload"]["name"])
+        status, kept = known.get("status", {}), [dict(each) for each in working_list(known)]
         finish = {"finishTime": status["finishTime"]} if "finishTime" in status else {}
         return {"observedWorkloads": kept, "observedGeneration": known["metadata"]["generation"], **finish}
 
