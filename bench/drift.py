@@ -112,7 +112,7 @@ def decide_all(
         request = Request.of(binding)
         decided = decide(scheduler, request)
         if decided is not None:
-            shared.take(("default", binding.metadata.name), request, decided[0])
+            shared.take(request, decided[0])
             binding = placed(binding, *decided)  # noqa: PLW2901
         after.append(binding)
     return after

@@ -37,7 +37,7 @@ from berthmaster.scheduling.columns import (
     Scalar,
     column_steps,
 )
-from berthmaster.scheduling.resources import NodeClasses, Resources
+from berthmaster.scheduling.resources import Resources
 
 _FIRST_CAPACITY: Final = 16
 _COLUMNS: Final = (
@@ -124,12 +124,6 @@ class Fleet:
             self.structure.record(row)
         if other_resources:
             self.resources.set(row, cluster)
-
-    def deduct(self, cluster: Cluster, nodes: NodeClasses | None) -> None:
-        """Replace only the allocating amounts of a cluster, and its nodes; see ``AssumedCluster.left``."""
-        row = self.row_of[cluster.name]
-        self.clusters[row] = cluster
-        self.resources.deduct(row, cluster, nodes)
 
     def remove(self, name: str) -> None:
         """Remove a cluster. Does nothing if the name is unknown."""

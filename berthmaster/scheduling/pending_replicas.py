@@ -10,7 +10,7 @@ are deducted from both.
 """
 
 import heapq
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -19,7 +19,8 @@ from typing import Final, NamedTuple
 import msgspec.structs
 
 from berthmaster.model.cluster import AllocatableModeling, Cluster, ResourceModel, ResourceModelRange, ResourceSummary
-from berthmaster.model.meta import INT64_MAX, MILLI_NANOS, NANOS, Key, Quantity
+from berthmaster.model.meta import INT64_MAX, MILLI_NANOS, NANOS, Key, Quantity, with_status
+from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.request import ComponentSet
 from berthmaster.scheduling.resources import CPU, PODS, NodeClasses, Requests, amount_of, counts_for_nodes
 
@@ -44,10 +45,14 @@ class PendingReplicas(NamedTuple):
 
     @property
     def pods(self) -> list[tuple[int, Requests]]:
-        """The pods with equal requests: how many, and what each requests."""
-        if not self.templates:
-            return [(self.replicas, self.requests)]
-        return [(self.replicas * each.replicas, each.requests or ()) for each in self.templates]
+        return pods_of(self.replicas, self.requests, self.templates)
+
+
+def pods_of(replicas: int, requests: Requests, templates: ComponentSet) -> list[tuple[int, Requests]]:
+    """Return the pods of replicas, or of sets of pods, with equal requests: how many, and what each requests."""
+    if not templates:
+        return [(replicas, requests)]
+    return [(replicas * each.replicas, each.requests or ()) for each in templates]
 
 
 class AssumedCluster:
@@ -59,7 +64,7 @@ class AssumedCluster:
         pending: by binding. Only ``put`` may change it.
     """
 
-    __slots__ = ("_amounts", "_cluster", "_nodes", "_replicas", "pending")
+    __slots__ = ("_amounts", "_cluster", "_nodes", "_placed", "_replicas", "pending")
 
     def __init__(self, cluster: Cluster) -> None:
         self.pending: dict[Key, PendingReplicas] = {}
@@ -67,6 +72,7 @@ class AssumedCluster:
         self._replicas: Counter[Requests] = Counter()
         self._amounts: Counter[str] = Counter()
         self._nodes: ModelNodes | None = None
+        self._placed: dict[Key, list[_Placed]] = {}
 
     def update(self, cluster: Cluster) -> None:
         if _modeled(cluster) != _modeled(self._cluster):
@@ -78,8 +84,9 @@ class AssumedCluster:
         before = self.pending.pop(key, None)
         if before is not None:
             self._count(before, -1)
+            placed = self._placed.pop(key, [])
             if self._nodes is not None:
-                self._nodes.remove(key)
+                self._nodes.remove(placed)
         if pending is not None:
             self.pending[key] = pending
             self._count(pending, 1)
@@ -101,40 +108,19 @@ class AssumedCluster:
 
     def view(self) -> Cluster:
         """Return the cluster with pending replicas counted as ``allocating``, and deducted from its models' nodes."""
-        cluster, classes = self.left()
-        summary = cluster.status.resource_summary
-        if classes is None or summary is None:
-            return cluster
-        models, modelings = _as_models(classes)
-        summary = msgspec.structs.replace(summary, allocatable_modelings=modelings)
-        return msgspec.structs.replace(
-            cluster,
-            spec=msgspec.structs.replace(cluster.spec, resource_models=models),
-            status=msgspec.structs.replace(cluster.status, resource_summary=summary),
-        )
-
-    def left(self) -> tuple[Cluster, NodeClasses | None]:
-        """Return the cluster with pending replicas counted as ``allocating``, and what is left of its models' nodes.
-
-        The nodes are None if nothing is pending, or without models. The cluster itself keeps its models.
-        """
         cluster, summary = self._cluster, self._cluster.status.resource_summary
         if not self.pending or summary is None:
             self._nodes = None
-            return cluster, None
+            return cluster
         if self._nodes is None and (nodes := nodes_of(cluster)) is not None:
             for key, each in self.pending.items():
                 self._place(nodes, key, each)
             self._nodes = nodes
-        summary = msgspec.structs.replace(summary, allocating=_allocating(summary, self._amounts))
-        status = msgspec.structs.replace(cluster.status, resource_summary=summary)
-        classes = self._nodes.classes() if self._nodes is not None else None
-        return msgspec.structs.replace(cluster, status=status), classes
+        allocating = {name: _allocating(summary, name, amount) for name, amount in self._amounts.items()}
+        return _with_left(cluster, summary, {**summary.allocating, **allocating}, self._nodes)
 
-    @staticmethod
-    def _place(nodes: "ModelNodes", key: Key, pending: PendingReplicas) -> None:
-        for count, requests in pending.pods:
-            nodes.place(key, requests, count)
+    def _place(self, nodes: "ModelNodes", key: Key, pending: PendingReplicas) -> None:
+        self._placed[key] = [each for count, requests in pending.pods for each in nodes.place(requests, count)]
 
     def _count(self, pending: PendingReplicas, sign: int) -> None:
         for count, requests in pending.pods:
@@ -153,13 +139,70 @@ def _modeled(cluster: Cluster) -> tuple[object, object]:
     return cluster.spec.resource_models, summary and summary.allocatable_modelings
 
 
-def _allocating(summary: ResourceSummary, amounts: Mapping[str, int]) -> dict[str, Quantity]:
-    allocating = dict(summary.allocating)
-    for name, amount in amounts.items():
-        before = allocating[name].nanos if name in allocating else 0
-        total = Quantity(before + _quantity(name, amount).nanos, "")
-        allocating[name] = _quantity(name, amount_of(name, total))
-    return allocating
+def _allocating(summary: ResourceSummary, name: str, amount: int) -> Quantity:
+    """Return what is being allocated of a resource together with an amount in the unit of its column."""
+    before = summary.allocating[name].nanos if name in summary.allocating else 0
+    return _quantity(name, amount_of(name, Quantity(before + _quantity(name, amount).nanos, "")))
+
+
+def _with_left(
+    cluster: Cluster, summary: ResourceSummary, allocating: dict[str, Quantity], nodes: "ModelNodes | None"
+) -> Cluster:
+    """Return a cluster with other allocating amounts, and with models of the nodes as they are."""
+    spec = cluster.spec
+    summary = msgspec.structs.replace(summary, allocating=allocating)
+    if nodes is not None:
+        models, modelings = _as_models(nodes.classes())
+        spec = msgspec.structs.replace(spec, resource_models=models)
+        summary = msgspec.structs.replace(summary, allocatable_modelings=modelings)
+    status = msgspec.structs.replace(cluster.status, resource_summary=summary)
+    return msgspec.structs.replace(cluster, spec=spec, status=status)
+
+
+class TakenCluster:
+    """A cluster of a fleet whose free capacity shrinks. It keeps no workloads, so that nothing can be given back.
+
+    The columns of the fleet follow each deduction. The fleet's cluster has the allocating amounts of that moment.
+    """
+
+    __slots__ = ("_amounts", "_left", "_nodes", "_resources", "_row", "cluster")
+
+    def __init__(self, fleet: Fleet, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self._resources, self._row = fleet.resources, fleet.row_of[cluster.name]
+        self._nodes, self._amounts = nodes_of(cluster), Counter[str]()
+        self._left = summary = cluster.status.resource_summary
+        if summary is not None:
+            self._left = msgspec.structs.replace(summary, allocating=dict(summary.allocating))
+            fleet.clusters[self._row] = with_status(cluster, resource_summary=self._left)
+
+    def take(self, pods: Iterable[tuple[int, Requests]]) -> None:
+        """Deduct pods: how many, and what each requests."""
+        before, left, taken = self.cluster.status.resource_summary, self._left, self._amounts
+        if before is None or left is None:
+            return
+        names = {PODS}
+        for count, requests in pods:
+            taken[PODS] += count
+            for name, amount in requests:
+                taken[name] += amount * count
+                names.add(name)
+            if self._nodes is not None:
+                self._nodes.place(requests, count)
+        for name in names:
+            left.allocating[name] = _allocating(before, name, taken[name])
+        self._resources.set_free(self._row, left, names)
+        if self._nodes is not None and (classes := self._nodes.changes()) is not None:
+            self._resources.models.change(self._row, classes)
+        elif self._nodes is not None:
+            self._resources.models.put(self._row, self._nodes.classes())
+        self._resources.journal.record(self._row)
+
+    def view(self) -> Cluster:
+        """Return the cluster with what was taken, and with models of the nodes that are left."""
+        if self._left is None:
+            return self.cluster
+        return _with_left(self.cluster, self._left, dict(self._left.allocating), self._nodes)
 
 
 def _as_models(classes: NodeClasses) -> tuple[tuple[ResourceModel, ...], tuple[AllocatableModeling, ...]]:
@@ -209,8 +252,7 @@ class ModelNodes:
 
     A model has the number of nodes of a grade and the capacity of its smallest node. Replicas go to the first node
     that holds one, from the smallest grade up. A node holds 110 pods. Consecutive nodes with the same free amounts are
-    one run, so that the cost depends on the number of runs, and not on the numbers of nodes and of replicas. The nodes
-    of each workload are stored, so that the cost of removing it does not depend on the number of other workloads.
+    one run, so that the cost depends on the number of runs, and not on the numbers of nodes and of replicas.
     """
 
     def __init__(self, models: Iterable[ResourceModel], modelings: Iterable[AllocatableModeling]) -> None:
@@ -226,8 +268,7 @@ class ModelNodes:
         self._free: list[Amounts] = []
         self._size = 0
         self._classes: dict[Amounts, int] = {}
-        self._order: list[Amounts] = []
-        self._placed: dict[Key, tuple[_Placed, ...]] = {}
+        self._changed: set[Amounts] = set()
         self._full: dict[tuple[tuple[int, int], ...], int] = {}
         for model, capacity in zip(grades, capacities, strict=True):
             self._count(capacity, counts[model.grade])
@@ -236,10 +277,10 @@ class ModelNodes:
                 self._free.append(capacity)
                 self._size += tracked
 
-    def place(self, key: Key, requests: Requests, replicas: int) -> None:
-        """Place replicas of a workload by first fit, beside those that it has. Those that fit no node take nothing."""
+    def place(self, requests: Requests, replicas: int) -> "list[_Placed]":
+        """Place replicas by first fit, and return where they are. Those that fit no node take nothing."""
         if (demand := _demand(self._names, requests)) is None or replicas <= 0:
-            return
+            return []
         found: list[_Placed] = []
         for run in range(bisect_right(self._starts, self._full.get(demand, 0)) - 1, len(self._starts)):
             fitting = min(replicas, *[self._free[run][column] // amount for column, amount in demand])
@@ -258,14 +299,14 @@ class ModelNodes:
             self._full.clear()
         # Free amounts only shrink until a workload is removed: the nodes before this one stay too full for the demand.
         self._full[demand] = self._size if replicas else found[-1].first + found[-1].nodes - 1
-        self._placed[key] = (*self._placed.get(key, ()), *found)
         for placed in found:
             self._take(placed, 1)
+        return found
 
-    def remove(self, key: Key) -> None:
-        """Take a workload's replicas off the nodes."""
+    def remove(self, replicas: "Iterable[_Placed]") -> None:
+        """Take replicas off the nodes."""
         self._full.clear()
-        for placed in self._placed.pop(key, ()):
+        for placed in replicas:
             self._take(placed, -1)
 
     def classes(self) -> NodeClasses:
@@ -273,8 +314,16 @@ class ModelNodes:
 
         Above ``MAX_NODE_CLASSES`` only the emptiest classes are returned, which can only make a cluster look smaller.
         """
-        shown = self._order[-MAX_NODE_CLASSES:] or [self._least]
+        self._changed = set(self._classes)
+        shown = sorted(self._classes)[-MAX_NODE_CLASSES:] or [self._least]
         return NodeClasses(self._names, shown, [self._classes.get(free, 0) for free in shown])
+
+    def changes(self) -> NodeClasses | None:
+        """Return the classes whose numbers of nodes changed since the last call; None if there are too many classes."""
+        if len(self._classes) > MAX_NODE_CLASSES:
+            return None
+        changed, self._changed = list(self._changed), set()
+        return NodeClasses(self._names, changed, [self._classes.get(free, 0) for free in changed])
 
     def _smallest(self, model: ResourceModel) -> Amounts:
         capacity = {each.name: max(0, amount_of(each.name, each.min)) for each in model.ranges}
@@ -309,13 +358,11 @@ class ModelNodes:
     def _count(self, free: Amounts, nodes: int) -> None:
         """Count nodes with these free amounts. A node without a free pod slot has no free capacity."""
         shown = free[1:] if free[_PODS_COLUMN] > 0 else (0,) * len(self._names)
-        before = self._classes.get(shown, 0)
-        if before + nodes:
-            self._classes[shown] = before + nodes
-            if not before:
-                insort(self._order, shown)
-        elif before:
-            del self._classes[shown], self._order[bisect_left(self._order, shown)]
+        self._changed.add(shown)
+        if total := self._classes.get(shown, 0) + nodes:
+            self._classes[shown] = total
+        else:
+            self._classes.pop(shown, None)
 
 
 def nodes_of(cluster: Cluster) -> ModelNodes | None:

@@ -3,7 +3,7 @@
 Amounts are int64: CPU in millicores, all other resources in whole units.
 """
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
@@ -88,14 +88,18 @@ class NodeClasses(NamedTuple):
 
 
 class Resources:
-    """The capacity of all clusters in columns."""
+    """The capacity of all clusters in columns.
+
+    Attributes:
+        models: the nodes of the clusters' resource models.
+    """
 
     def __init__(self, arrays: ArrayBudget | None = None) -> None:
         self.journal = Journal(arrays)
         self.allowed_pods: IntArray = np.zeros(0, dtype=np.int64)
         self._free: dict[str, IntArray] = {}
         self._nothing: IntArray = np.zeros(0, dtype=np.int64)
-        self._models = _ModelColumns()
+        self.models = ModelColumns()
         self._estimates: dict[Hashable, Column[np.int64]] = {}
 
     def estimate(self, requests: Requests | None) -> "EstimateColumn":
@@ -114,13 +118,13 @@ class Resources:
 
     def model_nodes(self, row: int) -> list[NodeGrade] | None:
         """Return the nodes that the resource models of a row describe; None if it has none."""
-        return self._models.nodes(row) if self._models.present(row) else None
+        return self.models.nodes(row) if self.models.present(row) else None
 
     def grow(self, capacity: int) -> None:
         self.allowed_pods = _grown(self.allowed_pods, capacity)
         self._free = {name: _grown(column, capacity) for name, column in self._free.items()}
         self._nothing = _grown(self._nothing, capacity)
-        self._models.grow(capacity)
+        self.models.grow(capacity)
         self.journal.reset()
 
     def require_space(self, cluster: Cluster) -> None:
@@ -135,7 +139,7 @@ class Resources:
         if len(models) > MAX_GRADES:
             raise FieldError("spec.resourceModels", f"{len(models)} grades; at most {MAX_GRADES} are scheduled")
         named = {each.name for model in models for each in model.ranges}
-        self._require_names("spec.resourceModels", self._models.names() | named if named else named)
+        self._require_names("spec.resourceModels", self.models.names() | named if named else named)
 
     @staticmethod
     def _require_names(path: str, names: Collection[str]) -> None:
@@ -146,22 +150,19 @@ class Resources:
     def set(self, row: int, cluster: Cluster) -> None:
         """Set the numbers of a row."""
         self._zero(row)
-        self.deduct(row, cluster)
-
-    def deduct(self, row: int, cluster: Cluster, nodes: NodeClasses | None = None) -> None:
-        """Set the numbers of a row that has the same names of resources. ``nodes`` replaces the nodes of its models."""
         summary = cluster.status.resource_summary
         if summary is not None:
-            self.allowed_pods[row] = max(0, _whole_pods(summary))
-            for name in summary.allocatable:
-                free = free_amount(summary, name)
-                if free or name in self._free:
-                    self._column(name)[row] = free
-            if nodes is None:
-                self._models.set(row, cluster)
-            else:
-                self._models.put(row, nodes)
+            self.set_free(row, summary, summary.allocatable)
+            self.models.set(row, cluster)
         self.journal.record(row)
+
+    def set_free(self, row: int, summary: ResourceSummary, names: Iterable[str]) -> None:
+        """Set what is free of some resources in a row that has all of their names, and its free pod slots."""
+        self.allowed_pods[row] = max(0, _whole_pods(summary))
+        for name in names:
+            free = free_amount(summary, name)
+            if free or name in self._free:
+                self._column(name)[row] = free
 
     def clear(self, row: int) -> None:
         self._zero(row)
@@ -174,8 +175,8 @@ class Resources:
         bound = np.full(len(result), INT64_MAX, dtype=np.int64)
         for name, amount in requests:
             np.minimum(bound, self.free(name)[rows] // amount, out=bound)
-        if self._models.any():
-            self._models.override(bound, requests, rows)
+        if self.models.any():
+            self.models.override(bound, requests, rows)
         return np.clip(np.minimum(result, bound), 0, UNLIMITED)
 
     def estimate_row(self, row: int, requests: Requests | None) -> Estimate:
@@ -183,8 +184,8 @@ class Resources:
         pods = Estimate(int(self.allowed_pods[row]), PODS)
         if requests is None:
             bounds = []
-        elif self._models.present(row):
-            bounds = [self._models.estimate_row(row, requests)]
+        elif self.models.present(row):
+            bounds = [self.models.estimate_row(row, requests)]
         else:
             bounds = [Estimate(max(0, int(self.free(name)[row]) // amount), name) for name, amount in requests]
         tightest = min([pods, *bounds], key=lambda each: each.replicas)
@@ -207,7 +208,7 @@ class Resources:
         self.allowed_pods[row] = 0
         for column in self._free.values():
             column[row] = 0
-        self._models.zero(row)
+        self.models.zero(row)
 
 
 class EstimateColumn(Column[np.int64]):
@@ -231,7 +232,19 @@ class EstimateColumn(Column[np.int64]):
         return self._resources.estimate_row(row, self._requests).replicas
 
 
-class _ModelColumns:
+class _Slots(NamedTuple):
+    """Where a row has its classes of nodes.
+
+    Attributes:
+        of: the index of each class, by its free amounts.
+        unused: the indexes that classes had.
+    """
+
+    of: dict[tuple[int, ...], int]
+    unused: list[int]
+
+
+class ModelColumns:
     """Resource models as virtual nodes: for each grade and row the number of nodes and their minimum capacity."""
 
     def __init__(self) -> None:
@@ -239,6 +252,7 @@ class _ModelColumns:
         self._counts: IntArray = np.zeros((0, 0), dtype=np.int64)
         self._minima: dict[str, IntArray] = {}
         self._present = np.zeros(0, dtype=np.bool_)
+        self._slots: dict[int, _Slots] = {}
 
     def any(self) -> bool:
         return bool(self._present.any())
@@ -256,6 +270,7 @@ class _ModelColumns:
         self._minima = {name: _grown(column, capacity) for name, column in self._minima.items()}
 
     def zero(self, row: int) -> None:
+        self._slots.pop(row, None)
         if self._present[row]:
             self._present[row] = False
             self._counts[:, row] = 0
@@ -277,7 +292,26 @@ class _ModelColumns:
         free = [tuple(each.get(name, 0) for name in names) for each in capacities]
         self.put(row, NodeClasses(names, free, [counts.get(model.grade, 0) for model in models]))
 
+    def change(self, row: int, classes: NodeClasses) -> None:
+        """Set the numbers of nodes of some classes. The first call for a row has all its classes."""
+        slots = self._slots.get(row)
+        if slots is None:
+            self._counts[:, row] = 0
+            slots = self._slots[row] = _Slots({}, [])
+        for free, nodes in zip(classes.free, classes.nodes, strict=True):
+            slot = slots.of.get(free)
+            if slot is None and nodes:
+                slot = slots.of[free] = slots.unused.pop() if slots.unused else len(slots.of)
+                self._reserve(slot + 1)
+                for name, amount in zip(classes.names, free, strict=True):
+                    self._minimum(name)[slot, row] = amount
+            if slot is not None:
+                self._counts[slot, row] = min(nodes, _MAX_MODEL_COUNT)
+                if not nodes:
+                    slots.unused.append(slots.of.pop(free))
+
     def put(self, row: int, classes: NodeClasses) -> None:
+        self._slots.pop(row, None)
         size = len(classes.nodes)
         self._present[row] = True
         self._reserve(size)
@@ -307,15 +341,14 @@ class _ModelColumns:
         return Estimate(total, max(votes, key=votes.__getitem__))
 
     def nodes(self, row: int) -> list[NodeGrade]:
-        return [
-            NodeGrade(
-                {PODS: _PODS_OF_A_MODEL_NODE}
-                | {name: int(minima[index, row]) for name, minima in self._minima.items() if name != PODS},
-                count,
-            )
+        minima = {name: each[:, row].tolist() for name, each in sorted(self._minima.items()) if name != PODS}
+        found = [
+            NodeGrade({PODS: _PODS_OF_A_MODEL_NODE} | {name: each[index] for name, each in minima.items()}, count)
             for index, count in enumerate(self._counts[:, row].tolist())
             if count
         ]
+        # Grades keep their order, classes have the order of their free amounts.
+        return sorted(found, key=lambda each: [*each.capacity.values()]) if row in self._slots else found
 
     def _reserve(self, grades: int) -> None:
         missing = grades - len(self._counts)

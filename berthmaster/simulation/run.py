@@ -14,14 +14,13 @@ import msgspec.structs
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, TargetCluster
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import encode_json
-from berthmaster.model.meta import Key
 from berthmaster.model.move import as_before, as_moved
 from berthmaster.model.policy import PolicyReference
 from berthmaster.scheduling.diagnosis import Diagnosis, GroupFailure, explain, failures_of
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.trigger import Trigger, trigger_of
 from berthmaster.scheduling.minimal import rescheduled
-from berthmaster.scheduling.pending_replicas import AssumedCluster, PendingReplicas
+from berthmaster.scheduling.pending_replicas import TakenCluster, pods_of
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Decision, Failure, Request
 from berthmaster.scheduling.scheduler import Scheduler
@@ -46,8 +45,6 @@ from berthmaster.simulation.workload import (
 )
 from berthmaster.simulation.world import World, peers_of
 
-_NEVER_S = 0.0  # no time passes in a simulation, so that pending replicas do not expire
-
 
 class SharedCapacity:
     """Deducts the replicas, and the sets of pods, that decisions add from the free capacity of their clusters.
@@ -58,10 +55,9 @@ class SharedCapacity:
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
-        self._assumed: dict[str, AssumedCluster] = {}
-        self._original: dict[str, Cluster] = {}
+        self._taken: dict[str, TakenCluster] = {}
 
-    def take(self, key: Key, request: Request, assignment: Mapping[str, int]) -> None:
+    def take(self, request: Request, assignment: Mapping[str, int]) -> None:
         """Deduct what an assignment adds to the present one, which the status of the clusters contains.
 
         Args:
@@ -69,28 +65,22 @@ class SharedCapacity:
         """
         before, after = request.occupied(request.current), request.occupied(assignment)
         for name, replicas in after.items():
-            cluster = self._fleet.get(name)
-            if cluster is None or replicas <= before.get(name, 0):
+            added = replicas - before.get(name, 0)
+            if added <= 0 or (cluster := self._fleet.get(name)) is None:
                 continue
-            if name not in self._assumed:
-                self._original[name] = cluster
-                self._assumed[name] = AssumedCluster(cluster)
-            known = self._assumed[name].pending.get(key)
-            grown = (known.replicas if known is not None else 0) + replicas - before.get(name, 0)
-            self._assumed[name].put(
-                key, PendingReplicas(grown, request.requests or (), _NEVER_S, request.set_templates)
-            )
-            self._fleet.deduct(*self._assumed[name].left())
+            taken = self._taken.get(name)
+            if taken is None:
+                taken = self._taken[name] = TakenCluster(self._fleet, cluster)
+            taken.take(pods_of(added, request.requests or (), request.set_templates))
 
     def clusters(self) -> dict[str, Cluster]:
         """Return the clusters that got replicas, with these deducted."""
-        return {name: assumed.view() for name, assumed in self._assumed.items()}
+        return {name: taken.view() for name, taken in self._taken.items()}
 
     def restore(self) -> None:
-        for cluster in self._original.values():
-            self._fleet.apply(cluster)
-        self._assumed.clear()
-        self._original.clear()
+        for taken in self._taken.values():
+            self._fleet.apply(taken.cluster)
+        self._taken.clear()
 
 
 Diagnosed = Literal["all", "failures", "none"]
@@ -356,7 +346,7 @@ def _take(scheduler: Scheduler, recorded: Binding, request: Request, shared: Sha
     assignment = recorded.assignment
     scheduler.peers.place(Request.of(recorded), assignment)
     if shared is not None:
-        shared.take((recorded.spec.resource.namespace, recorded.metadata.name), request, assignment)
+        shared.take(request, assignment)
 
 
 def _is_target(binding: Binding, base: Binding) -> bool:

@@ -1,6 +1,7 @@
 """Assumed replicas by binding, by cluster, and on the nodes of resource models."""
 
 from collections import Counter
+from typing import Any
 
 from builders import cluster
 from hypothesis import given
@@ -19,7 +20,9 @@ from berthmaster.scheduling.pending_replicas import (
     AssumedReplicas,
     ModelNodes,
     PendingReplicas,
+    TakenCluster,
 )
+from berthmaster.scheduling.request import SetTemplate, sets_column
 from berthmaster.scheduling.resources import NodeClasses, Requests
 
 ONE_CPU: Requests = (("cpu", 1000),)
@@ -221,16 +224,10 @@ PLAIN = cluster(cpu=100, memory=100, pods=500)
     ),
 )
 def test_removed_replicas_leave_the_cluster_unchanged(member: Cluster, steps: list[tuple[int, int, Requests]]):
-    assumed, deducted = AssumedCluster(member), Fleet([member])
-    row = deducted.row_of[member.name]
+    assumed = AssumedCluster(member)
     for number, replicas, requests in steps:
         assumed.put(("ns", str(number)), PendingReplicas(replicas, requests, 0.0) if replicas else None)
-        seen = estimate(assumed.view(), requests)
-        deducted.deduct(*assumed.left())
-        assert (
-            deducted.resources.estimate_row(row, requests).replicas,
-            deducted.resources.estimate(requests).current()[row],
-        ) == (seen, seen)
+        assumed.view()
     assumed.put(("ns", "last"), PendingReplicas(1, ONE_CPU, 0.0))
     for key in list(assumed.pending):
         if key != ("ns", "last"):
@@ -241,6 +238,38 @@ def test_removed_replicas_leave_the_cluster_unchanged(member: Cluster, steps: li
     assert [assumed.equivalent_replicas(each) for each in asked] == [alone.equivalent_replicas(each) for each in asked]
     assumed.put(("ns", "last"), None)
     assert assumed.view() == member
+
+
+MANY = with_nodes(
+    cluster(cpu=10_000, memory=1000, pods=9000, models=[{"cpu": 2, "memory": 1}, {"cpu": 90, "memory": 90}]), 3, 70
+)
+ASKED: list[Requests] = [(), ONE_CPU, (("cpu", 3000), ("memory", 1)), *((("cpu", 50_000 + n),) for n in range(70))]
+PAIR = (SetTemplate(2, (("cpu", 700),)), SetTemplate(1, (("memory", 2),)))
+
+
+@given(
+    member=st.sampled_from([MODELED, PLAIN, MANY]),
+    steps=st.lists(
+        st.tuples(st.integers(1, 40), st.sampled_from(ASKED)),
+        min_size=1,
+        max_size=90,
+    ),
+)
+def test_taken_replicas_leave_what_the_same_replicas_leave_that_are_pending(
+    member: Cluster, steps: list[tuple[int, Requests]]
+):
+    assumed, fleet = AssumedCluster(member), Fleet([member])
+    taken, row = TakenCluster(fleet, member), fleet.row_of[member.name]
+    for number, (replicas, requests) in enumerate(steps):
+        assumed.put(("ns", str(number)), PendingReplicas(replicas, requests, 0.0))
+        taken.take([(replicas, requests)])
+        seen, resources = Fleet([assumed.view()]).resources, fleet.resources
+        assert resources.estimate_row(row, requests) == seen.estimate_row(row, requests)
+        assert resources.estimate(requests).current()[row] == seen.estimate(requests).current()[row]
+        assert sets_column(resources, PAIR).current()[row] == sets_column(seen, PAIR).current()[row]
+    assert taken.view() == assumed.view()
+    fleet.apply(member)
+    assert fleet.resources.model_nodes(row) == Fleet([member]).resources.model_nodes(row)
 
 
 def test_changed_nodes_reset_the_placement_and_changed_labels_do_not():
@@ -282,8 +311,8 @@ def cores(*classes: tuple[int, int]) -> NodeClasses:
 )
 def test_replicas_are_placed_by_first_fit(pending: list[tuple[int, int]], free: NodeClasses):
     placed = nodes(3, 2)
-    for number, (size, replicas) in enumerate(pending):
-        placed.place(("ns", str(number)), (("cpu", size * 1000),), replicas)
+    for size, replicas in pending:
+        placed.place((("cpu", size * 1000),), replicas)
     assert placed.classes() == free
 
 
@@ -297,23 +326,23 @@ def test_replicas_are_placed_by_first_fit(pending: list[tuple[int, int]], free: 
 )
 def test_resources_that_nodes_do_not_have(requests: tuple[tuple[str, int], ...], free: NodeClasses):
     placed = nodes(1, 0)
-    placed.place(("ns", "web"), requests, 1)
+    placed.place(requests, 1)
     assert placed.classes() == free
 
 
 def test_a_node_with_110_pods_is_full():
     placed = nodes(1, 1)
-    placed.place(("ns", "tiny"), (("cpu", 1),), 110)
+    tiny = placed.place((("cpu", 1),), 110)
     assert placed.classes() == cores((0, 1), (8, 1))
-    placed.place(("ns", "more"), (), 1)
+    placed.place((), 1)
     assert placed.classes() == cores((0, 1), (8, 1))
-    placed.remove(("ns", "tiny"))
+    placed.remove(tiny)
     assert placed.classes() == cores((2, 1), (8, 1))
 
 
 def test_all_resources_of_a_node_count():
     placed = nodes(2, models=[{"cpu": 4, "memory": 8 * GIB}])
-    placed.place(("ns", "web"), (("cpu", 1000), ("memory", 5 * GIB)), 2)
+    placed.place((("cpu", 1000), ("memory", 5 * GIB)), 2)
     assert placed.classes() == NodeClasses(("cpu", "memory"), [(3000, 3 * GIB)], [2])
 
 
@@ -324,15 +353,15 @@ def test_without_nodes_there_is_one_empty_class():
 def test_of_very_many_classes_the_emptiest_are_returned():
     placed = nodes(0, 2 * MAX_NODE_CLASSES)
     for size in range(2 * MAX_NODE_CLASSES):
-        placed.place(("ns", str(size)), (("cpu", 4001 + size),), 1)
+        placed.place((("cpu", 4001 + size),), 1)
     shown = placed.classes().free
     assert shown == [(3999 - size,) for size in reversed(range(MAX_NODE_CLASSES))]
 
 
 def test_of_very_many_nodes_some_of_each_grade_are_used():
     placed = nodes(10 * MAX_NODES, 10 * MAX_NODES)
-    placed.place(("ns", "small"), (("cpu", 2000),), MAX_NODES // 2)
-    placed.place(("ns", "large"), (("cpu", 8000),), MAX_NODES)
+    placed.place((("cpu", 2000),), MAX_NODES // 2)
+    placed.place((("cpu", 8000),), MAX_NODES)
     assert placed.classes() == cores(
         (0, MAX_NODES), (2, 10 * MAX_NODES - MAX_NODES // 2), (8, 10 * MAX_NODES - MAX_NODES // 2)
     )
@@ -386,15 +415,15 @@ def test_runs_of_nodes_are_filled_as_one_replica_after_the_other(
     counts = counts[: len(grades)]
     models = [{"cpu": cpu, "memory": memory} for cpu, memory in grades]
     single = OneByOne([(cpu * 1000, memory) for cpu, memory in grades], counts)
-    placed = nodes(*counts, models=models)
+    placed, on = nodes(*counts, models=models), dict[str, list[Any]]()
     for key, (cpu, memory), replicas in steps:
         if replicas % 3 == 0:  # otherwise the workload gets more replicas
-            placed.remove(("ns", key))
+            placed.remove(on.pop(key, []))
             single.remove(key)
         amounts = (("cpu", cpu * 1000), ("memory", memory))
-        placed.place(("ns", key), tuple(each for each in amounts if each[1]), replicas)
+        on.setdefault(key, []).extend(placed.place(tuple(each for each in amounts if each[1]), replicas))
         single.place(key, (cpu * 1000, memory), replicas)
         assert placed.classes() == single.classes()
-    for key in "abcdef":
-        placed.remove(("ns", key))
+    for replicas_of_one in on.values():
+        placed.remove(replicas_of_one)
     assert placed.classes() == nodes(*counts, models=models).classes()
