@@ -1,19 +1,22 @@
 """An API server with scripted lists and watches of one collection, over real HTTP on loopback."""
 
 import json
+import re
+import socket
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from queue import Empty, Queue
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+
+from kube_over_http import PromptHTTPServer
+from werkzeug import Request, Response
 
 HOLD = "hold"
 """A step of a watch: send nothing until the server closes or ``more`` has steps."""
 CUT = "cut"
-"""A step of a watch: break the connection in the middle of a chunk."""
+"""A step of a watch: break the connection in the middle of an event."""
 
 
 def item(name: str, version: int = 1, **spec: Any) -> dict[str, Any]:
@@ -58,10 +61,9 @@ class ScriptedServer:
     more: "Queue[bytes | str]" = field(default_factory=Queue)
 
     def __post_init__(self) -> None:
-        self._closing = threading.Event()
         self._lock = threading.Lock()
-        self._http = self._listen(0)
-        self.port = self._http.server_port
+        self.port = 0
+        self.reopen()
 
     @property
     def url(self) -> str:
@@ -72,82 +74,43 @@ class ScriptedServer:
         return [query["resourceVersion"] for query in list(self.asked) if query.get("watch")]
 
     def close(self) -> None:
-        """Stop listening and break open connections."""
+        """Stop listening and break open watches."""
         self._closing.set()
-        self._http.shutdown()
-        self._http.server_close()
+        self._http.stop()
 
     def reopen(self) -> None:
         self._closing = threading.Event()
-        self._http = self._listen(self.port)
+        self._http = PromptHTTPServer("127.0.0.1", self.port, threaded=True)
+        self._http.expect_request(re.compile(".*")).respond_with_handler(self._answer)
+        self._http.start()
+        self.port = self._http.port
 
-    def _listen(self, port: int) -> ThreadingHTTPServer:
-        script = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_GET(self) -> None:
-                script.answer(self)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        class Http(ThreadingHTTPServer):
-            daemon_threads = True
-            block_on_close = False
-
-            def handle_error(self, *_: object) -> None:
-                pass
-
-        http = Http(("127.0.0.1", port), Handler)
-        threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        return http
-
-    def answer(self, handler: BaseHTTPRequestHandler) -> None:
-        parts = urlsplit(handler.path)
-        query = {key: values[0] for key, values in parse_qs(parts.query).items()}
+    def _answer(self, http: Request) -> Response:
         with self._lock:
-            self.asked.append({"path": parts.path, "authorization": handler.headers.get("Authorization", ""), **query})
-            watching = bool(query.get("watch"))
-            script: Any = (
-                self.watches.pop(0) if watching and self.watches else [HOLD] if watching else self._next_list()
-            )
+            self.asked.append({"path": http.path, "authorization": http.headers.get("Authorization", ""), **http.args})
+            script: Any = self._next_watch() if "watch" in http.args else self._next_list()
         if isinstance(script, int):
-            body = json.dumps({"kind": "Status", "code": script, "reason": "Injected", "message": "injected"}).encode()
-            self._send(handler, script, body)
-        elif isinstance(script, bytes):
-            self._send(handler, 200, script)
-        else:
-            self._stream(handler, script)
+            status = {"kind": "Status", "code": script, "reason": "Injected", "message": "injected"}
+            return Response(json.dumps(status), script)
+        if isinstance(script, bytes):
+            return Response(script)
+        return Response(self._sent(http, script), direct_passthrough=True)
+
+    def _next_watch(self) -> list[bytes | str] | int:
+        return self.watches.pop(0) if self.watches else [HOLD]
 
     def _next_list(self) -> bytes | int:
         return self.lists.pop(0) if len(self.lists) > 1 else self.lists[0]
 
-    @staticmethod
-    def _send(handler: BaseHTTPRequestHandler, status: int, body: bytes) -> None:
-        handler.send_response(status)
-        handler.send_header("Content-Length", str(len(body)))
-        handler.end_headers()
-        handler.wfile.write(body)
-
-    def _stream(self, handler: BaseHTTPRequestHandler, steps: list[bytes | str]) -> None:
-        handler.send_response(200)
-        handler.send_header("Transfer-Encoding", "chunked")
-        handler.end_headers()
-        handler.wfile.flush()
-        handler.close_connection = True
-        with suppress(OSError):
-            for step in self._expanded(steps):
-                if step == CUT:
-                    handler.wfile.write(b"ff\r\nhalf")
-                    handler.wfile.flush()
-                    handler.connection.shutdown(2)
-                    return
-                assert isinstance(step, bytes)
-                handler.wfile.write(b"%x\r\n%s\r\n" % (len(step), step))
-                handler.wfile.flush()
-            handler.wfile.write(b"0\r\n\r\n")
+    def _sent(self, http: Request, steps: list[bytes | str]) -> Iterator[bytes]:
+        yield b"\n"  # sends the head before the first event, as an API server does
+        for step in self._expanded(steps):
+            if step == CUT:
+                yield b"half"
+                http.environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
+                return
+            assert isinstance(step, bytes)
+            yield step
 
     def _expanded(self, steps: list[bytes | str]) -> Iterable[bytes | str]:
         closing = self._closing
