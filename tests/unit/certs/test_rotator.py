@@ -1,6 +1,5 @@
 """The rotator: its checks, and crashes at each step."""
 
-import http.server
 import ssl
 import threading
 from collections.abc import Callable, Iterator
@@ -10,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from certified import AUTHORITY, OPTIONS, Installation
 from faults import nothing
+from http_peer import HttpPeer
 from replicas import History, Replica
 from tables import cases
 from waiting import wait_for
@@ -88,17 +88,6 @@ REACHABILITY_AUTHORITY, OTHER = new_authority("authority", 9 * DAY, NOW), new_au
 BUNDLE = Bundle([REACHABILITY_AUTHORITY.certificate])
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
-    status = 405
-
-    def do_GET(self):
-        self.send_response(self.server.status)
-        self.end_headers()
-
-    def log_message(self, *_):
-        pass
-
-
 @pytest.fixture
 def serve(tmp_path):
     servers = []
@@ -112,18 +101,12 @@ def serve(tmp_path):
         if asks_clients:
             context.verify_mode = ssl.CERT_REQUIRED
             context.load_verify_locations(cadata=OTHER.certificate_pem.decode())
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        server.handle_error = lambda *_: None
-        server.status = status
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        servers.append(server)
-        return Endpoint("127.0.0.1", server.server_port, "/mutate")
+        servers.append(HttpPeer([b"HTTP/1.1 %d Status\r\nContent-Length: 0\r\n\r\n" % status], context))
+        return Endpoint("127.0.0.1", servers[-1].port, "/mutate")
 
     yield start
     for server in servers:
-        server.shutdown()
-        server.server_close()
+        server.close()
 
 
 @cases(
