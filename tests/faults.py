@@ -1,5 +1,6 @@
 """Faults for ``before`` and ``after`` of ``KubeInMemory``."""
 
+import re
 from collections.abc import Callable
 
 from berthmaster.kube.requests import APIRequest
@@ -32,12 +33,12 @@ def in_turn(*faults: Fault) -> Fault:
 
 
 def only(fault: Fault, *methods: str, part: str = "", times: int | None = None) -> Fault:
-    """Apply a fault to the first ``times`` requests with one of the methods (default: any) and ``part`` in the path."""
+    """Apply a fault to the first ``times`` requests with one of the methods, or any, and ``part`` found in the path."""
     applied = 0
 
     def some(request: APIRequest) -> None:
         nonlocal applied
-        if (methods and request.method not in methods) or part not in request.path or applied == times:
+        if (methods and request.method not in methods) or not re.search(part, request.path) or applied == times:
             return
         applied += 1
         fault(request)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 from click.testing import CliRunner
-from faults import nothing
+from faults import nothing, only, refuse
 from karmada_plane import (
     KARMADA_KINDS,
     binding,
@@ -27,7 +27,7 @@ from tables import cases
 
 from berthmaster.kube.requests import APIRequest
 from berthmaster.kube.served_types import discover_types
-from berthmaster.model.errors import ApiError, BerthmasterError
+from berthmaster.model.errors import BerthmasterError
 from berthmaster.simulation.workload import ResourceName
 from berthmaster_cli.live.collections import CollectionReader, ReadLimits
 from berthmaster_cli.live.source import KUBEADMIRAL, LiveRead, resolved
@@ -137,7 +137,7 @@ def test_a_dump_gives_the_same_answers(kubeconfig, tmp_path, redact):
 
 
 def test_a_gap_is_reported_live_and_from_the_dump(server, kubeconfig, tmp_path):
-    server.api.before = refuse_deployments
+    server.api.before = only(refuse(403), part="deployments")
     try:
         live = run("simulate", "--kubeconfig", kubeconfig, "--dump", tmp_path / "dump", "-o", "json")
     finally:
@@ -145,11 +145,6 @@ def test_a_gap_is_reported_live_and_from_the_dump(server, kubeconfig, tmp_path):
     offline = run("simulate", "-f", tmp_path / "dump", "-o", "json")
     assert "no right to list deployments.apps: their replicas and labels are taken" in live.stderr
     assert (live.stdout, live.stderr) == (offline.stdout, offline.stderr)
-
-
-def refuse_deployments(request) -> None:
-    if "deployments" in request.path:
-        raise ApiError(403, "Forbidden", "no")
 
 
 @cases(
@@ -266,11 +261,7 @@ def test_what_a_policy_waits_for_is_looked_up(server_of_existence, run_of_existe
 
 
 def test_without_the_right_to_look_the_answer_says_so(server_of_existence, run_of_existence):
-    def refuse(request):
-        if "overridepolicies" in request.path:
-            raise ApiError(403, "Forbidden", f"{request}: 403 forbidden")
-
-    server_of_existence.api.before = refuse
+    server_of_existence.api.before = only(refuse(403), part="overridepolicies")
     found = run_of_existence("plan", "-o", "json", over=[to("member2", dependentOverrides=["images"])])
     server_of_existence.api.before = nothing
     assert answer_of_existence(found)["complete"] is False

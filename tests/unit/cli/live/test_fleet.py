@@ -3,17 +3,16 @@
 from datetime import UTC, datetime
 
 import pytest
-from faults import nothing
+from faults import in_turn, only, refuse
 from karmada_plane import binding, cluster, deployment, policy, selector, serve_karmada, shop, store
 from kube_in_memory import KubeInMemory, ScriptedClient
 from tables import cases
 
 from berthmaster.kube import requests
-from berthmaster.kube.requests import APIRequest
 from berthmaster.kube.served_types import discover_types
 from berthmaster.manifests import manifests_of
 from berthmaster.manifests.files import Document, FleetSnapshot
-from berthmaster.model.errors import ApiError, InputError, ServiceError
+from berthmaster.model.errors import InputError, ServiceError
 from berthmaster.model.gaps import ANY_READER, texts
 from berthmaster.simulation.workload import ResourceName
 from berthmaster_cli.live.collections import CollectionReader, ReadLimits
@@ -54,14 +53,6 @@ def names(read) -> list[str]:
 
 def lists(api: KubeInMemory) -> set[str]:
     return {request.path for request in api.requests if request.verb == "list"}
-
-
-def forbid(api: KubeInMemory, *paths: str) -> None:
-    def refuse(request: APIRequest) -> None:
-        if any(request.path.endswith(path) for path in paths):
-            raise ApiError(403, "Forbidden", f"{request}: 403 forbidden")
-
-    api.before = refuse
 
 
 def test_a_fleet_is_read_with_the_templates_that_bindings_name_and_policies_select(api):
@@ -111,23 +102,12 @@ def test_lists_are_read_in_pages_and_recorded(api, monkeypatch):
 
 
 def test_an_expired_list_is_read_again(api):
-    def expire(request: APIRequest) -> None:
-        if request.path.endswith("/clusters"):
-            api.before = nothing
-            raise ApiError(410, "Expired", "too old")
-
-    api.before = expire
+    api.before = only(refuse(410, "Expired"), part="/clusters$", times=1)
     assert "Cluster member3" in names(fleet(api))
 
 
 def test_an_overloaded_server_is_asked_again(api):
-    answers = [ApiError(429, "TooManyRequests", "wait", 1.0), ApiError(503, "", "starting")]
-
-    def overload(request: APIRequest) -> None:
-        if request.path.endswith("/clusters") and answers:
-            raise answers.pop(0)
-
-    api.before = overload
+    api.before = only(in_turn(refuse(429, "TooManyRequests", 1.0), refuse(503)), part="/clusters$")
     assert "Cluster member1" in names(fleet(api))
 
 
@@ -154,14 +134,14 @@ def test_a_limit_that_is_exceeded_is_an_error(api, limits, message):
     },
 )
 def test_a_missing_right_is_named_with_its_consequence(api, path, missing, gap):
-    forbid(api, path)
+    api.before = only(refuse(403), part=f"{path}$")
     read = fleet(api)
     assert not any(each.startswith(f"{missing} ") for each in names(read))
     assert [gap in each for each in texts(read.gaps, ANY_READER)] == [True]
 
 
 def test_without_the_right_to_list_clusters_there_is_no_answer(api):
-    forbid(api, "/clusters")
+    api.before = only(refuse(403), part="/clusters$")
     with pytest.raises(InputError, match=r"no right to list clusters\.cluster\.karmada\.io, without which"):
         fleet(api)
 
@@ -171,7 +151,7 @@ def test_a_control_plane_that_is_not_in_use_is_left_out(api, may_list):
     for kind in ("FederatedCluster", "SchedulingProfile"):
         api.served.add("core.kubeadmiral.io/v1alpha1", kind, f"{kind.lower()}s", namespaced=False)
     if not may_list:
-        forbid(api, "/federatedclusters")
+        api.before = only(refuse(403), part="/federatedclusters$")
     gaps = ["no right to list federatedclusters.core.kubeadmiral.io: what KubeAdmiral schedules here is left out"]
     assert texts(fleet(api).gaps, ANY_READER) == ([] if may_list else gaps)
     assert not any("schedulingprofiles" in path for path in lists(api))
@@ -194,11 +174,7 @@ def test_an_api_server_that_is_no_control_plane_is_an_error():
 
 
 def test_a_failed_request_is_an_error(api):
-    def fail(request: APIRequest) -> None:
-        if request.path.endswith("/deployments"):
-            raise ApiError(500, "", "broken")
-
-    api.before = fail
+    api.before = only(refuse(500, message="broken"), part="/deployments$")
     with pytest.raises(ServiceError, match="broken"):
         fleet(api)
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from extender_services import TEMPLATES, WatchedPlane
 from fake_clock import FakeClock
+from faults import only, refuse
 from karmada_plane import binding, deployment, policy, resource, selector, shop, store
 from kube_in_memory import KubeInMemory
 from tables import cases
@@ -16,7 +17,7 @@ from berthmaster.kube.kinds import WatchOptions
 from berthmaster.kube.requests import APIRequest
 from berthmaster.manifests import Document, manifests_of
 from berthmaster.model.decode import convert
-from berthmaster.model.errors import ApiError, InputError
+from berthmaster.model.errors import InputError
 from berthmaster.model.gaps import ANY_READER
 from berthmaster.model.policy import Policy, defaulted
 from berthmaster.scheduling.karmada.profile import karmada_profile
@@ -194,11 +195,7 @@ def test_a_deadline_ends_the_building_and_the_next_call_continues(plane):
 
 @pytest.mark.parametrize("plural", ["deployments", "configmaps"])
 def test_a_kind_that_may_not_be_listed_is_a_gap(plane, plural):
-    def forbid(request):
-        if request.path.endswith(f"/{plural}"):
-            raise ApiError(403, "Forbidden", f"{plural} is forbidden")
-
-    running = plane(before=forbid)
+    running = plane(before=only(refuse(403, message=f"{plural} is forbidden"), part=f"/{plural}$"))
     assert len(running.state.gaps(ANY_READER)) == 1
     assert f"{plural} is forbidden" in running.state.gaps(ANY_READER)[0]
     assert "taken from their bindings" in running.state.gaps(ANY_READER)[0]
@@ -214,11 +211,8 @@ def test_a_kind_that_is_not_served_is_a_gap(plane):
 
 
 def test_bindings_that_may_not_be_listed_keep_the_state_from_being_ready():
-    def forbid(request):
-        if request.path.endswith("/resourcebindings"):
-            raise ApiError(403, "Forbidden", "resourcebindings is forbidden")
-
-    running = Plane(BindingOptions(), forbid)
+    forbidden = refuse(403, message="resourcebindings is forbidden")
+    running = Plane(BindingOptions(), only(forbidden, part="/resourcebindings$"))
     running.source.start(running.state)
     try:
         running.wait(lambda: "resourcebindings is forbidden" in running.state.freshness.problem)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from extender_services import TEMPLATES, WatchedPlane
+from faults import only, refuse
 from karmada_plane import binding, cluster, deployment, policy, resource, selector, shop, store
 from kube_in_memory import KubeInMemory
 from tables import cases
@@ -11,7 +12,7 @@ from waiting import LIMIT_S
 
 from berthmaster.manifests import Document, manifests_of
 from berthmaster.model.decode import convert
-from berthmaster.model.errors import ApiError, FieldError
+from berthmaster.model.errors import FieldError
 from berthmaster.model.policy import Policy, defaulted
 from berthmaster.native_api.what_if import PlanRequest
 from berthmaster.scheduling.karmada.profile import karmada_profile
@@ -132,16 +133,14 @@ def test_an_invalid_resource_makes_the_answer_incomplete(plane):
     assert running.ask(create=[policy("m", selector("ConfigMap", "v1"), placement=MOVED)]).plan.complete, "another kind"
 
 
-def forbid(request):
-    if request.path.endswith("/secrets"):
-        raise ApiError(403, "Forbidden", "secrets is forbidden")
+FORBIDDEN = only(refuse(403, "Forbidden", message="secrets is forbidden"), part="/secrets$")
 
 
 @cases(
     ("options", "request_fields", "status", "detail"),
     {
         "a kind that may not be listed": (
-            {"before": forbid},
+            {"before": FORBIDDEN},
             {"create": [policy("secrets", selector("Secret", "v1"), placement=MOVED)]},
             503,
             r"Secret of v1 is not listed: .*secrets is forbidden",
