@@ -294,7 +294,7 @@ class Runtime:
         _LOG.info("controllers started", extra=fields(controllers=[each.name for each in self._controllers]))
 
     def _shut_down(self) -> None:
-        """Stop the controllers, write the events, release the lease."""
+        """Stop the controllers, release the lease, write the events. Events need no lease, and take some seconds."""
         _LOG.info("stopping", extra=fields(reason=self._reason))
         self._health.stopping = True
         stops = [
@@ -308,10 +308,10 @@ class Runtime:
                 stop.join(max(0.0, deadline_s - self._clock.monotonic_s()))
         self._source.stop()
         self._fence.close()  # a worker that did not stop in time must not write once the next process leads
-        if self._started:
-            self._recorder.stop(_FLUSH_LIMIT_S)
         if self._candidate is not None:
             self._candidate.stop(_RELEASE_LIMIT_S)
+        if self._started:
+            self._recorder.stop(_FLUSH_LIMIT_S)
         for informer in self._all_informers():
             threading.Thread(target=informer.stop, daemon=True).start()
 

@@ -165,6 +165,15 @@ def test_leader_and_standby_hand_over(kube, start):
     assert {kube.api.objects[path]["data"]["writes"] for path in paths} == {"1"}
 
 
+def test_a_leader_that_stops_releases_the_lease_before_it_writes_its_events(kube, start):
+    process = start()
+    paths = want(kube, 500)  # each copy has an event, and events are written at 50 a second
+    wait_for(lambda: copied(kube, paths))
+    assert process.stop() == 0
+    release, last_event = (kube.api.methods[::-1].index(each) for each in ("PUT", "POST"))
+    assert release > last_event, "the next leader does not wait for events"
+
+
 def test_a_leader_that_cannot_renew_exits_at_once_and_sends_no_more_writes(kube, start):
     ended: list[bool] = []
     process = start(renew_s=SHORT_RENEW_S, on_lost=lambda: ended.append(process.runtime.leading))
