@@ -313,6 +313,7 @@ def extender(size: int, clusters: int) -> dict[str, float]:
         time.sleep(0.2)
     figures.found["reading everything, s"] = round(time.process_time() - begun_s - api.made_s, 2)
     figures.memory("after everything is read")
+    keep_existing_objects()  # as an extender does then
     services = Services(state, ServiceMetrics(), logging.getLogger("bench"), clock)
     planner = Planner()
     sizes = Counter(fleet.policy_of)

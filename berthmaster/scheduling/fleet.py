@@ -12,7 +12,7 @@ import msgspec.structs
 import numpy as np
 from numpy.typing import NDArray
 
-from berthmaster.model.cluster import Cluster, ClusterSpec, Taint
+from berthmaster.model.cluster import NO_EXECUTE, Cluster, ClusterSpec, Taint
 from berthmaster.model.decode import encode_json
 from berthmaster.model.errors import FieldError, InputError
 from berthmaster.model.policy import (
@@ -60,14 +60,14 @@ class Fleet:
         structure: journal of all changes except resource numbers: clusters that are added or removed, labels,
             annotations, spec, API enablements, conditions.
         resources: capacity, with a journal of its own, because numbers change far more often than structure.
-        deleting: the names of the clusters that are being deleted.
+        deleting, evicting: the names of the clusters that are being deleted, and of those with a NoExecute taint.
         taints: interned tuples of taints. ``taint_code`` has the code of each row.
     """
 
     def __init__(self, clusters: Iterable[Cluster] = ()) -> None:
         self.clusters: list[Cluster | None] = []
         self.row_of: dict[str, int] = {}
-        self.deleting: set[str] = set()
+        self.deleting, self.evicting = set[str](), set[str]()
         arrays = ArrayBudget()
         self.structure = Journal(arrays)
         self.resources = Resources(arrays)
@@ -198,6 +198,8 @@ class Fleet:
         self.occupied[row] = True
         if cluster.deleting:
             self.deleting.add(cluster.name)
+        if any(each.effect == NO_EXECUTE for each in spec.taints):
+            self.evicting.add(cluster.name)
 
     def _remove_from_indexes(self, row: int, cluster: Cluster) -> None:
         self.labels.discard(row, cluster.metadata.labels.items())
@@ -207,6 +209,7 @@ class Fleet:
         self.kinds.release(int(self.kinds_code[row]))
         self.regions.release(int(self.region_code[row]))
         self.deleting.discard(cluster.name)
+        self.evicting.discard(cluster.name)
 
 
 class ClusterColumn(Column[Scalar]):
@@ -389,12 +392,13 @@ class CompiledPlacement:
         groups: in the order in which they are tried. A placement without ``clusterAffinities`` has one group without a
             name. A placement with an empty list has no group.
         steps: the steps that do not depend on the groups that are tried, see ``Work``.
+        text: the placement as compact JSON, as schedulers record it on the bindings that they place.
     """
 
-    __slots__ = ("_shared", "groups", "placement", "steps")
+    __slots__ = ("_shared", "groups", "placement", "steps", "text")
 
     def __init__(self, placement: Placement, affinities: Affinities) -> None:
-        self.placement = placement
+        self.placement, self.text = placement, encode_json(placement).decode()
         self.groups: Sequence[Group] = _groups(placement, affinities)
         self.steps = AFFINITY_STEPS * sum(1 + len(group.overflow or ()) for group in self.groups)
         self._shared: dict[Hashable, Column[np.bool_]] = {}

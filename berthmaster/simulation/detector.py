@@ -386,21 +386,22 @@ def recorded_by_binding(workload: SimulatedWorkload, reference: PolicyReference,
     return binding.metadata.labels.get(PERMANENT_ID[reference.kind]) == (policy_id or _placeholder(reference))
 
 
-def with_record(workload: SimulatedWorkload, policy: Policy) -> SimulatedWorkload:
-    """Return a workload whose template records a policy."""
-    claimed = replace(workload, held_by=policy.reference)
-    if workload.held_by != policy.reference:
-        claimed = replace(claimed, stalled_at=None)  # its binding gets other labels and another version of the template
-    if workload.template is None or (not _is_recorded(workload) and not _has_uid(workload.template)):
-        return claimed
+def with_record(workload: SimulatedWorkload, policy: Policy, **changed: Any) -> SimulatedWorkload:  # noqa: ANN401
+    """Return a workload whose template records a policy, and whose other fields are changed."""
+    reference, template, stalled_at = policy.reference, workload.template, workload.stalled_at
+    if workload.held_by != reference:
+        stalled_at = None  # its binding gets other labels and another version of the template
+    if template is None or (not _has_uid(template) and not _is_recorded(workload)):
+        return replace(workload, held_by=reference, stalled_at=stalled_at, **changed)
     dropped = record_keys(_CLUSTER_KIND) if not policy.cluster_scoped else ((), ())
-    metadata = metadata_of(workload.manifest)
+    metadata = metadata_of(template)
     labels = {key: value for key, value in metadata.labels.items() if key not in dropped[0]}
     annotations = {key: value for key, value in metadata.annotations.items() if key not in dropped[1]}
     label, names = record_keys(policy.kind)
-    labels[label[0]] = permanent_id(policy) or _placeholder(policy.reference)
+    labels[label[0]] = permanent_id(policy) or _placeholder(reference)
     annotations |= dict(zip(names, (policy.metadata.name, policy.metadata.namespace), strict=False))
-    return replace(claimed, template=_with_metadata(workload.template, labels, annotations))
+    template = _with_metadata(template, labels, annotations)
+    return replace(workload, held_by=reference, stalled_at=stalled_at, template=template, **changed)
 
 
 def without_record(
@@ -411,30 +412,30 @@ def without_record(
     Args:
         only_id: the binding keeps its record unless that has this permanent ID; None to remove any.
     """
-    found = replace(workload, held_by=None, claims=(), why_not=())
     labels, annotations = record_keys(reference.kind)
-    if workload.template is not None:
-        metadata = metadata_of(workload.manifest)
+    template, binding = workload.template, workload.binding
+    if template is not None:
+        metadata = metadata_of(template)
         template = _with_metadata(
-            workload.template,
+            template,
             {key: value for key, value in metadata.labels.items() if key not in labels},
             {key: value for key, value in metadata.annotations.items() if key not in annotations},
         )
-        found = replace(found, template=template)
-    binding = workload.binding
-    if binding is None or (only_id is not None and binding.metadata.labels.get(labels[0], only_id) != only_id):
-        return found
-    return without_bound(found, reference)
+    if binding is not None and (only_id is None or binding.metadata.labels.get(labels[0], only_id) == only_id):
+        binding = _unbound(binding, reference)
+    return replace(workload, held_by=None, claims=(), why_not=(), template=template, binding=binding)
 
 
 def without_bound(workload: SimulatedWorkload, reference: PolicyReference) -> SimulatedWorkload:
     """Return a workload whose binding does not record a policy of this kind."""
     binding = workload.binding
-    if binding is None:
-        return workload
+    return workload if binding is None else replace(workload, binding=_unbound(binding, reference))
+
+
+def _unbound(binding: Binding, reference: PolicyReference) -> Binding:
     labels, _ = record_keys(reference.kind)
     kept = {key: value for key, value in binding.metadata.labels.items() if key not in labels}
-    return replace(workload, binding=with_metadata(binding, labels=kept))
+    return with_metadata(binding, labels=kept)
 
 
 def bound_by(binding: Binding, policy: Policy) -> Binding:
@@ -635,7 +636,7 @@ class Detector:
         return matching[0] if matching else None
 
     def _applied(self, workload: SimulatedWorkload, claim: Claim, *, lazily: bool) -> SimulatedWorkload:
-        known = replace(with_record(workload, claim.policy), claims=(claim,), why_not=("",), waits=None)
+        known = with_record(workload, claim.policy, claims=(claim,), why_not=("",), waits=None)
         if workload.unscheduled is not None and workload.unscheduled.reason is NotScheduled.UNKNOWN_REPLICAS:
             return known
         if workload.uncounted is not None:

@@ -278,7 +278,7 @@ def evicted(
     binding = workload.binding
     if not assumptions.evicts or binding is None or binding.metadata.deletion_timestamp is not None:
         return workload
-    tainted = [each for each in binding.spec.clusters if _no_execute(fleet.get(each.name))]
+    tainted = [each for each in binding.spec.clusters if each.name in fleet.evicting]
     tolerations = _applied_tolerations(binding, is_scheduled=is_scheduled) if tainted else None
     if tolerations is None:
         return workload

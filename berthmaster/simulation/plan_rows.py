@@ -6,6 +6,7 @@ What changes of policies do to claims. What changes move in total, and what they
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from berthmaster.model.binding import APPLIED_PLACEMENT, DIRECTLY, Binding
@@ -73,7 +74,7 @@ def move_of(planned: PlannedWorkload) -> PlannedMove:
         group=after.group or None,
         before=before.assignment,
         after=after.assignment,
-        moves=dict(planned.moves),
+        moves=planned.moves,
         replicas=moved_replicas(planned.moves),
         deleted=[] if preserved else gone,
         preserved=gone if preserved else [],
@@ -182,15 +183,15 @@ def changed_parts(before: Binding | None, after: Binding | None) -> list[str]:
     """Return the names of the parts of the placement that differ from the applied one, or else from the one before."""
     if before is None or after is None or after.spec.placement is None:
         return []
-    then = _applied(before) or before.spec.placement
+    then = _placement_of(before.metadata.annotations.get(APPLIED_PLACEMENT, "")) or before.spec.placement
     if then is None:
         return []
     now = after.spec.placement
     return [name for field, name in _PARTS.items() if (getattr(then, field) or None) != (getattr(now, field) or None)]
 
 
-def _applied(binding: Binding) -> Placement | None:
-    applied = binding.metadata.annotations.get(APPLIED_PLACEMENT)
+@lru_cache(maxsize=1024)  # many bindings have one placement
+def _placement_of(applied: str) -> Placement | None:
     if not applied:
         return None
     try:

@@ -4,7 +4,7 @@ Decisions that see each other's replicas (``--shared-capacity``).
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Final, Literal
@@ -13,7 +13,6 @@ import msgspec.structs
 
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, TargetCluster
 from berthmaster.model.cluster import Cluster
-from berthmaster.model.decode import encode_json
 from berthmaster.model.move import as_before, as_moved
 from berthmaster.model.policy import PolicyReference
 from berthmaster.scheduling.diagnosis import Diagnosis, GroupFailure, explain, failures_of
@@ -106,10 +105,18 @@ class WorkloadResult:
     unscheduled: Unscheduled | None = None
     companions: Companions = NO_COMPANIONS
     as_is: bool = False
+    _assignment: dict[str, int] | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def assignment(self) -> dict[str, int]:
         """The replicas by cluster. Clusters of the workloads that it follows count as well, with 0 replicas."""
+        if self._assignment is None:
+            found = self._assigned()
+            object.__setattr__(self, "_assignment", found)  # many rows read it
+            return found
+        return self._assignment
+
+    def _assigned(self) -> dict[str, int]:
         binding = self._binding
         if binding is None:
             return {}
@@ -173,7 +180,7 @@ class PlannedWorkload:
         return str(self.before.workload)
 
     @cached_property
-    def moves(self) -> Moves:
+    def moves(self) -> dict[str, tuple[int | None, int | None]]:
         return moves(self.before, self.after)
 
     @property
@@ -329,7 +336,7 @@ def schedule_one(
     asks_why = decision.failure is not None and diagnose != "none"
     failures = failures_of(scheduler, request, decision) if asks_why else ()
     decision.release()  # the results of all workloads are kept, and each one can have all clusters
-    recorded = _recorded(base, decision, now)
+    recorded = _recorded(scheduler, base, decision, now)
     _take(scheduler, recorded, request, shared)
     return WorkloadResult(replace(workload, binding=recorded), trigger, decision, diagnosis, failures)
 
@@ -344,7 +351,7 @@ def _after_failover(scheduler: Scheduler, workload: SimulatedWorkload, shared: S
 def _take(scheduler: Scheduler, recorded: Binding, request: Request, shared: SharedCapacity | None) -> None:
     """Record where a workload is after a decision: in the scheduler's peers, and in the shared capacity."""
     assignment = recorded.assignment
-    scheduler.peers.place(Request.of(recorded), assignment)
+    scheduler.peers.place(request, assignment)
     if shared is not None:
         shared.take(request, assignment)
 
@@ -354,11 +361,11 @@ def _is_target(binding: Binding, base: Binding) -> bool:
     return base is not binding and base.spec.clusters == as_moved(binding).spec.clusters
 
 
-def _recorded(binding: Binding, decision: Decision, now: datetime) -> Binding:
+def _recorded(scheduler: Scheduler, binding: Binding, decision: Decision, now: datetime) -> Binding:
     """Return the binding as Karmada's scheduler writes it after a decision."""
-    if decision.failure is not None and not decision.clears_assignment:
+    if binding.spec.placement is None or (decision.failure is not None and not decision.clears_assignment):
         return binding
-    placement = encode_json(binding.spec.placement).decode()
+    placement = scheduler.compile(binding.spec.placement).text
     metadata = msgspec.structs.replace(
         binding.metadata, annotations={**binding.metadata.annotations, APPLIED_PLACEMENT: placement}
     )
