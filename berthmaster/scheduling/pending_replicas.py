@@ -141,8 +141,8 @@ def _modeled(cluster: Cluster) -> tuple[object, object]:
 
 def _allocating(summary: ResourceSummary, name: str, amount: int) -> Quantity:
     """Return what is being allocated of a resource together with an amount in the unit of its column."""
-    before = summary.allocating[name].nanos if name in summary.allocating else 0
-    return _quantity(name, amount_of(name, Quantity(before + _quantity(name, amount).nanos, "")))
+    before = summary.allocating.get(name)
+    return _quantity(name, amount if before is None else amount + amount_of(name, before))
 
 
 def _with_left(

@@ -261,6 +261,7 @@ def _component_set(spec: BindingSpec) -> ComponentSet:
 
 _ANYWHERE = Placement()
 _NOWHERE: frozenset[str] = frozenset()
+_NO_ROWS: Final[IntArray] = np.zeros(0, dtype=np.int64)
 
 
 _NAME_BITS: Final = (MAX_CLUSTERS - 1).bit_length()
@@ -528,10 +529,16 @@ class Decision:
     mode: Mode
     attempts: list[Attempt] = field(default_factory=list)
 
-    def release(self) -> None:
-        """Drop the candidates of all attempts, which can be all clusters. No diagnosis is possible afterwards."""
+    def release(self, *, rows: bool = False) -> None:
+        """Drop the candidates of all attempts, which can be all clusters. No diagnosis is possible afterwards.
+
+        Args:
+            rows: whether the rows of the clusters that fit are dropped, too.
+        """
         for each in self.attempts:
             each.candidates = each.selected = None
+            if rows:
+                each.rows = _NO_ROWS
 
     @property
     def clears_assignment(self) -> bool:

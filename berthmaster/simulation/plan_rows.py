@@ -113,6 +113,7 @@ def staying_of(planned: PlannedWorkload) -> StayingWorkload:
     return StayingWorkload(planned.resource, policy_text(planned.holder_after), reason, message)
 
 
+@lru_cache(maxsize=4096)  # a policy has many workloads
 def policy_text(reference: PolicyReference | None) -> str | None:
     """Return the text of a policy in rows; None for none."""
     return str(reference) if reference is not None else None

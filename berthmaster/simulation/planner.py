@@ -171,7 +171,10 @@ class PlanDecider:
     ) -> WorkloadResult:
         """Return where a workload goes after the change. ``shared`` deducts the replicas that the decision adds."""
         self._scheduler.peers = self._peers[1]
-        return schedule_one(self._scheduler, workload, self._later, self._after, diagnose=diagnose, shared=shared)
+        found = schedule_one(self._scheduler, workload, self._later, self._after, diagnose=diagnose, shared=shared)
+        if found.decision is not None:
+            found.decision.release(rows=True)
+        return found
 
     def deciding(self, keys: Iterable[WorkloadKey]) -> Generator[tuple[WorkloadKey, PlannedWorkload]]:
         """Decide workloads one after the other. The keys are read one by one.
@@ -235,7 +238,10 @@ class PlanDecider:
         """Return where a workload would go without the change, at its next scheduling."""
         scheduler = self._index.scheduler
         scheduler.peers = self._peers[0]
-        return schedule_one(scheduler, workload, self._now, self._index.world, diagnose="none")
+        found = schedule_one(scheduler, workload, self._now, self._index.world, diagnose="none")
+        if found.decision is not None:
+            found.decision.release(rows=True)
+        return found
 
     def _present(self, workload: SimulatedWorkload) -> WorkloadResult:
         return present_result(workload, self._index.world.schedulers)
