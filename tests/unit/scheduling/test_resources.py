@@ -133,4 +133,4 @@ def test_names_that_only_requests_have_need_no_memory():
     for each in range(5):
         asked = requests_of(quantities({f"x.io/r{each}": 1}))
         assert resources.estimate(asked).current()[0] == resources.estimate_row(0, asked).replicas == 0
-    assert resources._models.names() == {"cpu", "memory"}  # noqa: SLF001 - memory does not grow
+    assert resources.models.names() == {"cpu", "memory"}
