@@ -7,7 +7,7 @@ markup, and no commands that a CI system reads from a log.
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
@@ -80,6 +80,17 @@ def stdout() -> Console:
 def stderr() -> Console:
     """Return standard error, for progress."""
     return Console(stderr=True, markup=False, highlight=False, emoji=False)
+
+
+@contextmanager
+def counting(title: str, things: str) -> Iterator[Callable[[int, int], None]]:
+    """Show how many things are done on standard error if it is a terminal. The context takes that and the total."""
+    from rich.progress import Progress  # noqa: PLC0415 - only commands that take long need it
+
+    console, form = stderr(), f"{{task.completed}} of {{task.total}} {things}"
+    with Progress(title, form, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("")
+        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def echo(*parts: str, error: bool = False) -> None:

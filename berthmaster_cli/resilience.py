@@ -8,7 +8,6 @@ from typing import Final, NamedTuple, TypeVar
 
 import click
 import msgspec
-from rich.progress import Progress
 from rich.text import Text
 
 from berthmaster.model.decode import decode_json, encode_json
@@ -33,10 +32,10 @@ from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.output import (
     WorkloadOutputFlags,
     complain,
+    counting,
     is_printed,
     print_line,
     print_table,
-    stderr,
     stdout,
     styled,
 )
@@ -138,14 +137,11 @@ def _read(path: Path) -> ShardResult:
 
 def _with_progress(parts: Iterable[T], total: int, size: int) -> list[T]:
     """Return the parts. Count the failures on standard error if it is a terminal; each part has ``size`` of them."""
-    console = stderr()
-    form = "{task.completed} of {task.total} failures"
     done: list[T] = []
-    with Progress("Simulating", form, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("", total=total)
+    with counting("Simulating", "failures") as progress:
         for part in parts:
             done.append(part)
-            bar.update(task, advance=size)
+            progress(len(done) * size, total)
     return done
 
 

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl
 
 from flask import Flask
-from msgspec.structs import replace
 
-from berthmaster.model.errors import FieldError, InputError, shown
+from berthmaster.model.errors import InputError, shown
 from berthmaster.model.validation import DEFAULT_LIMITS, PlacementLimits
 from berthmaster.native_api.wire import InvalidField, Problem
 from berthmaster.runtime.logs import BurstFilter, fields, span
@@ -22,7 +21,7 @@ from berthmaster.serving.bodies import BodyError, begun_at, has_gone, read_body,
 from berthmaster.serving.fast_path import HTTPReply, ViewRoute, request_id_of
 from berthmaster.serving.fast_path import create_app as create_flask_app
 from extender.protocols import kube_scheduler, kubeadmiral, native
-from extender.protocols.problem import Refusal, field_problem, problem
+from extender.protocols.problem import Refusal, problem, problem_of
 from extender.protocols.route import Reply, Route, problem_reply
 from extender.protocols.services import Call, Services, sized
 
@@ -206,16 +205,9 @@ def _query(environ: "WSGIEnvironment", known: Collection[str] | None) -> Mapping
 def _problem_of(
     error: InputError | Refusal | BodyError, request_id: str
 ) -> tuple[Problem, tuple[tuple[str, str], ...]]:
-    match error:
-        case FieldError():
-            return field_problem(error, request_id), ()
-        case InputError():
-            return problem(400, str(error), request_id), ()
-        case Refusal():
-            found = problem(error.status, error.detail, request_id, error.errors, error.kind)
-            return replace(found, progress=error.progress), error.headers
-        case BodyError():
-            return problem(error.status, str(error), request_id), error.headers
+    if isinstance(error, BodyError):
+        return problem(error.status, str(error), request_id), error.headers
+    return problem_of(error, request_id), error.headers if isinstance(error, Refusal) else ()
 
 
 def _http_reply(reply: Reply, request_id: str) -> HTTPReply:

@@ -11,6 +11,7 @@
 | ``POST /stream`` | each line of the body as it arrives, in capitals |
 | ``POST /crash`` | an error |
 | ``GET /events`` | ``one`` and ``two``, streamed |
+| ``GET /endless`` | ``more`` without end, streamed; the file of the query is made once the application may end |
 | others | the WSGI environment as JSON |
 """
 
@@ -51,10 +52,22 @@ def application(environ, start_response):
     elif path == "/events":
         start_response("200 OK", fields)
         return iter([b"one", b"two"])
+    elif path == "/endless":
+        start_response("200 OK", fields)
+        return endless(Path(environ["QUERY_STRING"]))
     elif path != "/cheap":
         body = json.dumps({key: value for key, value in environ.items() if isinstance(value, str)}).encode()
     start_response("200 OK", [*fields, ("Content-Length", str(len(body)))])
     return [b"" if environ["REQUEST_METHOD"] == "HEAD" else body]
+
+
+def endless(file):
+    try:
+        while True:
+            yield b"more"
+            time.sleep(0.01)
+    finally:
+        file.touch()
 
 
 def hold(file):
@@ -70,7 +83,7 @@ class Service:
     def application(self):
         cheap = {"/cheap": lambda body: not body.startswith(b"slow"), "/waits": lambda _body: False}
         collection = BodyCollection(
-            BODY_BYTES, {"/stream"}, lambda fields: "HTTP_X_STRANGER" not in fields, frozenset({"/events"})
+            BODY_BYTES, {"/stream"}, lambda fields: "HTTP_X_STRANGER" not in fields, frozenset({"/events", "/endless"})
         )
         return ServedApp(application, cheap, collection, frozenset({"/waits"}))
 

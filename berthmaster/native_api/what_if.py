@@ -7,7 +7,7 @@ import msgspec
 from berthmaster.model.cluster import Cluster, Taint
 from berthmaster.model.meta import Count
 from berthmaster.model.policy import Policy
-from berthmaster.native_api.wire import MAX_NAMESPACES, AnswerPart, RequestPart, Staleness
+from berthmaster.native_api.wire import MAX_NAMESPACES, AnswerPart, Problem, Progress, RequestPart, Staleness
 from berthmaster.simulation import changes
 from berthmaster.simulation.plan_answer import ALL_OFF, Assumptions, ClusterTotal, Loss, Plan, PlanSummary, Switch
 from berthmaster.simulation.plan_review import ReviewLimits
@@ -233,6 +233,14 @@ class PlanAnswer(AnswerPart, frozen=True):
     plan: Plan
     truncated: bool
     staleness: Staleness
+
+
+class PlanLine(AnswerPart, frozen=True, omit_defaults=True):
+    """A line of the answer with progress. The last line has the plan, or the problem that ended it."""
+
+    progress: Progress | None = None
+    plan: PlanAnswer | None = None
+    problem: Problem | None = None
 
 
 class PolicySet(RequestPart, frozen=True, tag="set", tag_field="type"):

@@ -76,6 +76,9 @@ from berthmaster.simulation.workload import (
 )
 from berthmaster.simulation.world import World
 
+ReportProgress = Callable[[int, int], None]
+_REPORTED: Final = 100
+"""How many workloads are decided between two reports of progress."""
 _MAX_EXPLAINED: Final = 20
 """How many failures get the reasons of each filter. The others name the failure only."""
 
@@ -153,9 +156,14 @@ class PlanDecider:
         self._check()
         return not any(name in self._touched for name in clusters_of(binding))
 
-    def concerned(self) -> dict[WorkloadKey, PlannedWorkload]:
+    def concerned(self, progress: ReportProgress) -> dict[WorkloadKey, PlannedWorkload]:
         """Return the workloads that the change concerns, in the order of the world."""
-        return self.concerned_of(dict(self.deciding(self._index.sorted(self._keys()))))
+        keys, decided = self._index.sorted(self._keys()), dict[WorkloadKey, PlannedWorkload]()
+        for key, planned in self.deciding(keys):
+            decided[key] = planned
+            if not len(decided) % _REPORTED:
+                progress(len(decided), len(keys))
+        return self.concerned_of(decided)
 
     def concerned_of(self, planned: Mapping[WorkloadKey, PlannedWorkload]) -> dict[WorkloadKey, PlannedWorkload]:
         """Return those of the decided workloads that the change concerns, with where they would go without it."""
@@ -382,6 +390,7 @@ def plan(
     *,
     gaps: Sequence[Gap] = (),
     check: Callable[[], None] = lambda: None,
+    progress: ReportProgress = lambda _done, _total: None,
     reader: Reader = ANY_READER,
 ) -> Plan:
     """Return what changes would move.
@@ -394,6 +403,7 @@ def plan(
         index: the world before the changes, with all resources that the changed policies can select.
         now: the time of the changes; later than every scheduling in the world.
         check: called before each workload; an exception that it raises ends the plan.
+        progress: called with how many workloads are decided, and of how many.
         reader: the reader of the sentences in the answer. The rows are those of all workloads; ``visible_plan`` leaves
             out what the reader may not see.
 
@@ -402,7 +412,7 @@ def plan(
     """
     changed = changed_workloads(index, changes, now, check)
     decider = PlanDecider(index, changed, now, check)
-    return plan_of(index, changes, changed, decider, decider.concerned(), gaps=gaps, reader=reader)
+    return plan_of(index, changes, changed, decider, decider.concerned(progress), gaps=gaps, reader=reader)
 
 
 @dataclass(frozen=True, slots=True)

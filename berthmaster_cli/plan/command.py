@@ -40,7 +40,7 @@ from berthmaster_cli.inputs import (
     resource_name,
 )
 from berthmaster_cli.options import KubeconfigFlags, ReadTimeoutFlags
-from berthmaster_cli.output import complain, complain_about, print_data, print_page, stdout
+from berthmaster_cli.output import complain, complain_about, counting, print_data, print_page, stdout
 from berthmaster_cli.plan.page import SERVICES, markdown_lines, page, write_comment
 from berthmaster_cli.tables import print_plan
 
@@ -495,5 +495,5 @@ def planned(flags: PlanFlags, known: list[Document] | None = None) -> Plan:
     if not read.manifests.knows_bindings and world.workloads:
         complain(_NO_BINDINGS)
         world = first_scheduled(world, profile, now)
-    with inner_span("decide"):
-        return plan(PlanIndex(world, profile), read.changes, now, gaps=read.gaps)
+    with inner_span("decide"), counting("Planning", "workloads") as progress:
+        return plan(PlanIndex(world, profile), read.changes, now, gaps=read.gaps, progress=progress)

@@ -6,8 +6,9 @@ from itertools import islice
 from typing import Final
 
 from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 
-from berthmaster.model.errors import FieldError
+from berthmaster.model.errors import FieldError, InputError
 from berthmaster.native_api.wire import ABOUT_BLANK, InvalidField, Problem, Progress
 
 RETRY_SOON: Final = (("Retry-After", "1"),)
@@ -52,6 +53,16 @@ def problem(
     return Problem(HTTPStatus(status).phrase, status, detail, request_id, errors or [], kind)
 
 
-def field_problem(error: FieldError, request_id: str = "") -> Problem:
-    """Return the problem for an invalid body."""
-    return problem(400, str(error), request_id, [InvalidField(error.path, error.problem)])
+def internal_error(request_id: str) -> Problem:
+    """Return the problem of a request that crashed."""
+    return problem(500, "internal error; the log of the service has the cause", request_id)
+
+
+def problem_of(error: InputError | Refusal, request_id: str = "") -> Problem:
+    """Return why a request is not answered."""
+    match error:
+        case FieldError():
+            return problem(400, str(error), request_id, [InvalidField(error.path, error.problem)])
+        case InputError():
+            return problem(400, str(error), request_id)
+    return replace(problem(error.status, error.detail, request_id, error.errors, error.kind), progress=error.progress)

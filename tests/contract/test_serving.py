@@ -244,6 +244,14 @@ def test_the_end_of_a_streamed_answer_is_known_to_every_client(server, version, 
     assert received.endswith(b"3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n" if chunked else b"\r\n\r\nonetwo")
 
 
+def test_a_streamed_answer_ends_when_its_client_leaves(server, tmp_path):
+    with Wire(server.port) as wire:
+        wire.send(f"GET /endless?{tmp_path / 'ended'} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        assert b"more" in wire.socket.recv(4096) + wire.socket.recv(4096)
+        assert not (tmp_path / "ended").exists()
+    wait_for((tmp_path / "ended").exists)
+
+
 def test_a_slow_stream_gives_its_thread_to_another_client(tmp_path):
     with serving(tmp_path, threads=2) as server, Wire(server.port) as slow, Wire(server.port) as other:
         slow.send(post("/stream", b"a", Content_Length="9"))

@@ -5,7 +5,7 @@ listed, or a policy that the service has not observed yet is an error.
 """
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -14,28 +14,32 @@ from typing import Final
 import msgspec.structs
 
 from berthmaster.kube.kinds import WORKLOADS
+from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import FieldError, InputError, shown
 from berthmaster.model.gaps import ANY_READER, Gap, Reader
 from berthmaster.model.policy import Policy, PolicyReference, defaulted
 from berthmaster.model.validation import placement_excess, policy_errors
-from berthmaster.native_api.what_if import PlanAnswer, PlanCounts, PlanRequest, PolicyName
-from berthmaster.native_api.wire import NOT_READY, Staleness
+from berthmaster.native_api.what_if import PlanAnswer, PlanCounts, PlanLine, PlanRequest, PolicyName
+from berthmaster.native_api.wire import NOT_READY, Progress, Staleness
+from berthmaster.runtime.logs import log_exceptions
 from berthmaster.scheduling.profile import Profile
 from berthmaster.simulation.change_set import ChangeSet, PlanIndex
 from berthmaster.simulation.changes import Scale
 from berthmaster.simulation.plan_answer import Loss, Plan
-from berthmaster.simulation.planner import plan
+from berthmaster.simulation.planner import ReportProgress, plan
 from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import World
 from extender.protocols.native.fleet import staleness_of
 from extender.protocols.native.schedule import require_synced, require_watched
 from extender.protocols.native.simulate import RequestedChange, as_stored, change_of, stored_policies
 from extender.protocols.native.visible import visible_plan
-from extender.protocols.problem import RETRY_SOON, Refusal, refuse_invalid
-from extender.protocols.services import Call, Services
+from extender.protocols.problem import RETRY_SOON, Refusal, internal_error, problem_of, refuse_invalid
+from extender.protocols.services import Call, Services, sized
 
 _WAITING: Final = 0.5
 """The share of the time of a request in which lists that are not watched yet may arrive."""
+_REPORT_S: Final = 1.0
+_ABOUT: Final = "the plan"
 
 
 class PlannedWorld:
@@ -85,7 +89,58 @@ class Planner:
             self.of_reviews.index_of(state.world(), state.profile).prepare()
         self._prepared = version
 
-    def plan(self, services: Services, call: Call, request: PlanRequest) -> PlanAnswer:
+    def lines(self, services: Services, call: Call) -> Iterator[bytes]:
+        """Read a request, and return the lines of its answer: each second how far the plan is, then the plan.
+
+        The plan ends if the client closes its connection.
+
+        Raises:
+            InputError, Refusal: the request is invalid or too large.
+        """
+        body = b""
+        for burst in call.bursts:
+            body += b"\n".join(burst)
+            if len(body) > services.limits.body_bytes:
+                break  # it is refused below
+        with sized(services, call, body, brings_fleet=False):
+            request = decode_json(PlanRequest, body)
+        return self._lines(services, call, request)
+
+    def _lines(self, services: Services, call: Call, request: PlanRequest) -> Iterator[bytes]:
+        begun_at, counted = services.clock.now(), (0, 0)
+        gone, ended = threading.Event(), threading.Event()
+        last = PlanLine(problem=internal_error(call.request_id))
+
+        def progress(done: int, total: int) -> None:
+            nonlocal counted
+            counted = done, total
+
+        def compute() -> None:
+            nonlocal last
+            try:
+                last = PlanLine(plan=self.plan(services, call._replace(has_gone=gone.is_set), request, progress))
+            except (InputError, Refusal) as error:
+                last = PlanLine(problem=problem_of(error, call.request_id))
+
+        def run() -> None:
+            log_exceptions(compute, services.log, "a plan failed", request_id=call.request_id)
+            ended.set()
+
+        threading.Thread(target=run, name="plan", daemon=True).start()
+        try:
+            while not ended.wait(_REPORT_S):
+                yield encode_json(PlanLine(progress=Progress(_ABOUT, begun_at, *counted))) + b"\n"
+            yield encode_json(last) + b"\n"
+        finally:
+            gone.set()
+
+    def plan(
+        self,
+        services: Services,
+        call: Call,
+        request: PlanRequest,
+        progress: ReportProgress = lambda _done, _total: None,
+    ) -> PlanAnswer:
         """Plan changes of policies, clusters and replicas.
 
         Raises:
@@ -104,7 +159,7 @@ class Planner:
         require_templates(services, call, policies)
         plans = self._of_clusters if request.changes else self._of_policies
         with services.one_at_a_time(plans.lock, call, "other plans"):
-            answer = _planned(services, call, plans, request, (changes, policies))
+            answer = _planned(services, call, plans, request, (changes, policies), progress)
         require_fresh(services)
         return plan_answer(answer, request.limit, staleness_of(services.state.freshness), Reader(request.namespaces))
 
@@ -123,6 +178,7 @@ def _planned(
     plans: PlannedWorld,
     request: PlanRequest,
     objects: tuple[ChangeSet, Sequence[Policy]],
+    progress: ReportProgress,
 ) -> Plan:
     """Return the plan of a request. The caller holds the lock."""
     changes, policies = objects
@@ -137,7 +193,7 @@ def _planned(
         gaps = state.observed.gaps() if changes.changes_clusters else state.observed.left_out(policies)
     elif not world.workloads:
         gaps = state.file_gaps
-    return plan(index, changes, now, gaps=gaps, check=check, reader=reader)
+    return plan(index, changes, now, gaps=gaps, check=check, progress=progress, reader=reader)
 
 
 def _with_changes(

@@ -13,6 +13,7 @@ from berthmaster.native_api.fleet import FleetView, StateVersion, WorkloadPage, 
 from berthmaster.native_api.what_if import (
     ChangeReview,
     PlanAnswer,
+    PlanLine,
     PlanRequest,
     ReviewAnswer,
     SimulateAnswer,
@@ -104,6 +105,9 @@ def routes(planner: Planner | None = None, drifts: drift.Drifts | None = None) -
     def plan(services: Services, call: Call) -> PlanAnswer:
         return planner.plan(services, call, decode_json(PlanRequest, call.body))
 
+    def plan_lines(services: Services, call: Call) -> Reply:
+        return Reply(planner.lines(services, call), content_type=JSON_LINES)
+
     def review(services: Services, call: Call) -> ReviewAnswer:
         return reviewer.review(services, call, decode_json(ChangeReview, call.body))
 
@@ -129,6 +133,9 @@ def routes(planner: Planner | None = None, drifts: drift.Drifts | None = None) -
         Route("POST", "/v1/plan", answers(plan, synced=False), PROTOCOL, accepts=(JSON,), query={},
               operation=Operation("plan", "Plan changes of policies", PlanAnswer, PlanRequest,
                                   {"a changed policy": examples.PLAN}, (404, 409), example=True)),
+        Route("POST", "/v1/plan/progress", plan_lines, PROTOCOL, streamed=True, accepts=(JSON,), query={},
+              operation=Operation("planWithProgress", "Plan changes of policies, and say each second how far it is",
+                                  PlanLine, PlanRequest, {"a changed policy": examples.PLAN}, example=True)),
         Route("POST", REVIEW_PATH, answers(review, synced=False), PROTOCOL, accepts=(JSON,), query={},
               cheap=never_cheap,
               operation=Operation("review", "Review a change of one policy", ReviewAnswer, ChangeReview,

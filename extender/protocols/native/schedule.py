@@ -17,7 +17,7 @@ from berthmaster.model.decode import decode_json, encode_json, json_value
 from berthmaster.model.errors import FieldError, InputError
 from berthmaster.model.unsupported import unknown_placement_fields
 from berthmaster.model.validation import OPTION, binding_errors, cluster_errors, placement_excess
-from berthmaster.native_api.wire import NOT_READY, BatchAnswer, BatchLine, Decided, Problem, ScheduleRequest
+from berthmaster.native_api.wire import NOT_READY, BatchAnswer, BatchLine, Decided, ScheduleRequest
 from berthmaster.runtime.logs import fields, log_exceptions
 from berthmaster.scheduling.columns import Work
 from berthmaster.scheduling.diagnosis import explain
@@ -26,7 +26,7 @@ from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.request import Decision, Request
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.eligibility import due
-from extender.protocols.problem import RETRY_SOON, Refusal, field_problem, problem, refuse_invalid
+from extender.protocols.problem import RETRY_SOON, Refusal, internal_error, problem, problem_of, refuse_invalid
 from extender.protocols.route import is_light
 from extender.protocols.services import Call, Services, sized
 from extender.state.state import NO_SOURCE
@@ -94,7 +94,7 @@ def schedule_batch(services: Services, call: Call, *, diagnose: bool) -> Iterato
                 yield _encoded(BatchAnswer(problem=problem(413, f"more than {most} lines", call.request_id)))
                 return
     except Refusal as refusal:
-        yield _encoded(BatchAnswer(problem=_problem(refusal, call)))
+        yield _encoded(BatchAnswer(problem=problem_of(refusal, call.request_id)))
 
 
 def is_cheap(body: bytes) -> bool:
@@ -305,8 +305,7 @@ def _answer_line(services: Services, call: Call, number: int, line: bytes, *, di
     if not log_exceptions(
         answer, services.log, "a line of a batch failed", request_id=call.request_id, line=str(number)
     ):
-        failed = problem(500, "internal error; the log of the service has the cause", call.request_id)
-        answers.append(_encoded(BatchAnswer(_id_of(line), number, problem=failed)))
+        answers.append(_encoded(BatchAnswer(_id_of(line), number, problem=internal_error(call.request_id))))
     return answers[0]
 
 
@@ -317,20 +316,12 @@ def _decide_line(services: Services, call: Call, number: int, line: bytes, *, di
         with sized(services, call, line, brings_fleet=True):
             request = _decoded(services, BatchLine, line)
             decided = decide(services, request, call, size_bytes=len(line), diagnose=diagnose)
-    except FieldError as error:
-        found = field_problem(error, call.request_id)
-    except InputError as error:
-        found = problem(400, str(error), call.request_id)
-    except Refusal as refusal:
-        found = _problem(refusal, call)
+    except (InputError, Refusal) as error:
+        found = problem_of(error, call.request_id)
     else:
         _record(services, call, "schedule/batch", begun_s, decided)
         return _encoded(BatchAnswer(request.id, number, decided))
     return _encoded(BatchAnswer(request.id if request is not None else _id_of(line), number, problem=found))
-
-
-def _problem(refusal: Refusal, call: Call) -> Problem:
-    return problem(refusal.status, refusal.detail, call.request_id, refusal.errors)
 
 
 def _encoded(answer: BatchAnswer) -> bytes:

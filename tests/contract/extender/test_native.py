@@ -155,6 +155,17 @@ def test_a_batch_has_an_answer_for_each_line(server):
     assert answer.headers["content-type"] == LINES
 
 
+@BOTH_CLASSES
+def test_a_plan_with_progress_ends_with_the_plan(server):
+    body = msgspec.json.encode(examples.PLAN, order="sorted") + b"\n"
+    answer = ask(server, "POST", "/v1/plan/progress", body.replace(b",", b",\n", 3))
+    last = msgspec.json.decode(answer.body.splitlines()[-1])
+    assert last["plan"]["plan"] == decoded(ask(server, "POST", "/v1/plan", examples.PLAN))["plan"]
+    assert (answer.status, answer.headers["content-type"]) == (200, LINES)
+    refused = ask(server, "POST", "/v1/plan/progress", b"{")
+    assert (refused.status, refused.headers["content-type"]) == (400, "application/problem+json")
+
+
 def test_a_client_may_wait_for_an_answer_before_it_sends_the_next_line(server):
     line = msgspec.json.encode({"id": 7, **examples.SCHEDULE}) + b"\n"
     lines = ("POST /v1/schedule/batch HTTP/1.1", "Host: x", f"Content-Type: {LINES}", "Transfer-Encoding: chunked")

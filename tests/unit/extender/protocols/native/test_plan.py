@@ -1,14 +1,16 @@
 """Plans of the service: on what is observed now, and never "nothing moves" because something is not known."""
 
+import threading
 from dataclasses import replace
 
+import msgspec
 import pytest
 from extender_services import TEMPLATES, WatchedPlane
 from faults import only, refuse
 from karmada_plane import binding, cluster, deployment, policy, resource, selector, shop, store
 from kube_in_memory import KubeInMemory
 from tables import cases
-from waiting import LIMIT_S
+from waiting import LIMIT_S, wait_for
 
 from berthmaster.manifests import Document, manifests_of
 from berthmaster.model.decode import convert
@@ -131,6 +133,70 @@ def test_an_invalid_resource_makes_the_answer_incomplete(plane):
     assert "broken" in gap
     assert "replicas" in gap
     assert running.ask(create=[policy("m", selector("ConfigMap", "v1"), placement=MOVED)]).plan.complete, "another kind"
+
+
+class Reporting(Planner):
+    """Reports that 100 of 250 workloads are decided, and then waits."""
+
+    def __init__(self):
+        super().__init__()
+        self.may_go_on, self.gone = threading.Event(), threading.Event()
+
+    def plan(self, services, call, request, progress=lambda _done, _total: None):
+        progress(100, 250)
+        while not self.may_go_on.wait(0.01):
+            if call.has_gone():
+                self.gone.set()
+                raise Refusal(503, "the client has gone")
+        if request.limit == 7:
+            raise RuntimeError("a test wants this error")
+        return super().plan(services, call, request)
+
+
+@pytest.fixture
+def reported(plane, monkeypatch):
+    """Ask with progress; the second result are the lines of the answer."""
+    monkeypatch.setattr("extender.protocols.native.plan._REPORT_S", 0.01)
+
+    def ask(**request):
+        running, planner = plane(), Reporting()
+        call = Call("1", running.clock.passed_s + LIMIT_S, bursts=[[b"{"], [msgspec.json.encode(request)[1:]]])
+        return planner, map(msgspec.json.decode, planner.lines(running.services, call)), running
+
+    return ask
+
+
+def test_a_plan_says_how_far_it_is_and_then_the_answer(reported):
+    planner, lines, running = reported(update=[web(MOVED)])
+    progress = next(each for each in lines if each["progress"].get("done"))["progress"]
+    assert (progress["about"], progress["done"], progress["total"]) == ("the plan", 100, 250)
+    planner.may_go_on.set()
+    *_, last = lines
+    assert last["plan"]["plan"]["id"] == running.ask(update=[web(MOVED)]).plan.id
+
+
+@cases(
+    ("request_fields", "status"),
+    {
+        "a policy that is not known": ({"update": [policy("unknown", selector(), placement=MOVED)]}, 409),
+        "a crash": ({"update": [web(MOVED)], "limit": 7}, 500),
+    },
+)
+def test_a_problem_is_the_last_line(reported, request_fields, status):
+    planner, lines, _ = reported(**request_fields)
+    planner.may_go_on.set()
+    *_, last = lines
+    assert last["problem"]["status"] == status
+
+
+def test_a_plan_whose_client_leaves_ends(plane, monkeypatch):
+    monkeypatch.setattr("extender.protocols.native.plan._REPORT_S", 0.01)
+    running, planner = plane(), Reporting()
+    body = msgspec.json.encode({"update": [web(MOVED)]})
+    lines = planner.lines(running.services, Call("1", running.clock.passed_s + LIMIT_S, bursts=[[body]]))
+    next(lines)
+    lines.close()
+    wait_for(planner.gone.is_set)
 
 
 FORBIDDEN = only(refuse(403, "Forbidden", message="secrets is forbidden"), part="/secrets$")
