@@ -9,12 +9,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 
 import click
@@ -58,7 +57,7 @@ class DemoCertificates:
 
 
 class DemoService:
-    """A context manager that starts a service, waits until it is ready, and stops it at the end."""
+    """A service on loopback with free ports. ``running`` starts it."""
 
     def __init__(self, name: str, arguments: Sequence[str], certificates: DemoCertificates, folder: Path) -> None:
         self.name = name
@@ -71,25 +70,26 @@ class DemoService:
             *("--cert-file", str(certificates.cert_file), "--key-file", str(certificates.key_file)),
             *("--workers", "1", "--drain-s", "0"),
         ]
-        self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
         return f"https://localhost:{self.port}"
 
-    def __enter__(self) -> Self:
+    @contextmanager
+    def running(self) -> Iterator[Self]:
+        """Start the service, wait until it is ready, and stop it at the end."""
         with self._log.open("wb") as log:
-            self._process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)  # noqa: S603 - our own command
-        with ExitStack() as otherwise:
-            otherwise.callback(self._stop)
-            self._wait_until_ready(self._process)
-            otherwise.pop_all()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stop()
+            process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)  # noqa: S603 - our own command
+        try:
+            self._wait_until_ready(process)
+            yield self
+        finally:
+            process.terminate()
+            try:
+                process.wait(_STOP_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
 
     def ask(self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None) -> Any:  # noqa: ANN401 - any JSON value
         """Send a request and return the decoded JSON response."""
@@ -117,16 +117,6 @@ class DemoService:
                 return client.ask("GET", "/readyz").status == HTTPStatus.OK
         except UnansweredError:
             return False
-
-    def _stop(self) -> None:
-        if self._process is None:
-            return
-        self._process.terminate()
-        try:
-            self._process.wait(_STOP_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
 
     def _tail(self) -> str:
         lines = self._log.read_text(errors="replace").splitlines()[-_TAIL_LINES:] if self._log.exists() else []
@@ -158,11 +148,11 @@ def command(*, keep: bool) -> None:
         folder = Path(name)
         certificates = DemoCertificates(folder)
         gates = ["--feature-gates=PolicyPreemption=true"]  # otherwise a priority drop is recorded without a warning
-        webhook = running.enter_context(DemoService("webhook", gates, certificates, folder))
+        webhook = running.enter_context(DemoService("webhook", gates, certificates, folder).running())
         print_line(console, f"The admission webhook listens at {webhook.url}")
         show_webhook(console, webhook)
         manifests = ["-f", str(write_fleet(folder))]
-        extender = running.enter_context(DemoService("extender", manifests, certificates, folder))
+        extender = running.enter_context(DemoService("extender", manifests, certificates, folder).running())
         console.print()
         print_line(console, f"The extender listens at {extender.url}")
         show_extender(console, extender)

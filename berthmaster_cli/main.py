@@ -261,7 +261,6 @@ _PLAIN: Final = {
     "\u00d7": "x",
     "\u00b7": "*",
 }
-_BEYOND_BMP: Final = 0xFFFF
 
 
 class _ClosedInput(io.RawIOBase):
@@ -299,11 +298,8 @@ def _plain(error: UnicodeError) -> tuple[str, int]:
 
 
 def _escaped(character: str) -> str:
-    code = ord(character)
-    if code <= _BEYOND_BMP:
-        return f"\\u{code:04x}"
-    high, low = divmod(code - 0x10000, 0x400)
-    return f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"
+    units = character.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 
 _PLUGIN: Final = "kubectl berthmaster"

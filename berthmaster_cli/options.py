@@ -1,5 +1,6 @@
 """Options that several commands share, and the file that ``--config`` names."""
 
+import sys
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from berthmaster.manifests.files import ManifestLimits, read_yaml
+from berthmaster.manifests.files import ManifestLimits, read_files, read_yaml
 from berthmaster.model.errors import InputError, shown
 from berthmaster.model.validation import LIMIT_NAMES, MAX_LIMIT, OPTION, PlacementLimits
 from berthmaster.runtime import logs
@@ -16,8 +17,7 @@ from berthmaster_cli.flags import FILE, Flags, Parsed, option
 if TYPE_CHECKING:
     from berthmaster.kube.client import APIClient
 
-_MAX_BYTES: Final = 2**20
-_LIMITS: Final = ManifestLimits(file_bytes=_MAX_BYTES, depth=8, documents=1)
+_LIMITS: Final = ManifestLimits(file_bytes=2**20, depth=8, documents=1)
 
 
 class LeaseFlags(Flags):
@@ -134,14 +134,8 @@ def _load_config(ctx: click.Context, _param: click.Parameter, path: Path | None)
 
 def yaml_document(path: Path) -> Mapping[str, Any]:
     """Return the mapping that a YAML file of limited size holds; an empty one for an empty file."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(_MAX_BYTES + 1)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
-    if len(data) > _MAX_BYTES:
-        raise InputError(f"{path}: larger than {_MAX_BYTES} bytes")
-    documents = [raw for _, raw in read_yaml(data, str(path), _LIMITS) if raw is not None]
+    files = read_files([path], stdin=sys.stdin.buffer, limit=_LIMITS.file_bytes)
+    documents = [raw for _, data in files for _, raw in read_yaml(data, str(path), _LIMITS) if raw is not None]
     if len(documents) > 1:
         raise InputError(f"{path}: has {len(documents)} documents; accepted is one")
     document = documents[0] if documents else {}

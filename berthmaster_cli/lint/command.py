@@ -14,15 +14,22 @@ from berthmaster_cli.lint.findings import (
     LINT_RULE_IDS,
     RULE_IN_URL,
     Across,
-    LintFinding,
     LintReport,
     across_level,
     finding,
     listed_rules,
     sarif,
+)
+from berthmaster_cli.lint.sources import (
+    TEMPLATE,
+    LineFinder,
+    LintFinding,
+    Skipped,
+    SourceObject,
+    is_template,
+    scan,
     unreadable,
 )
-from berthmaster_cli.lint.sources import TEMPLATE, Broken, LineFinder, Skipped, SourceObject, is_template, scan
 from berthmaster_cli.main import EXIT_BAD_INPUT, EXIT_CHECK_FAILED
 from berthmaster_cli.options import KubeconfigFlags, ReadTimeoutFlags
 from berthmaster_cli.output import complain_about, echo, echo_command, inert, print_data, print_table, stdout
@@ -218,8 +225,8 @@ class _LintRun:
         for found in scan(paths, sys.stdin.buffer):
             if isinstance(found, SourceObject):
                 self._across.add_cluster(found)
-            elif isinstance(found, Broken):
-                self._findings.append(unreadable(found))
+            elif isinstance(found, LintFinding):
+                self._findings.append(found)
 
     def add_live(self, documents: Iterable[Document]) -> None:
         """Check the policies of a control plane, and know its clusters."""
@@ -239,8 +246,8 @@ class _LintRun:
                     self._check(found, self._context)
                 case Skipped():
                     self._skip(found)
-                case Broken():
-                    self._findings.append(unreadable(found))
+                case LintFinding():
+                    self._findings.append(found)
         for about, problem in self._across.problems():
             level = across_level(problem.rule, self._settings)
             if level is not Level.OFF:
@@ -262,6 +269,6 @@ class _LintRun:
 
     def _skip(self, what: Skipped) -> None:
         if self._strict_files:
-            self._findings.append(unreadable(Broken(what.source, 0, what.line, "", what.reason)))
+            self._findings.append(unreadable(source=what.source, line=what.line, message=what.reason))
         else:
             self._skipped.append(what)

@@ -20,7 +20,7 @@ from berthmaster.model.kinds import group_of, is_namespaced
 from berthmaster.model.kubeadmiral import KubeAdmiralPolicy
 from berthmaster.model.policy import POLICY_KINDS, ClusterAffinity, Policy
 from berthmaster.version import __version__
-from berthmaster_cli.lint.sources import Broken, Skipped, SourceObject
+from berthmaster_cli.lint.sources import UNREADABLE, LintFinding, Skipped, SourceObject
 from webhook.admission.outcome import ABSENT, FieldProblem, bounded
 from webhook.admission.reviews import OWN_RULES, UNKNOWN_FIELD_SUMMARY, unknown_level
 from webhook.admission.rule_catalog import ALL_RULES
@@ -185,25 +185,6 @@ def _decoded(kind: type[P], found: SourceObject) -> P | None:
 
 
 INVALID: Final = "invalid"
-UNREADABLE: Final = "unreadable"
-
-
-class LintFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """One problem of one object, or of one file.
-
-    Attributes:
-        rule: the id of the rule; ``invalid`` if the API server would never store the object.
-        document, line: the number of the document and of the line in the file, from 1; document 0 is the whole file.
-    """
-
-    level: str
-    rule: str
-    source: str
-    document: int
-    line: int
-    object: str
-    path: str
-    message: str
 
 
 class LintReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -234,20 +215,6 @@ def finding(found: SourceObject, level: str, problem: FieldProblem) -> LintFindi
         object=label(found),
         path=found.path(problem.path),
         message=problem.detail,
-    )
-
-
-def unreadable(broken: Broken) -> LintFinding:
-    """Return the finding for a file or document that cannot be read."""
-    return LintFinding(
-        level="error",
-        rule=UNREADABLE,
-        source=broken.source,
-        document=broken.document,
-        line=broken.line,
-        object="",
-        path=broken.path,
-        message=broken.problem,
     )
 
 

@@ -3,8 +3,10 @@
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, BinaryIO, Final
 
+import msgspec
 import yaml
 
 from berthmaster.manifests.files import (
@@ -18,6 +20,7 @@ from berthmaster.manifests.files import (
 )
 from berthmaster.model.errors import ManifestError
 
+UNREADABLE: Final = "unreadable"
 TEMPLATE: Final = "is a template ({{ in its text); render it first, for example with `helm template`"
 _NO_OBJECT: Final = "is no Kubernetes object"
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -99,20 +102,32 @@ class Skipped:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Broken:
-    """A file or a document that cannot be read."""
+class LintFinding(msgspec.Struct, frozen=True, kw_only=True):
+    """One problem of one object, or of one file.
 
+    Attributes:
+        rule: the id of the rule; ``invalid`` if the API server would never store the object.
+        document, line: the number of the document and of the line in the file, from 1; document 0 is the whole file.
+    """
+
+    level: str
+    rule: str
     source: str
-    document: int
+    document: int = 0
     line: int
-    path: str
-    problem: str
+    object: str = ""
+    path: str = ""
+    message: str
 
 
-def scan(
-    paths: Iterable[str], stdin: BinaryIO, limits: ManifestLimits = DEFAULT_LIMITS
-) -> Iterator[SourceObject | Skipped | Broken]:
+unreadable: Final = partial(LintFinding, level="error", rule=UNREADABLE)
+"""Creates the finding for a file or document that cannot be read."""
+
+
+Scanned = SourceObject | Skipped | LintFinding
+
+
+def scan(paths: Iterable[str], stdin: BinaryIO, limits: ManifestLimits = DEFAULT_LIMITS) -> Iterator[Scanned]:
     """Yield every object of files and folders, and what cannot be read or is no object. Continues after an error."""
     seen: set[str] = set()
     count = 0
@@ -120,7 +135,7 @@ def scan(
         try:
             files = list(expand([path]))
         except ManifestError as error:
-            yield Broken(error.source, 0, 1, "", error.problem)
+            yield unreadable(source=error.source, line=1, message=error.problem)
             continue
         for file in files:
             if file in seen:
@@ -129,44 +144,42 @@ def scan(
             for found in _scan_file(file, stdin, limits):
                 count += isinstance(found, SourceObject)
                 if count > limits.documents:
-                    yield Broken(
-                        file, 0, 1, "", f"more than {limits.documents} objects in all; the rest is not checked"
-                    )
+                    problem = f"more than {limits.documents} objects in all; the rest is not checked"
+                    yield unreadable(source=file, line=1, message=problem)
                     return
                 yield found
 
 
-def _scan_file(path: str, stdin: BinaryIO, limits: ManifestLimits) -> Iterator[SourceObject | Skipped | Broken]:
+def _scan_file(path: str, stdin: BinaryIO, limits: ManifestLimits) -> Iterator[Scanned]:
     try:
         content = list(read_files([path], stdin=stdin, limit=limits.file_bytes))
     except ManifestError as error:
-        yield Broken(STDIN if path == "-" else path, 0, 1, "", error.problem)
+        yield unreadable(source=STDIN if path == "-" else path, line=1, message=error.problem)
         return
     for source, data in content:
         lines = LineFinder(data)
         try:
             for number, raw in parse_file(data, source, limits):
                 if isinstance(raw, dict | list) and deeper_than(raw, limits.depth):
-                    yield Broken(source, number, 1, "", f"nested more than {limits.depth} levels deep")
+                    problem = f"nested more than {limits.depth} levels deep"
+                    yield unreadable(source=source, document=number, line=1, message=problem)
                 else:
                     yield from _objects(source, number, raw, lines)
         except ManifestError as error:
             yield _broken(source, data, error)
 
 
-def _broken(source: str, data: bytes, error: ManifestError) -> Broken | Skipped:
+def _broken(source: str, data: bytes, error: ManifestError) -> LintFinding | Skipped:
     """Return what a parser's error means. Templates are rarely YAML."""
     place = _PLACE.search(error.problem)
     line = int(place[1]) if place else 1
     if _MARK.encode() in data:
         marked = data.split(_MARK.encode(), 1)[0].count(b"\n") + 1
         return Skipped(source, marked, TEMPLATE)
-    return Broken(source, error.document or 0, line, error.path, error.problem)
+    return unreadable(source=source, document=error.document or 0, line=line, path=error.path, message=error.problem)
 
 
-def _objects(
-    source: str, number: int, raw: Any, lines: LineFinder  # noqa: ANN401 - any JSON value
-) -> Iterator[SourceObject | Skipped | Broken]:  # fmt: skip
+def _objects(source: str, number: int, raw: Any, lines: LineFinder) -> Iterator[Scanned]:  # noqa: ANN401 - JSON
     """Yield the objects of a document: the document itself, or the items of a list."""
     if raw is None:
         return
@@ -180,9 +193,7 @@ def _objects(
     yield _object(source, number, "", raw, lines)
 
 
-def _object(
-    source: str, number: int, prefix: str, raw: Any, lines: LineFinder  # noqa: ANN401 - any JSON value
-) -> SourceObject | Skipped | Broken:  # fmt: skip
+def _object(source: str, number: int, prefix: str, raw: Any, lines: LineFinder) -> Scanned:  # noqa: ANN401 - JSON
     if not isinstance(raw, dict):
         return Skipped(source, lines.line(number, prefix), f"{_NO_OBJECT}: it is no mapping")
     for field in ("apiVersion", "kind"):
@@ -192,7 +203,8 @@ def _object(
     found = SourceObject(source, number, prefix, raw, lines)
     metadata = raw.get("metadata")
     if metadata is not None and not isinstance(metadata, dict):
-        return Broken(source, number, found.line("metadata"), found.path("metadata"), "accepted is an object")
+        path, line = found.path("metadata"), found.line("metadata")
+        return unreadable(source=source, document=number, line=line, path=path, message="accepted is an object")
     return found
 
 
