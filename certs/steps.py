@@ -190,7 +190,7 @@ class Certificates:
             yield CertificateStep(about, finding, secrets.serving_request(key, secret, None, bundle))
         if issuer is None or issuer.certificate.not_valid_after_utc <= self.now:
             return
-        required = leaf_requirements(serving, self.options, self.replaced)
+        required = LeafRequirements(serving.names, self.options.leaf_lifetime, self.replaced)
         due = leaf_finding(stored, issuer.certificate, required, self.now)
         if due is None:
             return
@@ -228,9 +228,10 @@ class Certificates:
                 yield _item("leaf", name, CertificateVerdict.BAD, (reason, "there is no certificate"))
                 continue
             signer = self.authority.bundle.issuer_of(leaf)
+            required = LeafRequirements(serving.names, self.options.leaf_lifetime)
             expected_issuer = issuer.certificate if issuer is not None else signer
             finding = (
-                leaf_finding(secret.leaf, expected_issuer, leaf_requirements(serving, self.options), self.now)
+                leaf_finding(secret.leaf, expected_issuer, required, self.now)
                 if expected_issuer is not None
                 else CertificateFinding(Reason.WRONG_ISSUER, "no authority in the bundle issued it")
             )
@@ -283,13 +284,6 @@ class Certificates:
             names=tuple(sorted(names_of(certificate))),
             fingerprint=fingerprint(certificate),
         )
-
-
-def leaf_requirements(
-    serving: ServingCertificate, options: CertificateOptions, replaced: frozenset[str] = frozenset()
-) -> LeafRequirements:
-    """Return the requirements of a server's leaf."""
-    return LeafRequirements(serving.names, options.leaf_lifetime, replaced)
 
 
 def _injection(target: TargetConfiguration, state: ConfigurationState, bundle: Bundle) -> Iterator[CertificateStep]:

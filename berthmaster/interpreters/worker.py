@@ -14,7 +14,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from types import TracebackType
 from typing import IO, Any, Final, Self
 
 import msgspec
@@ -72,9 +71,7 @@ class ScriptProcess:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._end()
 
     def __call__(self, script: str, name: str, argument: Mapping[str, Any]) -> tuple[Any, Any]:

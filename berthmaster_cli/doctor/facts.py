@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
+from functools import partial
+from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 from cryptography import x509
@@ -63,6 +64,8 @@ class Setup:
     trial_namespace: str = "default"
     estimators: bool = False
     moves: bool = False
+    controllers_pods: ClassVar = "-l app.kubernetes.io/component=controllers"
+    """The ``kubectl`` options that select the controllers' pods."""
 
     @property
     def in_release(self) -> str:
@@ -73,11 +76,6 @@ class Setup:
     def in_karmada(self) -> str:
         """``kubectl`` in the namespace of Karmada's components on the host."""
         return f"{self.host} -n {self.karmada_namespace}"
-
-    @property
-    def controllers_pods(self) -> str:
-        """The ``kubectl`` options that select the controllers' pods."""
-        return "-l app.kubernetes.io/component=controllers"
 
     @property
     def controllers_logs(self) -> str:
@@ -439,21 +437,11 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, rename={"severity": "ve
         return self.check.partition("/")[2]
 
 
-def ok(check: str, message: str) -> Finding:
-    """Return a finding that all is well."""
-    return Finding(check=check, severity=Severity.OK, message=message)
+def _finding(severity: Severity, check: str, message: str, remedy: str = "") -> Finding:
+    return Finding(check=check, severity=severity, message=message, remedy=remedy)
 
 
-def warning(check: str, message: str, remedy: str) -> Finding:
-    """Return a finding that a person should look at."""
-    return Finding(check=check, severity=Severity.WARNING, message=message, remedy=remedy)
-
-
-def failed(check: str, message: str, remedy: str) -> Finding:
-    """Return a finding that something does not work."""
-    return Finding(check=check, severity=Severity.FAILED, message=message, remedy=remedy)
-
-
-def skipped(check: str, message: str, remedy: str = "") -> Finding:
-    """Return a finding that something could not be checked."""
-    return Finding(check=check, severity=Severity.SKIPPED, message=message, remedy=remedy)
+ok: Final = partial(_finding, Severity.OK)
+warning: Final = partial(_finding, Severity.WARNING)
+failed: Final = partial(_finding, Severity.FAILED)
+skipped: Final = partial(_finding, Severity.SKIPPED)

@@ -273,9 +273,7 @@ def command(flags: DrainFlags) -> None:
     for gap in found.gaps:
         complain(gap)
     if flags.dry_run:
-        reason = _nothing_moves(found)
-        if reason:
-            complain(reason)
+        _may_move(found)
         _finish(planned(found.bindings, found.clusters, context), names, flags, planned=True)
         return
     for name in names:
@@ -283,12 +281,8 @@ def command(flags: DrainFlags) -> None:
         _say(flags, f"cluster/{name} {'drains' if changed else 'drains already'}")
     if flags.no_wait:
         return
-    reason = _nothing_moves(found)
-    if reason:
-        complain(reason)
-        _finish(rows_left(found.bindings, context), names, flags)
-        return
-    _finish(_follow(access, context, flags), names, flags)
+    left = _follow(access, context, flags) if _may_move(found) else rows_left(found.bindings, context)
+    _finish(left, names, flags)
 
 
 class UndrainFlags(ClusterNamesFlags):
@@ -360,20 +354,21 @@ def _change_taints(
     raise AssertionError("the last attempt returns or raises")
 
 
-def _nothing_moves(found: MovesInput) -> str:
-    """Return why no move will begin however long the command waits; empty if moves may, or if that is not known."""
+def _may_move(found: MovesInput) -> bool:
+    """Report what keeps moves from beginning. Return False if none will begin however long the command waits."""
     if found.lease is None:
-        return ""
+        return True
     sources = found.lease.sources
     if sources is None:
-        return "the controllers run without --moves-config, so nothing moves by a drain"
+        complain("the controllers run without --moves-config, so nothing moves by a drain")
+        return False
     if sources.problem:
         complain(f"the configuration of moves is invalid: {sources.problem}")
     if sources.drain != "On":
         complain(f"the configuration has drain mode {sources.drain}: only workloads with a rule of their own move")
     if sources.pause != "None":
         complain("the configuration pauses moves; they begin when the pause ends")
-    return ""
+    return True
 
 
 def _follow(access: ClusterAccess, context: DrainContext, flags: DrainFlags) -> list[DrainRow]:

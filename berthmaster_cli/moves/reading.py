@@ -5,7 +5,6 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from types import TracebackType
 from typing import Any, Final, Self
 
 import click
@@ -211,9 +210,7 @@ class FollowedBindings:
             self.wait(_POLL_S)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._source.stop()
         for informer in self._informers:
             informer.stop()

@@ -25,10 +25,9 @@ from tables import cases
 
 from berthmaster.model.errors import ApiError, InputError
 from certs.bundle import BACKDATING, Bundle, issue, names_of, new_authority
-from certs.leaf import leaf_finding, serves
+from certs.leaf import LeafRequirements, leaf_finding, serves
 from certs.options import CertificateOptions, Origin, ServingCertificate
 from certs.secrets import ROLE
-from certs.steps import leaf_requirements
 
 WEBHOOK = LEAVES["webhook-tls"]
 HOOKS = CONFIGURATIONS[TARGETS[0]]
@@ -76,7 +75,8 @@ def assert_settled(installation):
     assert installation.reconcile() == []
     now, issuer = installation.clock.now(), installation.issuer().certificate
     for serving in OPTIONS.serving:
-        assert leaf_finding(installation.leaf(serving.secret), issuer, leaf_requirements(serving, OPTIONS), now) is None
+        required = LeafRequirements(serving.names, OPTIONS.leaf_lifetime)
+        assert leaf_finding(installation.leaf(serving.secret), issuer, required, now) is None
     assert installation.injected() == {installation.bundle().pem}
     assert {installation.bundle(path) for path in LEAVES.values()} == {installation.bundle()}
 
