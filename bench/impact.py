@@ -49,7 +49,7 @@ class Plane:
             lambda: self.api, KARMADA_CLUSTERS, KARMADA_POLICIES, BindingOptions(templates=True), clock=clock
         )
         self.source.start(self.state)
-        while not self.state.freshness.synced:
+        while not self.state.staleness.synced:
             time.sleep(0.05)
 
     def store(self, manifest: dict[str, Any]) -> None:

@@ -309,7 +309,7 @@ def extender(size: int, clusters: int) -> dict[str, float]:
     source = WatchSource(lambda: api, KARMADA_CLUSTERS, KARMADA_POLICIES, BindingOptions(templates=True), clock=clock)
     begun_s = time.process_time()
     source.start(state)
-    while not state.freshness.synced:
+    while not state.staleness.synced:
         time.sleep(0.2)
     figures.found["reading everything, s"] = round(time.process_time() - begun_s - api.made_s, 2)
     figures.memory("after everything is read")

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from berthmaster.kube.kinds import WatchOptions
-from berthmaster.ledger.reader import LedgerReader
 from berthmaster.model.errors import InputError
 from berthmaster.model.meta import Key
 from berthmaster.model.replicas import ReplicaPath
 from berthmaster.native_api.connection import REVIEW_PATH
+from berthmaster.native_api.wire import Staleness
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.runtime.logs import fields, log_exceptions
 from berthmaster.runtime.stopping import RepeatingThread, keep_existing_objects
@@ -27,7 +27,7 @@ from extender.protocols.kube_scheduler import KubeSchedulerOptions
 from extender.protocols.services import FindPolicy, RequestLimits, Services
 from extender.state.controllers_lease import DEFAULT_LEASE
 from extender.state.folder import FolderSource
-from extender.state.state import NO_SOURCE, Freshness, State
+from extender.state.state import NO_SOURCE, State
 from extender.state.watch import WatchSource, watch_source
 
 if TYPE_CHECKING:
@@ -109,7 +109,6 @@ class _Extender:
         self._drifts: Drifts | None = None
         self._keeps_fleet = False
         self._source: FolderSource | WatchSource | None = None
-        self._ledger = None if options.ledger is None else LedgerReader(options.ledger)
         if options.watch is not None:
             if options.manifests:
                 raise InputError("-f and --watch cannot be combined; set one of them")
@@ -142,7 +141,11 @@ class _Extender:
         from extender.metrics import ServiceMetrics  # noqa: PLC0415 - see the class
         from extender.protocols.native import Drifts, Planner  # noqa: PLC0415 - see the class
 
-        options = self._options
+        options, ledger = self._options, None
+        if options.ledger is not None:
+            from berthmaster.ledger.reader import LedgerReader  # noqa: PLC0415 - only a ledger needs SQLAlchemy
+
+            ledger = LedgerReader(options.ledger)
         if options.token_file is not None:
             self._tokens = TokenFile(options.token_file, self._tokens_failed)
         self._services = Services(
@@ -151,7 +154,7 @@ class _Extender:
             _LOG,
             self._clock,
             options.limits,
-            self._ledger,
+            ledger,
             options.findings,
         )
         self._planner, self._drifts = Planner(), Drifts()
@@ -199,7 +202,7 @@ class _Extender:
             planner.prepare(services)
             if planner.is_prepared and self._drifts is not None:
                 self._drifts.refresh(services)
-            if services.state.freshness.synced and not self._keeps_fleet:
+            if services.state.staleness.synced and not self._keeps_fleet:
                 self._keeps_fleet = True
                 keep_existing_objects()  # a collection that looks at the whole fleet holds up all threads
 
@@ -215,14 +218,14 @@ class _Extender:
         from extender import metrics  # noqa: PLC0415 - see the class
 
         with self._state.reading() as memory:
-            clusters, freshness = len(memory.fleet), self._state.freshness
+            clusters, staleness = len(memory.fleet), self._state.staleness
             lookups = memory.scheduler.take_lookups()
-        report(_readiness(freshness) if self._source is not None else Readiness("", NO_SOURCE))
+        report(_readiness(staleness) if self._source is not None else Readiness("", NO_SOURCE))
         metrics.CLUSTERS.set(clusters)
         metrics.BINDINGS.set(self._state.bindings)
-        metrics.STALE.set(freshness.stale_since is not None)
-        if freshness.loaded_at is not None:
-            metrics.LOADED.set(freshness.loaded_at.timestamp())
+        metrics.STALE.set(staleness.stale_since is not None)
+        if staleness.loaded_at is not None:
+            metrics.LOADED.set(staleness.loaded_at.timestamp())
         for (cache, result), count in lookups.items():
             metrics.CACHE_LOOKUPS.labels(cache, result).inc(count)
 
@@ -263,10 +266,10 @@ class _Extender:
         return self._tokens is None or self._tokens.name_of(environ.get("HTTP_AUTHORIZATION", "")) is not None
 
 
-def _readiness(freshness: Freshness) -> Readiness:
-    if not freshness.synced:
-        return Readiness(f"no fleet is known yet{f': {freshness.problem}' if freshness.problem else ''}")
-    if freshness.stale_since is not None:
-        since = freshness.stale_since.isoformat(timespec="seconds")
-        return Readiness("", f"stale since {since}: {freshness.problem}")
+def _readiness(staleness: Staleness) -> Readiness:
+    if not staleness.synced:
+        return Readiness(f"no fleet is known yet{f': {staleness.problem}' if staleness.problem else ''}")
+    if staleness.stale_since is not None:
+        since = staleness.stale_since.isoformat(timespec="seconds")
+        return Readiness("", f"stale since {since}: {staleness.problem}")
     return Readiness()

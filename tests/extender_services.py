@@ -47,10 +47,10 @@ class WatchedPlane:
     def start(self) -> None:
         """Start to watch, and wait until all objects are known."""
         self.source.start(self.state)
-        self.wait(lambda: self.state.freshness.synced)
+        self.wait(lambda: self.state.staleness.synced)
 
     def wait(self, check: Callable[[], object]) -> None:
-        wait_for(check, lambda: self.state.freshness)
+        wait_for(check, lambda: self.state.staleness)
 
     def stop(self) -> None:
         self.api.cut_watches()

@@ -2,8 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import Row, func, select
 
@@ -24,7 +23,6 @@ from berthmaster.ledger.schema import batches, ledger, records, segments, touche
 from berthmaster.ledger.store import Store
 from berthmaster.model.errors import DamagedLedgerError, InputError
 
-_CLUSTERS_OF: Final = (clusters_of, partial(clusters_of, evictions=False))
 _ROW = [records.c[name] for name in RecordRow._fields]
 
 
@@ -78,11 +76,8 @@ class _SegmentAudit:
     def run(self) -> Iterator[str]:
         own, count = self.segment, 0
         with self._store.transaction() as connection:
-            numbers = list(
-                connection.execute(
-                    select(batches.c.number).where(batches.c.segment == own.segment).order_by(batches.c.number)
-                ).scalars()
-            )
+            found = select(batches.c.number).where(batches.c.segment == own.segment).order_by(batches.c.number)
+            numbers = list(connection.execute(found).scalars())
         for number in numbers:
             if number != count:
                 yield f"batches {count} to {number - 1} of segment {own.segment} are missing"
@@ -100,19 +95,14 @@ class _SegmentAudit:
             found_by = connection.execute(
                 select(*_ROW).where(records.c.segment == key, records.c.batch == number).order_by(records.c.sequence)
             ).all()
-            clusters = connection.execute(
-                select(touched.c.cluster).where(touched.c.segment == key, touched.c.batch == number)
-            ).scalars()
-            named = sorted(clusters)
+            found = select(touched.c.cluster).where(touched.c.segment == key, touched.c.batch == number)
+            named = sorted(connection.execute(found).scalars())
         try:
             entries, documents = decode_batch(unpacked(row.payload)).entries, documents_of(row.documents)
             rows = [row_of(entry) for entry in entries]
-            about = [sorted(set().union(*map(clusters, entries))) for clusters in _CLUSTERS_OF]
-        except DamagedLedgerError as error:
-            yield error.problem
-            return
+            about = sorted(set().union(*map(clusters_of, entries)))
         except InputError as error:
-            yield str(error)
+            yield error.problem if isinstance(error, DamagedLedgerError) else str(error)
             return
         if not rows:
             yield "it is empty"
@@ -120,7 +110,7 @@ class _SegmentAudit:
         yield from self._stated(row, rows, len(documents))
         if [RecordRow(*each) for each in found_by] != rows:
             yield "the rows that its records are found by were changed, removed or swapped"
-        if named not in about:
+        if named != about:
             yield "the clusters that it is found by were changed"
         self._take(entries)
 
@@ -174,16 +164,16 @@ def _openings(opened: Sequence[Row[Any]], head: Row[Any] | None, removed: dict[i
 
 def _strays(store: Store) -> Iterator[str]:
     """Find rows without a batch, and batches without a segment."""
-    for table in (records, touched):
-        batch = (batches.c.segment == table.c.segment) & (batches.c.number == table.c.batch)
-        found = select(func.count()).select_from(table.outerjoin(batches, batch)).where(batches.c.number.is_(None))
+    for table, owner, what in (
+        (records, batches, "rows of the table records belong to no batch"),
+        (touched, batches, "rows of the table touched belong to no batch"),
+        (batches, segments, "batches belong to no segment"),
+    ):
+        own = owner.c.segment == table.c.segment
+        if owner is batches:
+            own &= batches.c.number == table.c.batch
+        found = select(func.count()).select_from(table.outerjoin(owner, own)).where(owner.c.segment.is_(None))
         with store.transaction() as connection:
             stray = connection.execute(found).scalar_one()
         if stray:
-            yield f"{stray} rows of the table {table.name} belong to no batch"
-    segment = batches.c.segment == segments.c.segment
-    found = select(func.count()).select_from(batches.outerjoin(segments, segment)).where(segments.c.segment.is_(None))
-    with store.transaction() as connection:
-        stray = connection.execute(found).scalar_one()
-    if stray:
-        yield f"{stray} batches belong to no segment"
+            yield f"{stray} {what}"

@@ -382,20 +382,16 @@ def row_of(entry: Entry) -> RecordRow:
     return note_row(entry) if isinstance(entry, NoteEntry) else decision_row(entry, decode_json(Binding, entry.binding))
 
 
-def clusters_of(entry: Entry, *, evictions: bool = True) -> AbstractSet[str]:
-    """Return the clusters that an entry is about, from its bytes alone.
-
-    Builds before the first release did not list the clusters of ``evictions``.
-    """
+def clusters_of(entry: Entry) -> AbstractSet[str]:
+    """Return the clusters that an entry is about, from its bytes alone."""
     if isinstance(entry, NoteEntry):
         return set(entry.note.clusters)
-    about = concerned_clusters if evictions else changed_clusters
-    return about(decode_json(Binding, entry.binding), entry)
+    return concerned_clusters(decode_json(Binding, entry.binding), entry)
 
 
 def concerned_clusters(binding: Binding, entry: DecisionEntry) -> AbstractSet[str]:
     """Return the clusters whose replicas a decision changes, and those from which its workload is evicted then."""
-    changed = changed_clusters(binding, entry)
+    changed = _changed_clusters(binding, entry)
     return changed | evicted_from(binding, entry) if changed or entry.outcome.evictions is not None else changed
 
 
@@ -405,8 +401,7 @@ def evicted_from(binding: Binding, entry: DecisionEntry) -> AbstractSet[str]:
     return {task.from_cluster for task in tasks}
 
 
-def changed_clusters(binding: Binding, entry: DecisionEntry) -> AbstractSet[str]:
-    """Return the clusters whose replicas a decision changes."""
+def _changed_clusters(binding: Binding, entry: DecisionEntry) -> AbstractSet[str]:
     after = entry.outcome.clusters
     if after is None:
         return frozenset()

@@ -14,7 +14,7 @@ from berthmaster.deciding.decide import ClusterState, lost_clusters
 from berthmaster.deciding.decision_recorder import DecisionOutcome, GroupKey
 from berthmaster.deciding.failover import FailoverOptions
 from berthmaster.deciding.writes import effective
-from berthmaster.ledger.history import batch_of, latest_decision, previous_decision, row_for
+from berthmaster.ledger.history import batch_of, latest_decision, row_for
 from berthmaster.ledger.past import PastDecision, Recalled, Scene, SegmentReader, profile_of
 from berthmaster.ledger.records import ChangeRecord, InputDifference, PastExplanation, Query, RecordId
 from berthmaster.ledger.store import Store
@@ -86,7 +86,7 @@ def recall_previous(store: Store, past: PastDecision) -> Recalled | None:
     """
     resource = past.binding.spec.resource
     query = Query(resource.namespace, resource.kind, resource.name)
-    found = previous_decision(store, query, RecordId(past.segment, past.entry.sequence))
+    found = latest_decision(store, query, RecordId(past.segment, past.entry.sequence))
     if found is None:
         return None
     key, batch = found

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import Select, and_, exists, func, or_, select
+from sqlalchemy import ColumnElement, Select, Table, and_, exists, func, or_, select, true
 
 from berthmaster.ledger.batches import DecisionEntry, Entry, concerned_clusters, decode_batch, evicted_from, trigger_of
 from berthmaster.ledger.past import unpacked
@@ -22,6 +22,8 @@ _RECENT_SEGMENTS: Final = 64
 _MOST_WRITTEN: Final = 4096
 _MOST_SKIPPED: Final = 2048
 """The most records that a page reads and leaves out."""
+_EARLIER_US: Final = 24 * 3600 * 1_000_000
+"""By how much a record can be earlier than the opening of its segment: queues wait, and clocks step back."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -66,13 +68,8 @@ def written_since(store: Store, query: Query, known: Mapping[int, int]) -> tuple
     return sorted(rows, key=lambda row: row.time), counts
 
 
-def latest_decision(store: Store, query: Query) -> tuple[RecordId, int] | None:
-    """Return the id and the batch of the latest decision that a query finds; None if there is none."""
-    return next(_found(store, query._replace(decisions_only=True), None), None)
-
-
-def previous_decision(store: Store, query: Query, before: RecordId) -> tuple[RecordId, int] | None:
-    """Return the id and the batch of the last decision before a record that a query finds; None if there is none."""
+def latest_decision(store: Store, query: Query, before: RecordId | None = None) -> tuple[RecordId, int] | None:
+    """Return the id and the batch of the latest decision, or of the last before a record; None if there is none."""
     return next(_found(store, query._replace(decisions_only=True), before), None)
 
 
@@ -148,10 +145,11 @@ def _entries(store: Store, segment: int, batch: int) -> dict[int, Entry]:
 def _found(store: Store, query: Query, after: RecordId | None) -> Iterator[tuple[RecordId, int]]:
     """Yield the ids and the batches of records, the latest first."""
     position = _position(store, after) if after is not None else None
-    rare = bool(query.cluster) and _is_rare(store, query.cluster)
+    within = _segments_within(store, query)
+    rare = bool(query.cluster) and _is_rare(store, query.cluster, within)
     while True:
         with store.transaction() as connection:
-            found = connection.execute(_statement(query, position, rare=rare).limit(_CHUNK)).all()
+            found = connection.execute(_statement(query, position, within, rare=rare).limit(_CHUNK)).all()
         for row in found:
             yield RecordId(row.segment, row.sequence), row.batch
         if len(found) < _CHUNK:
@@ -176,7 +174,7 @@ def _rows(store: Store, query: Query, found: Iterable[tuple[RecordId, int]]) -> 
 
 def _range(store: Store, query: Query, segment: int, first: int, end: int) -> list[tuple[RecordId, int]]:
     own = records.c.segment == segment, records.c.sequence >= first, records.c.sequence < end
-    statement = _statement(query, None, rare=False).where(*own).order_by(None).order_by(records.c.sequence)
+    statement = _statement(query, None, None, rare=False).where(*own).order_by(None).order_by(records.c.sequence)
     with store.transaction() as connection:
         return [(RecordId(row.segment, row.sequence), row.batch) for row in connection.execute(statement)]
 
@@ -191,16 +189,38 @@ def _position(store: Store, after: RecordId) -> tuple[int, int, int]:
     return int(at_us), after.segment, after.sequence
 
 
-def _is_rare(store: Store, cluster: str) -> bool:
-    own = select(touched.c.batch).where(touched.c.cluster == cluster).limit(_RARE_BATCHES).subquery()
+def _segments_within(store: Store, query: Query) -> tuple[int, int] | None:
+    """Return the first and the last segment that can have records of the time range. None if it bounds nothing.
+
+    PostgreSQL plans a query for the partitions that its bounds leave. An index on times needs no such bounds in SQLite.
+    """
+    if store.is_sqlite or (query.since_us, query.until_us) == (Query().since_us, Query().until_us):
+        return None
+    ends = select(func.min(segments.c.segment), func.max(segments.c.segment)).where(
+        segments.c.last_us >= query.since_us, segments.c.opened_us <= query.until_us + _EARLIER_US
+    )
     with store.transaction() as connection:
-        return connection.execute(select(func.count()).select_from(own)).scalar_one() < _RARE_BATCHES
+        first, last = connection.execute(ends).one()
+    return first or 0, last or 0
 
 
-def _statement(query: Query, position: tuple[int, int, int] | None, *, rare: bool) -> Select[Any]:
+def _inside(table: Table, within: tuple[int, int] | None) -> ColumnElement[bool]:
+    return true() if within is None else table.c.segment.between(*within)
+
+
+def _is_rare(store: Store, cluster: str, within: tuple[int, int] | None) -> bool:
+    named = select(touched.c.batch).where(touched.c.cluster == cluster, _inside(touched, within))
+    with store.transaction() as connection:
+        counted = select(func.count()).select_from(named.limit(_RARE_BATCHES).subquery())
+        return connection.execute(counted).scalar_one() < _RARE_BATCHES
+
+
+def _statement(
+    query: Query, position: tuple[int, int, int] | None, within: tuple[int, int] | None, *, rare: bool
+) -> Select[Any]:
     columns = records.c
     statement = select(columns.segment, columns.sequence, columns.batch, columns.at_us).where(
-        columns.at_us >= query.since_us, columns.at_us <= query.until_us
+        columns.at_us >= query.since_us, columns.at_us <= query.until_us, _inside(records, within)
     )
     for column, value in ((columns.name, query.name), (columns.namespace, query.namespace)):
         if value:
@@ -224,7 +244,7 @@ def _statement(query: Query, position: tuple[int, int, int] | None, *, rare: boo
     if query.moves_only:
         statement = statement.where(columns.kind == "decision")
     if query.cluster:
-        statement = _of_batches(statement, query.cluster, rare=rare)
+        statement = _of_batches(statement, query.cluster, within, rare=rare)
     if position is not None:
         at_us, segment, sequence = position
         statement = statement.where(
@@ -238,7 +258,7 @@ def _statement(query: Query, position: tuple[int, int, int] | None, *, rare: boo
     return statement.order_by(columns.at_us.desc(), columns.segment.desc(), columns.sequence.desc())
 
 
-def _of_batches(statement: Select[Any], cluster: str, *, rare: bool) -> Select[Any]:
+def _of_batches(statement: Select[Any], cluster: str, within: tuple[int, int] | None, *, rare: bool) -> Select[Any]:
     """Select the records of batches that concern a cluster.
 
     If few batches do, the statement starts from them. Otherwise it reads records in the order of time and skips those
@@ -247,8 +267,9 @@ def _of_batches(statement: Select[Any], cluster: str, *, rare: bool) -> Select[A
     columns = records.c
     if not rare:
         batch = and_(
-            touched.c.cluster == cluster, touched.c.segment == columns.segment, touched.c.batch == columns.batch
-        )
+            touched.c.cluster == cluster, touched.c.segment == columns.segment, touched.c.batch == columns.batch,
+            _inside(touched, within),
+        )  # fmt: skip
         return statement.where(exists().where(batch))
     own = and_(touched.c.segment == batches.c.segment, touched.c.batch == batches.c.number)
     range_ = and_(
@@ -256,4 +277,5 @@ def _of_batches(statement: Select[Any], cluster: str, *, rare: bool) -> Select[A
         columns.sequence >= batches.c.first_record,
         columns.sequence < batches.c.first_record + batches.c.records,
     )
-    return statement.join(batches, range_).join(touched, own).where(touched.c.cluster == cluster)
+    found = statement.join(batches, range_).join(touched, own)
+    return found.where(touched.c.cluster == cluster, _inside(touched, within), _inside(batches, within))

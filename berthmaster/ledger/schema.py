@@ -1,13 +1,11 @@
 """The tables of the ledger. One schema serves SQLite and PostgreSQL; ``migrations`` creates it.
 
-Partitions of the ledger in PostgreSQL: the retention drops tables. Each has the segments of about a week.
-
-Segments are numbered in the order of time. More and smaller partitions would make each query slower: it is planned for
-all of them.
+In PostgreSQL, three tables have partitions, each with the segments of about a week, and the retention drops them.
+Segments are numbered in the order of time.
 """
 
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import (
     BigInteger,
@@ -29,6 +27,7 @@ from sqlalchemy.exc import OperationalError
 REVISION: Final = "0004"
 
 metadata: Final = MetaData()
+_PARTITIONS: Final[Any] = {"postgresql_partition_by": "RANGE (segment)"}
 
 ledger: Final = Table(
     "ledger", metadata,
@@ -67,6 +66,7 @@ batches: Final = Table(
     Column("documents", LargeBinary, nullable=False),
     Column("digest", LargeBinary(32), nullable=False),
     Index("batches_by_document", "segment", "first_document"),
+    **_PARTITIONS,
 )  # fmt: skip
 
 records: Final = Table(
@@ -85,6 +85,7 @@ records: Final = Table(
     Index("records_by_time", "at_us"),
     Index("records_by_object", "name", "namespace", "at_us"),
     sqlite_with_rowid=False,
+    **_PARTITIONS,
 )  # fmt: skip
 
 touched: Final = Table(
@@ -93,6 +94,7 @@ touched: Final = Table(
     Column("segment", Integer, primary_key=True, autoincrement=False),
     Column("batch", Integer, primary_key=True, autoincrement=False),
     sqlite_with_rowid=False,
+    **_PARTITIONS,
 )  # fmt: skip
 
 

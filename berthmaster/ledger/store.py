@@ -55,8 +55,6 @@ _UNENDED: Final = 64
 _RECENT: Final = 1000
 """How many segments back a segment without an end is looked for. Each process that opens a segment looks."""
 _MAX_URL_FILE: Final = 65_536
-_UNREADABLE: Final = frozenset({"0001", "0002"})
-"""The revisions of builds before the first release, whose batches have other forms."""
 _PRIMARY_CODE: Final = 0xFF
 _DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _FORMS: Final = "accepted are sqlite:///PATH and postgresql+psycopg://USER@HOST/DATABASE"
@@ -321,16 +319,13 @@ def _prepare(engine: Engine, *, create: bool) -> None:
         revision = _revision(connection)
         if revision == REVISION:
             return
-        if revision in _UNREADABLE:
+        if revision is not None:
             problem = "a build before the first release wrote this ledger; name another database"
-            raise InputError(f"--ledger: {_name(engine)}: {problem}")
-        if revision is not None and revision > REVISION:
-            problem = f"a later version wrote this ledger (schema {revision}); use that version"
+            if revision > REVISION:
+                problem = f"a later version wrote this ledger (schema {revision}); use that version"
             raise InputError(f"--ledger: {_name(engine)}: {problem}")
         if not create:
             missing = "has no ledger; name the database that the controllers write"
-            if revision is not None:
-                missing = f"has the schema {revision}; the controllers upgrade it"
             raise InputError(f"--ledger: the database {_name(engine)} {missing}")
         if engine.dialect.name == "postgresql":
             connection.execute(select(func.pg_advisory_xact_lock(_ADVISORY_LOCK)))

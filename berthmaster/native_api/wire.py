@@ -102,6 +102,10 @@ class Staleness(AnswerPart, frozen=True):
     stale_since: datetime | None
     problem: str
 
+    @property
+    def synced(self) -> bool:
+        return self.loaded_at is not None
+
 
 class ScheduleRequest(RequestPart, frozen=True):
     """A binding to schedule.

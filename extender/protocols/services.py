@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from berthmaster.ledger.reader import LedgerReader
 from berthmaster.model.policy import Policy
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import BurstFilter, fields
@@ -20,6 +19,7 @@ from extender.protocols.problem import RETRY_SOON, Refusal
 from extender.state.state import State
 
 if TYPE_CHECKING:
+    from berthmaster.ledger.reader import LedgerReader
     from extender.metrics import ServiceMetrics
 
 _DECISIONS_PER_S: Final = 10.0
@@ -97,7 +97,7 @@ class Services:
     log: logging.Logger
     clock: Clock
     limits: RequestLimits = RequestLimits()
-    ledger: LedgerReader | None = None
+    ledger: "LedgerReader | None" = None
     findings: FindPolicy | None = None
     decisions: DecisionLog = field(init=False)
     reviews: "ReviewsFirst" = field(init=False)

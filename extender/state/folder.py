@@ -102,7 +102,7 @@ class FolderSource:
         signature = self._current_signature()
         unchanged = signature == self._signature
         if unchanged and self._clock.monotonic_s() < self._retry_at_s:
-            if not state.freshness.problem:
+            if not state.staleness.problem:
                 state.mark_current(self._clock.now())
             return
         if self._signature is not None and not unchanged:
@@ -114,7 +114,7 @@ class FolderSource:
         try:
             self._update(state, self._read())
         except InputError as error:
-            already_reported = unchanged and state.freshness.problem == str(error)
+            already_reported = unchanged and state.staleness.problem == str(error)
             state.mark_stale(str(error), self._clock.now())
             if not already_reported:
                 self._listener.source_failed(self.name, error)

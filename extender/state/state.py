@@ -8,16 +8,19 @@ and works on it without the lock.
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Final
+
+from msgspec import structs
 
 from berthmaster.deciding.config import DEFAULT_BRAKE
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.gaps import Gap, Reader, texts
 from berthmaster.model.policy import Policy
+from berthmaster.native_api.wire import Staleness
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request
@@ -35,19 +38,6 @@ NO_SOURCE: Final = (
     "the extender has no fleet: it runs without manifests (-f) and without --watch, and answers only requests that "
     "contain clusters"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Freshness:
-    """How current the state is."""
-
-    loaded_at: datetime | None = None
-    stale_since: datetime | None = None
-    problem: str = ""
-
-    @property
-    def synced(self) -> bool:
-        return self.loaded_at is not None
 
 
 class FleetCache:
@@ -147,7 +137,7 @@ class State:
         self.lease: Callable[[], LeaseReading] = lambda: no_lease(DEFAULT_LEASE)
         self._lock = threading.Lock()
         self._cache = FleetCache(profile)
-        self._freshness = Freshness()
+        self._staleness = Staleness(None, None, "")
         self._placing = threading.Lock()
         self._placed: tuple[Sequence[SimulatedWorkload], PlacedIndex] | None = None
         self._evicting: tuple[Sequence[SimulatedWorkload], list[Binding]] = ((), [])
@@ -237,13 +227,13 @@ class State:
 
     def prepare(self) -> None:
         """Build the index of bindings by place, or update it, so that the next question about them is quick."""
-        if self._freshness.synced:
+        if self._staleness.synced:
             with self.placed():
                 pass
 
     @property
-    def freshness(self) -> Freshness:
-        return self._freshness
+    def staleness(self) -> Staleness:
+        return self._staleness
 
     @contextmanager
     def reading(self) -> Iterator[FleetCache]:
@@ -260,7 +250,8 @@ class State:
         """
         with self._lock:
             yield self._cache
-            self._freshness = replace(self._freshness, loaded_at=now) if stays_stale else Freshness(now)
+            known = self._staleness if stays_stale else Staleness(None, None, "")
+            self._staleness = structs.replace(known, loaded_at=now)
 
     def mark_stale(self, problem: str, since: datetime) -> None:
         """Mark the state as stale: the source failed or offers invalid content. The cache stays unchanged.
@@ -269,16 +260,16 @@ class State:
             since: when the source failed. The earliest time counts until ``mark_current``.
         """
         with self._lock:
-            known = self._freshness
+            known = self._staleness
             since = min(since, known.stale_since or since)
             # Updates of a part of the source, or out of a server's memory, do not make the state younger.
             loaded_at = known.loaded_at and min(known.loaded_at, since)
-            self._freshness = Freshness(loaded_at, since, problem)
+            self._staleness = Staleness(loaded_at, since, problem)
 
     def mark_current(self, now: datetime) -> None:
         """Mark the state as current: the source has no changes."""
         with self._lock:
-            self._freshness = Freshness(now)
+            self._staleness = Staleness(now, None, "")
 
 
 def _index_of(workloads: Sequence[SimulatedWorkload]) -> PlacedIndex:

@@ -9,14 +9,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow.parquet as pq
 import pytest
-from alembic import command
-from alembic.config import Config
 from e2e.postgresql import MISSING, binaries, postgresql
 from e2e.processes import wait_for
 from fake_clock import FakeClock
@@ -26,8 +24,8 @@ from random_histories import FLEETS, HISTORIES, check_replay
 from reviews import admission_review
 from webhook_process import Server, running
 
-from berthmaster.ledger import migrations
 from berthmaster.ledger.audit import audit
+from berthmaster.ledger.batches import microseconds
 from berthmaster.ledger.history import page
 from berthmaster.ledger.past import replay
 from berthmaster.ledger.records import Query
@@ -134,60 +132,11 @@ def test_partitions_hold_the_segments_of_a_week_and_retention_drops_them(databas
     assert not audited.problems
     notes = [row.message for row in page(store, Query(trigger="retention"), 10).rows]
     assert notes[-1].startswith("16 records of segments 1 to 2 are removed: older than 21 days")
-    store.close()
-
-
-TABLES: Final = ("ledger", "segments", "batches", "records", "touched")
-
-
-def rows(url: str) -> dict[str, list[str]]:
-    """All rows of a ledger, by table."""
-    store = open_store(url)
-    with store.transaction() as connection:
-        found = {}
-        for each in TABLES:
-            read = connection.exec_driver_sql(f"SELECT t::text FROM {each} t ORDER BY 1")  # noqa: S608
-            found[each] = list(read.scalars())
-    store.close()
-    return found
-
-
-def bring_back_schema(url: str, revision: str) -> None:
-    """Give a ledger the tables of an earlier revision, with all rows."""
-    store = open_store(url, create=True)
-    with store.transaction() as connection:
-        connection.exec_driver_sql("CREATE SCHEMA kept")
-        for each in TABLES:
-            connection.exec_driver_sql(f"CREATE TABLE kept.{each} AS TABLE {each}")
-        connection.exec_driver_sql("DROP SCHEMA public CASCADE")
-        connection.exec_driver_sql("CREATE SCHEMA public")
-        config = Config()
-        config.set_main_option("script_location", str(Path(migrations.__file__).parent))
-        config.attributes["connection"] = connection
-        command.upgrade(config, revision)
-        for each in TABLES:
-            connection.exec_driver_sql(f"INSERT INTO {each} SELECT * FROM kept.{each}")  # noqa: S608
-        connection.exec_driver_sql("DROP SCHEMA kept CASCADE")
-    store.close()
-
-
-def test_a_ledger_without_partitions_keeps_every_row_when_it_gets_them(database: str):
-    empty(database)
-    filled(database, segments=3, decisions=4)
-    before = rows(database)
-    assert all(before.values())
-    bring_back_schema(database, "0003")
-    open_store(database, create=True).close()
-    assert rows(database) == before
-    assert partitions_of(database) == {"records_0": len(before["records"])}
-    clock = FakeClock()
-    clock.pass_by(timedelta(days=8).total_seconds())
-    recorder = recorder_at(database, clock)
-    recorder.noted(Note("refusal", "refused"))
-    recorder.finish()
-    assert list(partitions_of(database)) == ["records_0", "records_4"]
-    store = open_store(database)
-    assert not audit(store).problems
+    every = page(store, Query(), 1000).rows
+    for row in every:
+        at_us = microseconds(datetime.fromisoformat(row.time))
+        found = page(store, Query(since_us=at_us, until_us=at_us), 1000).rows
+        assert found == [each for each in every if each.time == row.time]
     store.close()
 
 

@@ -380,7 +380,7 @@ def _unknown_nodes(services: Services, result: FilteredNodes, placement: PodPlac
     """Return why no decision is possible: some nodes are unknown, and every other node is rejected."""
     if not services.state.has_source:
         return f"berthmaster: {NO_SOURCE}; names of nodes (nodeCacheCapable) need --watch nodes"
-    if not services.state.freshness.synced:
+    if not services.state.staleness.synced:
         return "berthmaster: no nodes are known yet; /readyz says why"
     first = next(iter(result.failed))
     return f"berthmaster: {len(result.failed)} of the nodes are not known yet ({first}), for {placement.source}"

@@ -19,6 +19,7 @@ from berthmaster.native_api.wire import (
     InvalidField,
     RequiringBinding,
     ResourceView,
+    Staleness,
 )
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
@@ -28,11 +29,10 @@ from berthmaster.simulation.report import explanation
 from berthmaster.simulation.run import examine, present
 from berthmaster.simulation.workload import NO_COMPANIONS, SimulatedWorkload, companions
 from berthmaster.simulation.world import World
-from extender.protocols.native.fleet import amounts, staleness_of
+from extender.protocols.native.fleet import amounts
 from extender.protocols.native.schedule import require_explicable, require_watched
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Services
-from extender.state.state import Freshness
 from extender.state.workloads import WatchedWorkload
 
 _NO_PLACEMENT = "the binding has no placement: no scheduler decides about it"
@@ -63,8 +63,8 @@ def explained(services: Services, namespace: str, name: str, most: int | None = 
         followed = companions([outcome.workload, *found.related]).get(0, NO_COMPANIONS)
         outcome = replace(outcome, companions=followed)
     answer = explanation(outcome, present(World({}, [workload]))[0])
-    freshness = staleness_of(state.freshness)
-    return BindingExplanation(**msgspec.structs.asdict(answer), gaps=state.gaps(about(namespace)), staleness=freshness)
+    staleness = state.staleness
+    return BindingExplanation(**msgspec.structs.asdict(answer), gaps=state.gaps(about(namespace)), staleness=staleness)
 
 
 def described(services: Services, namespace: str, name: str) -> BindingView:
@@ -73,10 +73,10 @@ def described(services: Services, namespace: str, name: str) -> BindingView:
     binding = found.stored or found.workload.binding
     if binding is None:
         raise Refusal(404, f"{found.workload} has no binding")
-    return view_of(found.workload, binding, services.state.gaps(about(namespace)), services.state.freshness)
+    return view_of(found.workload, binding, services.state.gaps(about(namespace)), services.state.staleness)
 
 
-def view_of(workload: SimulatedWorkload, binding: Binding, gaps: list[str], freshness: Freshness) -> BindingView:
+def view_of(workload: SimulatedWorkload, binding: Binding, gaps: list[str], staleness: Staleness) -> BindingView:
     """Return what a binding says."""
     spec, status, resource = binding.spec, binding.status, binding.spec.resource
     placement = spec.placement
@@ -104,7 +104,7 @@ def view_of(workload: SimulatedWorkload, binding: Binding, gaps: list[str], fres
         last_scheduled_time=status.last_scheduled_time,
         notes=list(workload.notes),
         gaps=gaps,
-        staleness=staleness_of(freshness),
+        staleness=staleness,
         requests=spec.replica_requirements.resource_request if spec.replica_requirements is not None else {},
     )
 
@@ -149,7 +149,7 @@ def binding_outlook(
         move_note(stored) if move is not None else "",
         notes,
         state.gaps(about(namespace)),
-        staleness_of(state.freshness),
+        state.staleness,
     )
 
 

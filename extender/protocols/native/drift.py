@@ -16,7 +16,6 @@ from berthmaster.simulation.drift import FleetDrift, WorkloadDrift, summary, wor
 from berthmaster.simulation.eligibility import why_not_scheduled
 from extender.protocols.native.background import LIMIT_S, Background, BackgroundTexts
 from extender.protocols.native.bindings import require_binding
-from extender.protocols.native.fleet import staleness_of
 from extender.protocols.native.parameters import MAX_OFFSET, NAMESPACES, count, flag, sort, text, values, word
 from extender.protocols.native.schedule import require_watched
 from extender.protocols.problem import Refusal
@@ -80,7 +79,7 @@ class Drifts:
 
     def refresh(self, services: Services) -> None:
         """Compute the drift for the metrics, if the last figures are old. Does not wait for it."""
-        if services.state.freshness.synced and (services.state.watched is None or BINDINGS in services.state.watched):
+        if services.state.staleness.synced and (services.state.watched is None or BINDINGS in services.state.watched):
             self._background.refresh(services, DriftQuestion(), after_s=_REFRESH_S)
 
     def answer(self, services: Services, call: Call, query: DriftQuery) -> DriftView:
@@ -106,7 +105,7 @@ class Drifts:
             computed_at=result.computed_at,
             gaps=list(services.state.gaps(reader)),
             version=result.version,
-            staleness=staleness_of(services.state.freshness),
+            staleness=services.state.staleness,
         )
 
 

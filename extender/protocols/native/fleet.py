@@ -11,7 +11,7 @@ from berthmaster.native_api.wire import Amounts, ClusterList, ClusterView, Stale
 from berthmaster.scheduling.resources import amount_of
 from extender.protocols.services import Services
 from extender.state.placed_index import ClusterUse, PlacedIndex
-from extender.state.state import FleetCache, Freshness, State
+from extender.state.state import FleetCache, State
 
 _UNWATCHED = (
     "bindings are not watched: what is assigned to clusters is not known; start the service with --watch bindings "
@@ -19,7 +19,7 @@ _UNWATCHED = (
 )
 
 
-def cluster_page(cache: FleetCache, freshness: Freshness, after: str, limit: int) -> ClusterList:
+def cluster_page(cache: FleetCache, staleness: Staleness, after: str, limit: int) -> ClusterList:
     """Return up to ``limit`` clusters whose names follow ``after`` in byte order."""
     found = cache.world.clusters
     names = sorted(name for name in found if name > after)
@@ -28,7 +28,7 @@ def cluster_page(cache: FleetCache, freshness: Freshness, after: str, limit: int
         total=len(found),
         items=[_view(found[name]) for name in page],
         next=page[-1] if len(names) > len(page) else None,
-        staleness=staleness_of(freshness),
+        staleness=staleness,
     )
 
 
@@ -50,21 +50,16 @@ def _view(cluster: Cluster) -> ClusterView:
     )
 
 
-def staleness_of(freshness: Freshness) -> Staleness:
-    """Return how current a state is."""
-    return Staleness(freshness.loaded_at, freshness.stale_since, freshness.problem)
-
-
 def state_version(services: Services) -> StateVersion:
     """Return the version of the state."""
     state = services.state
-    return StateVersion(state.version, staleness_of(state.freshness))
+    return StateVersion(state.version, state.staleness)
 
 
 def fleet_view(services: Services) -> FleetView:
     """Return all clusters, and what is assigned to them as far as bindings are known."""
     state = services.state
-    version, staleness = state.version, staleness_of(state.freshness)  # before the data, see ``State.version``
+    version, staleness = state.version, state.staleness  # before the data, see ``State.version``
     gaps = state.gaps(NO_NAMES)
     with state.reading() as cache:
         clusters = [each for each in cache.fleet.clusters if each is not None]

@@ -1,9 +1,8 @@
 """``/v1/history`` and the decisions on one binding: what the ledger has."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from berthmaster.ledger.reader import LedgerReader
 from berthmaster.ledger.records import Query, RecordId
 from berthmaster.model.errors import InputError, LedgerError, NotRecordedError, shown
 from berthmaster.model.gaps import ANY_READER, Reader
@@ -12,6 +11,9 @@ from berthmaster.native_api.wire import HistoryPage
 from extender.protocols.native.parameters import count, flag, text, time, values
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Services
+
+if TYPE_CHECKING:
+    from berthmaster.ledger.reader import LedgerReader
 
 T = TypeVar("T")
 _RETRY: Final = (("Retry-After", "5"),)
@@ -69,7 +71,7 @@ def _page(services: Services, wanted: Query, given: Mapping[str, Any]) -> Histor
     return HistoryPage(found.rows, None if found.after is None else str(found.after))
 
 
-def ledger_of(services: Services) -> LedgerReader:
+def ledger_of(services: Services) -> "LedgerReader":
     """Return the ledger. Raises ``Refusal`` if there is none."""
     if services.ledger is None:
         raise Refusal(409, "the extender has no ledger; start it with --ledger (chart: ledger.secretName)")

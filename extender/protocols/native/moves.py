@@ -10,7 +10,6 @@ from berthmaster.model.gaps import Reader
 from berthmaster.native_api.why import MovesView
 from berthmaster.views.move_budgets import KnownMoves, moves_report, percent_totals
 from berthmaster.views.move_rows import MoveQuery, MoveSort, RowState
-from extender.protocols.native.fleet import staleness_of
 from extender.protocols.native.parameters import MAX_OFFSET, NAMESPACES, count, sort, text, values, word
 from extender.protocols.native.schedule import require_watched
 from extender.protocols.services import Services
@@ -60,7 +59,7 @@ def moves_view(services: Services, query: MoveQuery) -> MovesView:
         counts=counts.states,
         matched=counts.matched,
         version=version,
-        staleness=staleness_of(state.freshness),
+        staleness=state.staleness,
     )
 
 

@@ -29,7 +29,6 @@ from berthmaster.simulation.plan_answer import Loss, Plan
 from berthmaster.simulation.planner import ReportProgress, plan
 from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import World
-from extender.protocols.native.fleet import staleness_of
 from extender.protocols.native.schedule import require_synced, require_watched
 from extender.protocols.native.simulate import RequestedChange, as_stored, change_of, stored_policies
 from extender.protocols.native.visible import visible_plan
@@ -83,7 +82,7 @@ class Planner:
         """
         state, version = services.state, services.state.version
         knows_workloads = state.watched is None or WORKLOADS in state.watched
-        if version == self._prepared or not knows_workloads or not state.freshness.synced:
+        if version == self._prepared or not knows_workloads or not state.staleness.synced:
             return
         with self.of_reviews.lock:
             self.of_reviews.index_of(state.world(), state.profile).prepare()
@@ -161,7 +160,7 @@ class Planner:
         with services.one_at_a_time(plans.lock, call, "other plans"):
             answer = _planned(services, call, plans, request, (changes, policies), progress)
         require_fresh(services)
-        return plan_answer(answer, request.limit, staleness_of(services.state.freshness), Reader(request.namespaces))
+        return plan_answer(answer, request.limit, services.state.staleness, Reader(request.namespaces))
 
 
 def _as_stored(services: Services, request: PlanRequest) -> PlanRequest:
@@ -341,12 +340,12 @@ def known_policies(services: Services, request: PlanRequest) -> list[Policy]:
 
 def require_fresh(services: Services) -> None:
     """Refuse a request while the state may be out of date."""
-    freshness = services.state.freshness
-    if freshness.stale_since is not None:
-        since = freshness.stale_since.isoformat(timespec="seconds")
+    staleness = services.state.staleness
+    if staleness.stale_since is not None:
+        since = staleness.stale_since.isoformat(timespec="seconds")
         raise Refusal(
             503,
-            f"the state of the service is stale since {since}: {freshness.problem}",
+            f"the state of the service is stale since {since}: {staleness.problem}",
             headers=RETRY_SOON,
             kind=NOT_READY,
         )

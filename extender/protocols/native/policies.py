@@ -32,7 +32,7 @@ from berthmaster.views.policy_rows import (
     policy_uses,
     terms_of,
 )
-from extender.protocols.native.fleet import cluster_row, knows_bindings, staleness_of
+from extender.protocols.native.fleet import cluster_row, knows_bindings
 from extender.protocols.native.parameters import (
     MAX_OFFSET,
     NAMESPACES,
@@ -140,7 +140,7 @@ class Policies:
             total=sum(_matches(query._replace(q="", kind="", name=""), each) for each in stored),
             gaps=[*state.gaps(Reader(query.namespaces)), *([_NO_WORKLOADS] if uses is None else []), *gaps],
             version=version,
-            staleness=staleness_of(state.freshness),
+            staleness=state.staleness,
         )
 
     def one(self, services: Services, call: Call, reference: PolicyReference, reader: Reader) -> PolicyView:
@@ -165,7 +165,7 @@ class Policies:
             failback=failback,
             gaps=[*state.gaps(reader), *([_NO_WORKLOADS] if uses is None else []), *gaps],
             version=version,
-            staleness=staleness_of(state.freshness),
+            staleness=state.staleness,
         )
 
     def _known_uses(self, services: Services, check: Callable[[], None]) -> Mapping[PolicyReference, PolicyUse] | None:

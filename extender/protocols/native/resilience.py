@@ -12,7 +12,6 @@ from berthmaster.native_api.why import MAX_NAMES, ImpactView, ResilienceView
 from berthmaster.simulation.failures import FailureDomain, Failures, Impact, losses, ranked
 from berthmaster.simulation.plan_answer import Assumptions, Switch
 from extender.protocols.native.background import LIMIT_S, WAIT_S, Background, BackgroundTexts, Run
-from extender.protocols.native.fleet import staleness_of
 from extender.protocols.native.parameters import NAMESPACES, choice, count, flag, reader_of, refused, text, values, word
 from extender.protocols.native.schedule import require_watched
 from extender.protocols.native.visible import visible_impact
@@ -98,7 +97,7 @@ class Resilience:
             computed_at=result.computed_at,
             gaps=list(found.gaps),
             version=result.version,
-            staleness=staleness_of(services.state.freshness),
+            staleness=services.state.staleness,
         )
 
 

@@ -256,7 +256,7 @@ def _batch(services: Services, call: Call) -> Reply:
 def _clusters(services: Services, call: Call) -> ClusterList:
     given = values(_CLUSTERS, call.query)
     with services.state.reading() as cache:
-        return cluster_page(cache, services.state.freshness, given.get("after", ""), given["limit"])
+        return cluster_page(cache, services.state.staleness, given.get("after", ""), given["limit"])
 
 
 def _fleet(services: Services, call: Call) -> FleetView:

@@ -202,9 +202,9 @@ def require_synced(services: Services) -> None:
     """
     if not services.state.has_source:
         raise Refusal(409, NO_SOURCE, kind=NOT_READY)
-    freshness = services.state.freshness
-    if not freshness.synced:
-        why = f": {freshness.problem}" if freshness.problem else ""
+    staleness = services.state.staleness
+    if not staleness.synced:
+        why = f": {staleness.problem}" if staleness.problem else ""
         raise Refusal(503, f"no fleet is known yet{why}", headers=RETRY_SOON, kind=NOT_READY)
 
 

@@ -52,7 +52,6 @@ from berthmaster.simulation.planner import planned_fleet
 from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import Change as SimulatedChange
 from berthmaster.simulation.world import World
-from extender.protocols.native.fleet import staleness_of
 from extender.protocols.native.schedule import require_synced, require_watched
 from extender.protocols.problem import RETRY_SOON, Refusal, refuse_invalid
 from extender.protocols.services import Call, Services
@@ -94,7 +93,7 @@ def _run(
     fleet = planned_fleet(world, ChangeSet(edits=requested), state.profile, now, check=check)
     observed = state.observed is not None or not state.file_gaps
     answer = simulate_answer(fleet, show_all=request.all, observed=observed)
-    return msgspec.structs.replace(answer, gaps=state.gaps(ANY_READER), staleness=staleness_of(state.freshness))
+    return msgspec.structs.replace(answer, gaps=state.gaps(ANY_READER), staleness=state.staleness)
 
 
 def _require_known(services: Services, request: SimulateRequest) -> None:

@@ -18,6 +18,7 @@ from berthmaster.model.errors import FieldError, InputError, shown
 from berthmaster.model.gaps import about
 from berthmaster.model.policy import PolicyReference
 from berthmaster.native_api.why import ClaimsView, WhyNotView
+from berthmaster.native_api.wire import Staleness
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.profile import Profile
@@ -30,24 +31,22 @@ from berthmaster.simulation.why_not import WhyNot, request_of, why_not
 from berthmaster.simulation.workload import SimulatedWorkload
 from berthmaster.simulation.world import peers_of
 from extender.protocols.native.bindings import require_binding
-from extender.protocols.native.fleet import staleness_of
 from extender.protocols.native.history import from_ledger, ledger_of
 from extender.protocols.native.parameters import invalid, key_of, reader_of
 from extender.protocols.native.schedule import require_explicable, require_synced
 from extender.protocols.native.visible import visible_record
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Call, Services
-from extender.state.state import Freshness
 
 
 def claims_of(services: Services, namespace: str, name: str) -> ClaimsView:
     """Return which policy holds the workload of a binding, and which others match it."""
     version = services.state.version
     workload = require_binding(services, namespace, name).workload
-    return claims_view(workload, services.state.gaps(about(namespace)), version, services.state.freshness)
+    return claims_view(workload, services.state.gaps(about(namespace)), version, services.state.staleness)
 
 
-def claims_view(workload: SimulatedWorkload, gaps: list[str], version: str, freshness: Freshness) -> ClaimsView:
+def claims_view(workload: SimulatedWorkload, gaps: list[str], version: str, staleness: Staleness) -> ClaimsView:
     """Return which policies match a workload."""
     return ClaimsView(
         resource=str(workload),
@@ -56,13 +55,13 @@ def claims_view(workload: SimulatedWorkload, gaps: list[str], version: str, fres
         claims=claim_rows(workload),
         gaps=gaps,
         version=version,
-        staleness=staleness_of(freshness),
+        staleness=staleness,
     )
 
 
-def why_not_view(answer: WhyNot, gaps: list[str], version: str, freshness: Freshness) -> WhyNotView:
+def why_not_view(answer: WhyNot, gaps: list[str], version: str, staleness: Staleness) -> WhyNotView:
     """Return an answer about the present; the arguments are those of ``claims_view``."""
-    return WhyNotView(**msgspec.structs.asdict(answer), gaps=gaps, version=version, staleness=staleness_of(freshness))
+    return WhyNotView(**msgspec.structs.asdict(answer), gaps=gaps, version=version, staleness=staleness)
 
 
 class Investigator:
@@ -110,7 +109,7 @@ class Investigator:
             except InputError as error:
                 raise Refusal(409, str(error)) from None
             answer = why_not(scheduler, request, cluster, check, due=result.trigger is not Trigger.NONE)
-        return why_not_view(answer, state.gaps(about(key[0])), version, state.freshness)
+        return why_not_view(answer, state.gaps(about(key[0])), version, state.staleness)
 
     def why_not_then(
         self, services: Services, call: Call, key: tuple[str, str], record: str, cluster: str

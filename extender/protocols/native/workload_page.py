@@ -23,7 +23,6 @@ from berthmaster.native_api.fleet import (
     WorkloadState,
 )
 from berthmaster.native_api.wire import Staleness
-from extender.protocols.native.fleet import staleness_of
 from extender.protocols.native.parameters import MAX_OFFSET, NAMESPACES, choice, count, flag, sort, text, values
 from extender.protocols.native.schedule import require_watched
 from extender.protocols.services import Call, Services
@@ -54,7 +53,7 @@ def workload_page(services: Services, call: Call, query: WorkloadQuery) -> Workl
     """Return the page of workloads that a query asks for."""
     require_watched(services, BINDINGS, subject="the workloads are")
     state = services.state
-    version, staleness = state.version, staleness_of(state.freshness)  # before the data, see ``State.version``
+    version, staleness = state.version, state.staleness  # before the data, see ``State.version``
     gaps = state.gaps(Reader(query.namespaces))
     with state.placed() as index:
         services.check_deadline(call)

@@ -87,11 +87,11 @@ def test_unreadable_content_is_retried_without_a_change(source, state, path, lis
         clock.pass_by(20)
         source.look(state)
     assert len(listener.failures) == 1, "reported once"
-    assert state.freshness.problem
+    assert state.staleness.problem
     mend()
     clock.pass_by(30)
     source.look(state)
-    assert (names(state), state.freshness.problem) == (["bc"], "")
+    assert (names(state), state.staleness.problem) == (["bc"], "")
 
 
 @cases(
@@ -103,8 +103,8 @@ def test_a_start_reads_the_folder_again_if_it_changed_after_prepare(source, stat
     path.write_text(content)
     source.start(state)
     assert names(state) == expected
-    assert problem in state.freshness.problem
-    assert bool(state.freshness.stale_since) == bool(problem)
+    assert problem in state.staleness.problem
+    assert bool(state.staleness.stale_since) == bool(problem)
 
 
 def test_checks_continue_after_a_crash(source, state, path, caplog, failing):
@@ -112,11 +112,11 @@ def test_checks_continue_after_a_crash(source, state, path, caplog, failing):
     source.start(state)
     mend = failing(KeyError("an unexpected error"))
     path.write_text(CLUSTER % "bc")
-    wait_for(lambda: state.freshness.stale_since is not None)
-    assert "the log has the cause" in state.freshness.problem
+    wait_for(lambda: state.staleness.stale_since is not None)
+    assert "the log has the cause" in state.staleness.problem
     assert "an unexpected error" in caplog.text
     assert names(state) == ["a"]
     mend()
     path.write_text(CLUSTER % "def")
-    wait_for(lambda: state.freshness.stale_since is None)
+    wait_for(lambda: state.staleness.stale_since is None)
     assert names(state) == ["def"]

@@ -1,15 +1,16 @@
-"""The cache and its freshness."""
+"""The cache and its staleness."""
 
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from builders import binding, cluster
 
+from berthmaster.native_api.wire import Staleness
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.workload import SimulatedWorkload
 from berthmaster.simulation.world import World
 from extender.state import state as module
-from extender.state.state import Freshness, State
+from extender.state.state import State
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=1)
@@ -49,24 +50,24 @@ def test_later_changes_do_not_affect_a_world(state):
 def test_a_lost_source_makes_the_state_stale(state):
     state.mark_stale("lost", LATER)
     state.mark_stale("still lost", LATER + timedelta(minutes=1))
-    freshness = state.freshness
-    assert (freshness.loaded_at, freshness.stale_since, freshness.problem) == (NOW, LATER, "still lost")
-    assert freshness.synced
+    staleness = state.staleness
+    assert (staleness.loaded_at, staleness.stale_since, staleness.problem) == (NOW, LATER, "still lost")
+    assert staleness.synced
     state.mark_stale("lost earlier", NOW - timedelta(minutes=1))
     earlier = NOW - timedelta(minutes=1)
-    assert state.freshness == Freshness(earlier, earlier, "lost earlier"), "the state is not younger than its source"
+    assert state.staleness == Staleness(earlier, earlier, "lost earlier"), "the state is not younger than its source"
     state.mark_current(LATER)
-    assert state.freshness.stale_since is None
+    assert state.staleness.stale_since is None
 
 
 def test_an_update_of_a_part_of_the_source_ends_no_staleness(state):
     state.mark_stale("lost", NOW)
     with state.updating(LATER, stays_stale=True):
         pass
-    assert state.freshness == Freshness(LATER, NOW, "lost")
+    assert state.staleness == Staleness(LATER, NOW, "lost")
     with state.updating(LATER):
         pass
-    assert state.freshness == Freshness(LATER)
+    assert state.staleness == Staleness(LATER, None, "")
 
 
 def test_a_failed_update_does_not_count_as_current(state):
@@ -76,7 +77,7 @@ def test_a_failed_update_does_not_count_as_current(state):
 
     with pytest.raises(ValueError):  # noqa: PT011 - raised right above
         fail()
-    assert state.freshness.loaded_at == NOW
+    assert state.staleness.loaded_at == NOW
 
 
 def test_a_known_state_prepares_the_index_of_the_first_question(state, monkeypatch):

@@ -19,10 +19,11 @@ from berthmaster.kube.informer import UNCONFIRMED_S
 from berthmaster.kube.kinds import FEDERATED_CLUSTERS, KARMADA_CLUSTERS, KARMADA_POLICIES, NODES, Watched, WatchOptions
 from berthmaster.kube.requests import APIRequest
 from berthmaster.model.errors import ApiError, InputError
+from berthmaster.native_api.wire import Staleness
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.scheduling import fleet as columns
 from berthmaster.scheduling.karmada.profile import karmada_profile
-from extender.state.state import FleetCache, Freshness, State
+from extender.state.state import FleetCache, State
 from extender.state.watch import BindingOptions, WatchSource, watch_source
 
 
@@ -78,7 +79,7 @@ class Watching:
             return {policy.metadata.name for policy in cache.policies}
 
     def wait(self, check: Callable[[], bool]) -> None:
-        wait_for(check, lambda: (self.names(), self.state.freshness))
+        wait_for(check, lambda: (self.names(), self.state.staleness))
 
 
 @pytest.fixture
@@ -113,8 +114,8 @@ def test_every_kind_of_cluster_is_watched(watching, kind, thing, path):
     running = watching(page([thing], 5), kind)
     running.wait(lambda: running.names() == {"n1"})
     assert running.server.asked[0]["path"] == path
-    assert running.state.freshness.synced
-    assert running.state.freshness.stale_since is None
+    assert running.state.staleness.synced
+    assert running.state.staleness.stale_since is None
 
 
 def test_changes_update_the_state(watching):
@@ -173,17 +174,17 @@ def test_an_invalid_object_is_skipped_and_its_last_valid_version_stays(watching,
 def test_the_state_is_stale_while_the_server_is_lost(watching):
     running = watching(page([karmada_cluster("a")], 5), KARMADA_CLUSTERS)
     running.wait(lambda: running.names() == {"a"})
-    loaded = running.state.freshness.loaded_at
+    loaded = running.state.staleness.loaded_at
     running.server.close()
-    running.wait(lambda: running.state.freshness.stale_since is not None)
-    stale = running.state.freshness
+    running.wait(lambda: running.state.staleness.stale_since is not None)
+    stale = running.state.staleness
     assert running.names() == {"a"}
     assert stale.loaded_at >= loaded
     assert stale.problem.startswith("clusters: GET /apis/cluster.karmada.io")
     time.sleep(0.6)
-    assert running.state.freshness.stale_since == stale.stale_since, "the time of the loss, not of the last retry"
+    assert running.state.staleness.stale_since == stale.stale_since, "the time of the loss, not of the last retry"
     running.server.reopen()
-    running.wait(lambda: running.state.freshness.stale_since is None)
+    running.wait(lambda: running.state.staleness.stale_since is None)
 
 
 def test_the_state_is_stale_while_watches_work_but_etcd_does_not_respond():
@@ -199,17 +200,17 @@ def test_the_state_is_stale_while_watches_work_but_etcd_does_not_respond():
     api.before = respond
     source.start(state)
     try:
-        wait_for(lambda: state.freshness.synced, lambda: state.freshness)
+        wait_for(lambda: state.staleness.synced, lambda: state.staleness)
         etcd_responds, lost_at, source_check = False, clock.now(), source._check  # noqa: SLF001 - the thread would need the real time
         clock.pass_by(UNCONFIRMED_S)
         source_check.check(api)
-        assert (state.freshness.stale_since, state.freshness.loaded_at) == (lost_at, lost_at)
-        assert "the server sent nothing" in state.freshness.problem
+        assert (state.staleness.stale_since, state.staleness.loaded_at) == (lost_at, lost_at)
+        assert "the server sent nothing" in state.staleness.problem
         source._follow(source._feeds[0])  # noqa: SLF001 - a bookmark, out of the memory of the API server
-        assert (state.freshness.stale_since, state.freshness.loaded_at) == (lost_at, lost_at)
+        assert (state.staleness.stale_since, state.staleness.loaded_at) == (lost_at, lost_at)
         etcd_responds = True
         source_check.check(api)
-        assert state.freshness == Freshness(clock.now())
+        assert state.staleness == Staleness(clock.now(), None, "")
     finally:
         api.cut_watches()
         source.stop()
@@ -217,9 +218,9 @@ def test_the_state_is_stale_while_watches_work_but_etcd_does_not_respond():
 
 def test_there_is_no_fleet_before_the_first_list(watching):
     running = watching(503, KARMADA_CLUSTERS)
-    running.wait(lambda: running.state.freshness.stale_since is not None)
-    assert not running.state.freshness.synced
-    assert "503" in running.state.freshness.problem
+    running.wait(lambda: running.state.staleness.stale_since is not None)
+    assert not running.state.staleness.synced
+    assert "503" in running.state.staleness.problem
 
 
 def test_clusters_beyond_the_limit_make_the_state_stale_and_do_not_block_others(watching, monkeypatch):
@@ -227,8 +228,8 @@ def test_clusters_beyond_the_limit_make_the_state_stale_and_do_not_block_others(
     running.wait(lambda: running.names() == {"a"})
     monkeypatch.setattr(columns, "MAX_CLUSTERS", 1)
     running.server.more.put(event("ADDED", karmada_cluster("b", 6)))
-    running.wait(lambda: "at most 1 clusters" in running.state.freshness.problem)
-    since = running.state.freshness.stale_since
+    running.wait(lambda: "at most 1 clusters" in running.state.staleness.problem)
+    since = running.state.staleness.stale_since
     running.server.more.put(event("MODIFIED", karmada_cluster("a", 7, "us")))
     running.server.more.put(bookmark(8))
 
@@ -237,19 +238,19 @@ def test_clusters_beyond_the_limit_make_the_state_stale_and_do_not_block_others(
             return cache.fleet.get("a").spec.region
 
     running.wait(lambda: region() == "us")
-    assert running.state.freshness.stale_since == since
+    assert running.state.staleness.stale_since == since
     running.server.more.put(event("DELETED", karmada_cluster("a", 9)))
     running.wait(lambda: running.names() == {"b"})
-    running.wait(lambda: not running.state.freshness.problem)
+    running.wait(lambda: not running.state.staleness.problem)
 
 
 def test_there_is_no_fleet_while_the_first_list_exceeds_the_limit(watching, monkeypatch):
     monkeypatch.setattr(columns, "MAX_CLUSTERS", 1)
     running = watching(page([karmada_cluster("a"), karmada_cluster("b")], 5), KARMADA_CLUSTERS)
-    running.wait(lambda: "at most 1 clusters" in running.state.freshness.problem)
-    assert not running.state.freshness.synced
+    running.wait(lambda: "at most 1 clusters" in running.state.staleness.problem)
+    assert not running.state.staleness.synced
     running.server.more.put(event("DELETED", karmada_cluster("a", 6)))
-    running.wait(lambda: running.state.freshness.synced and not running.state.freshness.problem)
+    running.wait(lambda: running.state.staleness.synced and not running.state.staleness.problem)
     assert running.names() == {"b"}
 
 
@@ -264,16 +265,16 @@ def test_a_cluster_that_crashes_the_fleet_makes_the_state_stale_and_is_retried_a
         take(cache, cluster)
 
     running = watching(page([], 5), KARMADA_CLUSTERS)
-    running.wait(lambda: running.state.freshness.synced)
+    running.wait(lambda: running.state.staleness.synced)
     monkeypatch.setattr(FleetCache, "apply_cluster", fragile)
     running.server.lists = [page([karmada_cluster("a", 6), karmada_cluster("b", 7)], 8)]
     running.server.more.put(event("ADDED", karmada_cluster("a", 6)))
-    running.wait(lambda: "the log says why" in running.state.freshness.problem)
+    running.wait(lambda: "the log says why" in running.state.staleness.problem)
     assert "ZeroDivisionError" in caplog.text
     running.wait(lambda: running.names() == {"b"})
-    assert running.state.freshness.stale_since is not None
+    assert running.state.staleness.stale_since is not None
     broken.clear()
-    running.wait(lambda: running.names() == {"a", "b"} and running.state.freshness.stale_since is None)
+    running.wait(lambda: running.names() == {"a", "b"} and running.state.staleness.stale_since is None)
 
 
 class ByPath(ScriptedServer):
@@ -295,9 +296,9 @@ def test_the_first_update_has_all_policies_and_clusters():
     running = Watching(server, KARMADA_CLUSTERS, KARMADA_POLICIES)
     try:
         running.source.start(running.state)
-        running.wait(lambda: "clusterpropagationpolicies" in running.state.freshness.problem)
+        running.wait(lambda: "clusterpropagationpolicies" in running.state.staleness.problem)
         running.wait(lambda: len(server.watched_from()) == 2)
-        assert not running.state.freshness.synced
+        assert not running.state.staleness.synced
         assert running.names() == running.policies() == set()
         server.by_path["clusterpropagationpolicies"] = page([], 6)
         running.wait(lambda: running.policies() == {"p"})
@@ -334,7 +335,7 @@ def test_the_options_select_the_watched_collections(tmp_path, kinds, paths):
         source.prepare()
         assert not server.asked, "no request before the start"
         source.start(state)
-        wait_for(lambda: state.freshness.synced and len(server.watched_from()) == len(paths))
+        wait_for(lambda: state.staleness.synced and len(server.watched_from()) == len(paths))
         assert {asked["path"].rpartition("/")[2] for asked in server.asked} == paths
     finally:
         source.stop()

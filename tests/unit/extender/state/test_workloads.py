@@ -39,7 +39,7 @@ class Plane(WatchedPlane):
         shop(self.api)
 
     def wait(self, check: Callable[[], object]) -> None:
-        wait_for(check, lambda: (self.workloads(), self.state.freshness, self.state.gaps(ANY_READER)))
+        wait_for(check, lambda: (self.workloads(), self.state.staleness, self.state.gaps(ANY_READER)))
 
     def workloads(self) -> dict[str, dict[str, int]]:
         return {str(each): each.binding.assignment for each in self.state.world().workloads if each.binding is not None}
@@ -215,8 +215,8 @@ def test_bindings_that_may_not_be_listed_keep_the_state_from_being_ready():
     running = Plane(BindingOptions(), only(forbidden, part="/resourcebindings$"))
     running.source.start(running.state)
     try:
-        running.wait(lambda: "resourcebindings is forbidden" in running.state.freshness.problem)
-        assert not running.state.freshness.synced
+        running.wait(lambda: "resourcebindings is forbidden" in running.state.staleness.problem)
+        assert not running.state.staleness.synced
     finally:
         running.source.stop()
 

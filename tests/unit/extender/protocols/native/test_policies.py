@@ -65,7 +65,7 @@ def ask():
     route = next(each for each in native.routes() if each.path == "/v1/policies")
 
     def send(*policies, ledger=None, watched=None, find=finder, within_s=60.0, **query):
-        if policies or not state.freshness.synced:
+        if policies or not state.staleness.synced:
             serve(services, world(*(policies or ALL)))
         state.watched = watched
         services.ledger, services.findings = ledger, find
