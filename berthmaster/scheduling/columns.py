@@ -40,22 +40,19 @@ class TooLargeError(InputError):
 
 
 class Work:
-    """The steps of one request, over all its groups."""
+    """The steps of one request, over all its groups.
+
+    ``check`` is called before each group. An exception that it raises, for example at a deadline, ends the decision.
+    """
 
     __slots__ = ("_check", "limit", "steps")
 
     def __init__(self, limit: int = UNBOUNDED, check: Callable[[], None] | None = None) -> None:
-        """Start without steps.
-
-        Args:
-            check: called before each group. An exception that it raises, for example at a deadline, ends the decision.
-        """
         self.steps = 0
         self.limit = limit
         self._check = check
 
     def begin_group(self) -> None:
-        """Begin a group. Ends the decision with the exception of ``check``, if it raises one."""
         if self._check is not None:
             self._check()
         self.spend(GROUP_STEPS)
@@ -85,24 +82,23 @@ _ENTRY_BYTES: Final = 1024
 
 
 class BoundedCache(Generic[K, T]):
-    """A mapping that drops its oldest entries when their bytes exceed a limit. Not safe for several threads."""
+    """A mapping that drops its oldest entries when their bytes exceed a limit. Not safe for several threads.
 
-    __slots__ = ("_bytes", "_entries", "_limit_bytes", "_sizes", "get")
+    Attributes:
+        bytes: the bytes of all entries, as their sizes were given.
+    """
+
+    __slots__ = ("_entries", "_limit_bytes", "_sizes", "bytes", "get")
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
         self._entries: dict[K, T] = {}
         self._sizes: dict[K, int] = {}
-        self._bytes = 0
+        self.bytes = 0
         self.get = self._entries.get
 
     def __len__(self) -> int:
         return len(self._entries)
-
-    @property
-    def bytes(self) -> int:
-        """The bytes of all entries, as their sizes were given."""
-        return self._bytes
 
     def add(self, key: K, value: T, size_bytes: int) -> T:
         """Add an entry, or replace the one with the same key. An entry above the limit is not kept.
@@ -117,22 +113,22 @@ class BoundedCache(Generic[K, T]):
         self._remove(key)
         if size_bytes > self._limit_bytes:
             return value
-        while self._bytes + size_bytes > self._limit_bytes:
+        while self.bytes + size_bytes > self._limit_bytes:
             self._remove(next(iter(self._entries)))
         self._entries[key] = value
         self._sizes[key] = size_bytes
-        self._bytes += size_bytes
+        self.bytes += size_bytes
         return value
 
     def clear(self) -> None:
         self._entries.clear()
         self._sizes.clear()
-        self._bytes = 0
+        self.bytes = 0
 
     def _remove(self, key: K) -> None:
         size_bytes = self._sizes.pop(key, None)
         if size_bytes is not None:
-            self._bytes -= size_bytes
+            self.bytes -= size_bytes
             del self._entries[key]
 
 
@@ -278,17 +274,17 @@ class Column(ABC, Generic[Scalar]):
         return self._values
 
     def _refreshed(self) -> NDArray[Scalar]:
-        changed = self.journal.since(self._version) if self._values is not None else None
-        if changed is None or self._values is None:
-            return self._computed()
-        rows = set(changed)
-        if len(rows) > max(_ROWS_WORTH_A_RECOMPUTE, len(self._values) // self.clusters_a_row_is_worth):
-            return self._computed()
-        self._values[list(rows)] = self.compute_rows(rows)
-        return self._values
+        known, changed = self._values, self.journal.since(self._version)
+        if known is not None and changed is not None:
+            rows = set(changed)
+            if len(rows) <= max(_ROWS_WORTH_A_RECOMPUTE, len(known) // self.clusters_a_row_is_worth):
+                known[list(rows)] = self.compute_rows(rows)
+                return known
+        values = self.compute()
+        self.journal.arrays.admit(self, values.nbytes)
+        return values
 
     def compute_rows(self, rows: Collection[int]) -> Sequence[Any] | NDArray[Scalar]:
-        """Compute some rows."""
         return [self.compute_row(row) for row in rows]
 
     def release(self) -> None:
@@ -298,11 +294,6 @@ class Column(ABC, Generic[Scalar]):
     def steps(self, rows: int) -> int:
         """Return the steps of ``compute`` for a number of rows; see ``Work``."""
         return column_steps(rows)
-
-    def _computed(self) -> NDArray[Scalar]:
-        values = self.compute()
-        self.journal.arrays.admit(self, values.nbytes)
-        return values
 
     @abstractmethod
     def compute(self) -> NDArray[Scalar]:
@@ -391,7 +382,14 @@ class InternedValues(Generic[V]):
         """Return the code of a value, and count one more user of it."""
         code = self._codes.get(value)
         if code is None:
-            code = self._codes[value] = self._new_code(value)
+            if self._free:
+                code = self._free.pop()
+                self.values[code] = value
+            else:
+                code = len(self.values)
+                self.values.append(value)
+                self._users.append(0)
+            self._codes[value] = code
         self._users[code] += 1
         return code
 
@@ -401,12 +399,3 @@ class InternedValues(Generic[V]):
         if not self._users[code]:
             del self._codes[self.values[code]]
             self._free.append(code)
-
-    def _new_code(self, value: V) -> int:
-        if self._free:
-            code = self._free.pop()
-            self.values[code] = value
-            return code
-        self.values.append(value)
-        self._users.append(0)
-        return len(self.values) - 1

@@ -34,6 +34,11 @@ class Filter(ABC):
     name: str
     exempts_current: bool = False
 
+    def __init__(self, name: str = "") -> None:
+        """Make the filter, under another name than that of its class if one is given."""
+        if name:
+            self.name = name
+
     @abstractmethod
     def reason(self, context: Context, cluster: Cluster) -> str | None:
         """Say why the workload may not go to a cluster, or return None if it may.
@@ -119,8 +124,8 @@ class APIEnablementFilter(PlacementFilter):
 
     name = "APIEnablement"
 
-    def __init__(self, name: str = name, *, exempts_current: bool = True) -> None:
-        self.name = name
+    def __init__(self, name: str = "", *, exempts_current: bool = True) -> None:
+        super().__init__(name)
         self.exempts_current = exempts_current
 
     def column(self, context: Context) -> Column[np.bool_]:
@@ -159,9 +164,6 @@ class ClusterAffinityFilter(PlacementFilter):
 
     name = "ClusterAffinity"
 
-    def __init__(self, name: str = name) -> None:
-        self.name = name
-
     def column(self, context: Context) -> Column[np.bool_] | None:
         columns = _affinity_columns(context)
         return AnyAffinityColumn(columns) if len(columns) > 1 else next(iter(columns), None)
@@ -187,9 +189,6 @@ class ClusterEvictionFilter(Filter):
 
     name = "ClusterEviction"
 
-    def __init__(self, name: str = name) -> None:
-        self.name = name
-
     def prune(self, context: Context, rows: IntArray) -> IntArray:
         evicted = context.request.evicted_from
         if not evicted:
@@ -200,15 +199,6 @@ class ClusterEvictionFilter(Filter):
         return "is evicting this workload" if cluster.name in context.request.evicted_from else None
 
 
-def schedulable_column(fleet: Fleet) -> ClusterColumn[np.bool_]:
-    """Return which rows hold a cluster that is not being deleted."""
-
-    def make(fleet: Fleet) -> ClusterColumn[np.bool_]:
-        return ClusterColumn(fleet, fleet.structure, lambda cluster: not cluster.deleting, np.False_)
-
-    return fleet.kept("schedulable", make)
-
-
 class ClusterTerminatingFilter(PlacementFilter):
     """Reject clusters that are being deleted, even if they have the workload.
 
@@ -217,11 +207,8 @@ class ClusterTerminatingFilter(PlacementFilter):
 
     name = "ClusterTerminating"
 
-    def __init__(self, name: str = name) -> None:
-        self.name = name
-
     def column(self, context: Context) -> ClusterColumn[np.bool_]:
-        return schedulable_column(context.fleet)
+        return context.fleet.column("schedulable", lambda cluster: not cluster.deleting, np.False_)
 
     def reason(self, context: Context, cluster: Cluster) -> str | None:  # noqa: ARG002 - a filter's signature
         return "is being deleted" if cluster.deleting else None
@@ -270,6 +257,7 @@ class TaintTolerationFilter(PlacementFilter):
     name = "TaintToleration"
 
     def __init__(self, evicting_effects: frozenset[str] = NO_EFFECTS) -> None:
+        super().__init__()
         self.exempts_current = not evicting_effects
         self._evicting_effects = evicting_effects
 
@@ -354,13 +342,10 @@ class RelativeScore(ColumnScore):
         return self.normalised(self.counts(context, rows))
 
 
-class ClusterLocalityScore(Score):
+class ClusterLocalityScore(ColumnScore):
     """Prefer clusters that have the workload, even with 0 replicas. KubeAdmiral has no such plugin."""
 
     name = "ClusterLocality"
-
-    def score(self, context: Context, cluster: Cluster) -> int:
-        return MAX_SCORE if cluster.name in context.request.current else 0
 
     def scores(self, context: Context, rows: IntArray) -> IntArray | None:
         current = context.request.current

@@ -4,21 +4,20 @@ A placement compiled for one fleet: its groups of clusters, and the replica stra
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from enum import Enum
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final
 
 import msgspec.structs
 import numpy as np
 from numpy.typing import NDArray
 
-from berthmaster.model.cluster import NO_EXECUTE, Cluster, ClusterSpec, Taint
+from berthmaster.model.cluster import NO_EXECUTE, Cluster, Taint
 from berthmaster.model.decode import encode_json
 from berthmaster.model.errors import FieldError, InputError
 from berthmaster.model.policy import (
     AffinityTerm,
     ClusterAffinity,
-    ClusterAffinityTerm,
     Placement,
     ReplicaSchedulingStrategy,
 )
@@ -46,8 +45,6 @@ _COLUMNS: Final = (
 _DERIVED_KEPT: Final = 512
 MAX_CLUSTERS: Final = 2**18
 """The rank of a name has 18 bits in a sort key. See ``candidates``."""
-
-C = TypeVar("C")
 
 
 class Fleet:
@@ -82,7 +79,7 @@ class Fleet:
         self._names: list[str] = []
         self._name_rank: IntArray | None = None
         self._free_rows: list[int] = []
-        self._kept: dict[str, object] = {}
+        self._columns: dict[str, ClusterColumn[Any]] = {}
         for cluster in clusters:
             self.apply(cluster)
 
@@ -111,13 +108,13 @@ class Fleet:
         """
         row = self.row_of.get(cluster.name)
         old = None if row is None else self.clusters[row]
-        other_resources = old is None or _resources_differ(old, cluster)
+        other_resources = old is None or _resources(old) != _resources(cluster)
         if other_resources:
             self.resources.require_space(cluster)
         if row is None:
             row = self._take_row(cluster.name)
         self.clusters[row] = cluster
-        if old is None or _structure_differs(old, cluster):
+        if old is None or _structure(old) != _structure(cluster):
             if old is not None:
                 self._remove_from_indexes(row, old)
             self._index(row, cluster)
@@ -153,13 +150,19 @@ class Fleet:
         names: list[str] = self._name_of[rows].tolist()
         return names
 
-    def kept(self, key: str, make: "Callable[[Fleet], C]") -> "C":
-        """Return an object that is derived from the fleet, such as a column. Make it once, then share it by key."""
-        if key not in self._kept:
-            if len(self._kept) >= _DERIVED_KEPT:
-                self._kept.clear()
-            self._kept[key] = make(self)
-        return cast("C", self._kept[key])
+    def column(
+        self, key: str, of: Callable[[Cluster], Any], nothing: Scalar, journal: Journal | None = None
+    ) -> "ClusterColumn[Scalar]":
+        """Return the column of a function of each cluster (``ClusterColumn``). Make it once, then share it by key.
+
+        Args:
+            journal: by default the one of the structure.
+        """
+        if key not in self._columns:
+            if len(self._columns) >= _DERIVED_KEPT:
+                self._columns.clear()
+            self._columns[key] = ClusterColumn(self, journal or self.structure, of, nothing)
+        return self._columns[key]
 
     def _take_row(self, name: str) -> int:
         if len(self.row_of) >= MAX_CLUSTERS:
@@ -257,26 +260,16 @@ def fleet_of(clusters: Sequence[Cluster]) -> Fleet:
     return fleet
 
 
-def _structure_differs(old: Cluster, new: Cluster) -> bool:
-    return (
-        old.metadata.labels != new.metadata.labels
-        or old.metadata.annotations != new.metadata.annotations
-        or _without_models(old.spec) != _without_models(new.spec)
-        or old.status.api_enablements != new.status.api_enablements
-        or old.status.conditions != new.status.conditions
-        or old.deleting != new.deleting
-    )
+def _structure(cluster: Cluster) -> tuple[object, ...]:
+    metadata, status = cluster.metadata, cluster.status
+    spec = cluster.spec
+    if spec.resource_models:
+        spec = msgspec.structs.replace(spec, resource_models=())
+    return metadata.labels, metadata.annotations, spec, status.api_enablements, status.conditions, cluster.deleting
 
 
-def _without_models(spec: ClusterSpec) -> ClusterSpec:
-    return msgspec.structs.replace(spec, resource_models=()) if spec.resource_models else spec
-
-
-def _resources_differ(old: Cluster, new: Cluster) -> bool:
-    return (
-        old.status.resource_summary != new.status.resource_summary
-        or old.spec.resource_models != new.spec.resource_models
-    )
+def _resources(cluster: Cluster) -> tuple[object, ...]:
+    return cluster.status.resource_summary, cluster.spec.resource_models
 
 
 _NAME_STEPS: Final = 10
@@ -301,12 +294,10 @@ class AffinityColumn(Column[np.bool_]):
         mask = np.full(length, not term.names and not term.invalid, dtype=np.bool_)
         if not term.invalid:
             mask[[fleet.row_of[name] for name in term.names if name in fleet.row_of]] = True
-        for requirement in term.labels:
-            mask &= fleet.labels.matching(requirement, length)
-        for requirement in term.fields:
-            mask &= fleet.fields.matching(requirement, length)
-        for requirement in term.zones:
-            mask &= self._zones_matching(requirement, length)
+        for index, requirement in self._requirements():
+            # Zones match nothing by an operator that they do not support. Stored objects may have any.
+            unknown = index is fleet.zones and requirement.operator not in LABEL_OPERATORS
+            mask &= np.False_ if unknown else index.matching(requirement, length)
         mask[[fleet.row_of[name] for name in term.excluded if name in fleet.row_of]] = False
         return mask
 
@@ -315,22 +306,13 @@ class AffinityColumn(Column[np.bool_]):
         return cluster is not None and self.term.matches(cluster)
 
     def steps(self, rows: int) -> int:
-        fleet, term = self._fleet, self.term
-        steps = column_steps(rows) + _NAME_STEPS * (len(term.names) + len(term.excluded))
-        for index, requirements in (
-            (fleet.labels, term.labels),
-            (fleet.fields, term.fields),
-            (fleet.zones, term.zones),
-        ):
-            for each in requirements:
-                steps += index.steps(each, rows)
-        return steps
+        steps = column_steps(rows) + _NAME_STEPS * (len(self.term.names) + len(self.term.excluded))
+        return steps + sum(index.steps(requirement, rows) for index, requirement in self._requirements())
 
-    def _zones_matching(self, requirement: Requirement, length: int) -> BoolArray:
-        """Match nothing for an operator that zones do not support. Stored objects may have any operator and values."""
-        if requirement.operator not in LABEL_OPERATORS:
-            return np.zeros(length, dtype=np.bool_)
-        return self._fleet.zones.matching(requirement, length)
+    def _requirements(self) -> Iterator[tuple[InvertedIndex, Requirement]]:
+        fleet, term = self._fleet, self.term
+        for index, found in ((fleet.labels, term.labels), (fleet.fields, term.fields), (fleet.zones, term.zones)):
+            yield from ((index, each) for each in found)
 
 
 class Affinities:
@@ -446,16 +428,10 @@ def _groups(placement: Placement, affinities: Affinities) -> tuple[Group, ...]:
     if placement.cluster_affinities is None:
         return (Group(None, single),)
     # With both fields set, the scheduler tries the terms, but the single affinity decides which clusters fit.
-    return tuple(
-        _group(term, affinities) if single is None else Group(term.affinity_name, single)
-        for term in placement.cluster_affinities
-    )
-
-
-def _group(term: ClusterAffinityTerm, affinities: Affinities) -> Group:
-    overflow = term.overflow_affinities
-    return Group(
-        term.affinity_name,
-        affinities.column(term),
-        None if overflow is None else [affinities.column(each) for each in overflow],
-    )
+    if single is not None:
+        return tuple(Group(term.affinity_name, single) for term in placement.cluster_affinities)
+    groups = []
+    for term in placement.cluster_affinities:
+        overflow = None if term.overflow_affinities is None else [*map(affinities.column, term.overflow_affinities)]
+        groups.append(Group(term.affinity_name, affinities.column(term), overflow))
+    return tuple(groups)

@@ -11,7 +11,7 @@ from kubeadmiral_builders import term
 from berthmaster.model.cluster import Toleration, repelling_taints
 from berthmaster.model.decode import convert
 from berthmaster.model.policy import AffinityTerm
-from berthmaster.scheduling.filters import AnyAffinityColumn, KindColumn, TolerationColumn, schedulable_column
+from berthmaster.scheduling.filters import AnyAffinityColumn, KindColumn, TolerationColumn
 from berthmaster.scheduling.fleet import Affinities, Fleet
 from berthmaster.scheduling.karmada.placement import StaticWeights
 from berthmaster.scheduling.karmada.profile import SpreadFieldsColumn
@@ -54,7 +54,6 @@ def truths(fleet, affinities):
         TolerationColumn(fleet, TOLERATIONS, WISH),
         lambda each: not repelling_taints(each.spec.taints, TOLERATIONS, WISH),
     )
-    yield schedulable_column(fleet), lambda each: not each.deleting
     yield condition_column(fleet, "Ready"), lambda each: each.ready
     for placement in SELECTORS:
         yield SelectorColumn(fleet, placement), lambda each, asked=placement: mismatch(asked, each) is None

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from berthmaster.model.cluster import NO_SCHEDULE
 from berthmaster.scheduling.columns import (
     BoolArray,
-    Column,
     DigestArray,
     IntArray,
     fnv1_32_continued,
@@ -27,7 +26,7 @@ from berthmaster.scheduling.columns import (
     fnv1_32_of_names,
 )
 from berthmaster.scheduling.filters import untolerated_counts
-from berthmaster.scheduling.fleet import ClusterColumn, CompiledPlacement, Fleet
+from berthmaster.scheduling.fleet import CompiledPlacement, Fleet
 from berthmaster.scheduling.kubeadmiral.plugins import Allocation
 from berthmaster.scheduling.kubeadmiral.unit import GPU, NO_PREFERENCE, ReplicasStrategy, SchedulingUnit, unit_of
 from berthmaster.scheduling.request import Attempt, Candidates, Context
@@ -353,7 +352,7 @@ def _shares(
         bounded |= repelled
 
     def digests(positions: IntArray) -> DigestArray:
-        names: Column[np.uint32] = fleet.kept("digest of names", _digests)
+        names = fleet.column("digest of names", lambda cluster: fnv1_32_of_name(cluster.name), np.uint32(0))
         return fnv1_32_continued(names.current()[rows[positions]], unit.key.encode())
 
     reached, left_out = reachable(unit.replicas, weights, bounded, digests)
@@ -369,10 +368,6 @@ def _shares(
             maximum = running if maximum is None else min(maximum, running)
         shares.append(Share(name, weight, preference.minimum, maximum))
     return shares, 0 if every else left_out
-
-
-def _digests(fleet: Fleet) -> ClusterColumn[np.uint32]:
-    return ClusterColumn(fleet, fleet.structure, lambda cluster: fnv1_32_of_name(cluster.name), np.uint32(0))
 
 
 def reachable(

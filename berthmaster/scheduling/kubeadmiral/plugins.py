@@ -31,7 +31,7 @@ from berthmaster.scheduling.filters import (
     TaintTolerationFilter,
     untolerated_counts,
 )
-from berthmaster.scheduling.fleet import ClusterColumn, CompiledPlacement, Fleet
+from berthmaster.scheduling.fleet import CompiledPlacement, Fleet
 from berthmaster.scheduling.kubeadmiral.unit import (
     GPU,
     InvalidTermError,
@@ -57,10 +57,7 @@ def allocatable_column(fleet: Fleet, name: str) -> Column[np.int64]:
         amount = summary.allocatable.get(name) if summary is not None else None
         return 0 if amount is None else min(INT64_MAX, amount_of(name, amount))
 
-    def make(fleet: Fleet) -> ClusterColumn[np.int64]:
-        return ClusterColumn(fleet, fleet.resources.journal, of, np.int64(0))
-
-    return fleet.kept(f"allocatable {name}", make)
+    return fleet.column(f"allocatable {name}", of, np.int64(0), fleet.resources.journal)
 
 
 class Allocation:
@@ -106,11 +103,7 @@ _PLAIN_RESOURCES: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
 
 def condition_column(fleet: Fleet, condition_type: str) -> Column[np.bool_]:
     """Return the rows that hold a cluster with a condition."""
-
-    def make(fleet: Fleet) -> ClusterColumn[np.bool_]:
-        return ClusterColumn(fleet, fleet.structure, lambda cluster: cluster.has_condition(condition_type), np.False_)
-
-    return fleet.kept(f"condition {condition_type}", make)
+    return fleet.column(f"condition {condition_type}", lambda each: each.has_condition(condition_type), np.False_)
 
 
 class ClusterJoinedFilter(PlacementFilter):

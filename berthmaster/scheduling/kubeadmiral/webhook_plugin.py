@@ -50,7 +50,7 @@ class WebhookFilter(Filter):
     """The filter of a webhook. It is asked about clusters that have the workload, too."""
 
     def __init__(self, name: str, webhook: WebhookPlugin) -> None:
-        self.name = name
+        super().__init__(name)
         self._webhook = webhook
 
     def reason(self, context: Context, cluster: Cluster) -> str | None:
