@@ -23,8 +23,8 @@ from berthmaster.model.meta import ObjectMeta, Quantity
 from berthmaster.model.policy import Placement
 from berthmaster.model.replicas import ReplicaRequirements
 from berthmaster.scheduling.fleet import Fleet, Strategy, strategy_of
+from berthmaster.scheduling.karmada.minimal import decide_minimal
 from berthmaster.scheduling.karmada.profile import karmada_profile
-from berthmaster.scheduling.minimal import decide_minimal
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.drift import summary, workload_drifts
@@ -127,7 +127,7 @@ def afresh(scheduler: Scheduler, request: Request) -> Decided:
 def minimal(scheduler: Scheduler, request: Request) -> Decided:
     """Decide as a minimal repair does."""
     found = decide_minimal(scheduler, request)
-    return (found.assignment, found.fresh.group) if found.is_placed else None
+    return (found.assignment, found.fresh.group) if found.fresh.failure is None else None
 
 
 def scaled(scheduler: Scheduler, request: Request) -> Decided:

@@ -7,7 +7,7 @@ import click
 import msgspec.structs
 
 from berthmaster.model.errors import InputError
-from berthmaster.scheduling.minimal import DEFAULT_TOLERANCE
+from berthmaster.scheduling.karmada.minimal import DEFAULT_TOLERANCE
 from berthmaster.simulation.drift import (
     DEFAULT_PENDING_S,
     DriftTotal,

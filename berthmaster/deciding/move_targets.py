@@ -24,8 +24,7 @@ from berthmaster.model.move import DRAINING, Cause, MovePhase, MoveReason, MoveR
 from berthmaster.model.policy import Placement
 from berthmaster.scheduling.columns import TooLargeError
 from berthmaster.scheduling.fleet import Fleet
-from berthmaster.scheduling.karmada.goal import DriftKind
-from berthmaster.scheduling.minimal import MinimalDecision, decide_minimal
+from berthmaster.scheduling.karmada.minimal import DriftKind, MinimalDecision, decide_minimal
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 

@@ -169,7 +169,7 @@ class Request:
         requests: what one replica requests. None without replica requirements, which differs from an empty request.
         current: replicas by cluster, in the order of the binding. Clusters with 0 replicas count as current, too.
         fresh: a rescheduling was requested. The current assignment has no preference.
-        minimal: it moves as few replicas as possible. ``minimal.rescheduled`` decides it.
+        minimal: it moves as few replicas as possible. ``karmada.minimal`` decides it.
         is_workload: it has replicas, requirements or components.
         components: how many pod templates it has, 0 if unknown.
         affinity_group, anti_affinity_group: the groups ``key=value`` of workloads to be with, or apart from.

@@ -13,8 +13,7 @@ import msgspec
 from berthmaster.deciding.copies import missing_replicas
 from berthmaster.model.binding import Binding
 from berthmaster.scheduling.fleet import Fleet
-from berthmaster.scheduling.karmada.goal import NOTHING, DriftKind
-from berthmaster.scheduling.minimal import DEFAULT_TOLERANCE, decide_minimal
+from berthmaster.scheduling.karmada.minimal import DEFAULT_TOLERANCE, NOTHING, DriftKind, decide_minimal
 from berthmaster.scheduling.prices import CostChange, Costs, total_of
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request

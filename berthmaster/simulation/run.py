@@ -17,8 +17,8 @@ from berthmaster.model.move import as_before, as_moved
 from berthmaster.model.policy import PolicyReference
 from berthmaster.scheduling.diagnosis import Diagnosis, GroupFailure, explain, failures_of
 from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.karmada.minimal import rescheduled
 from berthmaster.scheduling.karmada.trigger import Trigger, trigger_of
-from berthmaster.scheduling.minimal import rescheduled
 from berthmaster.scheduling.pending_replicas import TakenCluster, pods_of
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Decision, Failure, Request

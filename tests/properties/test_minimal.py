@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from berthmaster.scheduling.fleet import Fleet, Strategy, strategy_of
-from berthmaster.scheduling.karmada.goal import DriftKind
+from berthmaster.scheduling.karmada.minimal import DriftKind, MinimalDecision, decide_minimal
 from berthmaster.scheduling.karmada.profile import karmada_profile
-from berthmaster.scheduling.minimal import MinimalDecision, decide_minimal
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 
@@ -129,7 +128,7 @@ def check(clusters, binding, tolerance):
     scheduler = Scheduler(Fleet(clusters), karmada_profile())
     request = Request.of(binding)
     decided = decide_minimal(scheduler, request, tolerance=tolerance)
-    assume(decided.is_placed and decided.fresh.attempts)
+    assume(decided.fresh.failure is None and decided.fresh.attempts)
     assume(request.replicas or not request.divides_replicas)
     rules = Rules(scheduler, request, decided, tolerance)
     rules.clusters = {each.name: each for each in clusters}

@@ -1,7 +1,8 @@
-"""What a policy asks of the assignment of one workload, as a test that every fresh decision passes.
+"""The minimal decision: the assignment that satisfies a policy and moves the fewest replicas from the present one.
 
-A fresh decision says which group can hold the workload, and which clusters fit. The assignment that it finds is one of
-many that satisfy the policy. This module says which others do:
+``Goal`` is what a policy asks of the assignment of a workload, as a test that every fresh decision passes. A fresh
+decision says which group can hold the workload, and which clusters fit. The assignment that it finds is one of many
+that satisfy the policy. The goal says which others do:
 
 - Replicas are only on clusters that pass the filters of the group, and on no more than fit there.
 - The spread constraints hold for the clusters and regions that have replicas. A fresh decision may have fewer groups
@@ -12,15 +13,17 @@ many that satisfy the policy. This module says which others do:
   those among the clusters that have replicas.
 - Overflow clusters have as many replicas as a fresh decision gives them.
 
-Which clusters keep a workload if spread constraints allow only some: a branch and bound search.
-
-The search decides for each cluster that has replicas whether it keeps them. A choice of clusters is completed with the
-fewest new clusters. A table over the regions says how much the best new clusters hold: its entries are the number of
-regions and the number of clusters that are added.
+Without spread constraints the minimal decision has a closed form. Each cluster keeps what it has, as far as its share
+allows; the replicas that are left go where shares have room. With spread constraints a branch and bound search
+(``Keeping``) chooses the clusters that keep the workload, and the replicas are divided among them in the same way. It
+decides for each cluster that has replicas whether it keeps them. A choice is completed with the fewest new clusters. A
+table over the regions says how much the best new clusters hold, by the number of regions and of added clusters. The
+result carries a lower bound, so that it says itself whether it is exact.
 """
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -30,11 +33,12 @@ import numpy as np
 from berthmaster.model.policy import SpreadConstraint
 from berthmaster.scheduling.columns import IntArray
 from berthmaster.scheduling.fleet import Fleet, Strategy
-from berthmaster.scheduling.karmada.division import divide_by_votes, static_weights
+from berthmaster.scheduling.karmada.division import allocate, divide_by_votes, fewest_that_hold, static_weights
 from berthmaster.scheduling.karmada.placement import KarmadaPlacement
 from berthmaster.scheduling.karmada.selection import places_whole_sets
 from berthmaster.scheduling.request import Candidates, Decision, Request
 from berthmaster.scheduling.resources import UNLIMITED
+from berthmaster.scheduling.scheduler import Scheduler
 
 _ROUNDING: Final = 1e-6
 _UNCONSTRAINED: Final = SpreadConstraint()
@@ -187,16 +191,15 @@ class Goal:
         Args:
             elsewhere: the replicas that are on other clusters. They count as assigned.
         """
-        found = self._faults_of_copies(replicas) if self.copies else self._faults_of_division(replicas, elsewhere)
+        if self.copies:
+            found = {DriftKind.COPIES: 0 if self.constrained else int((replicas < self.fresh).sum()) * self.unit}
+        else:
+            found = self._faults_of_division(replicas, elsewhere)
         if self.constrained and not self._is_spread(replicas):
             found[DriftKind.SPREAD] = int(max(replicas.sum(), self.fresh.sum())) * self.unit
         if self.stuck and (replicas > self.capacity).any():
             found[DriftKind.STUCK] = int((replicas - self.capacity).clip(0).sum())
         return {kind: count for kind, count in found.items() if count}
-
-    def _faults_of_copies(self, replicas: IntArray) -> dict[DriftKind, int]:
-        missing = 0 if self.constrained else int((replicas < self.fresh).sum())
-        return {DriftKind.COPIES: missing * self.unit}
 
     def _faults_of_division(self, replicas: IntArray, elsewhere: int) -> dict[DriftKind, int]:
         total = int(replicas.sum())
@@ -215,10 +218,13 @@ class Goal:
         return {DriftKind.OVERFLOW: max(0, overflow), DriftKind.WEIGHTS: weights}
 
     def _is_spread(self, replicas: IntArray) -> bool:
-        """Return whether an assignment meets the spread constraints, and its clusters hold enough together."""
         used = replicas > 0
         outside = self.clusters.excess(int(used.sum())) or self.regions.excess(self._region_count(replicas))
         return not outside and int(self.capacity[used].sum()) >= self.needed
+
+    def change(self, replicas: IntArray) -> int:
+        """Return how many replicas an assignment starts and stops on the candidates."""
+        return int(np.abs(replicas - self.current).sum())
 
     def _region_count(self, replicas: IntArray) -> int:
         return len(np.unique(self.region_codes[replicas > 0]))
@@ -282,7 +288,6 @@ class Keeping:
 
     @cached_property
     def _place(self) -> dict[int, int]:
-        """The place of each candidate in the selection order."""
         order = self._goal.candidates.best(len(self._goal.candidates))
         return {position: place for place, position in enumerate(order.tolist())}
 
@@ -338,8 +343,9 @@ class Keeping:
         return self._total + self._replicas - 2 * min(held, self._replicas - added)
 
     def _least(self, node: _Node) -> int:
-        """Return how many replicas start or stop at least, whatever the choices after a node."""
-        return self._changed(self._most(node), self._added(node))
+        most_kept = len(node.kept) + len(self._here) - node.following
+        added = max(0, self._goal.clusters.low - most_kept, self._goal.regions.low - len(self._region_sums))
+        return self._changed(self._most(node), added)
 
     def _most(self, node: _Node) -> int:
         """Return how many replicas can stay at most, after the choices of a node."""
@@ -361,12 +367,6 @@ class Keeping:
         if slots < len(self._here) - index:
             by_cluster = sum(sorted(self._values[index:], reverse=True)[: max(0, slots)])
         return node.held + min(by_region, by_cluster)
-
-    def _added(self, node: _Node) -> int:
-        """Return how many clusters must be added at least, whatever the choices after a node."""
-        goal = self._goal
-        most_kept = len(node.kept) + len(self._here) - node.following
-        return max(0, goal.clusters.low - most_kept, goal.regions.low - len(self._region_sums))
 
     def _completion(self, node: _Node) -> list[int] | None:
         """Return the fewest new clusters that satisfy the limits, or None if no clusters do."""
@@ -441,3 +441,163 @@ def _from_table(
         chosen += lists[index][:taken]
         row, count = row - 1, count - taken
     return [*lists[0][:count], *chosen]
+
+
+DEFAULT_TOLERANCE: Final = 10.0
+"""By how many percent a share may differ from its weight."""
+
+
+@dataclass(frozen=True, slots=True)
+class MinimalDecision:
+    """The minimal decision on a workload, beside a fresh one.
+
+    Attributes:
+        fresh: what a scheduler decides if it starts from nothing.
+        assignment: replicas by cluster with the fewest moves; the present one if no group can hold the workload.
+        drift: in what way the present assignment does not satisfy the policy, and how many replicas that concerns.
+        moved: the replicas that the minimal decision starts or stops, whichever are more.
+        is_exact: whether it is proven that no assignment which satisfies the policy starts and stops fewer replicas.
+    """
+
+    fresh: Decision
+    assignment: Mapping[str, int]
+    drift: Mapping[DriftKind, int]
+    moved: int = 0
+    moved_fresh: int = 0
+    is_exact: bool = True
+
+
+def decide_minimal(
+    scheduler: Scheduler, request: Request, *, tolerance: float = DEFAULT_TOLERANCE, stuck: Counts = NOTHING
+) -> MinimalDecision:
+    """Return the minimal decision on a workload.
+
+    Args:
+        scheduler: has Karmada's profile. Its filters, scores, groups and capacities count.
+        tolerance: by how many percent a share may differ from its weight.
+        stuck: the replicas that do not run, by cluster. They leave if they are divided by capacity and other clusters
+            hold them.
+    """
+    fresh = scheduler.schedule(replace(request, fresh=True))
+    if fresh.failure is not None or not fresh.attempts or (request.divides_replicas and not request.replicas):
+        return MinimalDecision(fresh, request.current, {})
+    compiled: KarmadaPlacement = scheduler.compile(request.placement)  # type: ignore[assignment]  # Karmada's profile
+    goal = Goal(scheduler.fleet, request, compiled, fresh, tolerance)
+    drift = _group_drift(scheduler, request, compiled, fresh, goal) or goal.faults(goal.current)
+    if any(stuck.values()):
+        drift[DriftKind.STUCK] = sum(stuck.values())
+        without = Goal(scheduler.fleet, request, compiled, fresh, tolerance)
+        found = _closest(without) if without.without_stuck(scheduler.fleet, stuck) else None
+        if found is not None:
+            return _result(request, without, drift, fresh, *found)
+    if not drift:
+        return _result(request, goal, drift, fresh, goal.current, 0)
+    return _result(request, goal, drift, fresh, *(_closest(goal) or (goal.fresh, 0)))
+
+
+def rescheduled(scheduler: Scheduler, request: Request) -> Decision:
+    """Return a fresh decision; with the minimal assignment if the request asks for it."""
+    if not request.minimal:
+        return scheduler.schedule(request)
+    found = decide_minimal(scheduler, request)
+    return found.fresh if found.fresh.failure is not None else replace(found.fresh, assignment=dict(found.assignment))
+
+
+def _group_drift(
+    scheduler: Scheduler, request: Request, compiled: KarmadaPlacement, fresh: Decision, goal: Goal
+) -> dict[DriftKind, int]:
+    """Return the drift that does not depend on shares: replicas in a later group, and on clusters that do not match."""
+    fleet, replicas = scheduler.fleet, max(1, request.replicas) if goal.copies else 0
+    present = {name: replicas or count for name, count in request.current.items() if replicas or count}
+    at, first = compiled.group_index(request.observed_group), compiled.group_index(fresh.group or "")
+    if at <= first or not present:
+        outside = goal.outside * goal.unit
+        return {DriftKind.CLUSTERS: outside} | goal.faults(goal.current, goal.outside) if outside else {}
+    fitting = set(fleet.names(scheduler.fitting(request, compiled.groups[at])))
+    outside = sum(count for name, count in present.items() if name not in fitting)
+    found = {DriftKind.GROUP: sum(present.values()), DriftKind.CLUSTERS: outside}
+    return {kind: count for kind, count in found.items() if count}
+
+
+def _result(
+    request: Request, goal: Goal, drift: Mapping[DriftKind, int], fresh: Decision, replicas: IntArray, least: int
+) -> MinimalDecision:
+    """Return the decision for an assignment to the candidates. ``least`` is the least that any assignment changes."""
+    changed, changed_fresh = goal.change(replicas), goal.change(goal.fresh)
+    if changed_fresh < changed and not goal.stuck:
+        replicas, changed = goal.fresh, changed_fresh
+    positions = replicas.nonzero()[0]
+    counts = [request.replicas] * len(positions) if goal.copies else replicas[positions].tolist()
+    empty = {} if goal.copies else {name: 0 for name, count in request.current.items() if not count}
+    assignment = empty | dict(zip(goal.candidates.names_at(positions), counts, strict=True))
+    return MinimalDecision(
+        fresh,
+        assignment if drift else request.current,
+        drift,
+        _moved(goal, replicas) if drift else 0,
+        _moved(goal, goal.fresh),
+        changed <= least or not drift,
+    )
+
+
+def _moved(goal: Goal, replicas: IntArray) -> int:
+    difference = replicas - goal.current
+    started, stopped = difference.clip(0).sum(), (-difference).clip(0).sum() + goal.outside
+    return int(max(started, stopped)) * goal.unit
+
+
+def _closest(goal: Goal) -> tuple[IntArray, int] | None:
+    """Return the assignment that changes least, and the least that any assignment changes; None if there is none."""
+    if not goal.constrained:
+        if goal.copies:
+            return goal.fresh, goal.change(goal.fresh)
+        divided = _divided(goal, goal.parts(np.arange(len(goal.current))), at_least=0)
+        return None if divided is None else (divided, goal.change(divided))
+    choice = Keeping(goal).search()
+    if choice.positions is None:
+        return None
+    best: IntArray | None = None
+    for each in _options(goal, choice.positions):
+        if each is not None and not goal.faults(each) and (best is None or goal.change(each) < goal.change(best)):
+            best = each
+    return None if best is None else (best, choice.changed)
+
+
+def _options(goal: Goal, chosen: IntArray) -> Iterator[IntArray | None]:
+    """Yield assignments to the chosen clusters. The caller checks them against the goal."""
+    if goal.copies:
+        replicas = np.zeros_like(goal.current)
+        replicas[chosen] = 1
+        yield replicas
+        return
+    # A tier has as many replicas as the fresh decision gives it, on clusters that the decision selected.
+    positions = chosen if goal.candidates.tiers is None else goal.fresh.nonzero()[0]
+    yield _divided(goal, goal.parts(positions), at_least=1)
+    yield _divided(goal, goal.parts(positions), at_least=0)
+
+
+def _divided(goal: Goal, parts: Iterator[Part], *, at_least: int) -> IntArray | None:
+    """Divide the replicas of each part. Every cluster keeps as many as its bounds allow. None if the bounds do not."""
+    replicas = np.zeros_like(goal.current)
+    for part in parts:
+        low = np.maximum(part.low, at_least)
+        high = np.maximum(part.high, low)
+        if not low.sum() <= part.replicas <= high.sum():
+            return None
+        replicas[part.positions] = _within(goal, part, low, high)
+    return replicas
+
+
+def _within(goal: Goal, part: Part, low: IntArray, high: IntArray) -> IntArray:
+    """Change as few replicas as possible so that each cluster is within its bounds and the sum is right."""
+    clusters = goal.candidates.at(part.positions)
+    rank = clusters.name_rank()
+    kept: IntArray = goal.current[part.positions].clip(low, high)
+    missing = part.replicas - int(kept.sum())
+    if missing <= 0:
+        return kept - allocate(-missing, kept - low, rank)
+    room = high - kept
+    if not goal.by_weight:
+        fewest = fewest_that_hold(clusters, room, missing, kept)
+        room[np.setdiff1d(np.arange(len(room)), fewest)] = 0
+    return kept + allocate(missing, room, rank)

@@ -30,30 +30,22 @@ class KarmadaPlacement(CompiledPlacement):
 
     __slots__ = ("constrained", "spread", "strategy", "weights", "whole_sets")
 
-    def __init__(self, placement: Placement, fleet: Fleet, affinities: Affinities) -> None:
+    def __init__(
+        self, placement: Placement, fleet: Fleet, affinities: Affinities, *, component_sets: bool = True
+    ) -> None:
         super().__init__(placement, affinities)
         self.strategy = strategy_of(placement.replica_scheduling)
         self.weights = _static_weights(placement.replica_scheduling, fleet, affinities)
         if self.weights is not None:
             self.steps += self.weights.steps(fleet.capacity)
         self.constrained = bool(placement.spread_constraints) and not ignores_constraints(placement.replica_scheduling)
-        self.whole_sets = any(
+        self.whole_sets = component_sets and any(
             (each.spread_by_field, each.min_groups, each.max_groups) == ("cluster", 1, 1)
             for each in placement.spread_constraints
         )
         self.spread: dict[str, SpreadConstraint] = {
             constraint.spread_by_field: constraint for constraint in placement.spread_constraints
         }
-
-
-class PlacementWithoutComponents(KarmadaPlacement):
-    """A compiled placement with the gate ``MultiplePodTemplatesScheduling`` off."""
-
-    __slots__ = ()
-
-    def __init__(self, placement: Placement, fleet: Fleet, affinities: Affinities) -> None:
-        super().__init__(placement, fleet, affinities)
-        self.whole_sets = False
 
 
 class StaticWeights(Column[np.int64]):

@@ -5,7 +5,7 @@ Explain why Karmada's selection skipped a cluster, or why its division gave it n
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final
 
 import numpy as np
@@ -26,7 +26,7 @@ from berthmaster.scheduling.filters import (
 )
 from berthmaster.scheduling.fleet import Fleet, Strategy
 from berthmaster.scheduling.karmada.division import assign, capacity_division, static_weights
-from berthmaster.scheduling.karmada.placement import KarmadaPlacement, PlacementWithoutComponents
+from berthmaster.scheduling.karmada.placement import KarmadaPlacement
 from berthmaster.scheduling.karmada.selection import candidates_of, estimate_of, places_whole_sets, select
 from berthmaster.scheduling.prices import NO_PRICES, Prices
 from berthmaster.scheduling.profile import Plugins, Profile, Stages
@@ -86,7 +86,7 @@ class KarmadaReasons:
     @cached_property
     def _last_tier(self) -> int:
         assignment = self._attempt.assignment or {}
-        filled = [self._tier_of.get(self._fleet.row_of[name], 0) for name, replicas in assignment.items() if replicas]
+        filled = [self._tier_of.get(self._fleet.row_of[name], 0) for name, count in assignment.items() if count]
         return max(filled, default=0)
 
     @cached_property
@@ -146,7 +146,7 @@ def karmada_profile(
     Args:
         component_sets: Karmada's gate ``MultiplePodTemplatesScheduling``. Only workloads with components differ.
     """
-    stages = STAGES if component_sets else replace(STAGES, compile=PlacementWithoutComponents)
+    stages = replace(STAGES, compile=partial(KarmadaPlacement, component_sets=component_sets))
     return Profile(plugins or built_in(), stages, keep_empty, limits, prices)
 
 
@@ -196,9 +196,8 @@ class SpreadConstraintFilter(PlacementFilter):
         return SpreadFieldsColumn(context.fleet, fields) if fields else None
 
     def reason(self, context: Context, cluster: Cluster) -> str | None:
-        present = {
-            "provider": cluster.spec.provider, "region": cluster.spec.region, "zone": cluster.spec.zones
-        }  # fmt: skip
+        spec = cluster.spec
+        present = {"provider": spec.provider, "region": spec.region, "zone": spec.zones}
         missing = next((field for field in _spread_fields(context.compiled.placement) if not present[field]), None)
         return None if missing is None else f"has no {missing}, but the placement spreads by {missing}"
 
@@ -215,10 +214,9 @@ class WorkloadAffinityFilter(Filter):
     exempts_current = True
 
     def prune(self, context: Context, rows: IntArray) -> IntArray:
-        request = context.request
-        if not request.affinity_group:
+        request, group = context.request, context.request.affinity_group
+        if not group:
             return rows
-        group = request.affinity_group
         total, counts = context.peers.counts(AFFINITY, request.namespace, group, except_for=request.name)
         names = context.fleet.names(rows)
         passing = [name in request.current or counts.get(name, 0) == total for name in names]
@@ -237,10 +235,9 @@ class WorkloadAntiAffinityFilter(Filter):
     name = "WorkloadAntiAffinity"
 
     def prune(self, context: Context, rows: IntArray) -> IntArray:
-        request = context.request
-        if not request.anti_affinity_group:
+        request, group = context.request, context.request.anti_affinity_group
+        if not group:
             return rows
-        group = request.anti_affinity_group
         _, counts = context.peers.counts(ANTI_AFFINITY, request.namespace, group, except_for=request.name)
         return rows[np.array([name not in counts for name in context.fleet.names(rows)], dtype=np.bool_)]
 

@@ -11,7 +11,7 @@ from msgspec.structs import asdict, replace
 from berthmaster.kube.kinds import BINDINGS
 from berthmaster.model.gaps import ANY_READER, Reader
 from berthmaster.native_api.why import DRIFT_SORTS, DriftQuery, DriftView
-from berthmaster.scheduling.karmada.goal import DriftKind
+from berthmaster.scheduling.karmada.minimal import DriftKind
 from berthmaster.simulation.drift import FleetDrift, WorkloadDrift, summary, workload_drift, workload_drifts
 from berthmaster.simulation.eligibility import why_not_scheduled
 from extender.protocols.native.background import LIMIT_S, Background, BackgroundTexts
