@@ -301,13 +301,11 @@ class _Explainer:
         )
 
     def _rejections(self, cluster: Cluster) -> list[Rejection]:
-        found = []
-        for plugin in self.filters:
-            exempt = plugin.exempts_current and cluster.name in self.request.current
-            reason = None if exempt else plugin.reason(self.context, cluster)
-            if reason is not None:
-                found.append(Rejection(plugin.name, reason))
-        return found
+        keeps = cluster.name in self.request.current
+        asked = (each for each in self.filters if not (keeps and each.exempts_current))
+        return [
+            Rejection(each.name, reason) for each in asked if (reason := each.reason(self.context, cluster)) is not None
+        ]
 
     def _outcome(self, row: int, replicas: int | None) -> tuple[Outcome, str]:
         if replicas is not None:

@@ -342,10 +342,13 @@ class RelativeScore(ColumnScore):
         return self.normalised(self.counts(context, rows))
 
 
-class ClusterLocalityScore(ColumnScore):
+class ClusterLocalityScore(Score):
     """Prefer clusters that have the workload, even with 0 replicas. KubeAdmiral has no such plugin."""
 
     name = "ClusterLocality"
+
+    def score(self, context: Context, cluster: Cluster) -> int:
+        return MAX_SCORE if cluster.name in context.request.current else 0
 
     def scores(self, context: Context, rows: IntArray) -> IntArray | None:
         current = context.request.current

@@ -79,7 +79,7 @@ class Fleet:
         self._names: list[str] = []
         self._name_rank: IntArray | None = None
         self._free_rows: list[int] = []
-        self._columns: dict[str, ClusterColumn[Any]] = {}
+        self._columns: dict[Hashable, ClusterColumn[Any]] = {}
         for cluster in clusters:
             self.apply(cluster)
 
@@ -151,7 +151,7 @@ class Fleet:
         return names
 
     def column(
-        self, key: str, of: Callable[[Cluster], Any], nothing: Scalar, journal: Journal | None = None
+        self, key: Hashable, of: Callable[[Cluster], Any], nothing: Scalar, journal: Journal | None = None
     ) -> "ClusterColumn[Scalar]":
         """Return the column of a function of each cluster (``ClusterColumn``). Make it once, then share it by key.
 

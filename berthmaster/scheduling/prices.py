@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple
-from weakref import WeakKeyDictionary
 
 import msgspec
 import numpy as np
@@ -124,11 +123,9 @@ class ClusterCost(ColumnScore):
     def __init__(self, prices: Prices, weight: int) -> None:
         """Prefer by prices. ``weight`` is the highest score, 1 to 100."""
         self._prices, self._weight = prices, weight
-        self._columns: WeakKeyDictionary[Fleet, tuple[ClusterColumn[np.float64], ClusterColumn[np.float64]]]
-        self._columns = WeakKeyDictionary()
 
     def scores(self, context: Context, rows: IntArray) -> IntArray:
-        cpu, memory = (column.current()[rows] for column in self._of(context.fleet))
+        cpu, memory = (self._column(context.fleet, part).current()[rows] for part in (0, 1))
         amounts = dict(_amounts(context.request) or _DEFAULT)
         costs = cpu * (amounts.get(CPU, 0) / _UNIT[CPU]) + memory * (amounts.get(_MEMORY, 0) / _UNIT[_MEMORY])
         priced = ~np.isnan(costs)
@@ -139,18 +136,12 @@ class ClusterCost(ColumnScore):
             found[priced] = np.rint(self._weight * share)
         return found
 
-    def _of(self, fleet: Fleet) -> tuple[ClusterColumn[np.float64], ClusterColumn[np.float64]]:
-        known = self._columns.get(fleet)
-        if known is None:
-            known = self._columns[fleet] = (self._column(fleet, 0), self._column(fleet, 1))
-        return known
-
     def _column(self, fleet: Fleet, part: int) -> ClusterColumn[np.float64]:
         def of(cluster: Cluster) -> float:
             price = self._prices.of(cluster)
             return np.nan if price is None else price[part]
 
-        return ClusterColumn(fleet, fleet.structure, of, np.float64(np.nan))
+        return fleet.column((self, part), of, np.float64(np.nan))
 
 
 class CostChange(msgspec.Struct, frozen=True, rename="camel"):

@@ -252,7 +252,9 @@ class Scheduler:
         attempt = Attempt(context.group, self._filter(context))
         work.spend(CANDIDATE_STEPS * len(attempt.rows) * (1 + len(context.group.overflow or ())))
         if not len(attempt.rows):
-            attempt.failure = Failure(FailureKind.NO_FIT, self._no_fit())
+            clusters = len(self.fleet)
+            message = f"none of {clusters} clusters fits" if clusters else "there are no clusters"
+            attempt.failure = Failure(FailureKind.NO_FIT, message)
             return attempt
         # 2. Score.
         try:
@@ -275,9 +277,6 @@ class Scheduler:
             assigned = {**dict.fromkeys(selected.names(), 0), **assigned}
         attempt.assignment = assigned
         return attempt
-
-    def _no_fit(self) -> str:
-        return f"none of {len(self.fleet)} clusters fits" if len(self.fleet) else "there are no clusters"
 
     def _filter(self, context: Context) -> IntArray:
         feasible = self._feasible_for(context)

@@ -21,6 +21,7 @@ from berthmaster.model.kubeadmiral import KubeAdmiralPolicy, SchedulingProfile
 from berthmaster.model.replicas import ReplicaPath, replica_path_of, replicas_of, template_of
 from berthmaster.scheduling.diagnosis import GroupDiagnosis, explain_groups
 from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.kubeadmiral.plugins import NO_WEBHOOKS, Webhooks
 from berthmaster.scheduling.kubeadmiral.preparation import UnitWorkload, prepare, with_migration_applied
 from berthmaster.scheduling.kubeadmiral.profile import DEFAULT_PLUGINS, PluginNames, kubeadmiral_profile, plugin_names
 from berthmaster.scheduling.kubeadmiral.trigger import (
@@ -32,7 +33,6 @@ from berthmaster.scheduling.kubeadmiral.trigger import (
     trigger_of,
 )
 from berthmaster.scheduling.kubeadmiral.unit import SchedulingUnit, placed, request_of
-from berthmaster.scheduling.kubeadmiral.webhook_plugin import NO_WEBHOOKS, Webhooks
 from berthmaster.scheduling.request import Decision, Failure, FailureKind, Mode
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.changes import (
@@ -340,7 +340,7 @@ class _Run:
         bound = replace(bound, annotations=applied.annotations)
         snapshot = snapshot_of(bound.workload, bound.policy, bound.annotations, self._hashes)
         triggered = trigger_of(bound.snapshot, snapshot, bound.policy.spec if bound.policy is not None else None)
-        if not triggered.schedules and not self._forced:
+        if triggered.trigger is ObjectTrigger.NONE and not self._forced:
             return FederatedResult(bound, triggered.trigger, notes=triggered.deferred)
         if bound.policy is None:
             unassigned = replace(bound, workload=replace(bound.workload, current={}), snapshot=snapshot.text)

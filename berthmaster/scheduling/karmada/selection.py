@@ -18,7 +18,7 @@ sequences are never prefixes of each other, so "first one found" means lexicogra
 region comes before skipping it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import heapify, heapreplace
 from typing import Final, NamedTuple
 
@@ -68,7 +68,7 @@ def select_by_region(
         return _failure(
             f"{len(members)} regions have clusters that fit, but at least {regions.min_groups} are required"
         )
-    weigh = _RegionWeight(compiled.strategy, replicas, ordered, regions, clusters)
+    weigh = _region_weight(compiled.strategy, replicas, ordered, regions, clusters)
     groups = [ClusterGroup(name, len(positions), weigh(positions)) for name, positions in members.items()]
     limits = max(1, regions.min_groups), regions.max_groups, clusters.min_groups
     cost = search_cost(groups, *limits)
@@ -106,42 +106,29 @@ def _spread_over(chosen: list[list[int]], max_clusters: int) -> np.ndarray:
     return np.array(first + others[: max(0, wanted)], dtype=np.int64)
 
 
-class _RegionWeight:
-    """How good a region is: first by how many replicas it holds, then by the scores of its clusters."""
+def _region_weight(
+    strategy: Strategy, replicas: int, ordered: Candidates, regions: SpreadConstraint, clusters: SpreadConstraint
+) -> Callable[[list[int]], int]:
+    """Return how good a region is: first by how many replicas it holds, then by the scores of its clusters."""
+    room: list[int] = ordered.available.tolist()
+    scores: list[int] = [0] * len(ordered) if ordered.scores is None else ordered.scores.tolist()
+    share = -(-replicas // max(1, regions.min_groups))
+    least_clusters = max(clusters.min_groups, regions.min_groups)
 
-    def __init__(
-        self,
-        strategy: Strategy,
-        replicas: int,
-        ordered: Candidates,
-        regions: SpreadConstraint,
-        clusters: SpreadConstraint,
-    ) -> None:
-        self._available: list[int] = ordered.available.tolist()
-        self._scores: list[int] = [0] * len(ordered) if ordered.scores is None else ordered.scores.tolist()
-        self._duplicated = strategy is Strategy.DUPLICATED
-        self._replicas = replicas
-        region_count = max(1, regions.min_groups)
-        self._share = -(-replicas // region_count)
-        self._least_clusters = max(clusters.min_groups, regions.min_groups)
+    def of_duplicated(positions: list[int]) -> int:
+        holding = [scores[each] for each in positions if room[each] >= replicas]
+        return len(holding) * _SCORE_UNIT + sum(holding) // len(holding) if holding else 0
 
-    def __call__(self, positions: list[int]) -> int:
-        return self._of_duplicated(positions) if self._duplicated else self._of_divided(positions)
-
-    def _of_duplicated(self, positions: list[int]) -> int:
-        """Weigh by the number of clusters that hold all replicas."""
-        scores = [self._scores[each] for each in positions if self._available[each] >= self._replicas]
-        return len(scores) * _SCORE_UNIT + sum(scores) // len(scores) if scores else 0
-
-    def _of_divided(self, positions: list[int]) -> int:
-        """Weigh by the region's share of the replicas, or by the part of it that fits."""
+    def of_divided(positions: list[int]) -> int:
         available = score = 0
         for count, position in enumerate(positions, start=1):
-            available += self._available[position]
-            score += self._scores[position]
-            if count >= self._least_clusters and available >= self._share:
-                return self._share * _SCORE_UNIT + score // count
-        return min(available, self._share) * _SCORE_UNIT + score // len(positions)
+            available += room[position]
+            score += scores[position]
+            if count >= least_clusters and available >= share:
+                return share * _SCORE_UNIT + score // count
+        return min(available, share) * _SCORE_UNIT + score // len(positions)
+
+    return of_duplicated if strategy is Strategy.DUPLICATED else of_divided
 
 
 def search_cost(groups: list[ClusterGroup], min_groups: int, max_groups: int, target: int) -> int:
@@ -362,7 +349,8 @@ def _exchanged(candidates: Candidates, count: int, needed: int) -> np.ndarray:
     total = int(available[chosen].sum())
     # The unselected clusters, the largest first. Of equals the one that is first in the order comes first. A cluster
     # that is exchanged takes the place of the other one.
-    rest = [(-replicas, place, position) for place, (replicas, position) in enumerate(_pairs(available, order[count:]))]
+    others = zip(available[order[count:]].tolist(), order[count:].tolist(), strict=True)
+    rest = [(-replicas, place, position) for place, (replicas, position) in enumerate(others)]
     heapify(rest)
     for slot in range(count - 1, -1, -1):
         if total >= needed or not rest:
@@ -374,10 +362,6 @@ def _exchanged(candidates: Candidates, count: int, needed: int) -> np.ndarray:
             chosen[slot] = position
             total += -largest - smaller
     return chosen
-
-
-def _pairs(available: IntArray, positions: IntArray) -> Iterator[tuple[int, int]]:
-    return zip(available[positions].tolist(), positions.tolist(), strict=True)
 
 
 def _assigned(fleet: Fleet, request: Request, rows: IntArray) -> IntArray | None:

@@ -27,7 +27,7 @@ from berthmaster.scheduling.columns import (
 )
 from berthmaster.scheduling.filters import untolerated_counts
 from berthmaster.scheduling.fleet import CompiledPlacement, Fleet
-from berthmaster.scheduling.kubeadmiral.plugins import Allocation
+from berthmaster.scheduling.kubeadmiral.plugins import Allocation, whole_units
 from berthmaster.scheduling.kubeadmiral.unit import GPU, NO_PREFERENCE, ReplicasStrategy, SchedulingUnit, unit_of
 from berthmaster.scheduling.request import Attempt, Candidates, Context
 
@@ -52,7 +52,6 @@ class CapacityLimits(NamedTuple):
     limited: Mapping[str, int] = {}
 
     def capped(self, name: str, replicas: int) -> int:
-        """Return the replicas, at most as many as the cluster holds."""
         if not (self.limited or self.estimated):
             return replicas
         return min(replicas, self.limited.get(name, replicas), self.estimated.get(name, replicas))
@@ -254,9 +253,7 @@ def divide_in_order(
         return Division({name: count - removed.get(name, 0) for name, count in settled.items()}, overflow)
     if difference > 0:
         lacking = [each for each in shares if desired[each.name] > settled[each.name]]
-        bounds = [
-            Share(each.name, 0, each.minimum, _reduced(each.maximum, settled[each.name])) for each in lacking
-        ]  # fmt: skip
+        bounds = [Share(each.name, 0, each.minimum, _reduced(each.maximum, settled[each.name])) for each in lacking]
         # As in KubeAdmiral, the limit applies to the increment, not to the sum.
         added, _ = distribute_in_order(total - sum(settled.values()), bounds, CapacityLimits(limited=limits.limited))
         return Division({name: count + added.get(name, 0) for name, count in settled.items()}, overflow)
@@ -411,8 +408,9 @@ def division_weights(unit: SchedulingUnit, fleet: Fleet, selected: Candidates) -
         return None
     given = {name: each.weight for name, each in unit.preferences.items() if each.weight is not None}
     if not given:
-        capacity = Allocation(fleet, selected.rows, GPU if GPU in unit.requests else "cpu", unit.requests)
-        return capacity_weights(capacity.capacity_units(), capacity.free_units())
+        name = GPU if GPU in unit.requests else "cpu"
+        found = Allocation(fleet, selected.rows, name, unit.requests)
+        return capacity_weights(whole_units(name, found.capacity), whole_units(name, found.free))
     weights = np.zeros(fleet.capacity, dtype=np.int64)
     for name, weight in given.items():
         if name in fleet.row_of:

@@ -3,12 +3,13 @@
 Filters that Karmada has as well are in ``berthmaster.scheduling.filters``. Here they get the names and exemptions of
 this profile. Scores are integers from 0 to 100. Their arithmetic is in int64, as in KubeAdmiral: it overflows if a
 cluster has more than about 80 PiB of a resource. A select plugin takes scored candidates and returns some of them,
-ordered.
+ordered. Webhooks can be plugins of each kind (KubeAdmiral ``scheduler/extensions/webhook``).
 """
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from types import MappingProxyType
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,7 @@ from berthmaster.scheduling.filters import (
     ColumnScore,
     Filter,
     PlacementFilter,
+    RelativeScore,
     Score,
     TaintTolerationFilter,
     untolerated_counts,
@@ -80,17 +82,9 @@ class Allocation:
         used: IntArray = np.where(self.free > self.capacity, self.capacity, self.capacity - self.free)
         return used + self.requested
 
-    def capacity_units(self) -> IntArray:
-        """Return what is allocatable in whole units, rounded up. CPU is in cores."""
-        return _whole(self.name, self.capacity)
 
-    def free_units(self) -> IntArray:
-        """Return what is free in whole units, rounded away from zero. It may be negative."""
-        return _whole(self.name, self.free)
-
-
-def _whole(name: str, amounts: IntArray) -> IntArray:
-    """Return amounts in whole units. Rounding up millicores, which are rounded up, gives the same cores."""
+def whole_units(name: str, amounts: IntArray) -> IntArray:
+    """Return amounts of a resource, CPU in cores, rounded away from zero. Millicores are rounded up already."""
     if name != CPU:
         return amounts
     whole: IntArray = np.sign(amounts) * -(-np.abs(amounts) // _MILLI)
@@ -458,3 +452,73 @@ def max_cluster(unit: SchedulingUnit, candidates: Candidates) -> Candidates | Fa
 
 SELECTORS: Final[dict[str, Selector]] = {"PrioritySort": priority_sort, "MaxCluster": max_cluster}
 DEFAULT_SELECTORS: Final = tuple(SELECTORS)
+
+
+class ScoredCluster(NamedTuple):
+    """A cluster with the sum of its scores."""
+
+    cluster: Cluster
+    score: int
+
+
+class WebhookPlugin(Protocol):
+    """What a webhook answers. A failed call is not modelled."""
+
+    def rejection(self, unit: SchedulingUnit, cluster: Cluster) -> str | None:
+        """Return why filter rejects a cluster; None if it passes."""
+
+    def score(self, unit: SchedulingUnit, cluster: Cluster) -> int:
+        """Return the score of a cluster. KubeAdmiral scales the best one to 100.
+
+        Raises:
+            UnscorableError: the webhook answers with an error, which fails the attempt.
+        """
+
+    def select(self, unit: SchedulingUnit, scored: Sequence[ScoredCluster]) -> list[str] | str:
+        """Return the names of the selected clusters in order, or the error that fails the attempt."""
+
+    def remark(self, unit: SchedulingUnit, selected: Sequence[Cluster]) -> str:
+        """Describe the selected clusters in a few words; empty if there is nothing to say."""
+
+
+Webhooks = Mapping[str, WebhookPlugin]
+"""The webhooks that are known, by the name of their SchedulerPluginWebhookConfiguration."""
+NO_WEBHOOKS: Final[Webhooks] = MappingProxyType({})
+
+
+class WebhookFilter(Filter):
+    """The filter of a webhook. It is asked about clusters that have the workload, too."""
+
+    def __init__(self, name: str, webhook: WebhookPlugin) -> None:
+        super().__init__(name)
+        self._webhook = webhook
+
+    def reason(self, context: Context, cluster: Cluster) -> str | None:
+        return self._webhook.rejection(unit_of(context), cluster)
+
+
+class WebhookScore(RelativeScore):
+    """The score of a webhook. Its best score becomes 100."""
+
+    def __init__(self, name: str, webhook: WebhookPlugin) -> None:
+        self.name = name
+        self._webhook = webhook
+
+    def counts(self, context: Context, rows: IntArray) -> IntArray:
+        clusters, unit = context.fleet.clusters, unit_of(context)
+        scores = [self._webhook.score(unit, cluster) for row in rows.tolist() if (cluster := clusters[row]) is not None]
+        return np.array(scores, dtype=np.int64)
+
+    def normalised(self, counts: IntArray) -> IntArray:
+        return scaled_to_best(counts)
+
+
+def select_by_webhook(webhook: WebhookPlugin, unit: SchedulingUnit, candidates: Candidates) -> Candidates | Failure:
+    """Select what a webhook selects, in its order."""
+    scores = [0] * len(candidates) if candidates.scores is None else candidates.scores.tolist()
+    scored = list(map(ScoredCluster, candidates.clusters(), scores))
+    selected = webhook.select(unit, scored)
+    if isinstance(selected, str):
+        return Failure(FailureKind.SELECT_FAILED, selected)
+    place = {name: index for index, name in enumerate(candidates.names())}
+    return candidates.at(np.array([place[name] for name in selected], dtype=np.int64))

@@ -12,21 +12,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, TypeVar
 
+from berthmaster.model import federated_object as names
 from berthmaster.model.cluster import Toleration
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import FieldError, shown
 from berthmaster.model.federated_object import (
-    AFFINITY,
-    APPLIED_MIGRATION,
-    AUTO_MIGRATION_INFO,
-    CLUSTER_SELECTOR,
-    MAX_CLUSTERS,
-    MIGRATION_CONFIGURATION,
-    NO_SCHEDULING,
-    PLACEMENTS,
-    SCHEDULING_MODE,
-    STICKY_CLUSTER,
-    TOLERATIONS,
     AffinityOverride,
     AppliedMigration,
     AutoMigrationInfo,
@@ -104,7 +94,7 @@ def prepare(
     if unit.divide and workload.replicas is None:
         raise FieldError(workload.replicas_path, "is missing; replicas can be divided only if their number is set")
     unit = replace(unit, replicas=(workload.replicas or 0) if unit.divide else 0)
-    return Preparation(unit, bool(annotations.get(NO_SCHEDULING)), tuple(reading.notes))
+    return Preparation(unit, bool(annotations.get(names.NO_SCHEDULING)), tuple(reading.notes))
 
 
 def policy_unit(workload: UnitWorkload, policy: KubeAdmiralSpec) -> SchedulingUnit:
@@ -140,11 +130,11 @@ def _overrides(reading: "_Reading", policy: KubeAdmiralSpec) -> dict[str, Any]:
     The policy's preferences for clusters apply where a part of an annotation is ignored.
     """
     fields: dict[str, Any] = {
-        "divide": reading.read(SCHEDULING_MODE, lambda text: _one_of(_MODES, text)),
-        "sticky": reading.read(STICKY_CLUSTER, lambda text: _one_of(_SWITCHES, text)),
-        "cluster_selector": reading.read(CLUSTER_SELECTOR, lambda text: _decoded(text, dict[str, str], {})),
-        "tolerations": reading.read(TOLERATIONS, lambda text: _decoded(text, tuple[Toleration, ...], ())),
-        "max_clusters": reading.read(MAX_CLUSTERS, _count),
+        "divide": reading.read(names.SCHEDULING_MODE, lambda text: _one_of(_MODES, text)),
+        "sticky": reading.read(names.STICKY_CLUSTER, lambda text: _one_of(_SWITCHES, text)),
+        "cluster_selector": reading.read(names.CLUSTER_SELECTOR, lambda text: _decoded(text, dict[str, str], {})),
+        "tolerations": reading.read(names.TOLERATIONS, lambda text: _decoded(text, tuple[Toleration, ...], ())),
+        "max_clusters": reading.read(names.MAX_CLUSTERS, _count),
     }
     given = {name: value for name, value in fields.items() if value is not None}
     return {**given, **_affinity(reading), **_placements(reading, policy)}
@@ -161,10 +151,10 @@ def _migration_fields(annotations: Mapping[str, str], policy: KubeAdmiralSpec, n
     """
     fields: dict[str, Any] = {}
     if policy.auto_migration is not None:
-        info = _written(annotations, AUTO_MIGRATION_INFO, AutoMigrationInfo)
+        info = _written(annotations, names.AUTO_MIGRATION_INFO, AutoMigrationInfo)
         fields["estimated_capacity"] = {name: count for name, count in info.estimated_capacity.items() if count >= 0}
         fields["scheduled"] = info.scheduled_replicas
-    applied = _written(annotations, APPLIED_MIGRATION, AppliedMigration)
+    applied = _written(annotations, names.APPLIED_MIGRATION, AppliedMigration)
     fields["limited_capacity"] = applied.limited_capacity
     fields["evicted"] = frozenset(each.cluster for each in applied.unavailable_clusters if now < each.valid_until)
     return fields
@@ -192,7 +182,7 @@ class _Reading:
 
 
 def _affinity(reading: _Reading) -> dict[str, Any]:
-    override = reading.read(AFFINITY, lambda text: _decoded(text, AffinityOverride, AffinityOverride()))
+    override = reading.read(names.AFFINITY, lambda text: _decoded(text, AffinityOverride, AffinityOverride()))
     if override is None:
         return {}
     affinity = override.cluster_affinity
@@ -206,11 +196,11 @@ def _affinity(reading: _Reading) -> dict[str, Any]:
 
 def _placements(reading: _Reading, policy: KubeAdmiralSpec) -> dict[str, Any]:
     """Return the candidates and their preferences. Where a part is invalid, the part of the policy applies."""
-    named = reading.read(PLACEMENTS, lambda text: _decoded(text, tuple[ClusterReference, ...], ()))
+    named = reading.read(names.PLACEMENTS, lambda text: _decoded(text, tuple[ClusterReference, ...], ()))
     if named is None:
         return {}
     fields: dict[str, Any] = {"candidates": frozenset(each.cluster for each in named)}
-    placements = reading.read(PLACEMENTS, lambda text: _decoded(text, tuple[DesiredPlacement, ...], ()))
+    placements = reading.read(names.PLACEMENTS, lambda text: _decoded(text, tuple[DesiredPlacement, ...], ()))
     if placements is None:
         return fields
     parts = dict(parts_of(placements))
@@ -218,7 +208,7 @@ def _placements(reading: _Reading, policy: KubeAdmiralSpec) -> dict[str, Any]:
         negative = next((cluster for cluster, number in numbers.items() if number < 0), None)
         if negative is not None:
             problem = f"{PART_NAMES[name]} of {shown(negative)} is {numbers[negative]}; accepted are 0 and more"
-            reading.ignore(PLACEMENTS, FieldError("", problem))
+            reading.ignore(names.PLACEMENTS, FieldError("", problem))
             parts[name] = parts_of(policy.placement)[name]
     return {**fields, "preferences": preferences_of(parts)}
 
@@ -273,14 +263,14 @@ def with_migration_applied(annotations: Mapping[str, str], *, has_replicas: bool
 
     This is the first step of scheduling: both the unit and the snapshot depend on the resulting annotations.
     """
-    text = annotations.get(MIGRATION_CONFIGURATION)
+    text = annotations.get(names.MIGRATION_CONFIGURATION)
     if text is None:
-        return Applied({name: value for name, value in annotations.items() if name != APPLIED_MIGRATION})
+        return Applied({name: value for name, value in annotations.items() if name != names.APPLIED_MIGRATION})
     try:
         applied = _applied_migration(decode_json(MigrationConfiguration, text), has_replicas=has_replicas)
     except FieldError as error:
-        return Applied(annotations, error.below(f"metadata.annotations[{MIGRATION_CONFIGURATION}]"))
-    return Applied({**annotations, APPLIED_MIGRATION: encode_json(applied).decode()})
+        return Applied(annotations, error.below(_path(names.MIGRATION_CONFIGURATION)))
+    return Applied({**annotations, names.APPLIED_MIGRATION: encode_json(applied).decode()})
 
 
 def _applied_migration(requested: MigrationConfiguration, *, has_replicas: bool) -> AppliedMigration:

@@ -11,31 +11,28 @@ from typing import Final
 
 from berthmaster.model.errors import FieldError, shown
 from berthmaster.model.kubeadmiral import PluginReference, PluginSet, SchedulingProfile
-from berthmaster.model.policy import Placement
 from berthmaster.model.validation import DEFAULT_LIMITS, PlacementLimits
 from berthmaster.scheduling.filters import Filter, Score
-from berthmaster.scheduling.fleet import Affinities, CompiledPlacement, Fleet
+from berthmaster.scheduling.fleet import CompiledPlacement
 from berthmaster.scheduling.kubeadmiral.division import UnitReasons, assign
 from berthmaster.scheduling.kubeadmiral.plugins import (
     DEFAULT_FILTERS,
     DEFAULT_SCORES,
     DEFAULT_SELECTORS,
     FILTERS,
+    NO_WEBHOOKS,
     SCORES,
     SELECTORS,
     ClusterJoinedFilter,
     Selector,
-    scored,
-    select,
-)
-from berthmaster.scheduling.kubeadmiral.unit import unit_excess
-from berthmaster.scheduling.kubeadmiral.webhook_plugin import (
-    NO_WEBHOOKS,
     WebhookFilter,
     Webhooks,
     WebhookScore,
+    scored,
+    select,
     select_by_webhook,
 )
+from berthmaster.scheduling.kubeadmiral.unit import unit_excess
 from berthmaster.scheduling.profile import ALL, Plugins, Profile, Stages
 
 _WEBHOOK: Final = "Webhook"
@@ -68,7 +65,7 @@ def kubeadmiral_profile(
         Plugins(tuple(filters[name] for name in names.filters), tuple(scores[name] for name in names.scores)),
         stages=Stages(
             members=ClusterJoinedFilter(),
-            compile=_compile,
+            compile=lambda placement, _fleet, affinities: CompiledPlacement(placement, affinities),
             candidates=scored,
             select=partial(select, tuple(selectors[name] for name in names.selectors)),
             assign=assign,
@@ -92,11 +89,6 @@ def plugin_names(profile: SchedulingProfile, webhooks: Container[str] = ()) -> P
         scores=_effective("score", points.score, DEFAULT_SCORES, webhooks),
         selectors=_effective("select", points.select, DEFAULT_SELECTORS, webhooks),
     )
-
-
-def _compile(placement: Placement, _fleet: Fleet, affinities: Affinities) -> CompiledPlacement:
-    """Compile the groups. The stages read all else from the unit."""
-    return CompiledPlacement(placement, affinities)
 
 
 def _effective(point: str, changes: PluginSet, defaults: Sequence[str], webhooks: Container[str]) -> tuple[str, ...]:

@@ -13,22 +13,10 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from berthmaster.model import federated_object as names
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import FieldError
-from berthmaster.model.federated_object import (
-    AFFINITY,
-    APPLIED_MIGRATION,
-    AUTO_MIGRATION_INFO,
-    CLUSTER_SELECTOR,
-    DRY_RUN,
-    FOLLOWS_OBJECT,
-    MAX_CLUSTERS,
-    PLACEMENTS,
-    SCHEDULING_MODE,
-    STICKY_CLUSTER,
-    TOLERATIONS,
-)
 from berthmaster.model.kubeadmiral import JOINED, KubeAdmiralPolicy, KubeAdmiralSpec, RescheduleWhen
 from berthmaster.model.meta import Int64, Quantity, Value
 from berthmaster.scheduling.columns import fnv1_32
@@ -36,17 +24,9 @@ from berthmaster.scheduling.kubeadmiral.preparation import UnitWorkload
 from berthmaster.scheduling.resources import amount_of
 
 TRIGGER_ANNOTATIONS: Final = (
-    SCHEDULING_MODE,
-    STICKY_CLUSTER,
-    TOLERATIONS,
-    PLACEMENTS,
-    CLUSTER_SELECTOR,
-    AFFINITY,
-    MAX_CLUSTERS,
-    FOLLOWS_OBJECT,
-    APPLIED_MIGRATION,
-    DRY_RUN,
-)
+    names.SCHEDULING_MODE, names.STICKY_CLUSTER, names.TOLERATIONS, names.PLACEMENTS, names.CLUSTER_SELECTOR,
+    names.AFFINITY, names.MAX_CLUSTERS, names.FOLLOWS_OBJECT, names.APPLIED_MIGRATION, names.DRY_RUN,
+)  # fmt: skip
 
 _SCALAR_PREFIXES: Final = ("hugepages-", "attachable-volumes-")
 
@@ -89,11 +69,6 @@ class Snapshot(Value, frozen=True):
         """Its JSON form. Equal snapshots have the same one."""
         return _json(self).decode()
 
-    @classmethod
-    def parse(cls, text: str) -> "Snapshot":
-        """Decode the JSON form. Raises ``FieldError`` if the text is not the JSON form of a snapshot."""
-        return decode_json(cls, text)
-
 
 def adopted(stored: str, current: Snapshot) -> str:
     """Return a snapshot that KubeAdmiral stored, with hashes that can be compared with those of ``current``.
@@ -106,7 +81,7 @@ def adopted(stored: str, current: Snapshot) -> str:
         The snapshot as text; ``stored`` itself if it cannot be decoded.
     """
     try:
-        before = Snapshot.parse(stored)
+        before = decode_json(Snapshot, stored)
     except FieldError:
         return stored
     return msgspec.structs.replace(
@@ -163,24 +138,20 @@ def snapshot_of(
     clusters: Mapping[str, ClusterHashes],
 ) -> Snapshot:
     """Return the current snapshot of an object."""
-    names = sorted(clusters)
+    joined = sorted(clusters.items())
     migrates = policy is not None and policy.spec.auto_migration is not None
     return Snapshot(
         scheduling_annotations_hash=_hash({key: annotations[key] for key in TRIGGER_ANNOTATIONS if key in annotations}),
         replica_count=workload.replicas or 0,
         resource_request=_resource_request(workload.requests),
         policy_name=policy.metadata.name if policy is not None else "",
-        policy_content_hash=_policy_hash(policy.spec) if policy is not None else "",
-        auto_migration_info=annotations.get(AUTO_MIGRATION_INFO) if migrates else None,
-        clusters=tuple(names),
-        cluster_labels_hashes={name: clusters[name].labels for name in names},
-        cluster_taints_hashes={name: clusters[name].taints for name in names},
-        cluster_api_resource_types_hashes={name: clusters[name].api_resource_types for name in names},
+        policy_content_hash=_hash(msgspec.structs.replace(policy.spec, auto_migration=None)) if policy else "",
+        auto_migration_info=annotations.get(names.AUTO_MIGRATION_INFO) if migrates else None,
+        clusters=tuple(name for name, _ in joined),
+        cluster_labels_hashes={name: each.labels for name, each in joined},
+        cluster_taints_hashes={name: each.taints for name, each in joined},
+        cluster_api_resource_types_hashes={name: each.api_resource_types for name, each in joined},
     )
-
-
-def _policy_hash(spec: KubeAdmiralSpec) -> str:
-    return _hash(msgspec.structs.replace(spec, auto_migration=None))
 
 
 def _resource_request(requests: Mapping[str, Quantity]) -> ResourceRequest:
@@ -241,10 +212,15 @@ class TriggerResult:
     trigger: ObjectTrigger
     deferred: tuple[str, ...] = ()
 
-    @property
-    def schedules(self) -> bool:
-        """Whether the object must be scheduled."""
-        return self.trigger is not ObjectTrigger.NONE
+
+_ALWAYS: Final = {
+    "scheduling_annotations_hash": ObjectTrigger.ANNOTATIONS,
+    "replica_count": ObjectTrigger.REPLICAS,
+    "resource_request": ObjectTrigger.REQUESTS,
+    "policy_name": ObjectTrigger.POLICY,
+    "auto_migration_info": ObjectTrigger.AUTO_MIGRATION,
+}
+"""The changes that no setting can disable, in KubeAdmiral's order."""
 
 
 def trigger_of(stored: str | None, current: Snapshot, policy: KubeAdmiralSpec | None) -> TriggerResult:
@@ -259,22 +235,22 @@ def trigger_of(stored: str | None, current: Snapshot, policy: KubeAdmiralSpec | 
     if policy is None:
         return TriggerResult(ObjectTrigger.UNBOUND)
     try:
-        before = Snapshot.parse(stored)
+        before = decode_json(Snapshot, stored)
     except FieldError:
         return TriggerResult(ObjectTrigger.UNREADABLE)
-    always = next(_always_on(before, current), None)
-    if always is not None:
-        return TriggerResult(always)
+    for part, trigger in _ALWAYS.items():
+        if getattr(before, part) != getattr(current, part):
+            return TriggerResult(trigger)
     rescheduling = policy.reschedule_policy
     if rescheduling is not None and rescheduling.disable_rescheduling:
         return TriggerResult(ObjectTrigger.NONE, ("disableRescheduling:true",))
     if rescheduling is None or rescheduling.reschedule_when is None:
         return TriggerResult(ObjectTrigger.NONE, ("rescheduleWhen:nil",))
     deferred = []
-    for change in _changes(before, current, rescheduling.reschedule_when):
-        if change.counts:
-            return TriggerResult(change.trigger)
-        deferred.append(f"{change.switch}:false")
+    for trigger, switch, counts in _changes(before, current, rescheduling.reschedule_when):
+        if counts:
+            return TriggerResult(trigger)
+        deferred.append(f"{switch}:false")
     return TriggerResult(ObjectTrigger.NONE, tuple(deferred))
 
 
@@ -283,39 +259,20 @@ def lost_or_changed(before: Mapping[str, str], now: Mapping[str, str]) -> bool:
     return any(now.get(name) != digest for name, digest in before.items())
 
 
-class _Change(NamedTuple):
-    """A change, the setting of the policy for it, and whether the setting is enabled."""
-
-    trigger: ObjectTrigger
-    switch: str
-    counts: bool
-
-
-def _always_on(before: Snapshot, now: Snapshot) -> Iterator[ObjectTrigger]:
-    """Yield the changes that no setting can disable."""
-    if before.scheduling_annotations_hash != now.scheduling_annotations_hash:
-        yield ObjectTrigger.ANNOTATIONS
-    if before.replica_count != now.replica_count:
-        yield ObjectTrigger.REPLICAS
-    if before.resource_request != now.resource_request:
-        yield ObjectTrigger.REQUESTS
-    if before.policy_name != now.policy_name:
-        yield ObjectTrigger.POLICY
-    if before.auto_migration_info != now.auto_migration_info:
-        yield ObjectTrigger.AUTO_MIGRATION
-
-
-def _changes(before: Snapshot, now: Snapshot, when: RescheduleWhen) -> Iterator[_Change]:
-    """Yield the other changes, in order. There is no setting for taints."""
-    if before.policy_content_hash != now.policy_content_hash:
-        yield _Change(ObjectTrigger.POLICY_CONTENT, "policyContentChanged", bool(when.policy_content_changed))
-    if lost_or_changed(before.cluster_labels_hashes, now.cluster_labels_hashes):
-        yield _Change(ObjectTrigger.CLUSTER_LABELS, "clusterLabelsChanged", bool(when.cluster_labels_changed))
-    if lost_or_changed(before.cluster_taints_hashes, now.cluster_taints_hashes):
-        yield _Change(ObjectTrigger.CLUSTER_TAINTS, "", counts=True)
-    if lost_or_changed(before.cluster_api_resource_types_hashes, now.cluster_api_resource_types_hashes):
-        yield _Change(
-            ObjectTrigger.CLUSTER_API_RESOURCES, "clusterAPIResourcesChanged", bool(when.cluster_api_resources_changed)
-        )
-    if set(before.clusters) < set(now.clusters):
-        yield _Change(ObjectTrigger.CLUSTER_JOINED, "clusterJoined", bool(when.cluster_joined))
+def _changes(before: Snapshot, now: Snapshot, when: RescheduleWhen) -> Iterator[tuple[ObjectTrigger, str, bool]]:
+    """Yield the other changes in order, with the setting of each, and whether it is on. Taints have no setting."""
+    labels = lost_or_changed(before.cluster_labels_hashes, now.cluster_labels_hashes)
+    taints = lost_or_changed(before.cluster_taints_hashes, now.cluster_taints_hashes)
+    kinds = lost_or_changed(before.cluster_api_resource_types_hashes, now.cluster_api_resource_types_hashes)
+    for trigger, changed, switch, is_on in (
+        (ObjectTrigger.POLICY_CONTENT, before.policy_content_hash != now.policy_content_hash,
+         "policyContentChanged", when.policy_content_changed),
+        (ObjectTrigger.CLUSTER_LABELS, labels, "clusterLabelsChanged", when.cluster_labels_changed),
+        (ObjectTrigger.CLUSTER_TAINTS, taints, "", True),
+        (ObjectTrigger.CLUSTER_API_RESOURCES, kinds,
+         "clusterAPIResourcesChanged", when.cluster_api_resources_changed),
+        (ObjectTrigger.CLUSTER_JOINED, set(before.clusters) < set(now.clusters),
+         "clusterJoined", when.cluster_joined),
+    ):  # fmt: skip
+        if changed:
+            yield trigger, switch, bool(is_on)

@@ -187,28 +187,18 @@ def placed(unit: SchedulingUnit, decision: Decision) -> dict[str, int | None]:
 Parts = Mapping[str, Mapping[str, int]]
 """For each field of a Preference, numbers by cluster. Clusters without a number are left out."""
 
-PART_NAMES: Final[Mapping[str, str]] = {
-    "minimum": "minReplicas",
-    "maximum": "maxReplicas",
-    "weight": "weight",
-    "priority": "priority",
-}
+PART_NAMES: Final = {"minimum": "minReplicas", "maximum": "maxReplicas", "weight": "weight", "priority": "priority"}
 
 
 def parts_of(placement: Iterable[DesiredPlacement]) -> Parts:
     """Return the preferences by field. If a cluster is listed twice, the last entry counts."""
     parts: dict[str, dict[str, int]] = {name: {} for name in PART_NAMES}
     for entry in placement:
-        preferences = entry.preferences
-        numbers = {
-            "minimum": preferences.min_replicas or 0,
-            "maximum": preferences.max_replicas,
-            "weight": preferences.weight,
-            "priority": preferences.priority,
-        }
-        for name, number in numbers.items():
+        given = entry.preferences
+        numbers = given.min_replicas or 0, given.max_replicas, given.weight, given.priority
+        for numbers_of, number in zip(parts.values(), numbers, strict=True):
             if number is not None:
-                parts[name][entry.cluster] = number
+                numbers_of[entry.cluster] = number
     return parts
 
 

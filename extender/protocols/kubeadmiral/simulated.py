@@ -19,8 +19,8 @@ from berthmaster.model.errors import FieldError, ManifestError
 from berthmaster.model.kubeadmiral import FederatedClusterResources, FederatedClusterSpec
 from berthmaster.model.meta import Quantity
 from berthmaster.scheduling.filters import UnscorableError
+from berthmaster.scheduling.kubeadmiral.plugins import ScoredCluster, Webhooks
 from berthmaster.scheduling.kubeadmiral.unit import SchedulingUnit
-from berthmaster.scheduling.kubeadmiral.webhook_plugin import ScoredCluster, Webhooks
 from berthmaster.simulation.federation import FederationRow, federation_of, federation_row, run_federation
 from extender.protocols.kubeadmiral.groups import (
     DIVIDE,

@@ -193,11 +193,6 @@ def test_a_change_is_deferred_until_it_is_reverted():
     assert decided(before, taken(asked), asked) == NOTHING
 
 
-def test_a_deferred_change_does_not_schedule():
-    assert TriggerResult(ObjectTrigger.REPLICAS).schedules
-    assert not deferred("a:false", "b:false").schedules
-
-
 def test_a_snapshot_of_kubeadmiral_triggers_scheduling_once():
     asked = when()
     theirs = json.loads(taken(asked).text) | {"schedulingAnnotationsHash": "1"}

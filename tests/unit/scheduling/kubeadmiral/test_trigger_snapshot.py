@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from kubeadmiral_builders import CONFIG_MAPS, DEPLOYMENTS, member, policy, web
 from tables import cases
 
+from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import FieldError
 from berthmaster.scheduling.columns import fnv1_32
 from berthmaster.scheduling.kubeadmiral.trigger import (
@@ -55,14 +56,14 @@ def test_the_json_form():
     ]
     assert list(document["clusterTaintsHashes"]) == ["a", "b"]
     assert all(0 <= int(each) < 2**32 for each in document["clusterLabelsHashes"].values())
-    assert Snapshot.parse(snapshot.text) == snapshot
+    assert decode_json(Snapshot, snapshot.text) == snapshot
 
 
 def test_without_policy_and_clusters():
     snapshot = taken(policy=None, workload=web(None), annotations={"kubeadmiral.io/auto-migration-info": "{}"})
     assert (snapshot.policy_name, snapshot.policy_content_hash, snapshot.auto_migration_info) == ("", "", None)
     assert (snapshot.replica_count, snapshot.resource_request, snapshot.clusters) == (0, ResourceRequest(), ())
-    assert Snapshot.parse(snapshot.text) == snapshot
+    assert decode_json(Snapshot, snapshot.text) == snapshot
 
 
 @pytest.mark.parametrize(
@@ -70,7 +71,7 @@ def test_without_policy_and_clusters():
 )
 def test_text_that_is_not_a_snapshot_is_an_error(text):
     with pytest.raises(FieldError):
-        Snapshot.parse(text)
+        decode_json(Snapshot, text)
 
 
 @cases(
