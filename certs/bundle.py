@@ -195,13 +195,11 @@ def key_fits(certificate: x509.Certificate, key_pem: bytes) -> bool:
 
 
 def fingerprint(certificate: x509.Certificate) -> str:
-    """Return the SHA-256 fingerprint of a certificate in hexadecimal digits."""
     return certificate.fingerprint(hashes.SHA256()).hex()
 
 
 @lru_cache(maxsize=128)
 def issued_by(leaf: x509.Certificate, authority: x509.Certificate) -> bool:
-    """Return whether the key of an authority signed a leaf."""
     try:
         leaf.verify_directly_issued_by(authority)
     except (*_UNREADABLE, InvalidSignature):
@@ -210,7 +208,6 @@ def issued_by(leaf: x509.Certificate, authority: x509.Certificate) -> bool:
 
 
 def is_authority(certificate: x509.Certificate) -> bool:
-    """Return whether a certificate may sign others."""
     constraints = _extension(certificate, x509.BasicConstraints)
     return constraints is not None and constraints.ca
 
@@ -222,7 +219,6 @@ def is_for_servers(certificate: x509.Certificate) -> bool:
 
 
 def names_of(certificate: x509.Certificate) -> frozenset[str]:
-    """Return the DNS names and IP addresses of a certificate."""
     names = _extension(certificate, x509.SubjectAlternativeName)
     if names is None:
         return frozenset()
@@ -270,7 +266,6 @@ class Bundle(tuple[x509.Certificate, ...]):
         return Bundle(each for each in self if each.not_valid_after_utc > now)
 
     def issuer_of(self, leaf: x509.Certificate) -> x509.Certificate | None:
-        """Return the member that signed a leaf, or None."""
         return next((each for each in self if issued_by(leaf, each)), None)
 
     def verifies(self, leaf: x509.Certificate, now: datetime) -> bool:
@@ -319,7 +314,6 @@ class BundleField(NamedTuple):
 
 
 def kind_of(content: Mapping[str, Any]) -> ConfigurationKind | None:
-    """Return the configuration kind of an object, or None for other objects."""
     identity = content.get("apiVersion"), content.get("kind")
     return next((each for each in KINDS if (each.api_version, each.kind) == identity), None)
 
@@ -343,7 +337,6 @@ def bundles(kind: ConfigurationKind, content: Mapping[str, Any]) -> list[Bundle]
 
 
 def injected(kind: ConfigurationKind, content: Mapping[str, Any], bundle: Bundle) -> Json:
-    """Return a copy of a configuration with the bundle in every field."""
     result = deepcopy(dict(content))
     for each in bundle_fields(kind, content):
         node: Any = result

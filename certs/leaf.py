@@ -142,7 +142,6 @@ def moment_of_life(certificate: x509.Certificate, fraction: float) -> datetime:
 
 
 def timestamp_text(moment: datetime) -> str:
-    """Format a UTC time for messages."""
     return f"{moment:%Y-%m-%dT%H:%M:%SZ}"
 
 

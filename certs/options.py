@@ -32,8 +32,6 @@ class ServingCertificate(NamedTuple):
 
 
 class TargetConfiguration(NamedTuple):
-    """A cluster-scoped configuration with a bundle."""
-
     kind: ConfigurationKind
     name: str
 

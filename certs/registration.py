@@ -49,8 +49,6 @@ RegistrationOutcome = Literal[
 
 
 class RegistrationResult(NamedTuple):
-    """The outcome for one object."""
-
     kind: str
     name: str
     outcome: RegistrationOutcome

@@ -89,8 +89,6 @@ class RotationInput:
 
 
 class RotationStep(NamedTuple):
-    """The state to store next, and why."""
-
     state: AuthorityState
     finding: CertificateFinding
 

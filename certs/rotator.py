@@ -95,7 +95,6 @@ class CertificateReconciler:
         self._events = events
 
     def observe(self) -> CertificateReport:
-        """Report the current state without any write."""
         self._time.adjust()
         found = self._read()
         return CertificateReport(found, (), tuple(found.problems()))
@@ -106,7 +105,6 @@ class CertificateReconciler:
         return Certificates(read_snapshot(self._clusters, options), options, self._time.now()).authority.bundle
 
     def reconcile(self, *, renew_leaves: bool = False, rotate_authority: bool = False) -> CertificateReport:
-        """Do every step that is due."""
         found = self.observe().certificates
         replaced = _replaced(found.snapshot, renew_leaves=renew_leaves, rotate_authority=rotate_authority)
         done: list[tuple[Reference, CertificateFinding]] = []
@@ -208,15 +206,12 @@ class CertificateMetrics:
         self._actions.labels(reason, outcome).inc()
 
     def failed(self) -> None:
-        """Count a reconciliation that ended with a problem."""
         self._failures.inc()
 
     def succeeded(self, now: datetime) -> None:
-        """Record the time of a reconciliation without a problem."""
         self._success.set(now.timestamp())
 
     def show(self, items: Iterable[CertificateItem]) -> None:
-        """Replace the exported state of all certificates and bundles."""
         self._expiry.clear()
         self._bundle.clear()
         bad = 0

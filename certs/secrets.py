@@ -72,7 +72,6 @@ class Secret(msgspec.Struct, frozen=True):
 
 
 def read_secret(client: APIClient, key: Key) -> Secret | None:
-    """Read a Secret. Return None if it does not exist."""
     content = ask_if_found(client, requests.get(SECRETS, key))
     try:
         return decode_json(Secret, content) if content is not None else None
@@ -82,7 +81,6 @@ def read_secret(client: APIClient, key: Key) -> Secret | None:
 
 
 def delete_secret(client: APIClient, key: Key, role: str) -> bool:
-    """Delete a Secret if it has a role. Return whether it was deleted."""
     secret = read_secret(client, key)
     if secret is None or not secret.has_role(role):
         return False
@@ -130,7 +128,6 @@ def check_adoptable(secret: Secret, authority: AuthorityState) -> None:
 
 
 def authority_request(key: Key, stored: Secret | None, state: AuthorityState) -> APIRequest:
-    """Return the request that stores an authority."""
     data: dict[str, bytes | None] = {
         CERTIFICATE: state.issuer.certificate_pem if state.issuer else b"",  # some types of Secret need the field
         KEY: state.issuer.key_pem if state.issuer else b"",
@@ -151,7 +148,6 @@ def serving_request(key: Key, stored: Secret | None, leaf: StoredLeaf | None, bu
 
 
 def secret_reference(key: Key, stored: Secret | None) -> Reference:
-    """Return the reference to a Secret for events."""
     return Reference("v1", "Secret", key[0], key[1], stored.metadata.uid if stored else "")
 
 
@@ -208,8 +204,6 @@ _MIN_DIFFERENCE: Final = timedelta(seconds=2)
 
 
 class UnreadableConfiguration(NamedTuple):
-    """A configuration that cannot be read now, and why."""
-
     problem: str
 
 
@@ -266,7 +260,6 @@ def read_snapshot(clusters: Clusters, options: CertificateOptions) -> Certificat
 
 
 def configuration_reference(target: TargetConfiguration, state: ConfigurationState) -> Reference:
-    """Return the reference to a configuration for events."""
     metadata = state.get("metadata", {}) if isinstance(state, Mapping) else {}
     return Reference(target.kind.api_version, target.kind.kind, "", target.name, str(metadata.get("uid", "")))
 

@@ -55,8 +55,6 @@ from certs.secrets import (
 
 
 class CertificateStep(NamedTuple):
-    """One write."""
-
     about: Reference
     finding: CertificateFinding
     request: APIRequest
@@ -164,7 +162,6 @@ class Certificates:
         return [leaf for leaf in leaves if leaf is not None]
 
     def _rotation_step(self) -> RotationStep | None:
-        """Return the next step of the authority's rotation, or None."""
         snapshot, options = self.snapshot, self.options
         leaves = tuple(
             ServedLeaf(secret.leaf, secret.bundle) if secret is not None else ServedLeaf(StoredLeaf(), EMPTY)
@@ -200,7 +197,6 @@ class Certificates:
         yield CertificateStep(about, due, secrets.serving_request(key, secret, leaf, bundle))
 
     def items(self) -> list[CertificateItem]:
-        """Describe everything that the options name."""
         own = self.options.origin is Origin.OWN
         return [*(self._authorities() if own else ()), *self._leaves(), *self._targets()]
 

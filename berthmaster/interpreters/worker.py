@@ -39,8 +39,6 @@ _SPENT: Final = (
 
 
 class ScriptRequest(msgspec.Struct):
-    """A function of a script to call, and its argument."""
-
     script: str
     name: str
     argument: dict[str, Any]
@@ -56,7 +54,6 @@ class ScriptReply(msgspec.Struct, omit_defaults=True):
 
 
 def is_available() -> bool:
-    """Return whether Lua is installed."""
     return importlib.util.find_spec("lupa") is not None
 
 

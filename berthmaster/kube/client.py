@@ -62,7 +62,6 @@ def ask_if_found(client: APIClient, request: APIRequest) -> bytes | None:
 
 
 def read_body(response: APIResponse) -> bytes:
-    """Read a whole body of bounded size."""
     parts, size = [], 0
     for chunk in response.chunks():
         parts.append(chunk)
@@ -135,8 +134,6 @@ class FencedClient:
 
 
 class ReadOnlyClient:
-    """Sends only reads: get, list and watch."""
-
     def __init__(self, client: APIClient) -> None:
         self._client = client
 

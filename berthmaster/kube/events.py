@@ -47,8 +47,6 @@ EventResult = Literal["created", "repeated", "dropped", "failed"]
 
 
 class Reference(NamedTuple):
-    """The object that an event is about."""
-
     api_version: str
     kind: str
     namespace: str

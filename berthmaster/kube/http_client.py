@@ -313,8 +313,6 @@ class HTTPClient:
 
 
 class _StreamedResponse(AbstractContextManager["_StreamedResponse"]):
-    """See ``APIResponse``."""
-
     def __init__(
         self, owner: HTTPClient, request: APIRequest, connection: HTTP1Connection, response: HTTP1Response
     ) -> None:
@@ -343,7 +341,6 @@ class _StreamedResponse(AbstractContextManager["_StreamedResponse"]):
 
 
 def _remedy(error: Exception) -> str:
-    """Return what to check after a connection failed."""
     match error:
         case ssl.SSLCertVerificationError():
             return "check the certificate authority and the tls-server-name of the kubeconfig"

@@ -306,7 +306,6 @@ class Informer(Generic[T]):
         return sum(map(len, self._deliveries))
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until ``listed``. Return whether it is."""
         return self._listed.wait(timeout_s)
 
     def get(self, key: Key) -> T | None:
@@ -437,7 +436,6 @@ class _Delivery(Generic[T]):
 
 
 def _names(plural: str, key: Key) -> dict[str, str]:
-    """Return the fields that identify an object in log records."""
     return {"kind": plural, "namespace": key[0], "name": key[1]}
 
 
@@ -495,7 +493,6 @@ class SourceCheck:
             self._thread.stop()
 
     def check(self, client: APIClient) -> None:
-        """Check once."""
         began_at, began_s = self._clock.now(), self._clock.monotonic_s()
         try:
             for collection in self._collections:

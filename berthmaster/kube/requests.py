@@ -146,7 +146,6 @@ def get(collection: Collection, key: Key) -> APIRequest:
 
 
 def create(collection: Collection, namespace: str, content: Mapping[str, Any]) -> APIRequest:
-    """Create an object."""
     return APIRequest(collection.within(namespace), method="POST", body=encode_json(content))
 
 

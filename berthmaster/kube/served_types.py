@@ -135,7 +135,6 @@ class APIResourceList(msgspec.Struct, frozen=True):
 
 
 def discover_types(client: APIClient) -> ServedTypes:
-    """Ask an API server for all its types."""
     types: list[ServedType] = []
     unavailable: list[str] = []
     for path in ("/api", "/apis"):
@@ -236,7 +235,6 @@ _MAX_DEPTH: Final = 24
 
 
 def openapi_request(api_version: str) -> APIRequest:
-    """Return the request for the schemas of an API version."""
     return APIRequest(f"/openapi/v3/apis/{api_version}")
 
 

@@ -428,7 +428,6 @@ def _decoded(kind: type[T], document: Document, api_version: str) -> T:
 
 
 def _reject(document: Document, errors: Iterable[FieldError]) -> None:
-    """Raise the first error, if there is one."""
     for error in errors:
         raise document.error(error)
 

@@ -41,8 +41,6 @@ MINIMAL: Final = "minimal"
 
 
 class ObjectReference(Value, frozen=True):
-    """The workload that a binding places."""
-
     api_version: str
     kind: str
     name: str
@@ -52,31 +50,23 @@ class ObjectReference(Value, frozen=True):
 
 
 class Component(Value, frozen=True):
-    """One of several pod templates of a workload."""
-
     name: str
     replicas: Count
     replica_requirements: ReplicaRequirements | None = None
 
 
 class TargetComponent(Value, frozen=True):
-    """The number of replicas of a component on a cluster."""
-
     name: str
     replicas: Count
 
 
 class TargetCluster(Value, frozen=True):
-    """A cluster that a workload is assigned to, and the number of replicas there."""
-
     name: str
     replicas: Count = 0
     components: tuple[TargetComponent, ...] = ()
 
 
 class GracefulEvictionTask(Value, frozen=True):
-    """A cluster from which a workload is being evicted."""
-
     from_cluster: str
     producer: str = ""
     reason: str = ""
@@ -99,8 +89,6 @@ class BindingSnapshot(Value, frozen=True):
 
 
 class BindingSchedulePriority(Value, frozen=True):
-    """The priority of a binding in the scheduling queue."""
-
     priority: Int32 = 0
 
 
@@ -112,8 +100,6 @@ class WorkloadAffinityGroups(Value, frozen=True):
 
 
 class BindingSpec(Value, frozen=True):
-    """The workload, what its policy asks for, and the current assignment."""
-
     resource: ObjectReference
     replicas: Count = 0
     replica_requirements: ReplicaRequirements | None = None
@@ -139,8 +125,6 @@ class BindingSpec(Value, frozen=True):
 
 
 class AggregatedStatusItem(Value, frozen=True):
-    """The state of the workload that one cluster reports."""
-
     cluster_name: str
     status: Any = None
     applied: bool = False
@@ -154,7 +138,6 @@ class AggregatedStatusItem(Value, frozen=True):
 
     @property
     def healthy(self) -> bool:
-        """Whether the member reports that the workload is healthy."""
         return self.health == "Healthy"
 
     @property
@@ -164,7 +147,6 @@ class AggregatedStatusItem(Value, frozen=True):
 
     @property
     def ready_replicas(self) -> int:
-        """The number of ready replicas that the member reports; 0 without one."""
         return max(self.number(READY), self.number(_AVAILABLE))
 
     def number(self, field: str) -> int:
@@ -174,8 +156,6 @@ class AggregatedStatusItem(Value, frozen=True):
 
 
 class BindingStatus(Value, frozen=True):
-    """The last report of the scheduler and of the members."""
-
     scheduler_observed_generation: Int64 = 0
     scheduler_observing_affinity_name: str = ""
     last_scheduled_time: Timestamp | None = None
@@ -194,7 +174,6 @@ class Binding(Value, frozen=True):
 
     @property
     def assignment(self) -> dict[str, int]:
-        """The assigned replicas by cluster."""
         return {target.name: target.replicas for target in self.spec.clusters}
 
     @property
@@ -302,7 +281,6 @@ def _reference(template: Template, metadata: Mapping[str, Any], before: ObjectRe
 
 
 def _suspension(desired: Suspension | None, before: Suspension | None) -> Suspension | None:
-    """Take the suspension of dispatching from the policy, and keep the suspension of scheduling."""
     scheduling = before.scheduling if before is not None else None
     if desired is None:
         return Suspension(scheduling=scheduling) if scheduling is not None else None
@@ -310,7 +288,6 @@ def _suspension(desired: Suspension | None, before: Suspension | None) -> Suspen
 
 
 def _groups(spec: PropagationSpec, template: Template) -> WorkloadAffinityGroups | None:
-    """Return the affinity groups that the labels of a workload select; None if there are none."""
     terms = spec.placement.workload_affinity or WorkloadAffinity()
     affinity, anti_affinity = _group(terms.affinity, template), _group(terms.anti_affinity, template)
     if not affinity and not anti_affinity:
@@ -334,7 +311,6 @@ def holder(resource: ObjectMeta) -> PolicyReference | None:
 
 
 def names_scheduler(binding: Binding, scheduler_name: str) -> bool:
-    """Whether a binding names this scheduler, and its scheduling is not suspended."""
     return binding.scheduler == scheduler_name and not binding.suspended
 
 

@@ -58,8 +58,6 @@ class MatchLevel(IntEnum):
 
 
 class Claim(NamedTuple):
-    """A policy that matches a resource, and how closely it does."""
-
     policy: Policy
     level: MatchLevel
 
@@ -161,7 +159,6 @@ def parse_priority_drop(text: str | None) -> PriorityDrop | None:
 
 
 def format_priority_drop(drop: PriorityDrop) -> str:
-    """Format the annotation."""
     return f'{{"from": {drop.from_}, "to": {drop.to}}}'
 
 
@@ -194,7 +191,6 @@ class Resource(NamedTuple):
 
 
 def rank(policy: Policy) -> Rank:
-    """Return the rank of a policy."""
     return Rank(not policy.cluster_scoped, policy.explicit_priority)
 
 
@@ -311,7 +307,6 @@ class PolicyCatalog:
         return self._by_reference.get(reference)
 
     def matching(self, template: Template) -> tuple[Claim, ...]:
-        """Return the policies that match a resource, sorted by rank (``claims.claims``)."""
         found: dict[PolicyReference, Policy] = {}
         for scope in dict.fromkeys((template.namespace, "")):
             for key in _keys_of(template, scope):
@@ -351,7 +346,6 @@ class PolicyCatalog:
 
 
 def _keys_for(policy: Policy) -> list[_SelectorKey]:
-    """Return the keys of the selectors of a policy."""
     scope = "" if policy.cluster_scoped else policy.metadata.namespace
     return [_key_of(each, scope) for each in policy.spec.resource_selectors]
 
@@ -368,7 +362,6 @@ def _key_of(selector: ResourceSelector, scope: str) -> _SelectorKey:
 
 
 def _keys_of(template: Template, scope: str) -> Iterator[_SelectorKey]:
-    """Yield the keys of all selectors that may match a resource."""
     kind = template.api_version, template.kind, scope
     yield (*kind, "", "")
     yield (*kind, "", template.name)
@@ -382,18 +375,15 @@ def is_new(policy: Policy) -> bool:
 
 
 def takes(preemptor: Policy, held_by: Policy, template: Template) -> bool:
-    """Return whether a policy may take over a resource from another policy."""
     return may_preempt(preemptor, held_by) and names(preemptor, template)
 
 
 def names(preemptor: Policy, template: Template) -> bool:
-    """Return whether a policy preempts and names a resource."""
     resource = Resource(template.api_version, template.kind, template.namespace, template.name)
     return resource in named_resources(preemptor)
 
 
 def why_not(other: Claim, holding: Holding, template: Template) -> str:
-    """Return why a policy that matches a resource does not hold it."""
     claim = holding.claim
     if claim is None:
         return f"{holding.reference} holds the resource" if holding.reference is not None else "nothing holds it"
@@ -433,7 +423,6 @@ def _why_not_first(other: Claim, first: Claim) -> str:
 
 
 def _taker(template: Template, held_by: Policy, matching: Iterable[Claim]) -> Claim | None:
-    """Return the claim of the strongest of these policies that takes a resource over; None without one."""
     by_policy = {each.policy.reference: each for each in matching if takes(each.policy, held_by, template)}
     strongest = strongest_first(each.policy for each in by_policy.values())
     return by_policy[strongest[0].reference] if strongest else None

@@ -24,8 +24,6 @@ _SCHEME_END: Final = "://"
 
 
 class Taint(Value, frozen=True):
-    """A taint: it keeps workloads that do not tolerate it off a cluster."""
-
     key: str
     effect: str
     value: str = ""
@@ -58,14 +56,12 @@ class Toleration(Value, frozen=True):
 
 
 def tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
-    """Return whether any of the tolerations tolerates the taint."""
     return any(toleration.tolerates(taint) for toleration in tolerations)
 
 
 def repelling_taints(
     taints: Iterable[Taint], tolerations: tuple[Toleration, ...], effects: frozenset[str] = REPELLING_EFFECTS
 ) -> list[Taint]:
-    """Return the taints with one of the effects that none of the tolerations tolerates."""
     return [taint for taint in taints if taint.effect in effects and not tolerated(taint, tolerations)]
 
 
@@ -78,15 +74,11 @@ class ResourceModelRange(Value, frozen=True):
 
 
 class ResourceModel(Value, frozen=True):
-    """A grade of nodes."""
-
     grade: int
     ranges: tuple[ResourceModelRange, ...] = ()
 
 
 class ClusterSpec(Value, frozen=True):
-    """The location of a cluster, its taints, and its grades of nodes."""
-
     sync_mode: str = ""
     provider: str = ""
     region: str = ""
@@ -108,15 +100,11 @@ class Condition(Value, frozen=True):
 
 
 class APIResource(Value, frozen=True):
-    """A kind that an API group version serves."""
-
     name: str
     kind: str
 
 
 class APIEnablement(Value, frozen=True):
-    """An API group version that a cluster serves."""
-
     group_version: str
     resources: tuple[APIResource, ...] = ()
 
@@ -138,8 +126,6 @@ class ResourceSummary(Value, frozen=True):
 
 
 class ClusterStatus(Value, frozen=True):
-    """The state that a cluster reports."""
-
     kubernetes_version: str = ""
     api_enablements: tuple[APIEnablement, ...] = ()
     conditions: tuple[Condition, ...] = ()
@@ -147,8 +133,6 @@ class ClusterStatus(Value, frozen=True):
 
 
 class Cluster(Value, frozen=True):
-    """A member cluster."""
-
     metadata: ObjectMeta
     api_version: str = "cluster.karmada.io/v1alpha1"
     kind: str = "Cluster"
@@ -180,7 +164,6 @@ class Cluster(Value, frozen=True):
         return fields
 
     def enabled_kinds(self) -> Iterator[tuple[str, str]]:
-        """Yield every (groupVersion, kind) that the cluster serves."""
         for enablement in self.status.api_enablements:
             for resource in enablement.resources:
                 yield enablement.group_version, resource.kind
@@ -193,24 +176,18 @@ _PODS: Final = (APIEnablement("v1", (APIResource(name="pods", kind="Pod"),)),)
 
 
 class NodeMeta(Value, frozen=True):
-    """The part of a node's metadata that decisions read."""
-
     name: str
     labels: dict[str, str] = {}
     deletion_timestamp: Timestamp | None = None
 
 
 class NodeSpec(Value, frozen=True):
-    """The provider of a node, its taints, and whether it is cordoned."""
-
     taints: tuple[Taint, ...] = ()
     unschedulable: bool = False
     provider_id: str = msgspec.field(name="providerID", default="")
 
 
 class NodeStatus(Value, frozen=True):
-    """The state that a node reports."""
-
     allocatable: dict[str, Quantity] | None = None
     conditions: tuple[Condition, ...] = ()
 
@@ -223,8 +200,6 @@ class NodeIdentity(Value, frozen=True):
 
 
 class Node(NodeIdentity, frozen=True):
-    """A node."""
-
     status: NodeStatus = NodeStatus()
 
 
@@ -260,7 +235,6 @@ def _status(status: NodeStatus) -> ClusterStatus:
 
 
 def _taints(spec: NodeSpec) -> tuple[Taint, ...]:
-    """Return the taints, with that of cordoned nodes as soon as the node is cordoned."""
     if spec.unschedulable and UNSCHEDULABLE not in spec.taints:
         return (*spec.taints, UNSCHEDULABLE)
     return spec.taints

@@ -110,12 +110,10 @@ def json_value(document: bytes) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def encode_json(value: object) -> bytes:
-    """Encode a value as compact JSON."""
     return _ENCODER.encode(value)
 
 
 def builtins(value: object) -> Any:  # noqa: ANN401 - any JSON value
-    """Convert a value to dicts, lists and scalars."""
     return msgspec.json.decode(_ENCODER.encode(value))
 
 
@@ -298,7 +296,6 @@ def _accepted_values(kind: Any, location: str) -> str:  # noqa: ANN401 - a type
 
 
 def _literals(kind: Any) -> Iterator[str]:  # noqa: ANN401 - a type, or a part of one
-    """Yield the texts of a literal or an enum, also of one inside a union."""
     if isinstance(kind, type) and issubclass(kind, Enum):
         yield from (str(each.value) for each in kind)
     for part in get_args(kind):

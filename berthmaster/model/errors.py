@@ -86,12 +86,10 @@ class ApiError(ServiceError):
 
     @property
     def not_found(self) -> bool:
-        """Whether the object or its kind does not exist."""
         return self.status == HTTPStatus.NOT_FOUND
 
     @property
     def forbidden(self) -> bool:
-        """Whether the user lacks the right for the request."""
         return self.status == HTTPStatus.FORBIDDEN
 
     @property

@@ -44,21 +44,15 @@ class ClusterSelectorTerms(Value, frozen=True):
 
 
 class ClusterAffinityOverride(Value, frozen=True):
-    """The required and the preferred clusters of a workload."""
-
     required_during_scheduling_ignored_during_execution: ClusterSelectorTerms | None = None
     preferred_during_scheduling_ignored_during_execution: tuple[PreferredTerm, ...] = ()
 
 
 class AffinityOverride(Value, frozen=True):
-    """The annotation ``affinity``."""
-
     cluster_affinity: ClusterAffinityOverride = ClusterAffinityOverride()
 
 
 class ClusterReference(Value, frozen=True):
-    """The name of a cluster."""
-
     cluster: str = ""
 
 
@@ -78,22 +72,16 @@ class OverridePatch(Value, frozen=True):
 
 
 class ClusterPatches(Value, frozen=True):
-    """The changes of the template for one cluster."""
-
     cluster: str
     patches: tuple[OverridePatch, ...] = ()
 
 
 class ControllerOverride(Value, frozen=True):
-    """The changes of one controller."""
-
     controller: str
     clusters: tuple[ClusterPatches, ...] = ()
 
 
 class FederatedObjectSpec(Value, frozen=True):
-    """The workload, its clusters and its changes by cluster."""
-
     template: dict[str, Any]
     placements: tuple[ControllerPlacement, ...] = ()
     overrides: tuple[ControllerOverride, ...] = ()
@@ -155,8 +143,6 @@ class AutoMigrationInfo(Value, frozen=True):
 
 
 class UnavailableCluster(Value, frozen=True):
-    """A cluster that a workload must not use until a point in time."""
-
     cluster: str
     valid_until: Timestamp
 
@@ -169,15 +155,11 @@ class AppliedMigration(Value, frozen=True):
 
 
 class ReplicasMigration(Value, frozen=True):
-    """The largest number of replicas of a cluster."""
-
     cluster: str = ""
     limited_capacity: Int64 | None = None
 
 
 class WorkloadMigration(Value, frozen=True):
-    """The time until which a workload must not use a cluster."""
-
     cluster: str = ""
     valid_until: Timestamp | None = None
 

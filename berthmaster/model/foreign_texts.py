@@ -34,7 +34,6 @@ class DecodingProblem(NamedTuple):
 
 
 def decoding_problem(message: str) -> DecodingProblem:
-    """Return what a message of msgspec's ``ValidationError`` says."""
     located = _LOCATION.search(message)
     text = message[: located.start()] if located else message
     mismatch, missing = _MISMATCH.match(text), _MISSING.match(text)

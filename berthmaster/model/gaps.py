@@ -252,5 +252,4 @@ class Gap(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def texts(gaps: Iterable[Gap], reader: Reader) -> list[str]:
-    """Return the sentences for a reader, each one once."""
     return list(dict.fromkeys(each.text(reader) for each in gaps))

@@ -43,8 +43,6 @@ _NATIVE: Final = frozenset((each.api_version, each.kind) for each in BUILT_IN_RE
 
 
 class UnknownReplicas(NamedTuple):
-    """The replicas of a resource are not known, and why."""
-
     reason: str
 
 
@@ -56,14 +54,10 @@ class Interpreter(Protocol):
 
 
 class InterpreterScript(Value, frozen=True):
-    """A script in Lua."""
-
     lua_script: str = ""
 
 
 class InterpreterTarget(Value, frozen=True):
-    """The kind that a customization interprets."""
-
     api_version: str
     kind: str
 
@@ -75,8 +69,6 @@ class CustomizationRules(Value, frozen=True):
 
 
 class CustomizationSpec(Value, frozen=True):
-    """The kind, and its scripts."""
-
     target: InterpreterTarget
     customizations: CustomizationRules = CustomizationRules()
 

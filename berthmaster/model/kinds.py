@@ -106,8 +106,6 @@ _SKIPPED_NAMESPACES: Final = re.compile(r"kube-.*")
 
 
 class Scope(Enum):
-    """Whether the objects of a kind belong to a namespace."""
-
     NAMESPACED = "Namespaced"
     CLUSTER = "Cluster"
 
@@ -186,8 +184,6 @@ _VERSION: Final = re.compile(r"v\d+(?:(?:alpha|beta)\d+)?")
 
 
 class KindNames(NamedTuple):
-    """The names of a kind."""
-
     group: str
     kind: str
     plural: str

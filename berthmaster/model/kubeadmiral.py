@@ -66,8 +66,6 @@ class Preferences(Value, frozen=True):
 
 
 class DesiredPlacement(Value, frozen=True):
-    """A cluster that the scheduler may select."""
-
     cluster: str = ""
     preferences: Preferences = Preferences()
 
@@ -79,8 +77,6 @@ class MigrationTrigger(Value, frozen=True):
 
 
 class AutoMigration(Value, frozen=True):
-    """The migration of unschedulable replicas to other clusters."""
-
     when: MigrationTrigger | None = None
     keep_unschedulable_replicas: bool = False
 
@@ -95,22 +91,16 @@ class RescheduleWhen(Value, frozen=True):
 
 
 class ReplicaRescheduling(Value, frozen=True):
-    """The treatment of replicas that already run."""
-
     avoid_disruption: bool | None = None
 
 
 class ReschedulePolicy(Value, frozen=True):
-    """The rules of rescheduling."""
-
     disable_rescheduling: bool = False
     reschedule_when: RescheduleWhen | None = None
     replica_rescheduling: ReplicaRescheduling | None = None
 
 
 class KubeAdmiralSpec(Value, frozen=True):
-    """The spec of both policy kinds."""
-
     scheduling_profile: str = ""
     scheduling_mode: str = ""
     replicas_strategy: str = ""
@@ -204,8 +194,6 @@ class PluginSet(Value, frozen=True):
 
 
 class ExtensionPoints(Value, frozen=True):
-    """The extension points that a profile can configure."""
-
     filter: PluginSet = PluginSet()
     score: PluginSet = PluginSet()
     select: PluginSet = PluginSet()
@@ -219,8 +207,6 @@ class PluginConfig(Value, frozen=True):
 
 
 class SchedulingProfileSpec(Value, frozen=True):
-    """The differences from the default profile."""
-
     plugins: ExtensionPoints = ExtensionPoints()
     plugin_config: tuple[PluginConfig, ...] = ()
 
@@ -235,8 +221,6 @@ class SchedulingProfile(Value, frozen=True):
 
 
 class SchedulerPluginWebhookSpec(Value, frozen=True):
-    """The address of a scheduler plugin that is a webhook."""
-
     url_prefix: str = ""
 
 
@@ -274,8 +258,6 @@ class FederatedClusterResources(Value, frozen=True):
 
 
 class FederatedClusterStatus(Value, frozen=True):
-    """The state that a cluster reports."""
-
     conditions: tuple[Condition, ...] = ()
     resources: FederatedClusterResources = FederatedClusterResources()
     api_resource_types: tuple[APIResourceType, ...] = ()
@@ -283,8 +265,6 @@ class FederatedClusterStatus(Value, frozen=True):
 
 
 class FederatedCluster(Value, frozen=True):
-    """A member cluster."""
-
     metadata: ObjectMeta
     api_version: str = "core.kubeadmiral.io/v1alpha1"
     kind: str = "FederatedCluster"
@@ -293,7 +273,6 @@ class FederatedCluster(Value, frozen=True):
 
 
 def as_cluster(federated: FederatedCluster) -> Cluster:
-    """Convert a FederatedCluster to a Cluster."""
     status = federated.status
     return Cluster(
         metadata=federated.metadata,

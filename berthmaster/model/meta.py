@@ -71,8 +71,6 @@ def is_valid_name(text: str) -> bool:
 
 
 class OwnerReference(Value, frozen=True):
-    """An owner of an object."""
-
     api_version: str
     kind: str
     name: str
@@ -98,7 +96,6 @@ class ObjectMeta(Value, frozen=True):
 
     @property
     def key(self) -> tuple[str, str]:
-        """The namespace (empty for cluster-scoped objects) and the name."""
         return self.namespace, self.name
 
 
@@ -117,17 +114,14 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 def with_metadata(value: S, **fields: object) -> S:
-    """Return an object with some fields of its metadata changed."""
     return _with_part(value, "metadata", fields)
 
 
 def with_spec(value: S, **fields: object) -> S:
-    """Return an object with some fields of its spec changed."""
     return _with_part(value, "spec", fields)
 
 
 def with_status(value: S, **fields: object) -> S:
-    """Return an object with some fields of its status changed."""
     return _with_part(value, "status", fields)
 
 
@@ -214,7 +208,6 @@ def negative_amounts(path: str, amounts: Mapping[str, Quantity]) -> Iterator[Fie
 
 
 def negative_error(path: str, amount: Quantity) -> FieldError:
-    """Return the error for the negative amount at a path."""
     return FieldError(path, f"{amount.text!r} is negative; accepted are quantities of 0 and more")
 
 

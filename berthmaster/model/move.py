@@ -72,8 +72,6 @@ POLICY_KEYS: Final = frozenset({FAILBACK, STRATEGY, PAUSE})
 
 
 class MoveReason(Enum):
-    """Why a binding moves."""
-
     FAILBACK = "Failback"
     """An earlier group can hold the workload again."""
     DRAIN = "Drain"
@@ -174,7 +172,6 @@ class MoveState(Value, frozen=True):
 
     @property
     def arriving(self) -> dict[str, int]:
-        """The replicas that clusters gain."""
         return _growth(self.source, self.target)
 
     @property
@@ -224,7 +221,6 @@ def move_problem(binding: Binding) -> str:
 
 
 def annotation_of(state: MoveState) -> str:
-    """Return the annotation of a state: compact JSON."""
     return encode_json(state).decode()
 
 

@@ -47,22 +47,16 @@ class ClusterAffinityTerm(NamedAffinity, frozen=True, kw_only=True):
 
 
 class StaticClusterWeight(Value, frozen=True):
-    """The weight of the clusters that match."""
-
     target_cluster: ClusterAffinity
     weight: Int64
 
 
 class ClusterPreferences(Value, frozen=True):
-    """The source of the weights of weighted division."""
-
     static_weight_list: tuple[StaticClusterWeight, ...] = ()
     dynamic_weight: Literal["AvailableReplicas", ""] = ""
 
 
 class ReplicaSchedulingStrategy(Value, frozen=True):
-    """How replicas are distributed over the selected clusters."""
-
     replica_scheduling_type: Literal["Duplicated", "Divided", ""] = ""
     replica_division_preference: Literal["Aggregated", "Weighted", ""] = ""
     weight_preference: ClusterPreferences | None = None
@@ -207,21 +201,15 @@ class DecisionConditions(Value, frozen=True):
 
 
 class StatePreservationRule(Value, frozen=True):
-    """A part of a workload's state that a failover preserves."""
-
     alias_label_name: str
     json_path: str
 
 
 class StatePreservation(Value, frozen=True):
-    """The state of a workload that a failover preserves."""
-
     rules: tuple[StatePreservationRule, ...] = ()
 
 
 class ApplicationFailoverBehavior(Value, frozen=True):
-    """The failover of an unhealthy workload."""
-
     decision_conditions: DecisionConditions = DecisionConditions()
     purge_mode: str = ""  # text: stored objects may hold values of earlier Karmada versions
     grace_period_seconds: Int32 | None = None
@@ -229,22 +217,16 @@ class ApplicationFailoverBehavior(Value, frozen=True):
 
 
 class ClusterFailoverBehavior(Value, frozen=True):
-    """The failover from a failed cluster."""
-
     purge_mode: str = ""
     state_preservation: StatePreservation | None = None
 
 
 class FailoverBehavior(Value, frozen=True):
-    """The failover of a workload."""
-
     application: ApplicationFailoverBehavior | None = None
     cluster: ClusterFailoverBehavior | None = None
 
 
 class SuspendClusters(Value, frozen=True):
-    """The clusters to which Karmada dispatches nothing."""
-
     cluster_names: tuple[str, ...] = ()
 
 
@@ -257,15 +239,11 @@ class Suspension(Value, frozen=True):
 
 
 class SchedulePriority(Value, frozen=True):
-    """The priority class of the bindings of a policy."""
-
     priority_class_source: str
     priority_class_name: str
 
 
 class PropagationSpec(Value, frozen=True):
-    """The spec of both policy kinds."""
-
     resource_selectors: tuple[ResourceSelector, ...]
     association: bool = False
     propagate_deps: bool = False
@@ -312,7 +290,6 @@ class Policy(Value, frozen=True):
 
     @property
     def explicit_priority(self) -> int:
-        """``spec.priority``, or 0 if it is absent."""
         return self.spec.priority or 0
 
     @property
@@ -426,8 +403,6 @@ class TaintPolicySpec(Value, frozen=True):
 
 
 class ClusterTaintPolicy(Value, frozen=True):
-    """A policy that adds taints to clusters, and removes them again."""
-
     spec: TaintPolicySpec = TaintPolicySpec()
     metadata: ObjectMeta = ObjectMeta()
     api_version: str = TAINT_POLICY_API

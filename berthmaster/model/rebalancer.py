@@ -51,8 +51,6 @@ class RebalancerStatus(Value, frozen=True):
 
 
 class WorkloadRebalancer(Value, frozen=True):
-    """A request to schedule workloads again."""
-
     spec: RebalancerSpec = RebalancerSpec()
     metadata: ObjectMeta = ObjectMeta()
     status: RebalancerStatus = RebalancerStatus()

@@ -26,8 +26,6 @@ _COUNT: Final[type[int]] = Count  # an annotated int; msgspec reads its bounds
 
 
 class ResourceRequirements(Value, frozen=True):
-    """The requests and limits of a container or of a pod."""
-
     requests: dict[str, Quantity] = {}
     limits: dict[str, Quantity] = {}
 
@@ -62,8 +60,6 @@ class Affinity(Value, frozen=True):
 
 
 class PodSpec(Value, frozen=True):
-    """The part of a pod's spec that describes what the pod needs."""
-
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
     resources: ResourceRequirements = ResourceRequirements()
@@ -75,14 +71,11 @@ class PodSpec(Value, frozen=True):
 
     @property
     def required_node_affinity(self) -> dict[str, Any] | None:
-        """The required node selector, as its JSON object."""
         node_affinity = self.affinity.node_affinity if self.affinity is not None else None
         return node_affinity.required_during_scheduling_ignored_during_execution if node_affinity else None
 
 
 class PodTemplate(Value, frozen=True):
-    """A pod or a pod template."""
-
     spec: PodSpec = PodSpec()
 
 
@@ -132,7 +125,6 @@ def _sum(parts: Iterable[Amounts]) -> Amounts:
 
 
 def largest_amounts(parts: Iterable[Amounts]) -> dict[str, Quantity]:
-    """Return the largest amount of each resource."""
     largest: dict[str, Quantity] = {}
     for part in parts:
         for name, amount in part.items():
@@ -197,8 +189,6 @@ class NodeClaim(Value, frozen=True):
 
 
 class ReplicaRequirements(Value, frozen=True):
-    """The requirements of one replica."""
-
     resource_request: dict[str, Quantity] = {}
     node_claim: NodeClaim | None = None
     namespace: str = ""
@@ -266,7 +256,6 @@ def _identity(raw: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _node_claim(pod: PodSpec) -> NodeClaim | None:
-    """Return the requirements of a pod on its node; None if there are none."""
     affinity = pod.required_node_affinity
     if pod.node_selector is None and affinity is None and not pod.tolerations:
         return None

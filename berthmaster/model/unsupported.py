@@ -216,7 +216,6 @@ class SharingReader:
         self._parts = SharedParts()
 
     def binding(self, raw: bytes) -> Binding:
-        """Decode a binding."""
         found = decode_binding(raw, self._placement)
         metadata, spec, status = self._metadata(found.metadata), self._spec(found.spec), self._status(found.status)
         return replace(found, metadata=metadata, spec=spec, status=status)

@@ -63,13 +63,11 @@ def update_errors(before: Policy, after: Policy) -> Iterator[FieldError]:
 
 
 def placement_errors(placement: Placement) -> Iterator[FieldError]:
-    """Yield an error for each invalid selector of a placement."""
     for path, affinity in affinities(placement):
         yield from _below(path, affinity_errors(affinity))
 
 
 def affinity_errors(affinity: ClusterAffinity) -> Iterator[FieldError]:
-    """Yield an error for each invalid selector of an affinity."""
     if affinity.label_selector is not None:
         yield from _below("labelSelector", label_selector_errors(affinity.label_selector))
     if affinity.field_selector is not None:
@@ -77,7 +75,6 @@ def affinity_errors(affinity: ClusterAffinity) -> Iterator[FieldError]:
 
 
 def label_selector_errors(selector: LabelSelector) -> Iterator[FieldError]:
-    """Yield an error for each invalid part of a label selector."""
     for key, value in selector.match_labels.items():
         if not is_label_key(key):
             yield FieldError(f"matchLabels[{key}]", f"{key!r} is not a label key")
@@ -111,7 +108,6 @@ def binding_errors(binding: Binding) -> Iterator[FieldError]:
 
 
 def affinities(placement: Placement) -> Iterator[tuple[str, ClusterAffinity]]:
-    """Yield every affinity of a placement with its path."""
     if placement.cluster_affinity is not None:
         yield "clusterAffinity", placement.cluster_affinity
     for index, group in enumerate(placement.cluster_affinities or ()):

@@ -47,8 +47,6 @@ class _ManifestStatus(Value, frozen=True):
 
 
 class WorkStatus(Value, frozen=True):
-    """What Karmada and the member report of a Work."""
-
     conditions: tuple[Condition, ...] = ()
     manifest_statuses: tuple[_ManifestStatus, ...] = ()
 
@@ -106,7 +104,6 @@ def work_selector(binding: Binding) -> str:
 
 
 def copies_of(works: Iterable[KarmadaWork]) -> Copies:
-    """Return the copies that the Works of one binding describe."""
     return Copies({_cluster_of(work): _copy_of(work) for work in works if work.metadata.namespace.startswith(SPACE)})
 
 
@@ -152,14 +149,10 @@ def _count(value: object) -> int | None:
 
 
 class FederatedResourceQuotaSpec(Value, frozen=True):
-    """The limits of a namespace, over all clusters, by resource."""
-
     overall: dict[str, Quantity] | None = None
 
 
 class FederatedResourceQuotaStatus(Value, frozen=True):
-    """What the bindings of a namespace use, by resource."""
-
     overall_used: dict[str, Quantity] | None = None
 
 

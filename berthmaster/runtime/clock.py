@@ -8,8 +8,6 @@ from typing import Final, Protocol
 
 
 class Clock(Protocol):
-    """Read the time."""
-
     def now(self) -> datetime:
         """Return the time of day in UTC."""
 
@@ -18,8 +16,6 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The clock of the machine."""
-
     def now(self) -> datetime:
         return datetime.now(UTC)
 
@@ -71,7 +67,6 @@ class TokenBucket:
         self._lock = threading.Lock()
 
     def take(self) -> bool:
-        """Take a token. Return False if there is none."""
         return self.reserve(0.0) is not None
 
     def reserve(self, max_wait_s: float) -> float | None:

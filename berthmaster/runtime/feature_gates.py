@@ -9,8 +9,6 @@ _VALUES: Final = {"true": True, "false": False}
 
 
 class Gate(NamedTuple):
-    """One gate."""
-
     name: str
     stage: Literal["alpha", "beta", "stable"]
     default: bool
@@ -46,8 +44,6 @@ MULTIPLE_POD_TEMPLATES: Final = Gate(
 
 
 class FeatureGates:
-    """The gates and whether each is on."""
-
     def __init__(self, known: Sequence[Gate], given: Mapping[str, bool] | None = None) -> None:
         self._on = {gate.name: gate.default for gate in known} | dict(given or {})
 
@@ -80,7 +76,6 @@ class FeatureGates:
 
 
 def gates_help(known: Sequence[Gate]) -> str:
-    """Return the gates as ``--help`` lists them."""
     return "; ".join(
         f"{gate.name} ({gate.stage}, {str(gate.default).lower()} by default): {gate.summary}" for gate in known
     )

@@ -36,8 +36,6 @@ _MAX_BASE: Final = 256
 
 
 class ConsoleLink:
-    """Makes the addresses of pages in one console."""
-
     def __init__(self, url: str) -> None:
         """Take the address of the console.
 
@@ -57,5 +55,4 @@ class ConsoleLink:
         self._url = url.rstrip("/")
 
     def workload(self, namespace: str, binding: str) -> str:
-        """Return the address of a workload's page."""
         return f"{self._url}/workloads/{quote(namespace or CLUSTER_SCOPED, safe='')}/{quote(binding, safe='')}"

@@ -129,7 +129,6 @@ def bound_fields() -> Mapping[str, Any]:
 
 
 def new_reconcile_id() -> str:
-    """Return a random id that groups the records of one reconcile."""
     return uuid.uuid4().hex[:16]
 
 

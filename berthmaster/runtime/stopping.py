@@ -57,7 +57,6 @@ class RepeatingThread:
         self._stopping.set()
 
     def join(self, timeout_s: float) -> None:
-        """Wait until the last call has returned, or a time passes."""
         self._thread.join(timeout_s)
 
     def _run(self) -> None:
