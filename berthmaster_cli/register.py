@@ -7,7 +7,7 @@ from typing import Final
 
 import click
 
-from berthmaster.kube.lease import remove_lease
+from berthmaster.kube.lease import Lease, LeaseOptions
 from berthmaster.manifests.files import Document, ManifestLimits, read_documents
 from berthmaster.model.errors import InputError, ServiceError
 from berthmaster.runtime.clock import SystemClock
@@ -106,8 +106,8 @@ def remove(
         for name in context.reconciler.delete_secrets() if certificates else ():
             echo(f"Secret/{name}: removed")
         if lease:
-            outcome = remove_lease(context.clusters.target, lease, SystemClock(), _HOLDER_PATIENCE_S)
-            echo(f"Lease/{lease[1]}: {outcome}")
+            found = Lease(context.clusters.target, LeaseOptions(*lease, identity=""), SystemClock())
+            echo(f"Lease/{lease[1]}: {found.remove(_HOLDER_PATIENCE_S)}")
 
 
 def _reconcile(reconciler: CertificateReconciler, timeout_s: float) -> None:

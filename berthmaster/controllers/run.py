@@ -28,7 +28,6 @@ from berthmaster.kube.client import (
     APIClient,
     FencedClient,
     MeteredClient,
-    ReadOnlyClient,
     ask,
     rate_limited,
 )
@@ -176,7 +175,7 @@ class Runtime:
         self._started = False
         self._metrics = ControllerMetrics()
         if options.read_only:
-            client = ReadOnlyClient(client)
+            client = FencedClient(client, lambda: False, "this process only reads")
         self._raw = MeteredClient(client, clock, self._metrics.requested)
         self._lease = None if options.lease is None else Lease(self._raw, options.lease, clock)
         if self._lease is not None:

@@ -117,9 +117,12 @@ class FencedClient:
     deadline by some seconds for them, and each write carries its own guard.
     """
 
-    def __init__(self, client: APIClient, is_leading: Callable[[], bool]) -> None:
+    def __init__(
+        self, client: APIClient, is_leading: Callable[[], bool], otherwise: str = "this process is not the leader"
+    ) -> None:
         self._client = client
         self._is_leading = is_leading
+        self._otherwise = otherwise
         self._closed = False
 
     def close(self) -> None:
@@ -129,18 +132,7 @@ class FencedClient:
     def send(self, request: APIRequest) -> APIResponse:
         """See ``APIClient``. Also raises an ``ApiError`` with status 0 instead of a write that must not be sent."""
         if not request.is_read and (self._closed or not self._is_leading()):
-            raise ApiError(0, "", f"{request}: not sent: this process is not the leader")
-        return self._client.send(request)
-
-
-class ReadOnlyClient:
-    def __init__(self, client: APIClient) -> None:
-        self._client = client
-
-    def send(self, request: APIRequest) -> APIResponse:
-        """See ``APIClient``. Also raises an ``ApiError`` with status 0 instead of a write."""
-        if not request.is_read:
-            raise ApiError(0, "", f"{request}: not sent: this process only reads")
+            raise ApiError(0, "", f"{request}: not sent: {self._otherwise}")
         return self._client.send(request)
 
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from functools import partial
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -48,38 +48,14 @@ _WATCH_GRACE_S: Final = 30.0
 _MIN_USEFUL_WATCH_S: Final = 1.0
 
 
-class ObjectStore(Protocol):
-    """Holds the objects of a reflector. Called from the reflector's thread only."""
-
-    def replace(self, objects: Iterable[tuple[Key, msgspec.Raw]]) -> None:
-        """Replace all objects by a complete list.
-
-        Args:
-            objects: the list, which is requested page by page. It raises if a page cannot be read; then nothing is
-                replaced.
-        """
-
-    def put(self, key: Key, raw: msgspec.Raw) -> None:
-        """Add or update an object."""
-
-    def delete(self, key: Key) -> None:
-        """Delete an object."""
-
-    def mark_fresh(self) -> None:
-        """Note that the server sent a message: the objects are up to date."""
-
-    def mark_stale(self, problem: str) -> None:
-        """Note that the server does not respond as expected: the objects may be out of date."""
-
-
 class Reflector:
-    """Keeps one store up to date in its own thread."""
+    """Keeps an informer up to date in its own thread."""
 
     def __init__(
         self,
         client: APIClient,
         collection: Collection,
-        store: ObjectStore,
+        store: "Informer[Any]",
         backoff: Backoff | None = None,
         draw: random.Random | None = None,
     ) -> None:
@@ -319,7 +295,11 @@ class Informer(Generic[T]):
         return len(self._values)
 
     def replace(self, objects: Iterable[tuple[Key, msgspec.Raw]]) -> None:
-        """See ``ObjectStore``. Readers see the old list or the new one, never a mixture."""
+        """Replace all objects by a complete list. Readers see the old list or the new one, never a mixture.
+
+        Args:
+            objects: the list, which is requested page by page. If a page cannot be read, nothing is replaced.
+        """
         after = {key: value for key, raw in objects if (value := self._value(key, raw)) is not None}
         with self._delivering:
             before, self._values = self._values, after
@@ -345,6 +325,7 @@ class Informer(Generic[T]):
                 self._deliver(key, before, None)
 
     def mark_fresh(self) -> None:
+        """Note that the server sent a message: the objects are up to date."""
         if self.problem:
             _LOG.info("watching %s again", self.collection.plural)
         self.problem, self.stale_since = "", None
@@ -355,6 +336,7 @@ class Informer(Generic[T]):
             callback()
 
     def mark_stale(self, problem: str) -> None:
+        """Note that the server does not respond as expected: the objects may be out of date."""
         if not self.problem:
             self.stale_since = self._clock.now()
             _LOG.warning("failed to watch %s: %s", self.collection.plural, problem)

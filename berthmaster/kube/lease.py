@@ -17,9 +17,7 @@ from typing import Any, Final, Literal
 
 from berthmaster.kube.client import APIClient, ask, ask_if_found
 from berthmaster.kube.requests import APIRequest, Collection, create, decode_response, delete, get, micro_time, replace
-from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, InputError
-from berthmaster.model.meta import Key
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import fields
 
@@ -27,7 +25,6 @@ LEASES: Final = Collection.of("coordination.k8s.io/v1", "leases")
 POLL_S: Final = 1.0
 _RELEASED_S: Final = 1
 """The duration in the record of a released lease. The API server does not accept zero."""
-_MAX_LEASE_S: Final = 3600
 _JITTER_FACTOR: Final = 1.2
 _NEVER_S: Final = float("-inf")
 
@@ -166,6 +163,29 @@ class Lease:
             if self._read() and self._is_ours:
                 self._write(self._released())
 
+    def remove(self, patience_s: float, sleep: Callable[[float], None] = time.sleep) -> RemovalResult:
+        """Delete the Lease as soon as no process holds it. One that is still renewed after ``patience_s`` stays."""
+        deadline_s = self._clock.monotonic_s() + patience_s
+        while self._read():
+            if self.expires_in_s <= 0:
+                if self._delete():
+                    return "removed"
+            elif self._clock.monotonic_s() >= deadline_s:
+                return "in use"
+            sleep(POLL_S)
+        return "gone already"
+
+    def _delete(self) -> bool:
+        """Delete this version of the Lease. Return False if it has changed."""
+        uid, version = (self._observed["metadata"][name] for name in ("uid", "resourceVersion"))
+        try:
+            ask_if_found(self._client, self._timed(delete(LEASES, self._key, uid=uid, resource_version=version)))
+        except ApiError as error:
+            if error.conflict:
+                return False
+            raise
+        return True
+
     @property
     def _spec(self) -> dict[str, Any]:
         spec = self._observed.get("spec")
@@ -266,43 +286,6 @@ class Lease:
 
     def _now(self) -> str:
         return micro_time(self._clock.now())
-
-
-def remove_lease(
-    client: APIClient, key: Key, clock: Clock, patience_s: float, sleep: Callable[[float], None] = time.sleep
-) -> RemovalResult:
-    """Delete a Lease as soon as no process holds it.
-
-    The holder is judged as candidates judge it. A Lease that is still renewed after ``patience_s`` stays.
-    """
-    started_s = observed_s = clock.monotonic_s()
-    observed: dict[str, Any] | None = None
-    while True:
-        body = ask_if_found(client, get(LEASES, key))
-        if body is None:
-            return "gone already"
-        found = decode_json(dict[str, Any], body)
-        now_s = clock.monotonic_s()
-        spec = found.get("spec") or {}
-        if spec != observed:
-            observed, observed_s = spec, now_s
-        if not spec.get("holderIdentity") or now_s - observed_s >= min(_duration_s(spec), _MAX_LEASE_S):
-            if _delete(client, key, found["metadata"]):
-                return "removed"
-        elif now_s - started_s >= patience_s:
-            return "in use"
-        sleep(POLL_S)
-
-
-def _delete(client: APIClient, key: Key, metadata: dict[str, Any]) -> bool:
-    """Delete this version of the Lease. Return False if it has changed."""
-    try:
-        ask_if_found(client, delete(LEASES, key, uid=metadata["uid"], resource_version=metadata["resourceVersion"]))
-    except ApiError as error:
-        if error.conflict:
-            return False
-        raise
-    return True
 
 
 def _duration_s(spec: dict[str, Any]) -> int:

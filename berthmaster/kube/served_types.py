@@ -1,4 +1,4 @@
-"""All resource types of an API server: aggregated discovery in two requests, or one request for each group version.
+"""All resource types of an API server, by aggregated discovery: Kubernetes 1.27 or newer.
 
 ``Discovery`` looks up single group versions and is enough for controllers. Commands need all names, because people
 write short names and plurals.
@@ -6,21 +6,19 @@ write short names and plurals.
 
 import re
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from berthmaster.kube.client import APIClient, ask, ask_if_found
 from berthmaster.kube.requests import APIRequest, Collection, api_root, decode_response
-from berthmaster.model.errors import ApiError
 from berthmaster.model.kinds import KindNames, resolve
 from berthmaster.runtime.clock import Clock
 
 _AGGREGATED: Final = ",".join(
     f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList" for version in ("v2", "v2beta1")
 )
-_ACCEPT: Final = f"{_AGGREGATED},application/json"
 MAX_GROUP_VERSIONS: Final = 512
 CACHE_S: Final = 30.0
 """How long a response is cached. Karmada refreshes its cache as often."""
@@ -70,9 +68,7 @@ class ServedTypes:
         return next((each for each in self._in_order if each.names == named), None)
 
 
-class _GroupVersion(msgspec.Struct, frozen=True, rename="camel"):
-    group: str = ""
-    version: str = ""
+class _ResponseKind(msgspec.Struct, frozen=True):
     kind: str = ""
 
 
@@ -80,13 +76,13 @@ class _Resource(msgspec.Struct, frozen=True, rename="camel"):
     """``APIResourceDiscovery``."""
 
     resource: str
-    response_kind: _GroupVersion | None = None
+    response_kind: _ResponseKind | None = None
     scope: str = ""
     verbs: tuple[str, ...] = ()
     short_names: tuple[str, ...] = ()
 
 
-class _Version(msgspec.Struct, frozen=True, rename="camel"):
+class _Version(msgspec.Struct, frozen=True):
     version: str
     freshness: str = ""
     resources: tuple[_Resource, ...] = ()
@@ -101,21 +97,10 @@ class _Group(msgspec.Struct, frozen=True):
     versions: tuple[_Version, ...] = ()
 
 
-class _GroupVersionName(msgspec.Struct, frozen=True, rename="camel"):
-    group_version: str
+class _Groups(msgspec.Struct, frozen=True):
+    """``APIGroupDiscoveryList``, the content of ``/api`` and ``/apis``."""
 
-
-class _ListedGroup(msgspec.Struct, frozen=True):
-    name: str
-    versions: tuple[_GroupVersionName, ...] = ()
-
-
-class _Root(msgspec.Struct, frozen=True):
-    """``/api`` and ``/apis``: aggregated (``items``), or only names (``versions`` of ``/api``, ``groups``)."""
-
-    items: tuple[_Group, ...] | None = None
-    versions: tuple[str, ...] = ()
-    groups: tuple[_ListedGroup, ...] = ()
+    items: tuple[_Group, ...]
 
 
 class ListedResource(msgspec.Struct, frozen=True, rename="camel"):
@@ -138,62 +123,19 @@ def discover_types(client: APIClient) -> ServedTypes:
     types: list[ServedType] = []
     unavailable: list[str] = []
     for path in ("/api", "/apis"):
-        root = decode_response(_Root, ask(client, APIRequest(path, accept=_ACCEPT)), f"the discovery of {path}")
-        if root.items is not None:
-            types += _aggregated(root.items)
-            unavailable += _stale(root.items)
-            continue
-        names = [*root.versions, *(each.group_version for group in root.groups for each in group.versions)]
-        if len(names) > MAX_GROUP_VERSIONS:
-            raise ApiError(0, "", f"the server has more than {MAX_GROUP_VERSIONS} group versions")
-        for api_version in filter(is_api_version, names):
-            try:
-                types += _listed(client, api_version)
-            except ApiError as error:
-                if not error.unavailable:
-                    raise
-                unavailable.append(api_version)
+        answer = ask(client, APIRequest(path, accept=_AGGREGATED))
+        for group in decode_response(_Groups, answer, f"the aggregated discovery of {path}").items:
+            name = group.metadata.name
+            for version in group.versions:
+                api_version = f"{name}/{version.version}" if name else version.version
+                if version.freshness == "Stale":
+                    unavailable.append(api_version)
+                for each in version.resources:
+                    if each.response_kind is not None:
+                        names = KindNames(name, each.response_kind.kind, each.resource, each.short_names)
+                        verbs = frozenset(each.verbs)
+                        types.append(ServedType(api_version, names, each.scope == "Namespaced", verbs))
     return ServedTypes(types, unavailable)
-
-
-def _aggregated(groups: Iterable[_Group]) -> Iterable[ServedType]:
-    for group in groups:
-        for version in group.versions:
-            for each in version.resources:
-                if each.response_kind is not None:
-                    names = KindNames(group.metadata.name, each.response_kind.kind, each.resource, each.short_names)
-                    api_version = _api_version(group.metadata.name, version.version)
-                    yield ServedType(api_version, names, each.scope == "Namespaced", frozenset(each.verbs))
-
-
-def _stale(groups: Iterable[_Group]) -> list[str]:
-    return [
-        _api_version(group.metadata.name, version.version)
-        for group in groups
-        for version in group.versions
-        if version.freshness == "Stale"
-    ]
-
-
-def _api_version(group: str, version: str) -> str:
-    return f"{group}/{version}" if group else version
-
-
-def _listed(client: APIClient, api_version: str) -> list[ServedType]:
-    """Return the types of a group version, without subresources; none if it is not served."""
-    body = ask_if_found(client, APIRequest(api_root(api_version)))
-    found = decode_response(APIResourceList, body or b"{}", f"the resources of {api_version}")
-    group = api_version.rpartition("/")[0]
-    return [
-        ServedType(
-            api_version,
-            KindNames(group, each.kind, each.name, each.short_names),
-            each.namespaced,
-            frozenset(each.verbs),
-        )
-        for each in found.resources
-        if "/" not in each.name and each.kind
-    ]
 
 
 class Discovery:
@@ -219,8 +161,22 @@ class Discovery:
         return kinds.get(kind)
 
     def _fetch(self, api_version: str) -> dict[str, ServedType]:
-        # User input must not lead to another path.
-        types = _listed(self._client, api_version) if is_api_version(api_version) else ()
+        """Return the types of a group version by kind, without subresources; none if it is not served."""
+        if not is_api_version(api_version):  # user input must not lead to another path
+            return {}
+        body = ask_if_found(self._client, APIRequest(api_root(api_version)))
+        found = decode_response(APIResourceList, body or b"{}", f"the resources of {api_version}")
+        group = api_version.rpartition("/")[0]
+        types = (
+            ServedType(
+                api_version,
+                KindNames(group, each.kind, each.name, each.short_names),
+                each.namespaced,
+                frozenset(each.verbs),
+            )
+            for each in found.resources
+            if "/" not in each.name
+        )
         return {each.kind: each for each in types if each.verbs >= _NEEDED_VERBS}
 
 

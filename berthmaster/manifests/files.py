@@ -33,7 +33,7 @@ import yaml
 
 from berthmaster.model.decode import builtins, convert
 from berthmaster.model.errors import FieldError, InputError, ManifestError, shown
-from berthmaster.model.gaps import Gap, GapKind
+from berthmaster.model.gaps import Gap
 from berthmaster.model.kinds import group_of, is_namespaced
 from berthmaster.model.policy import DEFAULT_NAMESPACE
 
@@ -194,7 +194,7 @@ class FleetSnapshot(msgspec.Struct, frozen=True, rename="camel"):
             problem = f"{document.api_version!r} is not accepted; accepted is {_API_VERSION!r}"
             raise document.error(FieldError("apiVersion", problem))
         try:
-            return convert(cls, {**document.raw, "name": document.name, "gaps": _dumped_gaps(document.raw.get("gaps"))})
+            return convert(cls, {**document.raw, "name": document.name})
         except FieldError as error:
             raise document.error(error) from None
 
@@ -202,13 +202,6 @@ class FleetSnapshot(msgspec.Struct, frozen=True, rename="camel"):
         fields = builtins(self)
         name = fields.pop("name")
         return {"apiVersion": _API_VERSION, "kind": type(self).__name__, "metadata": {"name": name}, **fields}
-
-
-def _dumped_gaps(raw: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """Return the gaps of a dump. Earlier versions wrote sentences."""
-    if not isinstance(raw, list):
-        return raw
-    return [{"kind": GapKind.OTHER.value, "facts": {"text": each}} if isinstance(each, str) else each for each in raw]
 
 
 SUFFIXES: Final = (".yaml", ".yml", ".json")

@@ -131,7 +131,7 @@ class Manifests:
     @property
     def knows_bindings(self) -> bool:
         """Whether the bindings of a control plane are known, even if it has none."""
-        unread = any(each.kind is GapKind.OTHER or each.facts.get("group") == _BINDINGS for each in self.gaps)
+        unread = any(each.facts.get("group") == _BINDINGS for each in self.gaps)
         return bool(self.bindings) or (self.read_at is not None and not unread)
 
     def leave_out(self, document: Document, error: ManifestError) -> None:

@@ -73,7 +73,6 @@ class GapKind(StrEnum):
     Facts of a kind are the names in braces of its sentence, except ``names`` and ``where``.
     """
 
-    OTHER = "Other"
     FORBIDDEN = "Forbidden"
     FORBIDDEN_MOVES = "ForbiddenMoves"
     NOT_SERVED = "NotServed"
@@ -119,7 +118,6 @@ _FROM_BINDINGS: Final = (
 _SO: Final = ": {consequence}"
 _INVALID_BUDGETS: Final = "the budgets in the lease of the controllers are invalid, and not shown"
 _WORDS: Final[Mapping[GapKind, _Words]] = {
-    GapKind.OTHER: _Words("{text}"),
     GapKind.FORBIDDEN: _Words("no right to {verb} {type}{where}", _SO),
     GapKind.FORBIDDEN_MOVES: _Words("no right to {verb} {type}{where}", ": what moves there is not shown"),
     GapKind.NOT_SERVED: _Words("{kind} of {api_version} is not served", _SO),

@@ -12,12 +12,11 @@ from kube_in_memory import KubeInMemory, ReadyResponse
 from tables import cases
 from waiting import LIMIT_S
 
-from berthmaster.kube.lease import Candidate, Lease, LeaseOptions, own_identity, remove_lease
+from berthmaster.kube.lease import Candidate, Lease, LeaseOptions, own_identity
 from berthmaster.model.errors import ApiError, InputError
 from berthmaster.runtime.clock import SystemClock
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/karmada-system/leases/berthmaster"
-KEY = ("karmada-system", "berthmaster")
 PATIENCE_S = 60.0
 MICRO_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
 
@@ -475,7 +474,7 @@ class Removal:
             self._store_lease()
 
     def remove(self) -> str:
-        return remove_lease(self.api, KEY, self.clock, PATIENCE_S, self.sleep)
+        return Lease(self.api, options(""), self.clock).remove(PATIENCE_S, self.sleep)
 
 
 @cases(
@@ -485,7 +484,7 @@ class Removal:
         "expired": (Removal("me"), "removed", 15),
         "renewed for some time": (Removal("me", renewed_until_s=20), "removed", 35),
         "in use": (Removal("other", renewed_until_s=1000), "in use", 60),
-        "without a duration": (Removal("me", leaseDurationSeconds=None), "removed", 0),
+        "without a duration": (Removal("me", leaseDurationSeconds=None), "removed", 15),
     },
 )
 def test_remove_lease(removal, outcome, after_s):

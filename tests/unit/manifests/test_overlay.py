@@ -8,11 +8,11 @@ import yaml
 from berthmaster.manifests import load_manifests
 from berthmaster.manifests.files import FleetSnapshot, ListRecord
 from berthmaster.model.errors import ManifestError
-from berthmaster.model.gaps import ANY_READER, GapKind, texts
+from berthmaster.model.gaps import ANY_READER, Gap, GapKind
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 SNAPSHOT = FleetSnapshot(
-    "karmada", NOW, (ListRecord("deployments.apps", "", "17", 2, NOW),), gaps=("Secrets cannot be listed.",)
+    "karmada", NOW, (ListRecord("deployments.apps", "", "17", 2, NOW),), gaps=(Gap(GapKind.NO_TEMPLATES),)
 )
 CLUSTER = {"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "member1"}, "spec": {}}
 
@@ -90,7 +90,7 @@ def test_an_object_that_two_files_without_a_dump_define_is_an_error(load):
 
 def test_a_dump_says_when_it_was_read_and_what_is_missing(load):
     manifests = load(dump(STORED))
-    assert (manifests.read_at, texts(manifests.gaps, ANY_READER)) == (NOW, ["Secrets cannot be listed."])
+    assert (manifests.read_at, manifests.gaps) == (NOW, [Gap(GapKind.NO_TEMPLATES)])
     assert manifests.ignored == []
 
 

@@ -12,7 +12,7 @@ from berthmaster.kube import requests
 from berthmaster.kube.served_types import discover_types
 from berthmaster.manifests import manifests_of
 from berthmaster.manifests.files import Document, FleetSnapshot
-from berthmaster.model.errors import InputError, ServiceError
+from berthmaster.model.errors import ApiError, InputError, ServiceError
 from berthmaster.model.gaps import ANY_READER, texts
 from berthmaster.simulation.workload import ResourceName
 from berthmaster_cli.live.collections import CollectionReader, ReadLimits
@@ -222,23 +222,10 @@ def test_a_workload_that_only_an_overlay_has_is_no_error(api):
     assert "PropagationPolicy shop/web" in names(read)
 
 
-def test_a_server_without_aggregated_discovery_is_asked_for_each_group_version():
-    listed = {
-        "GET /api": {"kind": "APIVersions", "versions": ["v1"]},
-        "GET /apis": {"groups": [{"name": "apps", "versions": [{"groupVersion": "apps/v1", "version": "v1"}]}]},
-        "GET /api/v1": {"resources": [{"name": "secrets", "kind": "Secret", "namespaced": True, "verbs": ["list"]}]},
-        "GET /apis/apps/v1": {
-            "resources": [
-                {"name": "deployments", "kind": "Deployment", "namespaced": True, "shortNames": ["deploy"]},
-                {"name": "deployments/scale", "kind": "Scale", "namespaced": True},
-            ]
-        },
-    }
-
-    types = discover_types(ScriptedClient(listed))
-    assert str(types.resolve("deploy")) == "deployments.apps"
-    assert types.find("v1", "Secret").namespaced
-    assert types.resolve("scale") is None
+def test_a_server_without_aggregated_discovery_is_an_error():
+    listed = {"GET /api": {"kind": "APIVersions", "versions": ["v1"]}}
+    with pytest.raises(ApiError, match="cannot decode the aggregated discovery of /api: items: is missing"):
+        discover_types(ScriptedClient(listed))
 
 
 def test_the_preferred_version_of_a_kind_is_resolved():
