@@ -4,7 +4,6 @@
 write short names and plurals.
 """
 
-import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -14,6 +13,7 @@ import msgspec
 from berthmaster.kube.client import APIClient, ask, ask_if_found
 from berthmaster.kube.requests import APIRequest, Collection, api_root, decode_response
 from berthmaster.model.kinds import KindNames, resolve
+from berthmaster.model.meta import is_api_version
 from berthmaster.runtime.clock import Clock
 
 _AGGREGATED: Final = ",".join(
@@ -22,7 +22,6 @@ _AGGREGATED: Final = ",".join(
 MAX_GROUP_VERSIONS: Final = 512
 CACHE_S: Final = 30.0
 """How long a response is cached. Karmada refreshes its cache as often."""
-_API_VERSION: Final = re.compile(r"(?:[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?/)?v[a-z0-9]+")
 _NEEDED_VERBS: Final = frozenset({"get", "list", "watch", "patch"})
 
 
@@ -178,11 +177,6 @@ class Discovery:
             if "/" not in each.name
         )
         return {each.kind: each for each in types if each.verbs >= _NEEDED_VERBS}
-
-
-def is_api_version(text: str) -> bool:
-    """Return whether a text has the form of an ``apiVersion``, and therefore leads to no other path."""
-    return _API_VERSION.fullmatch(text) is not None
 
 
 _REFERENCE: Final = "#/components/schemas/"

@@ -237,21 +237,17 @@ def binding_of(
     resource = _reference(template, raw.get("metadata") or {}, current.spec.resource if current is not None else None)
     before = current.spec if current is not None else BindingSpec(resource)
     desired = policy.spec
-    spec = BindingSpec(
+    spec = msgspec.structs.replace(
+        before,
         resource=resource,
         replicas=replicas.number,
         replica_requirements=replicas.requirements,
-        components=before.components,
-        clusters=before.clusters,
         placement=desired.placement,
-        graceful_eviction_tasks=before.graceful_eviction_tasks,
-        required_by=before.required_by,
         scheduler_name=desired.scheduler_name,
         # Karmada writes this field of a ClusterResourceBinding only once.
         propagate_deps=desired.propagate_deps if namespaced or current is None else before.propagate_deps,
         failover=desired.failover,
         conflict_resolution=desired.conflict_resolution,
-        reschedule_triggered_at=before.reschedule_triggered_at,
         suspension=_suspension(desired.suspension, before.suspension),
         preserve_resources_on_deletion=desired.preserve_resources_on_deletion,
         schedule_priority=before.schedule_priority if namespaced and desired.schedule_priority is not None else None,

@@ -19,7 +19,6 @@ detector keeps to them (karmada ``Reconcile`` in ``pkg/detector/detector.go``). 
 goes to the first policy by rank. A stronger policy takes over a held resource only by preemption.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from enum import IntEnum
 from typing import Final, NamedTuple
@@ -28,7 +27,7 @@ import msgspec
 
 from berthmaster.model.binding import CLUSTER_HOLDER_NAME, HOLDER_NAME, HOLDER_NAMESPACE, holder
 from berthmaster.model.kinds import reason_not_propagated
-from berthmaster.model.meta import Int32, Key, ObjectMeta, Value, is_valid_name
+from berthmaster.model.meta import Int32, Key, ObjectMeta, Value, is_api_version, is_valid_name
 from berthmaster.model.policy import Policy, PolicyReference, ResourceSelector
 from berthmaster.model.replicas import Template
 
@@ -43,7 +42,6 @@ PRIORITY_DROP_ANNOTATION: Final = "policy.berthmaster.io/priority-drop"
 """Records that the priority of a policy dropped. The webhook writes it; the preemption controller removes it."""
 _CLUSTER_ID: Final = PERMANENT_ID["ClusterPropagationPolicy"]
 _CLAIMED_BY: Final = "resourcetemplate.karmada.io/claimed-by"
-_API_VERSION: Final = re.compile(r"(?:[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?/)?v[a-z0-9]{1,61}")
 
 MetadataPatch = dict[str, dict[str, str | None]]
 
@@ -131,9 +129,8 @@ def claim_patch(resource: ObjectMeta, policy: Policy) -> MetadataPatch:
 
 def record_keys(kind: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the labels and the annotations that record a claim of a kind of policy. The name comes first."""
-    if kind == "ClusterPropagationPolicy":
-        return (_CLUSTER_ID,), (CLUSTER_HOLDER_NAME,)
-    return (PERMANENT_ID[kind],), (HOLDER_NAME, HOLDER_NAMESPACE)
+    names = (CLUSTER_HOLDER_NAME,) if kind == "ClusterPropagationPolicy" else (HOLDER_NAME, HOLDER_NAMESPACE)
+    return (PERMANENT_ID[kind],), names
 
 
 class PriorityDrop(Value, frozen=True):
@@ -141,10 +138,6 @@ class PriorityDrop(Value, frozen=True):
 
     from_: Int32 = msgspec.field(name="from")
     to: Int32
-
-    def opens_to(self, priority: int) -> bool:
-        """Return whether a policy of this priority may preempt after the drop, but not before it."""
-        return self.to < priority <= self.from_
 
 
 def parse_priority_drop(text: str | None) -> PriorityDrop | None:
@@ -165,13 +158,6 @@ def format_priority_drop(drop: PriorityDrop) -> str:
 _DROP_DECODER: Final = msgspec.json.Decoder(PriorityDrop)
 
 
-class Rank(NamedTuple):
-    """The rank of a policy. The larger rank is the stronger one."""
-
-    namespaced: bool
-    priority: int
-
-
 class Resource(NamedTuple):
     """The identity of a resource that a selector names. ``namespace`` is empty for a cluster-scoped resource."""
 
@@ -184,14 +170,15 @@ class Resource(NamedTuple):
     def addressable(self) -> bool:
         """Whether such a resource can exist."""
         named = is_valid_name(self.name) and (not self.namespace or is_valid_name(self.namespace))
-        return named and _API_VERSION.fullmatch(self.api_version) is not None
+        return named and is_api_version(self.api_version)
 
     def __str__(self) -> str:
         return f"{self.kind} {'/'.join(filter(None, self[2:]))}"
 
 
-def rank(policy: Policy) -> Rank:
-    return Rank(not policy.cluster_scoped, policy.explicit_priority)
+def rank(policy: Policy) -> tuple[bool, int]:
+    """Return whether a policy is namespaced, and its priority. The larger rank is the stronger one."""
+    return not policy.cluster_scoped, policy.explicit_priority
 
 
 def may_preempt(preemptor: Policy, holder: Policy) -> bool:
@@ -228,7 +215,7 @@ def newly_eligible(drop: PriorityDrop, dropped: Policy, policies: Iterable[Polic
         if policy.reference[:2] == scope
         and policy.reference != dropped.reference
         and policy.spec.preemption == "Always"
-        and drop.opens_to(policy.explicit_priority)
+        and drop.to < policy.explicit_priority <= drop.from_
     )
 
 
@@ -249,9 +236,7 @@ def _named(selector: ResourceSelector, policy: Policy) -> Resource | None:
     return resource if resource.addressable else None
 
 
-_EXTERNAL: Final = "the label resourcetemplate.karmada.io/claimed-by excludes it from policies"
-
-
+_EXTERNAL: Final = f"the label {_CLAIMED_BY} excludes it from policies"
 _SelectorKey = tuple[str, str, str, str, str]
 """API version, kind and scope of a selector, and what it requires: a name, or a label and its value."""
 

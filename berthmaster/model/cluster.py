@@ -20,7 +20,6 @@ REPELLING_EFFECTS: Final = frozenset({NO_SCHEDULE, NO_EXECUTE})
 """The effects that keep new workloads off a cluster."""
 REGION_LABEL: Final = "topology.kubernetes.io/region"
 ZONE_LABEL: Final = "topology.kubernetes.io/zone"
-_SCHEME_END: Final = "://"
 
 
 class Taint(Value, frozen=True):
@@ -156,12 +155,8 @@ class Cluster(Value, frozen=True):
 
     def fields(self) -> dict[str, str]:
         """Return provider and region as a field selector sees them: as labels, absent if empty."""
-        fields = {}
-        if self.spec.provider:
-            fields["provider"] = self.spec.provider
-        if self.spec.region:
-            fields["region"] = self.spec.region
-        return fields
+        fields = {"provider": self.spec.provider, "region": self.spec.region}
+        return {name: value for name, value in fields.items() if value}
 
     def enabled_kinds(self) -> Iterator[tuple[str, str]]:
         for enablement in self.status.api_enablements:
@@ -211,36 +206,27 @@ def cluster_of_node(node: NodeIdentity) -> Cluster:
     its condition does not.
     """
     meta, spec = node.metadata, node.spec
-    labels = meta.labels
+    labels, taints = meta.labels, spec.taints
     zone = labels.get(ZONE_LABEL, "")
+    scheme, separator, _ = spec.provider_id.partition("://")  # ``aws`` of ``aws:///us-east-1a/i-0abc``
+    if spec.unschedulable and UNSCHEDULABLE not in taints:
+        taints = (*taints, UNSCHEDULABLE)
+    status = _UNREPORTED
+    if isinstance(node, Node):
+        allocatable = node.status.allocatable
+        summary = None if allocatable is None else ResourceSummary(allocatable=allocatable)
+        status = ClusterStatus(api_enablements=_PODS, conditions=node.status.conditions, resource_summary=summary)
     return Cluster(
         metadata=ObjectMeta(name=meta.name, labels=labels, deletion_timestamp=meta.deletion_timestamp),
         spec=ClusterSpec(
-            provider=_provider(spec.provider_id),
+            provider=scheme if separator else "",
             region=labels.get(REGION_LABEL, ""),
             zone=zone,
             zones=(zone,) if zone else (),
-            taints=_taints(spec),
+            taints=taints,
         ),
-        status=_status(node.status) if isinstance(node, Node) else _UNREPORTED,
+        status=status,
     )
 
 
 _UNREPORTED: Final = ClusterStatus(api_enablements=_PODS)
-
-
-def _status(status: NodeStatus) -> ClusterStatus:
-    summary = None if status.allocatable is None else ResourceSummary(allocatable=status.allocatable)
-    return ClusterStatus(api_enablements=_PODS, conditions=status.conditions, resource_summary=summary)
-
-
-def _taints(spec: NodeSpec) -> tuple[Taint, ...]:
-    if spec.unschedulable and UNSCHEDULABLE not in spec.taints:
-        return (*spec.taints, UNSCHEDULABLE)
-    return spec.taints
-
-
-def _provider(provider_id: str) -> str:
-    """Return the scheme of a provider ID: ``aws`` of ``aws:///us-east-1a/i-0abc``."""
-    scheme, separator, _ = provider_id.partition(_SCHEME_END)
-    return scheme if separator else ""

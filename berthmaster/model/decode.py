@@ -72,11 +72,11 @@ def _decode_large(kind: type[T], document: bytes | str, error: msgspec.Validatio
     """Decode a document without its null fields. Never create dicts and lists of the whole document."""
     text = document.encode() if isinstance(document, str) else bytes(document)
     if b"null" in text:
-        without_nulls = without_null_fields(text)
-        if without_nulls is None:
+        pruned = without_null_fields(text)
+        if pruned is None:
             raise FieldError("", f"has more than {MAX_NULL_FIELDS:,} null fields; remove them") from None
         try:
-            return _decoder(kind).decode(without_nulls)
+            return _decoder(kind).decode(pruned)
         except msgspec.ValidationError as remaining:
             error = remaining
     raise _field_error(kind, _UNREAD, str(error)) from None
@@ -95,18 +95,13 @@ def convert(kind: type[T], raw: Any) -> T:  # noqa: ANN401 - any JSON value
     except msgspec.ValidationError:
         pass
     try:
-        without_nulls = _pruned(raw)
+        pruned = without_nulls(raw)
     except RecursionError:
         raise FieldError("", "nested too deeply") from None
     try:
-        return msgspec.convert(without_nulls, kind, dec_hook=_decode_custom)
+        return msgspec.convert(pruned, kind, dec_hook=_decode_custom)
     except msgspec.ValidationError as error:
-        raise _field_error(kind, without_nulls, str(error)) from None
-
-
-def json_value(document: bytes) -> Any:  # noqa: ANN401 - any JSON value
-    """Decode a JSON document that is known to be valid to dicts, lists and scalars."""
-    return msgspec.json.decode(document)
+        raise _field_error(kind, pruned, str(error)) from None
 
 
 def encode_json(value: object) -> bytes:
@@ -223,11 +218,11 @@ def _encode_custom(value: object) -> object:
 _ENCODER: Final = msgspec.json.Encoder(enc_hook=_encode_custom)
 
 
-def _pruned(raw: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """Remove null fields: Go reads null as absent."""
+def without_nulls(raw: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """Return a JSON value without null fields: Go reads null as absent."""
     if isinstance(raw, dict):
-        return {key: _pruned(value) for key, value in raw.items() if value is not None}
-    return [_pruned(value) for value in raw] if isinstance(raw, list) else raw
+        return {key: without_nulls(value) for key, value in raw.items() if value is not None}
+    return [without_nulls(value) for value in raw] if isinstance(raw, list) else raw
 
 
 def _field_error(kind: Any, raw: Any, message: str) -> FieldError:  # noqa: ANN401 - a type, and any JSON value
@@ -248,7 +243,7 @@ def _field_error(kind: Any, raw: Any, message: str) -> FieldError:  # noqa: ANN4
 
 
 def _article(json_type: str) -> str:
-    return {"null": "null"}.get(json_type, f"{'an' if json_type[0] in 'aio' else 'a'} {json_type}")
+    return json_type if json_type == "null" else f"{'an' if json_type[0] in 'aio' else 'a'} {json_type}"
 
 
 def _resolve(raw: Any, location: str, got: tuple[type, ...] | None) -> tuple[str, Any]:  # noqa: ANN401
@@ -324,23 +319,20 @@ def _structs_in(kind: Any) -> list[type[msgspec.Struct]]:  # noqa: ANN401 - a ty
     return [each for each in (kind, *get_args(kind)) if isinstance(each, type) and issubclass(each, msgspec.Struct)]
 
 
-def _unknown(kind: Any, raw: Any, path: str) -> Iterator[tuple[str, str, Iterable[str]]]:  # noqa: ANN401
+def _unknown(
+    struct: type[msgspec.Struct], raw: Mapping[str, Any], path: str
+) -> Iterator[tuple[str, str, Iterable[str]]]:
     """Yield the path and the key of each unknown field, with the known names of its object."""
-    struct = next(iter(_structs_in(kind)), None)
-    if isinstance(raw, list):
-        element = next((each for each in (kind, *get_args(kind)) if get_origin(each) is tuple), None)
-        for index, entry in enumerate(raw if element else ()):
-            yield from _unknown(get_args(element)[0], entry, f"{path}[{index}]")
-    elif isinstance(raw, Mapping) and struct is not None:
-        known = _fields(struct)
-        for key, entry in raw.items():
-            here = f"{path}.{key}" if path else str(key)
-            if key in known:
-                # The type of metadata lists only the fields that decisions read.
-                if key != "metadata":
-                    yield from _unknown(known[key], entry, here)
-            else:
-                yield here, str(key), known
+    known, nested = struct_shape(struct)
+    for key, value in raw.items():
+        here = f"{path}.{key}" if path else str(key)
+        if key not in known:
+            yield here, str(key), _fields(struct)
+        elif (inner := nested.get(key)) is not None:
+            entries = enumerate(value) if isinstance(value, list) else ()
+            for at, each in ((here, value), *((f"{here}[{index}]", entry) for index, entry in entries)):
+                if isinstance(each, Mapping):
+                    yield from _unknown(inner, each, at)
 
 
 MAX_NULL_FIELDS: Final = 50_000

@@ -4,16 +4,12 @@ A script of a control plane comes first, then the third-party kinds that Karmada
 places a kind without an interpreter as a whole. A file does not show which interpreters a control plane has, so such
 a kind counts as unknown unless all of them were read.
 
-The replicas of the third-party kinds that Karmada interprets out of the box.
+The third-party kinds are those of karmada ``pkg/resourceinterpreter/default/thirdparty``. Most keep their replicas in
+one field. Some are computed from several fields. Some consist of several pod templates: with default feature gates
+Karmada gives their bindings no replicas and places them as a whole (``MultiplePodTemplatesScheduling`` is off).
 
-The kinds are those of karmada ``pkg/resourceinterpreter/default/thirdparty``. Most keep their replicas in one field.
-Some are computed from several fields. Some consist of several pod templates: with default feature gates Karmada gives
-their bindings no replicas and places them as a whole (``MultiplePodTemplatesScheduling`` is off).
-
-The resources that a workload needs, and that follow it if its policy has ``propagateDeps``.
-
-Kinds are interpreted as by Karmada (``resourceinterpreter/default/native/dependencies.go``, and the third-party kinds
-with one or more pod templates). A pod needs ConfigMaps, Secrets, its service account and PersistentVolumeClaims.
+A workload needs ConfigMaps, Secrets, service accounts and PersistentVolumeClaims, as in Karmada
+(``resourceinterpreter/default/native/dependencies.go``). They follow it if its policy has ``propagateDeps``.
 """
 
 import math
@@ -38,8 +34,6 @@ from berthmaster.model.replicas import (
     value_at,
 )
 from berthmaster.model.selector import LabelSelector
-
-_NATIVE: Final = frozenset((each.api_version, each.kind) for each in BUILT_IN_REPLICA_PATHS) | {("v1", "Pod")}
 
 
 class UnknownReplicas(NamedTuple):
@@ -113,11 +107,10 @@ def interpreted(
         return replicas_of(raw, paths)
     if interpreter is not None and (found := interpreter.replicas(raw)) is not None:
         return found
-    known = third_party_replicas(raw)
-    if known is not None:
-        return known
-    if kind in _NATIVE or complete or scope_of(*kind) is not None:
-        return replicas_of(raw)
+    if kind in _COMPUTED:
+        return _COMPUTED[kind](raw)
+    if kind in _INTERPRETED or complete or scope_of(*kind) is not None:
+        return replicas_of(raw, _PATHS)
     return UnknownReplicas(
         f"the replicas of {kind[1]} of {kind[0]} are not known: pass --replica-path {kind[0]}/{kind[1]}=PATH[,PATH], "
         f"{kind[0]}/{kind[1]}=- if it has none, or its ResourceInterpreterCustomization"
@@ -182,20 +175,12 @@ OF_SEVERAL_PARTS: Final = frozenset(
     }
 )
 """Kinds of several pod templates, which Karmada places as a whole unless ``MultiplePodTemplatesScheduling`` is on."""
-
-
-def third_party_replicas(raw: Mapping[str, Any]) -> Replicas | None:
-    """Return the replicas of a resource of one of these kinds; None for another kind.
-
-    Raises:
-        FieldError: a field has the wrong type, or there is no pod template where the kind requires one.
-    """
-    kind = str(raw.get("apiVersion")), str(raw.get("kind"))
-    if kind in _COMPUTED:
-        return _COMPUTED[kind](raw)
-    if kind in _WITHOUT_REPLICAS or kind in OF_SEVERAL_PARTS:
-        return Replicas()
-    return replicas_of(raw, _PATHS) if any((each.api_version, each.kind) == kind for each in _PATHS) else None
+_INTERPRETED: Final = (
+    frozenset((each.api_version, each.kind) for each in (*BUILT_IN_REPLICA_PATHS, *_PATHS))
+    | _WITHOUT_REPLICAS
+    | OF_SEVERAL_PARTS
+    | {("v1", "Pod")}
+)
 
 
 def _notebook(raw: Mapping[str, Any]) -> Replicas:

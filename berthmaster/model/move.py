@@ -243,18 +243,19 @@ def written_clusters(state: MoveState) -> dict[str, int]:
 
 def as_moved(binding: Binding) -> Binding:
     """Return a binding as if its move had ended well; the binding itself if no move is under way."""
-    state = move_of(binding)
-    if state is None or not state.under_way or not is_intact(binding, state):
-        return binding
-    return without_move(binding, left_by(binding, state).target, state.target_group)
+    state = _intact_move(binding)
+    return binding if state is None else without_move(binding, state.target, state.target_group)
 
 
 def as_before(binding: Binding) -> Binding:
     """Return a binding as if its move had not begun; the binding itself if no move is under way."""
+    state = _intact_move(binding)
+    return binding if state is None else without_move(binding, state.source, state.source_group)
+
+
+def _intact_move(binding: Binding) -> MoveState | None:
     state = move_of(binding)
-    if state is None or not state.under_way or not is_intact(binding, state):
-        return binding
-    return without_move(binding, left_by(binding, state).source, state.source_group)
+    return left_by(binding, state) if state is not None and state.under_way and is_intact(binding, state) else None
 
 
 def is_intact(binding: Binding, state: MoveState) -> bool:

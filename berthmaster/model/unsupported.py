@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from berthmaster.model.binding import AggregatedStatusItem, Binding, BindingSpec, BindingStatus, TargetCluster
 from berthmaster.model.cluster import Cluster, Condition
-from berthmaster.model.decode import decode_json, encode_json, has_unknown_fields, json_value, unknown_fields
+from berthmaster.model.decode import decode_json, encode_json, has_unknown_fields, unknown_fields, without_nulls
 from berthmaster.model.errors import FieldError
 from berthmaster.model.meta import ObjectMeta, with_spec
 from berthmaster.model.policy import Placement, Policy
@@ -84,7 +84,7 @@ def unknown_placement_fields(raw: Any) -> list[FieldError]:  # noqa: ANN401 - an
     """
     if not isinstance(raw, Mapping) or not has_unknown_fields(Placement, raw):
         return []
-    return [*unknown_fields(Placement, _without_null(raw))]
+    return [*unknown_fields(Placement, without_nulls(raw))]
 
 
 def decode_held_binding(document: bytes) -> Binding | None:
@@ -110,35 +110,10 @@ def decode_held_binding(document: bytes) -> Binding | None:
     return None
 
 
-def decode_binding(document: bytes, checked: Callable[[Placement, bytes], Placement]) -> Binding:
-    """Decode a binding. A value of its placement that is not known makes it an ``UnsupportedPlacement``.
-
-    Args:
-        checked: returns the placement to use instead of a decoded one. It gets the placement as JSON, too.
-
-    Raises:
-        FieldError: another part of the binding is invalid.
-    """
-    try:
-        binding = decode_json(Binding, document)
-    except FieldError:
-        held = decode_held_binding(document)
-        if held is None:
-            raise
-        return held
-    placement = binding.spec.placement
-    if placement is None:
-        return binding
-    used = checked(placement, placement_text(document))
-    if used is placement:
-        return binding
-    return with_spec(binding, placement=used)
-
-
 def decode_checked_policy(document: bytes) -> Policy:
     """Decode a policy; one with unknown fields in its placement has an ``UnsupportedPlacement``."""
     policy = decode_json(Policy, document)
-    checked = checked_placement(policy.spec.placement, json_value(placement_text(document)))
+    checked = checked_placement(policy.spec.placement, msgspec.json.decode(placement_text(document)))
     if checked is policy.spec.placement:
         return policy
     return with_spec(policy, placement=checked)
@@ -147,12 +122,6 @@ def decode_checked_policy(document: bytes) -> Policy:
 def _unsupported(placement: Placement, parts: tuple[str, ...]) -> UnsupportedPlacement:
     fields = {name: getattr(placement, name) for name in placement.__struct_fields__ if name != "unsupported"}
     return UnsupportedPlacement(**fields, unsupported=parts)
-
-
-def _without_null(raw: Any) -> Any:  # noqa: ANN401 - any JSON value
-    if isinstance(raw, Mapping):
-        return {key: _without_null(value) for key, value in raw.items() if value is not None}
-    return [_without_null(each) for each in raw] if isinstance(raw, list) else raw
 
 
 T = TypeVar("T")
@@ -216,7 +185,7 @@ class SharingReader:
         self._parts = SharedParts()
 
     def binding(self, raw: bytes) -> Binding:
-        found = decode_binding(raw, self._placement)
+        found = self._decoded(raw)
         metadata, spec, status = self._metadata(found.metadata), self._spec(found.spec), self._status(found.status)
         return replace(found, metadata=metadata, spec=spec, status=status)
 
@@ -231,10 +200,24 @@ class SharingReader:
             status=replace(cluster.status, api_enablements=served, conditions=conditions),
         )
 
-    def _placement(self, placement: Placement, text: bytes) -> Placement:
-        """Return the placement that the bindings of one policy share. Its fields are checked once."""
-        hold = self._hold_unknown
-        return self._parts.made(text, lambda: checked_placement(placement, json_value(text)) if hold else placement)
+    def _decoded(self, document: bytes) -> Binding:
+        """Decode a binding. The bindings of one policy share their placement, whose fields are checked once."""
+        try:
+            binding = decode_json(Binding, document)
+        except FieldError:
+            if (held := decode_held_binding(document)) is not None:
+                return held
+            raise
+        placement = binding.spec.placement
+        if placement is None:
+            return binding
+        text, hold = placement_text(document), self._hold_unknown
+        return with_spec(
+            binding,
+            placement=self._parts.made(
+                text, lambda: checked_placement(placement, msgspec.json.decode(text)) if hold else placement
+            ),
+        )
 
     def _metadata(self, metadata: ObjectMeta) -> ObjectMeta:
         text = self._parts.text

@@ -124,13 +124,9 @@ def affinities(placement: Placement) -> Iterator[tuple[str, ClusterAffinity]]:
 def _field_selector_errors(selector: FieldSelector) -> Iterator[FieldError]:
     """Yield an error for each invalid expression. A zone may be any text, but has no order (``Gt``, ``Lt``)."""
     for index, expression in enumerate(selector.match_expressions):
-        if expression.key != ZONE:
-            error = requirement_error(expression, NODE_OPERATORS)
-        elif expression.operator not in LABEL_OPERATORS:
-            error = requirement_error(expression, LABEL_OPERATORS)
-        else:
-            error = None
-        if error is not None:
+        operators = LABEL_OPERATORS if expression.key == ZONE else NODE_OPERATORS
+        error = requirement_error(expression, operators)
+        if error is not None and (expression.key != ZONE or expression.operator not in operators):
             yield error.below(f"matchExpressions[{index}]")
 
 

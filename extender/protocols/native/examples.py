@@ -4,9 +4,11 @@ import logging
 from datetime import UTC, datetime
 from typing import Any, Final
 
+import msgspec
+
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
-from berthmaster.model.decode import convert, encode_json, json_value
+from berthmaster.model.decode import convert, encode_json
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.workload import SimulatedWorkload
@@ -118,4 +120,4 @@ def answer_of(route: Route, services: Services) -> Any:  # noqa: ANN401 - a JSON
     deadline_s = services.clock.monotonic_s() + _LIMIT_S
     body, lines = (b"", [[sent]]) if route.streamed else (sent, [])
     answer = route.handler(services, Call("example", deadline_s, body, lines, query, _PATH_VALUES)).body
-    return json_value(answer if isinstance(answer, bytes) else next(answer))
+    return msgspec.json.decode(answer if isinstance(answer, bytes) else next(answer))

@@ -13,7 +13,7 @@ import msgspec
 
 from berthmaster.kube.kinds import CLUSTER_KINDS, CLUSTERS, WatchOptions
 from berthmaster.model.binding import Binding
-from berthmaster.model.decode import decode_json, encode_json, json_value
+from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import FieldError, InputError
 from berthmaster.model.unsupported import unknown_placement_fields
 from berthmaster.model.validation import OPTION, binding_errors, cluster_errors, placement_excess
@@ -179,7 +179,7 @@ def _decoded(services: Services, kind: type[R], body: bytes) -> R:
 
 
 def _placement_errors(text: bytes) -> tuple[FieldError, ...]:
-    return tuple(error.below("binding.spec.placement") for error in unknown_placement_fields(json_value(text)))
+    return tuple(error.below("binding.spec.placement") for error in unknown_placement_fields(msgspec.json.decode(text)))
 
 
 _known_errors = lru_cache(_MAX_KEPT)(_placement_errors)  # many bindings of a policy have one placement

@@ -9,9 +9,10 @@ from berthmaster.model.interpretation import (
     DEPENDENCIES,
     OF_SEVERAL_PARTS,
     Dependency,
+    UnknownReplicas,
     dependencies_of,
+    interpreted,
     recorded_dependencies,
-    third_party_replicas,
 )
 from berthmaster.model.kinds import Scope, group_of, is_namespaced, reason_not_propagated, scope_of
 from berthmaster.model.replicas import NodeClaim, ReplicaRequirements, Replicas
@@ -231,18 +232,20 @@ FLINK_NEEDS = ReplicaRequirements(quantities({"cpu": 2, "memory": "2048m"}), Nod
         ),
         pytest.param(resource("ray.io/v1/RayService"), Replicas(), id="RayService without a head"),
         pytest.param(resource("apps.kruise.io/v1alpha1/SidecarSet"), Replicas(), id="SidecarSet"),
-        pytest.param(resource("argoproj.io/v1alpha1/Rollout", replicas=3), None, id="Rollout is not Karmada's"),
-        pytest.param(resource("apps.kruise.io/v1alpha2/CloneSet", replicas=3), None, id="another version"),
-        pytest.param(deployment(), None, id="a native kind"),
     ],
 )  # fmt: skip
 def test_replicas(raw, expected):
-    assert third_party_replicas(raw) == expected
+    assert interpreted(raw) == expected
+
+
+@pytest.mark.parametrize("kind", ["argoproj.io/v1alpha1/Rollout", "apps.kruise.io/v1alpha2/CloneSet"])
+def test_the_replicas_of_a_kind_that_karmada_does_not_interpret_are_unknown(kind):
+    assert isinstance(interpreted(resource(kind, replicas=3)), UnknownReplicas)
 
 
 @pytest.mark.parametrize("kind", sorted(OF_SEVERAL_PARTS), ids=lambda kind: kind[1])
 def test_kinds_of_several_parts_are_placed_as_a_whole(kind):
-    assert third_party_replicas(resource("/".join(kind), tasks=[{"minAvailable": 2}])) == Replicas()
+    assert interpreted(resource("/".join(kind), tasks=[{"minAvailable": 2}])) == Replicas()
 
 
 @cases(
@@ -256,5 +259,5 @@ def test_kinds_of_several_parts_are_placed_as_a_whole(kind):
 )
 def test_an_invalid_field_is_an_error_with_its_path(raw, path):
     with pytest.raises(FieldError) as caught:
-        third_party_replicas(raw)
+        interpreted(raw)
     assert caught.value.path == path
