@@ -1,7 +1,6 @@
 """Karmada's PropagationPolicy and ClusterPropagationPolicy (``policy.karmada.io/v1alpha1``), and their defaults."""
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 from typing import Final, Literal, NamedTuple, get_args
 
 import msgspec
@@ -374,7 +373,6 @@ def _defaulted_strategy(strategy: ReplicaSchedulingStrategy) -> ReplicaSchedulin
 
 TAINT_POLICY_API: Final = "policy.karmada.io/v1alpha1"
 TAINT_POLICY: Final = "ClusterTaintPolicy"
-_NOT_CREATED: Final = datetime.max.replace(tzinfo=UTC)
 
 
 class MatchCondition(Value, frozen=True):
@@ -426,7 +424,12 @@ class ClusterTaintPolicy(Value, frozen=True):
 
 def in_order(policies: Iterable[ClusterTaintPolicy]) -> tuple[ClusterTaintPolicy, ...]:
     """Return policies in the order in which Karmada applies them: the oldest first."""
-    return tuple(sorted(policies, key=lambda policy: policy.metadata.creation_timestamp or _NOT_CREATED))
+
+    def created_s(policy: ClusterTaintPolicy) -> float:
+        created = policy.metadata.creation_timestamp
+        return created.timestamp() if created is not None else float("inf")
+
+    return tuple(sorted(policies, key=created_s))
 
 
 def _all_met(wanted: Sequence[MatchCondition], conditions: Sequence[Condition]) -> bool:
