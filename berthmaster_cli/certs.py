@@ -20,7 +20,7 @@ from berthmaster.serving.probes import Probes, serving_probes
 from berthmaster.views.texts import numbers
 from berthmaster_cli.flags import Parsed, declared, environment_text, option, options
 from berthmaster_cli.options import ADDRESS, ClusterFlags, LogLevelFlags, cluster_clients, config_option
-from berthmaster_cli.output import OutputFlags, echo, print_data, print_table, stdout, styled
+from berthmaster_cli.output import OutputFlags, echo, print_data, print_table, styled
 from certs.bundle import MUTATING, SCHEDULER_PLUGIN, VALIDATING
 from certs.leaf import timestamp_text
 from certs.options import CertificateOptions, Origin, ServingCertificate, TargetConfiguration
@@ -222,7 +222,7 @@ def inspect_(flags: CertificateFlags, *, output: str) -> None:
         items = found.items()
     if output == "table":
         columns = ("KIND", "NAME", "STATE", "EXPIRES", "IN", "RENEWED", numbers("AUTHORITIES"), "REASON", "MESSAGE")
-        print_table(stdout(), columns, [_row(item, found.now) for item in items])
+        print_table(columns, [_row(item, found.now) for item in items])
     else:
         print_data({"now": found.now, "items": items}, output)
     if any(item.verdict is CertificateVerdict.BAD for item in items):

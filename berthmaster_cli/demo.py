@@ -18,12 +18,11 @@ from typing import Any, Final, Self
 
 import click
 import yaml
-from rich.console import Console
 
 from berthmaster.model.errors import BerthmasterError
 from berthmaster.native_api.connection import UnansweredError, WebClient
 from berthmaster.runtime.stopping import Stop
-from berthmaster_cli.output import print_line, stdout, styled
+from berthmaster_cli.output import print_line, styled
 from certs.bundle import issue, new_authority
 
 HOST: Final = "127.0.0.1"
@@ -140,7 +139,6 @@ def command(*, keep: bool) -> None:
 
     The certificates are temporary.
     """
-    console = stdout()
     # Raise KeyboardInterrupt on both signals, so that the services are stopped.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -149,37 +147,35 @@ def command(*, keep: bool) -> None:
         certificates = DemoCertificates(folder)
         gates = ["--feature-gates=PolicyPreemption=true"]  # otherwise a priority drop is recorded without a warning
         webhook = running.enter_context(DemoService("webhook", gates, certificates, folder).running())
-        print_line(console, f"The admission webhook listens at {webhook.url}")
-        show_webhook(console, webhook)
+        print_line(f"The admission webhook listens at {webhook.url}")
+        show_webhook(webhook)
         manifests = ["-f", str(write_fleet(folder))]
         extender = running.enter_context(DemoService("extender", manifests, certificates, folder).running())
-        console.print()
-        print_line(console, f"The extender listens at {extender.url}")
-        show_extender(console, extender)
+        print_line()
+        print_line(f"The extender listens at {extender.url}")
+        show_extender(extender)
         if keep:
-            _keep(console, certificates, [webhook, extender])
+            _keep(certificates, [webhook, extender])
 
 
-def _keep(console: Console, certificates: DemoCertificates, services: list[DemoService]) -> None:
-    console.print()
-    print_line(console, f"The services run until Ctrl-C. Their CA certificate is {certificates.ca_file}.")
+def _keep(certificates: DemoCertificates, services: list[DemoService]) -> None:
+    print_line()
+    print_line(f"The services run until Ctrl-C. Their CA certificate is {certificates.ca_file}.")
     for service in services:
-        print_line(
-            console, f"  {service.name}: {service.url}, probes and metrics at http://127.0.0.1:{service.probe_port}"
-        )
+        print_line(f"  {service.name}: {service.url}, probes and metrics at http://127.0.0.1:{service.probe_port}")
     with suppress(KeyboardInterrupt):
         Stop().wait()
 
 
-def _title(console: Console, text: str) -> None:
-    console.print()
-    print_line(console, styled(text, "bold"))
+def _title(text: str) -> None:
+    print_line()
+    print_line(styled(text, "bold"))
 
 
-def show_webhook(console: Console, service: DemoService) -> None:
+def show_webhook(service: DemoService) -> None:
     """Show a policy that gets defaults, a policy that is denied, and a priority drop that is recorded."""
-    _title(console, "The webhook adds defaults to a policy:")
-    _show_patch(console, service.ask("POST", "/mutate-propagationpolicy", _review("CREATE", _OBJECTS["policy"])))
+    _title("The webhook adds defaults to a policy:")
+    _show_patch(service.ask("POST", "/mutate-propagationpolicy", _review("CREATE", _OBJECTS["policy"])))
 
     wrong = _changed(
         preemption="Always",
@@ -189,18 +185,18 @@ def show_webhook(console: Console, service: DemoService) -> None:
             "clusterAffinities": [{"affinityName": "a"}, {"affinityName": "a"}],
         },
     )
-    _title(console, "The webhook denies an invalid policy and reports every error:")
+    _title("The webhook denies an invalid policy and reports every error:")
     response = service.ask("POST", "/validate-propagationpolicy", _review("CREATE", wrong))["response"]
-    print_line(console, f"  allowed: {json.dumps(response['allowed'])}")
+    print_line(f"  allowed: {json.dumps(response['allowed'])}")
     for line in response["status"]["message"].splitlines():
-        print_line(console, f"  {line}")
+        print_line(f"  {line}")
 
-    _title(console, "The webhook warns about a priority drop from 10 to 3 and records it for preemption:")
+    _title("The webhook warns about a priority drop from 10 to 3 and records it for preemption:")
     old, new = _changed(priority=10, preemption="Never"), _changed(priority=3, preemption="Never")
     answer = service.ask("POST", "/mutate-propagationpolicy", _review("UPDATE", new, old))
     for warning in answer["response"].get("warnings", []):
-        print_line(console, f"  warning: {warning}")
-    _show_patch(console, answer)
+        print_line(f"  warning: {warning}")
+    _show_patch(answer)
 
 
 def _changed(**spec: object) -> dict[str, Any]:
@@ -214,11 +210,11 @@ def _review(operation: str, obj: dict[str, Any], old: dict[str, Any] | None = No
     return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
 
 
-def _show_patch(console: Console, answer: dict[str, Any]) -> None:
+def _show_patch(answer: dict[str, Any]) -> None:
     patch = json.loads(base64.b64decode(answer["response"].get("patch") or "W10="))
     for operation in patch:
         value = json.dumps(operation["value"]) if "value" in operation else ""
-        print_line(console, f"  {operation['op']} {operation['path']} {value}")
+        print_line(f"  {operation['op']} {operation['path']} {value}")
 
 
 def write_fleet(folder: Path) -> Path:
@@ -229,30 +225,30 @@ def write_fleet(folder: Path) -> Path:
     return fleet
 
 
-def show_extender(console: Console, service: DemoService) -> None:
+def show_extender(service: DemoService) -> None:
     """Show the same question in the APIs of three control planes."""
     groups = _OBJECTS["groups"]
-    _title(console, "Its own API: 12 replicas do not fit on premises, so they are placed in the cloud:")
+    _title("Its own API: 12 replicas do not fit on premises, so they are placed in the cloud:")
     answer = service.ask("POST", "/v1/schedule?explain=true", {"binding": _OBJECTS["binding"]})
-    print_line(console, f"  group {answer['group']}, clusters {json.dumps(answer['clusters'])}")
+    print_line(f"  group {answer['group']}, clusters {json.dumps(answer['clusters'])}")
     for group in answer["diagnosis"]["groups"]:
         failure = group["failure"]
-        print_line(console, f"  {group['group']}: {failure['message'] if failure else 'chosen'}")
+        print_line(f"  {group['group']}: {failure['message'] if failure else 'chosen'}")
 
-    _title(console, "KubeAdmiral's scheduler webhooks filter and score one cluster:")
+    _title("KubeAdmiral's scheduler webhooks filter and score one cluster:")
     unit = {**_OBJECTS["unit"], "annotations": {"policy.berthmaster.io/cluster-affinities": json.dumps(groups)}}
     request = {"schedulingUnit": unit, "cluster": _OBJECTS["federatedCluster"]}
     for verb in ("filter", "score"):
         response = service.ask("POST", f"/kubeadmiral/v1alpha1/{verb}", request)
-        print_line(console, f"  {verb}: {json.dumps(response)}")
+        print_line(f"  {verb}: {json.dumps(response)}")
 
-    _title(console, "kube-scheduler's extender protocol filters nodes that represent clusters:")
+    _title("kube-scheduler's extender protocol filters nodes that represent clusters:")
     annotations = {"policy.berthmaster.io/placement": json.dumps({"clusterAffinities": groups})}
     pod = {**_OBJECTS["pod"], "metadata": {**_OBJECTS["pod"]["metadata"], "annotations": annotations}}
     request = {"Pod": pod, "Nodes": {"items": _OBJECTS["nodes"]}, "NodeNames": None}
     response = service.ask("POST", "/kube-scheduler/filter", request)
     kept = [node["metadata"]["name"] for node in (response.get("Nodes") or {}).get("items") or []]
-    print_line(console, f"  kept: {', '.join(kept)}")
+    print_line(f"  kept: {', '.join(kept)}")
     for kind in ("FailedNodes", "FailedAndUnresolvableNodes"):
         for node, reason in (response.get(kind) or {}).items():
-            print_line(console, f"  {node}: {reason}")
+            print_line(f"  {node}: {reason}")

@@ -20,7 +20,7 @@ from berthmaster.views.texts import assignment_text, columns_of, cost_text, coun
 from berthmaster_cli.flags import option, options
 from berthmaster_cli.inputs import SourceFlags, current_time, present_world, profile_from, read_manifests, report_unused
 from berthmaster_cli.main import EXIT_CHECK_FAILED
-from berthmaster_cli.output import WorkloadOutputFlags, is_printed, print_line, print_table, stdout
+from berthmaster_cli.output import WorkloadOutputFlags, is_printed, print_line, print_table
 
 _REPAIRS: Final = (*map(numbers, ("WORKLOADS", "DRIFTED", "MINIMAL", "FULL")),)
 _LEGEND: Final = (
@@ -79,25 +79,25 @@ def command(flags: DriftFlags) -> None:
 
 
 def _print(found: FleetDrift, shown: list[WorkloadDrift], *, wide: bool) -> None:
-    console, total = stdout(), found.total
-    print_line(console, _headline(found))
+    total = found.total
+    print_line(_headline(found))
     if not found.workloads:
         return
-    print_table(console, columns_of("DRIFT", numbers("WORKLOADS")), [(kind, str(n)) for kind, n in found.kinds.items()])
+    print_table(columns_of("DRIFT", numbers("WORKLOADS")), [(kind, str(n)) for kind, n in found.kinds.items()])
     few = None if wide else _FEW
     for name, totals in (("POLICY", found.policies), ("GROUP", found.groups)):
         if totals:
-            print_line(console)
-            print_table(console, columns_of(name, *_REPAIRS), _rows(totals[:few]))
+            print_line()
+            print_table(columns_of(name, *_REPAIRS), _rows(totals[:few]))
     if found.clusters:
-        print_line(console)
+        print_line()
         rows = [(each.name, str(each.leaving), str(each.arriving)) for each in found.clusters[:few]]
-        print_table(console, columns_of("CLUSTER", numbers("LEAVING"), numbers("ARRIVING")), rows)
-    print_line(console)
+        print_table(columns_of("CLUSTER", numbers("LEAVING"), numbers("ARRIVING")), rows)
+    print_line()
     columns = columns_of("WORKLOAD", "DRIFT", numbers("MINIMAL"), numbers("FULL"), "NOW", "MINIMAL REPAIR")
-    print_table(console, columns, [_row(each) for each in shown])
+    print_table(columns, [_row(each) for each in shown])
     if len(shown) < total.drifted:
-        print_line(console, f"{total.drifted - len(shown)} drifted workloads are not shown")
+        print_line(f"{total.drifted - len(shown)} drifted workloads are not shown")
 
 
 def _headline(found: FleetDrift) -> str:

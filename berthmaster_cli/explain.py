@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 import msgspec.structs
-from rich.console import Console
 from rich.text import Text
 
 from berthmaster.manifests import Manifests
@@ -57,16 +56,7 @@ from berthmaster_cli.ledger_options import (
     opened,
     optional_ledger_option,
 )
-from berthmaster_cli.output import (
-    WorkloadOutputFlags,
-    echo,
-    is_printed,
-    print_data,
-    print_line,
-    print_table,
-    stdout,
-    styled,
-)
+from berthmaster_cli.output import WorkloadOutputFlags, echo, is_printed, print_data, print_line, print_table, styled
 from berthmaster_cli.tables import TRIGGERS_HELP, best_first, print_assumptions, print_group, print_preemption
 
 if TYPE_CHECKING:
@@ -130,35 +120,33 @@ def explained_past(words: Sequence[str], ledger: str | Path, flags: PastFlags) -
     return found
 
 
-def print_record(console: Console, explained: "PastExplanation") -> None:
+def print_record(explained: "PastExplanation") -> None:
     """Print which decision is explained: the lines above the diagnosis."""
     record = explained.record
-    print_line(
-        console, styled(f"decision {record.id}", "bold"), f" of {record.time[:19]}Z, fleet {record.fleet[:12]}: ",
+    print_line(styled(f"decision {record.id}", "bold"), f" of {record.time[:19]}Z, fleet {record.fleet[:12]}: ",
         moves_text(record),
     )  # fmt: skip
     for note in explained.notes:
-        print_line(console, styled(note, "yellow"))
+        print_line(styled(note, "yellow"))
 
 
 def print_difference(difference: "InputDifference") -> None:
     """Print what changed, the decisive changes first."""
-    console = stdout()
-    console.print()
-    print_line(console, styled(f"since decision {difference.previous}: ", "bold"), difference.summary)
+    print_line()
+    print_line(styled(f"since decision {difference.previous}: ", "bold"), difference.summary)
     shown = difference.changes[:_CHANGES_SHOWN]
     if shown:
         rows = [
             (styled("*", "bold green") if each.decisive else "", each.subject, each.aspect, each.before, each.after)
             for each in shown
         ]
-        print_table(console, _COLUMNS, rows)
+        print_table(_COLUMNS, rows)
     more = len(difference.changes) - len(shown)
     if more > 0:
-        print_line(console, f"and {more} more; -o json shows all")
+        print_line(f"and {more} more; -o json shows all")
     if difference.without is not None:
         clusters = assignment_text(dict(difference.without)) or "no cluster"
-        print_line(console, "without the changes marked *: ", clusters)
+        print_line("without the changes marked *: ", clusters)
 
 
 _LIMIT: Final = 20
@@ -226,7 +214,7 @@ def command(flags: ExplainFlags, *, resource: tuple[str, ...], limit: int | None
     world = present_world(manifests, flags)
     all_changes = [*rebalances(manifests, world), *changes] if changes else []
     if output in {"table", "wide"}:
-        print_preemption(stdout(), manifests, world)
+        print_preemption(manifests, world)
     explained_now = explained_in(name, world, profile, manifests.read_at or current_time(), all_changes)
     _show(explained_now, output, limit, link, missing=_NOT_FOUND if reads_live(flags) else _NOT_GIVEN, changes=changes)
 
@@ -241,7 +229,7 @@ def _show_past(
         print_data(explained, output)
         return
     if output != "name":
-        print_record(stdout(), explained)
+        print_record(explained)
     _show(explained.explanation, output, limit)
     if explained.difference is not None and output != "name":
         print_difference(explained.difference)
@@ -259,7 +247,7 @@ def _show(
     """Print an explanation after changes. ``missing`` says why dependencies are not among the workloads."""
     if is_printed(output, _limited(explained, limit), sorted(explained.clusters)):
         return
-    _print(stdout(), explained, _table_limit(output, limit), missing, changes)
+    _print(explained, _table_limit(output, limit), missing, changes)
     if link is not None:
         echo(f"console: {_page(explained, link)}")
 
@@ -273,7 +261,7 @@ def _show_federation(explained: "FederationExplanation", output: str, limit: int
     from berthmaster_cli.federation import print_federation_explanation  # noqa: PLC0415 - the same
 
     if not is_printed(output, _limited(explained, limit), sorted(explained.workload.clusters)):
-        print_federation_explanation(stdout(), explained, _table_limit(output, limit))
+        print_federation_explanation(explained, _table_limit(output, limit))
 
 
 def _table_limit(output: str, limit: int | None) -> int:
@@ -327,22 +315,22 @@ def _not_one(resource: str, found: list[SimulatedWorkload], world: World) -> str
     return f"the manifests contain no {resource}" + (f"; known are {known}" if known else "")
 
 
-def _print(console: Console, explained: Explanation, limit: int, missing: str, changes: Sequence[Change]) -> None:
+def _print(explained: Explanation, limit: int, missing: str, changes: Sequence[Change]) -> None:
     if explained.assumptions is not None:
         moved = int(explained.clusters != (explained.present or explained.clusters))
-        print_assumptions(console, explained.assumptions, explained.loss, moved, changes)
-    print_line(console, styled(explained.resource, "bold"), *(f"  {part}" for part in _headline(explained)))
-    _print_claims(console, explained)
-    _print_companions(console, explained, missing)
+        print_assumptions(explained.assumptions, explained.loss, moved, changes)
+    print_line(styled(explained.resource, "bold"), *(f"  {part}" for part in _headline(explained)))
+    _print_claims(explained)
+    _print_companions(explained, missing)
     for note in explained.notes:
-        print_line(console, styled(note, "dim"))
+        print_line(styled(note, "dim"))
     if explained.diagnosis is not None:
         if explained.trigger is Trigger.NONE and _moves(explained.diagnosis):
-            print_line(console, "nothing triggers scheduling; otherwise it would be scheduled like this:")
-        _print_diagnosis(console, explained.diagnosis, limit)
+            print_line("nothing triggers scheduling; otherwise it would be scheduled like this:")
+        _print_diagnosis(explained.diagnosis, limit)
     result = _result(explained)
     if result:
-        print_line(console, *result)
+        print_line(*result)
 
 
 def _moves(diagnosis: Diagnosis) -> bool:
@@ -351,19 +339,19 @@ def _moves(diagnosis: Diagnosis) -> bool:
     return any((each.replicas or 0) != (each.current or 0) for each in clusters)
 
 
-def _print_diagnosis(console: Console, diagnosis: Diagnosis, limit: int) -> None:
+def _print_diagnosis(diagnosis: Diagnosis, limit: int) -> None:
     if diagnosis.skipped:
         current = diagnosis.groups[0].group if diagnosis.groups else None
         from_current = f"the current assignment comes from group {current}; " if current else ""
         skipped = ", ".join(diagnosis.skipped)
-        print_line(console, styled(f"{from_current}groups before it, not tried: {skipped}", "dim"))
+        print_line(styled(f"{from_current}groups before it, not tried: {skipped}", "dim"))
     for group in diagnosis.groups:
-        console.print()
-        print_group(console, group, limit)
-    console.print()
+        print_line()
+        print_group(group, limit)
+    print_line()
     if diagnosis.untried:
-        print_line(console, styled(f"groups not tried: {', '.join(diagnosis.untried)}", "dim"))
-        console.print()
+        print_line(styled(f"groups not tried: {', '.join(diagnosis.untried)}", "dim"))
+        print_line()
 
 
 def _result(explained: Explanation) -> tuple[str | Text, ...]:
@@ -395,25 +383,25 @@ def _headline(explained: Explanation) -> list[str]:
     return [part for part in (replicas, strategy, f"{trigger}{fresh}") if part]
 
 
-def _print_claims(console: Console, explained: Explanation) -> None:
+def _print_claims(explained: Explanation) -> None:
     if explained.policy is not None and not any(claim.holds for claim in explained.claims):
-        print_line(console, f"claimed by {explained.policy}")
+        print_line(f"claimed by {explained.policy}")
     for claim in explained.claims:
         how = f"{claim.policy} (priority {claim.priority}, by {claim.matched_by})"
         if claim.holds:
-            print_line(console, f"claimed by {how}")
+            print_line(f"claimed by {how}")
         else:
             reason = f": {claim.why_not}" if claim.why_not else ""
-            print_line(console, styled(f"also matches {how}{reason}", "dim"))
+            print_line(styled(f"also matches {how}{reason}", "dim"))
     if explained.scheduler not in {None, DEFAULT_SCHEDULER}:
-        print_line(console, f"scheduled by {explained.scheduler}")
+        print_line(f"scheduled by {explained.scheduler}")
 
 
-def _print_companions(console: Console, explained: Explanation, missing: str) -> None:
+def _print_companions(explained: Explanation, missing: str) -> None:
     for text, names in (
         ("follows", explained.follows),
         ("followed by", explained.followed_by),
         (missing, explained.missing),
     ):
         if names:
-            print_line(console, f"{text} {', '.join(names)}")
+            print_line(f"{text} {', '.join(names)}")

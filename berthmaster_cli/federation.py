@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 import msgspec
-from rich.console import Console
 
 from berthmaster.manifests import Manifests
 from berthmaster.model.errors import InputError, name_list
@@ -26,7 +25,7 @@ from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import Change
 from berthmaster.views.texts import assignment_text, count_text
 from berthmaster_cli.inputs import current_time
-from berthmaster_cli.output import complain_about, print_line, stdout, styled
+from berthmaster_cli.output import complain_about, print_line, styled
 from berthmaster_cli.tables import View, is_left, print_changes, print_group, print_results, require_known
 from extender.protocols.kubeadmiral.simulated import webhooks_of
 
@@ -80,9 +79,7 @@ def _print_moves(changed: Sequence[FederationChange], output: str) -> None:
         failed = sum(is_left(each.after) for each in changed)
         left = f"; {failed} left without a place for all replicas" if failed else ""
         verb = "moves" if 1 in {moved, len(changed)} else "move"
-        print_line(
-            stdout(), styled("Plan", "bold"), f": {moved} of {count_text(len(changed), 'workload')} {verb}{left}"
-        )
+        print_line(styled("Plan", "bold"), f": {moved} of {count_text(len(changed), 'workload')} {verb}{left}")
 
 
 def _federation(manifests: Manifests, replica_paths: Sequence[ReplicaPath], *, duplicate_limits: bool) -> Federation:
@@ -120,25 +117,25 @@ def explain_in_federation(
     return FederationExplanation(federation_row(result), mode, result.bound.workload.replicas, result.diagnosis)
 
 
-def print_federation_explanation(console: Console, explained: FederationExplanation, limit: int) -> None:
+def print_federation_explanation(explained: FederationExplanation, limit: int) -> None:
     """Print why a workload is placed where it is."""
     workload = explained.workload
     replicas = count_text(explained.replicas, "replica") if explained.replicas is not None else ""
     headline = filter(None, (replicas, explained.mode, workload.trigger))
-    print_line(console, styled(workload.resource, "bold"), *(f"  {part}" for part in headline))
+    print_line(styled(workload.resource, "bold"), *(f"  {part}" for part in headline))
     if workload.policy is not None:
-        print_line(console, f"bound to {workload.policy}")
+        print_line(f"bound to {workload.policy}")
     if explained.diagnosis is not None:
-        console.print()
-        print_group(console, explained.diagnosis, limit)
+        print_line()
+        print_group(explained.diagnosis, limit)
     clusters = assignment_text(dict(sorted(workload.clusters.items())))
-    console.print()
+    print_line()
     if clusters:
-        print_line(console, styled("scheduled to", "bold green"), f" {clusters}")
+        print_line(styled("scheduled to", "bold green"), f" {clusters}")
     else:
-        print_line(console, styled("not scheduled", "bold red"))
+        print_line(styled("not scheduled", "bold red"))
     if workload.message is not None:
-        print_line(console, workload.message)
+        print_line(workload.message)
 
 
 def _mode(unit: SchedulingUnit) -> str:

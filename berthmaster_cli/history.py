@@ -12,16 +12,7 @@ from berthmaster.simulation.changes import full_name
 from berthmaster_cli.flags import argument, option, options
 from berthmaster_cli.inputs import NamespaceFlags, completed_types, resource_argument
 from berthmaster_cli.ledger_options import RangeFlags, ledger_option, opened
-from berthmaster_cli.output import (
-    OutputFlags,
-    complain,
-    print_data,
-    print_json_line,
-    print_line,
-    print_table,
-    stdout,
-    styled,
-)
+from berthmaster_cli.output import OutputFlags, complain, print_data, print_json_line, print_line, print_table, styled
 
 if TYPE_CHECKING:
     from berthmaster.ledger.records import HistoryRow, Query
@@ -98,7 +89,7 @@ def _print_rows(rows: "Sequence[HistoryRow]") -> None:
     if not rows:
         complain("the ledger has no such records")
         return
-    print_table(stdout(), _COLUMNS, [_cells(row) for row in rows])
+    print_table(_COLUMNS, [_cells(row) for row in rows])
 
 
 def _cells(row: "HistoryRow") -> tuple[str | Text, ...]:
@@ -158,4 +149,4 @@ def _watch(
             if output == "json":
                 print_json_line(row)
             else:
-                print_line(stdout(), *(part for cell in _cells(row) if cell for part in (cell, "  ")))
+                print_line(*(part for cell in _cells(row) if cell for part in (cell, "  ")))

@@ -129,9 +129,9 @@ def complain_about(gaps: Iterable[Gap]) -> None:
         complain(text)
 
 
-def print_line(console: Console, *parts: str | Text) -> None:
+def print_line(*parts: str | Text) -> None:
     """Print plain and styled parts as one line, however long. Plain parts become inert."""
-    console.print(joined(*parts), soft_wrap=True)
+    stdout().print(joined(*parts))
 
 
 def print_page(lines: Iterable[str]) -> None:
@@ -161,7 +161,7 @@ def is_printed(output: str, data: object, names: Iterable[str]) -> bool:
     return True
 
 
-def print_table(console: Console, columns: Sequence[TableColumn | str], rows: Sequence[Sequence[str | Text]]) -> None:
+def print_table(columns: Sequence[TableColumn | str], rows: Sequence[Sequence[str | Text]]) -> None:
     """Print a table without borders, like kubectl, and without columns that are empty in every row.
 
     Every row is one line, however wide, so that no name is broken.
@@ -175,8 +175,7 @@ def print_table(console: Console, columns: Sequence[TableColumn | str], rows: Se
     lines += [[joined(row[index]) for index in used] for row in rows]
     widths = [max(line[column].cell_len for line in lines) for column in range(len(used))]
     rights = [each.is_number for each in shown]
-    text = Text("\n").join(_aligned(line, widths, rights) for line in lines)
-    console.print(text, soft_wrap=True)
+    stdout().print(Text("\n").join(_aligned(line, widths, rights) for line in lines))
 
 
 def _aligned(cells: Sequence[Text], widths: Sequence[int], rights: Sequence[bool]) -> Text:

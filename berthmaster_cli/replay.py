@@ -19,7 +19,7 @@ from berthmaster_cli.flags import option, options
 from berthmaster_cli.inputs import PluginFlags, plugin_profile
 from berthmaster_cli.ledger_options import RangeFlags, ledger_option, opened
 from berthmaster_cli.main import EXIT_CHECK_FAILED
-from berthmaster_cli.output import OutputFlags, complain, echo, print_data, print_table, stdout
+from berthmaster_cli.output import OutputFlags, complain, echo, print_data, print_table
 
 if TYPE_CHECKING:
     from berthmaster.ledger.past import PastDecision, Replayed
@@ -149,7 +149,7 @@ def _difference(replayed: "Replayed", time: str) -> ReplayDifference:
 
 def _print(found: Sequence[ReplayDifference]) -> None:
     if found:
-        print_table(stdout(), _COLUMNS, list(_rows(found)))
+        print_table(_COLUMNS, list(_rows(found)))
 
 
 def _rows(found: Sequence[ReplayDifference]) -> Iterator[tuple[str, ...]]:

@@ -29,16 +29,7 @@ from berthmaster_cli.inputs import (
     report_unused,
 )
 from berthmaster_cli.main import EXIT_CHECK_FAILED
-from berthmaster_cli.output import (
-    WorkloadOutputFlags,
-    complain,
-    counting,
-    is_printed,
-    print_line,
-    print_table,
-    stdout,
-    styled,
-)
+from berthmaster_cli.output import WorkloadOutputFlags, complain, counting, is_printed, print_line, print_table, styled
 
 T = TypeVar("T")
 
@@ -236,9 +227,9 @@ def _show(found: ShardResult, flags: ResilienceFlags) -> None:
 
 
 def _print(impacts: Sequence[Impact], found: ShardResult, *, wide: bool) -> None:
-    console, assumed = stdout(), found.assumptions
+    assumed = found.assumptions
     for line in failover_lines(assumed, max((len(each.clusters) for each in impacts), default=0)):
-        print_line(console, styled(line, "bold"))
+        print_line(styled(line, "bold"))
     rows = [
         (
             f"{each.domain} {each.name}",
@@ -251,7 +242,7 @@ def _print(impacts: Sequence[Impact], found: ShardResult, *, wide: bool) -> None
         )
         for each in impacts
     ]
-    print_table(console, (*_STOPS, *(_MOVES if assumed.moves_off_lost else ()), *_WORKLOADS), rows)
+    print_table((*_STOPS, *(_MOVES if assumed.moves_off_lost else ()), *_WORKLOADS), rows)
     quiet = sum(not each.stopping for each in impacts)
     hidden = found.failures - len(impacts)
     more = f"; {hidden} less severe failures are not shown" if hidden else ""
@@ -260,10 +251,10 @@ def _print(impacts: Sequence[Impact], found: ShardResult, *, wide: bool) -> None
     if assumed.moves_off_lost:
         harmless = sum(each.harmless for each in impacts)
         text += f"; with failover {harmless} of {len(impacts)} leave every workload running"
-    print_line(console, f"{text}{more}")
+    print_line(f"{text}{more}")
     foreign = {name for each in impacts for name in each.not_simulated}
     if foreign:
-        print_line(console, f"--check does not count workloads of schedulers that are not simulated: {len(foreign)}")
+        print_line(f"--check does not count workloads of schedulers that are not simulated: {len(foreign)}")
 
 
 def _moved(each: Impact, *, wide: bool) -> tuple[str | Text, ...]:

@@ -12,7 +12,7 @@ import msgspec
 from berthmaster.model.errors import InputError, ServiceError
 from berthmaster.native_api.connection import UnansweredError, WebClient
 from berthmaster_cli.flags import declared
-from berthmaster_cli.output import OutputFlags, echo, print_data, print_line, print_table, stdout
+from berthmaster_cli.output import OutputFlags, echo, print_data, print_line, print_table
 
 _PATH: Final = "/shadow"
 _PORT: Final = 9080
@@ -100,10 +100,9 @@ def _print(found: _Report) -> None:
         for each in found.differences
     ]  # fmt: skip
     if rows:
-        console = stdout()
-        print_table(console, ("BINDING", "REASON", "THEIRS", "OURS", "MESSAGE HERE"), rows)
+        print_table(("BINDING", "REASON", "THEIRS", "OURS", "MESSAGE HERE"), rows)
         if found.more:
-            print_line(console, f"and {found.more:,} more")
+            print_line(f"and {found.more:,} more")
 
 
 def _text(clusters: Mapping[str, int]) -> str:

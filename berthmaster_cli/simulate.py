@@ -36,7 +36,7 @@ from berthmaster_cli.inputs import (
 )
 from berthmaster_cli.ledger_options import LedgerFlags, ledger_options
 from berthmaster_cli.main import EXIT_CHECK_FAILED
-from berthmaster_cli.output import WorkloadOutputFlags, print_data, stdout
+from berthmaster_cli.output import WorkloadOutputFlags, print_data
 from berthmaster_cli.tables import (
     TRIGGERS_HELP,
     View,
@@ -155,7 +155,7 @@ def _simulate(
     require_known(view, [each.resource for each in planned])
     shown = {each.resource for each in planned if view.shows(each.resource, _labels(each.after))}
     if flags.output in {"table", "wide"}:
-        print_preemption(stdout(), manifests, world)
+        print_preemption(manifests, world)
     if edits:
         answer = simulate_answer(fleet, show_all=True, observed=is_observed(manifests, world))
         _print_changed(answer, shown, edits, view, flags)
@@ -189,12 +189,12 @@ def _print_changed(
         print_data({**about, "clusters": answer.clusters, "workloads": printed}, output)
         return
     if is_table:
-        print_assumptions(stdout(), answer.assumptions, answer.loss, answer.moved, changes)
-        print_summary(stdout(), answer.plan)
+        print_assumptions(answer.assumptions, answer.loss, answer.moved, changes)
+        print_summary(answer.plan)
     if printed or not is_table:
         print_changes(printed, output)
     if is_table:
-        print_clusters(stdout(), answer.clusters, show_all=view.show_all or output == "wide")
+        print_clusters(answer.clusters, show_all=view.show_all or output == "wide")
 
 
 def _labels(result: WorkloadResult) -> Mapping[str, str]:

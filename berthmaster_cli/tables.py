@@ -7,7 +7,6 @@ from enum import StrEnum
 from typing import Any, Final
 
 import click
-from rich.console import Console
 from rich.text import Text
 
 from berthmaster.manifests import Manifests
@@ -39,7 +38,7 @@ from berthmaster.views.plan_sections import (
 from berthmaster.views.texts import Section, assignment_text, columns_of, numbers, without_zeros
 from berthmaster_cli.flags import argument, option
 from berthmaster_cli.inputs import NamespaceFlags, name_in, resource_name
-from berthmaster_cli.output import complain, is_printed, joined, print_line, print_table, stdout, styled
+from berthmaster_cli.output import complain, is_printed, joined, print_line, print_table, styled
 
 _STYLES: Final = {
     Outcome.ASSIGNED: "green",
@@ -82,7 +81,7 @@ def print_results(rows: Results, output: str) -> None:
         for each in rows
     ]
     columns = ("RESOURCE", "POLICY", *(_WIDE_COLUMNS if wide else ()), "GROUP", "CLUSTERS", "NOTE")
-    print_table(stdout(), columns, cells)
+    print_table(columns, cells)
 
 
 def print_changes(rows: Changes, output: str) -> None:
@@ -98,7 +97,7 @@ def print_changes(rows: Changes, output: str) -> None:
         for each in rows
     ]  # fmt: skip
     more = ("POLICY", *_WIDE_COLUMNS) if wide else ()
-    print_table(stdout(), ("RESOURCE", *more, "BEFORE", "AFTER", "MOVES", "NOTE"), cells)
+    print_table(("RESOURCE", *more, "BEFORE", "AFTER", "MOVES", "NOTE"), cells)
 
 
 def _is_printed(rows: Results | Changes, output: str) -> bool:
@@ -183,16 +182,16 @@ def best_first(group: GroupDiagnosis) -> list[ClusterDiagnosis]:
     )
 
 
-def print_group(console: Console, group: GroupDiagnosis, limit: int) -> None:
+def print_group(group: GroupDiagnosis, limit: int) -> None:
     """Print whether scheduling to a group succeeded, then ``limit`` of its clusters, the best first; 0 for all."""
     title = f"group {group.group}" if group.group else "scheduling"
-    print_line(console, styled(title, "bold"), " ", _group_result(group))
+    print_line(styled(title, "bold"), " ", _group_result(group))
     clusters = best_first(group)
     limit = limit or len(clusters)
-    print_table(console, _GROUP_COLUMNS, [_cells(each, group) for each in clusters[:limit]])
+    print_table(_GROUP_COLUMNS, [_cells(each, group) for each in clusters[:limit]])
     hidden = clusters[limit:]
     if hidden:
-        print_line(console, styled(f"and {len(hidden)} more: {_counts(hidden)} (--limit 0 shows all)", "dim"))
+        print_line(styled(f"and {len(hidden)} more: {_counts(hidden)} (--limit 0 shows all)", "dim"))
 
 
 def _group_result(group: GroupDiagnosis) -> Text:
@@ -317,61 +316,59 @@ def _is_caused(row: Any) -> bool:  # noqa: ANN401 - a row of either control plan
     return isinstance(row.after, FederationRow) or row.caused
 
 
-def print_plan(console: Console, plan: Plan) -> None:
+def print_plan(plan: Plan) -> None:
     """Print a plan: the headline with its id, what is not known, and the tables."""
     for line in opening(plan):
-        print_line(console, line)
+        print_line(line)
     worst = bool(plan.summary.new_failures or plan.overcommitted)
-    print_line(console, styled("Plan", "bold"), f" {plan.id}: ", styled(headline(plan), "bold red" if worst else ""))
+    print_line(styled("Plan", "bold"), f" {plan.id}: ", styled(headline(plan), "bold red" if worst else ""))
     if not plan.complete:
-        print_line(console, styled(INCOMPLETE, "bold red"))
+        print_line(styled(INCOMPLETE, "bold red"))
         for gap in plan.gaps:
-            print_line(console, f"not known: {gap}")
+            print_line(f"not known: {gap}")
     for section in sections(plan):
-        print_section(console, section)
+        print_section(section)
 
 
-def print_section(console: Console, section: Section) -> None:
+def print_section(section: Section) -> None:
     """Print a table with its title."""
-    console.print()
-    print_line(console, styled(section.title, "bold"))
+    print_line()
+    print_line(styled(section.title, "bold"))
     rows = [[styled(each.text, "bold red") if each.is_bad else each.text for each in row] for row in section.rows]
-    print_table(console, section.columns, rows)
+    print_table(section.columns, rows)
 
 
 _NAMED: Final = 5
 
 
-def print_assumptions(
-    console: Console, assumptions: Assumptions, loss: Loss | None, moved: int, changes: Sequence[Change]
-) -> None:
+def print_assumptions(assumptions: Assumptions, loss: Loss | None, moved: int, changes: Sequence[Change]) -> None:
     """Print what the answer assumes about the control plane, and what stops running."""
     taints = any(isinstance(each, AddTaint) and each.taint.effect == NO_EXECUTE for each in changes)
     lines = assumed(assumptions, loss, moved, evicting_taints=taints)
     for number, line in enumerate(lines):
-        print_line(console, styled(line, "bold") if not number else line)
+        print_line(styled(line, "bold") if not number else line)
 
 
-def print_preemption(console: Console, manifests: Manifests, world: World) -> None:
+def print_preemption(manifests: Manifests, world: World) -> None:
     """Print what an answer assumes about preemption, if a policy of a file can take workloads over."""
     edits = [PolicyEdit(before, after) for before, after in manifests.policy_edits]
     catalog = PolicyCatalog(manifests.policies)
     if any(each.has_effect and any(True for _ in preemptors(each, catalog)) for each in edits):
-        print_line(console, preemption_line(world.assumptions))
+        print_line(preemption_line(world.assumptions))
 
 
-def print_summary(console: Console, summary: PlanSummary) -> None:
+def print_summary(summary: PlanSummary) -> None:
     """Print what moves in total, as one sentence, then the workloads that are left without a place."""
     left: list[str | Text] = []
     for each in left_behind(summary):
         left += ["; ", styled(f"{each.workloads} {each.text}", "bold red"), each.also]
-    print_line(console, styled("Plan", "bold"), f": {moved_text(summary)}", *left)
+    print_line(styled("Plan", "bold"), f": {moved_text(summary)}", *left)
     if summary.new_failures:
-        print_line(console, f"left by the changes: {name_list(summary.new_failures, _NAMED)}")
+        print_line(f"left by the changes: {name_list(summary.new_failures, _NAMED)}")
 
 
-def print_clusters(console: Console, totals: Sequence[ClusterTotal], *, show_all: bool) -> None:
+def print_clusters(totals: Sequence[ClusterTotal], *, show_all: bool) -> None:
     """Print replicas and resources of the clusters that change; of all clusters on demand."""
     shown = [each for each in totals if show_all or each.before != each.after or each.arriving or each.overcommitted]
     if shown:
-        print_section(console, cluster_section(shown))
+        print_section(cluster_section(shown))

@@ -34,7 +34,7 @@ from berthmaster_cli.ledger_options import (
     opened,
     optional_ledger_option,
 )
-from berthmaster_cli.output import OutputFlags, print_data, print_line, stdout, styled
+from berthmaster_cli.output import OutputFlags, print_data, print_line, styled
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -107,19 +107,18 @@ def _not_one(name: ResourceName, count: int) -> str:
 
 
 def _print(answer: WhyNot) -> None:
-    console = stdout()
     clusters = assignment_text(without_zeros(answer.clusters)) or "no cluster"
     if answer.taken:
-        print_line(console, styled(f"{answer.cluster} is selected", "bold green"), f": {clusters}")
+        print_line(styled(f"{answer.cluster} is selected", "bold green"), f": {clusters}")
         return
     for reason in answer.reasons:
-        print_line(console, reason)
+        print_line(reason)
     if answer.changes:
-        print_line(console, styled(f"{answer.cluster} would be selected with:", "bold"))
+        print_line(styled(f"{answer.cluster} would be selected with:", "bold"))
         for change in answer.changes:
-            print_line(console, "  ", styled(change, "green"))
-        print_line(console, "then: ", clusters)
+            print_line("  ", styled(change, "green"))
+        print_line("then: ", clusters)
     for other in answer.alternatives:
-        print_line(console, "or with: ", "; ".join(other))
+        print_line("or with: ", "; ".join(other))
     for text in answer.unknown:
-        print_line(console, styled(text, "yellow"))
+        print_line(styled(text, "yellow"))

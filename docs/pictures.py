@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from berthmaster_cli import explain, simulate, tables
-from berthmaster_cli.output import print_line, styled
+from berthmaster_cli import explain, output, simulate
+from berthmaster_cli.output import styled
 
 ROOT = Path(__file__).resolve().parent.parent
 IMAGES = ROOT / "docs" / "images"
@@ -18,13 +18,19 @@ _COLUMNS = 118
 def draw(name: str, title: str, calls: list[tuple[click.Command, str]]) -> None:
     """Run commands and save their output as ``docs/images/<name>.svg``."""
     console = Console(
-        record=True, width=_COLUMNS, file=io.StringIO(), force_terminal=True, highlight=False, emoji=False
+        record=True,
+        width=_COLUMNS,
+        file=io.StringIO(),
+        force_terminal=True,
+        highlight=False,
+        emoji=False,
+        soft_wrap=True,
     )
-    explain.stdout = simulate.stdout = tables.stdout = lambda: console
+    output.stdout = lambda: console
     for command, line in calls:
-        print_line(console, styled("$", "bold cyan"), f" berthmaster {command.name} {line}")
+        output.print_line(styled("$", "bold cyan"), f" berthmaster {command.name} {line}")
         command.main(line.split(), standalone_mode=False)
-        console.print()
+        output.print_line()
     console.save_svg(str(IMAGES / f"{name}.svg"), title=title)
 
 

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import click
 import msgspec
-from rich.console import Console
 
 from berthmaster.controllers.registry import REGISTRY, gated, selected
 from berthmaster.controllers.settings import GATES
@@ -29,7 +28,7 @@ from berthmaster_cli.doctor.judge.adoption import ADOPTION_GROUPS, Adoption, ado
 from berthmaster_cli.flags import Flags, environment_text, option, options
 from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.options import ClusterFlags, cluster_clients, config_option
-from berthmaster_cli.output import OutputFlags, print_data, print_line, print_table, stdout, styled
+from berthmaster_cli.output import OutputFlags, print_data, print_line, print_table, styled
 
 _ENVIRONMENT: Final = "BERTHMASTER_DOCTOR"
 _BEFORE_INSTALL: Final = frozenset({"api-server", "definitions", "rights", "conflicts"})
@@ -126,7 +125,7 @@ def command(flags: DoctorFlags) -> None:
         return
     found = findings(facts, groups)
     if flags.output == "table":
-        print_findings(stdout(), found, verbose=flags.verbose)
+        print_findings(found, verbose=flags.verbose)
     else:
         print_data(as_data(found), flags.output)
     bad = {Severity.FAILED, Severity.WARNING} if flags.strict else {Severity.FAILED}
@@ -177,41 +176,40 @@ def as_data(found: Sequence[Finding]) -> dict[str, Any]:
     return {"summary": _counts(found), "findings": listed}
 
 
-def print_findings(console: Console, found: Sequence[Finding], *, verbose: bool = False) -> None:
+def print_findings(found: Sequence[Finding], *, verbose: bool = False) -> None:
     """Print the report for people, the worst findings first. Without ``verbose``, passed checks take a line a group."""
     for finding in _sorted(found):
         if finding.severity is Severity.OK and not verbose:
             continue
-        _print_line(console, finding.severity, f"{finding.check}: {finding.message}")
+        _print_line(finding.severity, f"{finding.check}: {finding.message}")
         if finding.remedy:
             # Not wrapped, so that commands can be copied.
-            print_line(console, f"{'':<{_WIDTH}} -> {finding.remedy}")
+            print_line(f"{'':<{_WIDTH}} -> {finding.remedy}")
     for group in () if verbose else GROUPS:
         passed = [each.name for each in found if each.severity is Severity.OK and each.group == group]
         if passed:
-            _print_line(console, Severity.OK, f"{group}: {', '.join(dict.fromkeys(passed))}")
+            _print_line(Severity.OK, f"{group}: {', '.join(dict.fromkeys(passed))}")
     counts = ", ".join(f"{count} {severity}" for severity, count in _counts(found).items() if count)
-    print_line(console, f"{count_text(len(found), 'check')}: {counts}")
+    print_line(f"{count_text(len(found), 'check')}: {counts}")
 
 
 def _show_adoption(found: Adoption, output: str) -> None:
     if output != "table":
         print_data(found, output)
         return
-    console = stdout()
     rows = [(str(each.number), each.name, each.state.value, each.found) for each in found.steps]
-    print_table(console, ("STEP", "", "STATE", "FOUND"), rows)
+    print_table(("STEP", "", "STATE", "FOUND"), rows)
     if found.next is not None:
-        print_line(console, f"next: step {found.next.number}, {found.next.name} (docs/adopt.md)")
-        _print_commands(console, found.next.do)
+        print_line(f"next: step {found.next.number}, {found.next.name} (docs/adopt.md)")
+        _print_commands(found.next.do)
     if found.reached is not None:
-        print_line(console, f"back from step {found.reached.number}, {found.reached.name}")
-        _print_commands(console, found.reached.back)
+        print_line(f"back from step {found.reached.number}, {found.reached.name}")
+        _print_commands(found.reached.back)
 
 
-def _print_commands(console: Console, commands: Sequence[str]) -> None:
+def _print_commands(commands: Sequence[str]) -> None:
     for each in commands:
-        print_line(console, f"{'':<{_WIDTH}} -> {each}")
+        print_line(f"{'':<{_WIDTH}} -> {each}")
 
 
 def _sorted(found: Sequence[Finding]) -> list[Finding]:
@@ -222,5 +220,5 @@ def _counts(found: Sequence[Finding]) -> dict[str, int]:
     return {severity.value: sum(each.severity is severity for each in found) for severity in Severity}
 
 
-def _print_line(console: Console, severity: Severity, text: str) -> None:
-    print_line(console, styled(f"{severity.value:<{_WIDTH}}", _STYLES[severity]), f" {text}")
+def _print_line(severity: Severity, text: str) -> None:
+    print_line(styled(f"{severity.value:<{_WIDTH}}", _STYLES[severity]), f" {text}")

@@ -32,7 +32,7 @@ from berthmaster_cli.lint.sources import (
 )
 from berthmaster_cli.main import EXIT_BAD_INPUT, EXIT_CHECK_FAILED
 from berthmaster_cli.options import KubeconfigFlags, ReadTimeoutFlags
-from berthmaster_cli.output import complain_about, echo, echo_command, inert, print_data, print_table, stdout
+from berthmaster_cli.output import complain_about, echo, echo_command, inert, print_data, print_table
 from berthmaster_cli.rule_options import RuleFlags, rule_levels, scopes
 from webhook.admission.reviews import lint
 from webhook.admission.rule_catalog import AdmissionContext
@@ -187,7 +187,7 @@ def _list_rules(settings: AdmissionSettings, output: str) -> None:
         print_data({"rules": rules}, "json")
     elif output == "text":
         rows = [(each.id, each.level, "" if each.configurable else "fixed", each.summary) for each in rules]
-        print_table(stdout(), ("RULE", "LEVEL", "", "SUMMARY"), rows)
+        print_table(("RULE", "LEVEL", "", "SUMMARY"), rows)
     else:
         raise click.UsageError(f"--rules: the output {output} has no form for rules; accepted are text, json")
 

@@ -45,7 +45,6 @@ from berthmaster_cli.output import (
     print_json_line,
     print_line,
     print_table,
-    stdout,
     styled,
 )
 
@@ -124,26 +123,26 @@ def _print(report: MovesReport, output: str, *, follow: bool, knows_bindings: bo
 
 
 def _print_tables(report: MovesReport, *, wide: bool, knows_bindings: bool) -> None:
-    console, rows, sources = stdout(), report.moves, report.sources
+    rows, sources = report.moves, report.sources
     if report.brake.reason:
         since = f" for {age_text(report.brake.since, report.read_at)}" if report.brake.since is not None else ""
         text = f"storm brake engaged{since}: {report.brake.reason}; nothing is evicted or moved"
-        print_line(console, styled(text, "bold red"))
-        print_line(console, "It ends when the clusters are back. If they are lost: berthmaster moves resume")
+        print_line(styled(text, "bold red"))
+        print_line("It ends when the clusters are back. If they are lost: berthmaster moves resume")
     if report.controllers.silent and report.controllers.renewed_at is not None:
         age = age_text(report.controllers.renewed_at, report.read_at)
         text = f"no controller has renewed its lease for {age}: nothing starts, continues or ends a move"
-        print_line(console, styled(text, "bold red"))
+        print_line(styled(text, "bold red"))
     if sources is not None and sources.problem:
-        print_line(console, styled(f"the configuration of moves is invalid: {sources.problem}", "red"))
+        print_line(styled(f"the configuration of moves is invalid: {sources.problem}", "red"))
     if sources is not None and sources.pause != "None":
         which = "all" if sources.pause == "All" else "planned"
-        print_line(console, styled(f"the configuration pauses {which} moves", "yellow"))
+        print_line(styled(f"the configuration pauses {which} moves", "yellow"))
     if wide and report.budgets:
-        print_table(console, _BUDGETS, [_budget_cells(each) for each in report.budgets])
+        print_table(_BUDGETS, [_budget_cells(each) for each in report.budgets])
     if rows:
-        print_table(console, _WIDE if wide else _COLUMNS, [_cells(row, report.read_at, wide=wide) for row in rows])
-    print_line(console, _summary(rows) or ("nothing moves" if knows_bindings else "nothing is known to move"))
+        print_table(_WIDE if wide else _COLUMNS, [_cells(row, report.read_at, wide=wide) for row in rows])
+    print_line(_summary(rows) or ("nothing moves" if knows_bindings else "nothing is known to move"))
 
 
 def _summary(rows: list[MoveRow]) -> str:
@@ -210,7 +209,7 @@ def _print_change(row: MoveRow, now: datetime, output: str) -> None:
         echo(row.workload)
     else:
         cells = [each if isinstance(each, Text) else each.strip() for each in _cells(row, now, wide=output == "wide")]
-        print_line(stdout(), *(part for cell in cells if cell for part in (cell, "   ")))
+        print_line(*(part for cell in cells if cell for part in (cell, "   ")))
 
 
 class MovesResumeFlags(KubeconfigFlags):

@@ -44,17 +44,7 @@ from berthmaster_cli.moves.reading import (
     completed_clusters,
     read_live,
 )
-from berthmaster_cli.output import (
-    OutputFlags,
-    complain,
-    echo,
-    print_data,
-    print_line,
-    print_table,
-    stderr,
-    stdout,
-    styled,
-)
+from berthmaster_cli.output import OutputFlags, complain, echo, print_data, print_line, print_table, stderr, styled
 
 _TAINT: Final = Taint(key=DRAINING, effect="NoSchedule")
 
@@ -425,7 +415,6 @@ def _finish(rows: list[DrainRow], names: list[str], flags: DrainFlags, *, planne
 
 
 def _print(rows: list[DrainRow], names: list[str], counted: list[DrainRow], *, planned: bool) -> None:
-    console = stdout()
     where = name_list(names, _NAMED)
     if rows:
         cells = [
@@ -437,24 +426,16 @@ def _print(rows: list[DrainRow], names: list[str], counted: list[DrainRow], *, p
             )
             for row in rows
         ]
-        print_table(console, _COLUMNS, cells)
+        print_table(_COLUMNS, cells)
     if planned:
         moving = sum(row.state is DrainState.MOVING for row in rows)
-        print_line(
-            console,
-            f"{moving} of {count_text(len(rows), 'workload')} would leave {where}, {len(rows) - moving} would stay",
-        )
+        stay = f"{len(rows) - moving} would stay"
+        print_line(f"{moving} of {count_text(len(rows), 'workload')} would leave {where}, {stay}")
     elif counted:
-        print_line(
-            console, f"{count_text(len(counted), 'workload')} {'is' if len(counted) == 1 else 'are'} still on {where}"
-        )
+        print_line(f"{count_text(len(counted), 'workload')} {'is' if len(counted) == 1 else 'are'} still on {where}")
     else:
-        left = (
-            f"; {count_text(len(rows), 'workload')} of other schedulers {'remains' if len(rows) == 1 else 'remain'}"
-            if rows
-            else ""
-        )
-        print_line(console, f"{where} drained{left}")
+        remain = f"of other schedulers {'remains' if len(rows) == 1 else 'remain'}"
+        print_line(f"{where} drained", f"; {count_text(len(rows), 'workload')} {remain}" if rows else "")
 
 
 def _word(row: DrainRow, *, planned: bool) -> str:

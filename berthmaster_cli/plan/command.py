@@ -40,7 +40,7 @@ from berthmaster_cli.inputs import (
     resource_name,
 )
 from berthmaster_cli.options import KubeconfigFlags, ReadTimeoutFlags
-from berthmaster_cli.output import complain, complain_about, counting, print_data, print_page, stdout
+from berthmaster_cli.output import complain, complain_about, counting, print_data, print_page
 from berthmaster_cli.plan.page import SERVICES, markdown_lines, page, write_comment
 from berthmaster_cli.tables import print_plan
 
@@ -257,7 +257,7 @@ def write(plan: Plan, output: str, problems: Sequence[str] = ()) -> None:
         case "html":
             print_page(page(plan, problems))
         case _:
-            print_plan(stdout(), plan)
+            print_plan(plan)
 
 
 CONDITIONS: Final = ("lost", "moved", "overcommit")

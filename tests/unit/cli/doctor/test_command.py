@@ -6,9 +6,8 @@ from dataclasses import replace
 import pytest
 import yaml
 from click.testing import CliRunner
-from doctor_facts import DAY, HOST, NOW, SETUP, deployment, diagnose, healthy, lease, not_called, webhooks
+from doctor_facts import DAY, HOST, NOW, SETUP, deployment, healthy, lease, not_called, webhooks
 from kube_in_memory import ScriptedClient
-from rich.console import Console
 from tables import cases
 
 from berthmaster.deciding.lease_record import SourcesRecord
@@ -51,13 +50,6 @@ def run(monkeypatch):
     return one
 
 
-def text_of(findings, **more):
-    console = Console(width=160, highlight=False, emoji=False)
-    with console.capture() as captured:
-        print_findings(console, findings, **more)
-    return captured.get()
-
-
 def test_the_adoption_is_shown_with_the_next_step_and_the_way_back(run):
     result, given = run("--adoption")
     assert given["groups"] == ADOPTION_GROUPS
@@ -66,7 +58,7 @@ def test_the_adoption_is_shown_with_the_next_step_and_the_way_back(run):
     assert result.exit_code == 0
 
 
-def test_the_report_of_a_broken_installation(golden):
+def test_the_report_of_a_broken_installation(run, golden):
     facts = healthy(
         webhooks=webhooks(fails_closed=False),
         endpoints=(EndpointFacts(HOST, 443, "unresolved"),),
@@ -76,20 +68,21 @@ def test_the_report_of_a_broken_installation(golden):
         bindings=BindingFacts({"berthmaster": 4}),
         deployments=None,
     )
-    golden("doctor-on-a-broken-installation.txt", text_of(diagnose(facts)))
+    golden("doctor-on-a-broken-installation.txt", run(facts=facts)[0].stdout)
 
 
-def test_the_report_of_a_healthy_installation(golden):
-    golden("doctor-on-a-healthy-installation.txt", text_of(diagnose(healthy())))
+def test_the_report_of_a_healthy_installation(run, golden):
+    golden("doctor-on-a-healthy-installation.txt", run()[0].stdout)
 
 
-def test_verbose_shows_passed_checks():
-    text = text_of(diagnose(healthy()), verbose=True)
-    assert "ok       controllers/leader: controllers-0 leads; it renewed its lease 3 s ago\n" in text
+def test_verbose_shows_passed_checks(run):
+    line = "ok       controllers/leader: controllers-0 leads; it renewed its lease 3 s ago\n"
+    assert line in run("--verbose")[0].stdout
 
 
-def test_text_in_findings_is_not_read_as_markup():
-    assert "[bold]a[/x]" in text_of([failed("api-server/x", "[bold]a[/x]", "Do [it].")])
+def test_text_in_findings_is_not_read_as_markup(capsys):
+    print_findings([failed("api-server/x", "[bold]a[/x]", "Do [it].")])
+    assert "[bold]a[/x]" in capsys.readouterr().out
 
 
 def test_data_has_the_worst_findings_first():
