@@ -7,15 +7,9 @@ import click
 
 from berthmaster.model.errors import InputError
 from berthmaster.runtime import logs
+from berthmaster_cli import serving_options
 from berthmaster_cli.flags import Flags, environment_text, group, option, options
 from berthmaster_cli.options import KubeconfigFlags, config_option
-from berthmaster_cli.serving_options import (
-    ExtenderAccessFlags,
-    ServingFlags,
-    extender_access_from,
-    server_options_from,
-    serving_defaults,
-)
 
 if TYPE_CHECKING:
     from console.authentication import OidcOptions
@@ -83,14 +77,14 @@ _SPARE_THREADS: Final = 4
 _STREAMS: Final = 60
 
 
-class ConsoleFlags(OidcFlags, KubeconfigFlags, ServingFlags):
+class ConsoleFlags(OidcFlags, KubeconfigFlags, serving_options.ServingFlags):
     """The options of ``berthmaster console``."""
 
     extender_url: str = option(
         "The extender that answers the questions of the pages, as https://HOST:PORT or http://HOST:PORT.",
         "http://127.0.0.1:9443", metavar="URL",
     )  # fmt: skip
-    extender: ExtenderAccessFlags = group()
+    extender: serving_options.ExtenderAccessFlags = group()
     extender_timeout_s: float = option(
         "The timeout for each part of an answer of the extender to a question that simulates, in seconds.",
         25.0, click.FloatRange(0.1, 300),
@@ -147,7 +141,7 @@ class ConsoleFlags(OidcFlags, KubeconfigFlags, ServingFlags):
 @config_option
 @options(
     ConsoleFlags,
-    serving_defaults(
+    serving_options.serving_defaults(
         bind="127.0.0.1:9444",
         probe_bind="127.0.0.1:9084",
         tls_required=False,
@@ -177,8 +171,10 @@ def command(flags: ConsoleFlags) -> None:
         )
     serve(
         ConsoleOptions(
-            server=server_options_from("berthmaster-console", flags),
-            extender=extender_access_from(flags.extender_url, flags.extender, "extender", connections=16),
+            server=serving_options.server_options_from("berthmaster-console", flags),
+            extender=serving_options.extender_access_from(
+                flags.extender_url, flags.extender, "extender", connections=16
+            ),
             extender_timeout_s=flags.extender_timeout_s,
             page_deadline_s=flags.page_deadline_s,
             sign_in=SignInOptions(

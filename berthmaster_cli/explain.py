@@ -26,36 +26,9 @@ from berthmaster.simulation.run import PlannedWorkload, explained, present, run
 from berthmaster.simulation.workload import ResourceName, SimulatedWorkload
 from berthmaster.simulation.world import Change, World
 from berthmaster.views.texts import assignment_text, count_text, without_zeros
+from berthmaster_cli import inputs, ledger_options
 from berthmaster_cli.flags import declared, option, options
 from berthmaster_cli.history import moves_text, workload_query
-from berthmaster_cli.inputs import (
-    CHANGES_HELP,
-    AssumptionFlags,
-    ChangeFlags,
-    DuplicateLimitsFlags,
-    InputFlags,
-    WorkloadNamespaceFlags,
-    changes_from,
-    completed_types,
-    current_time,
-    explain_remotely,
-    name_in,
-    present_world,
-    profile_from,
-    read_workload_manifests,
-    reads_live,
-    rebalances,
-    remote_from,
-    resource_argument,
-)
-from berthmaster_cli.ledger_options import (
-    ENVIRONMENT,
-    MOMENT,
-    LedgerFlags,
-    microseconds,
-    opened,
-    optional_ledger_option,
-)
 from berthmaster_cli.output import WorkloadOutputFlags, echo, is_printed, print_data, print_line, print_table, styled
 from berthmaster_cli.tables import TRIGGERS_HELP, best_first, print_assumptions, print_group, print_preemption
 
@@ -68,13 +41,13 @@ _CHANGES_SHOWN: Final = 30
 _CONFLICTS: Final = ("paths", "live", "kubeconfig", "context", "dump", "server")
 
 
-class PastFlags(InputFlags, LedgerFlags):
+class PastFlags(inputs.InputFlags, ledger_options.LedgerFlags):
     """Which recorded decision is explained."""
 
     at: datetime | None = option(
         "Explain the last decision up to this time from the ledger, with the fleet as it was: a time, or a "
         "duration such as 3h.",
-        type=MOMENT,
+        type=ledger_options.MOMENT,
     )  # fmt: skip
     record: str = option("Explain the decision with this id, as history shows it.", "", metavar="ID")
     diff: bool = option(
@@ -88,7 +61,7 @@ def past_ledger(flags: PastFlags) -> str | Path | None:
     if flags.at is None and not flags.record and not flags.diff:
         return None
     if flags.ledger_url is None:
-        raise click.UsageError(f"--at, --record and --diff need --ledger, or {ENVIRONMENT}")
+        raise click.UsageError(f"--at, --record and --diff need --ledger, or {ledger_options.ENVIRONMENT}")
     if flags.at is not None and flags.record:
         raise click.UsageError("--at cannot be combined with --record")
     other = next((name for name in _CONFLICTS if getattr(flags, name)), None)
@@ -108,8 +81,8 @@ def explained_past(words: Sequence[str], ledger: str | Path, flags: PastFlags) -
     if flags.record:
         wanted = RecordId.parse(flags.record)
     else:
-        wanted = query if flags.at is None else query._replace(until_us=microseconds(flags.at))
-    found = explain_decision(opened(ledger), wanted, difference=flags.diff)
+        wanted = query if flags.at is None else query._replace(until_us=ledger_options.microseconds(flags.at))
+    found = explain_decision(ledger_options.opened(ledger), wanted, difference=flags.diff)
     record = found.record
     if query.name != record.name or query.resource_kind != record.resource_kind:
         raise InputError(
@@ -154,7 +127,9 @@ _NOT_GIVEN: Final = "needs, not among the input:"
 _NOT_FOUND: Final = "needs, does not exist or may not be read:"
 
 
-class ExplainFlags(WorkloadNamespaceFlags, PastFlags, AssumptionFlags, ChangeFlags, DuplicateLimitsFlags):
+class ExplainFlags(
+    inputs.WorkloadNamespaceFlags, PastFlags, inputs.AssumptionFlags, inputs.ChangeFlags, inputs.DuplicateLimitsFlags
+):
     """The options of ``berthmaster explain``."""
 
     console_url: str | None = option(
@@ -163,15 +138,15 @@ class ExplainFlags(WorkloadNamespaceFlags, PastFlags, AssumptionFlags, ChangeFla
     )  # fmt: skip
 
 
-@click.command(epilog=f"{CHANGES_HELP} {TRIGGERS_HELP}")
+@click.command(epilog=f"{inputs.CHANGES_HELP} {TRIGGERS_HELP}")
 @click.option(
     "--limit", default=None, type=click.IntRange(0),
     help=f"The number of clusters to show for each group, the best first; 0 for all. Default: {_LIMIT} in a table, "
     "all in JSON and YAML.",
 )  # fmt: skip
 @declared(WorkloadOutputFlags)
-@click.argument("resource", metavar="TYPE/NAME", nargs=-1, required=True, shell_complete=completed_types)
-@optional_ledger_option
+@click.argument("resource", metavar="TYPE/NAME", nargs=-1, required=True, shell_complete=inputs.completed_types)
+@ledger_options.optional_ledger_option
 @options(ExplainFlags, server="the control plane to read")
 def command(flags: ExplainFlags, *, resource: tuple[str, ...], limit: int | None, output: str) -> None:
     """Show why one workload is placed where it is, and why not elsewhere.
@@ -193,15 +168,15 @@ def command(flags: ExplainFlags, *, resource: tuple[str, ...], limit: int | None
     if ledger is not None:
         _show_past(resource, ledger, flags, output, limit)
         return
-    remote = remote_from(flags)
-    changes = changes_from(flags)
+    remote = inputs.remote_from(flags)
+    changes = inputs.changes_from(flags)
     if remote is not None and changes:
         raise click.UsageError("--server cannot be combined with changes: an extender explains only what is")
-    name = resource_argument(resource, flags.namespace)
+    name = inputs.resource_argument(resource, flags.namespace)
     if remote is not None:
-        _show(explain_remotely(remote, name_in(Manifests(), name, flags.namespace)), output, limit, link)
+        _show(inputs.explain_remotely(remote, inputs.name_in(Manifests(), name, flags.namespace)), output, limit, link)
         return
-    manifests, name = read_workload_manifests(flags, name, with_others=bool(changes))
+    manifests, name = inputs.read_workload_manifests(flags, name, with_others=bool(changes))
     if manifests.federation.clusters:
         from berthmaster_cli.federation import explain_in_federation  # noqa: PLC0415 - only KubeAdmiral needs it
 
@@ -210,19 +185,26 @@ def command(flags: ExplainFlags, *, resource: tuple[str, ...], limit: int | None
         )
         _show_federation(explained, output, limit)
         return
-    profile = profile_from(flags)
-    world = present_world(manifests, flags)
-    all_changes = [*rebalances(manifests, world), *changes] if changes else []
+    profile = inputs.profile_from(flags)
+    world = inputs.present_world(manifests, flags)
+    all_changes = [*inputs.rebalances(manifests, world), *changes] if changes else []
     if output in {"table", "wide"}:
         print_preemption(manifests, world)
-    explained_now = explained_in(name, world, profile, manifests.read_at or current_time(), all_changes)
-    _show(explained_now, output, limit, link, missing=_NOT_FOUND if reads_live(flags) else _NOT_GIVEN, changes=changes)
+    explained_now = explained_in(name, world, profile, manifests.read_at or inputs.current_time(), all_changes)
+    _show(
+        explained_now,
+        output,
+        limit,
+        link,
+        missing=_NOT_FOUND if inputs.reads_live(flags) else _NOT_GIVEN,
+        changes=changes,
+    )
 
 
 def _show_past(
     resource: Sequence[str], ledger: str | Path, flags: ExplainFlags, output: str, limit: int | None
 ) -> None:
-    if changes_from(flags):
+    if inputs.changes_from(flags):
         raise click.UsageError("changes cannot be combined with --at, --record and --diff")
     explained = explained_past(resource, ledger, flags)
     if output in {"json", "yaml"}:

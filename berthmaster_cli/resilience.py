@@ -17,17 +17,8 @@ from berthmaster.simulation.plan_answer import Assumptions
 from berthmaster.views.assumption_texts import failover_lines
 from berthmaster.views.heat_map import heat_map
 from berthmaster.views.texts import columns_of, count_text, numbers
+from berthmaster_cli import inputs
 from berthmaster_cli.flags import option, options
-from berthmaster_cli.inputs import (
-    AssumptionFlags,
-    SharedCapacityFlags,
-    SourceFlags,
-    current_time,
-    present_world,
-    profile_from,
-    read_manifests,
-    report_unused,
-)
 from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.output import WorkloadOutputFlags, complain, counting, is_printed, print_line, print_table, styled
 
@@ -150,7 +141,7 @@ _EXIT_CODES: Final = "Exit codes: 0 success; 1 with --check, a failure leaves wo
 _NAMED: Final = 3
 
 
-class ResilienceFlags(SourceFlags, AssumptionFlags, SharedCapacityFlags, WorkloadOutputFlags):
+class ResilienceFlags(inputs.SourceFlags, inputs.AssumptionFlags, inputs.SharedCapacityFlags, WorkloadOutputFlags):
     """The options of ``berthmaster resilience``."""
 
     domains: tuple[str, ...] = option(
@@ -195,16 +186,18 @@ def command(flags: ResilienceFlags) -> None:
         raise InputError("--shard and --shard-file need each other")
     if flags.shard and (flags.limit or flags.heat_map is not None or flags.check):
         raise InputError("--shard writes a part; give --limit, --heat-map and --check with --merge")
-    profile = profile_from(flags)
-    manifests = read_manifests(flags)
+    profile = inputs.profile_from(flags)
+    manifests = inputs.read_manifests(flags)
     if manifests.federation.clusters:
         raise InputError("KubeAdmiral does not move workloads off a failed cluster, so there is nothing to rank")
-    world = present_world(manifests, flags)
+    world = inputs.present_world(manifests, flags)
     domains = [FailureDomain(each) for each in dict.fromkeys(flags.domains)]
     lost = losses(world.clusters, domains)
     if not lost:
         raise InputError(f"no cluster has a {' or a '.join(domains)}")
-    failures = Failures(world, profile, manifests.read_at or current_time(), shared_capacity=flags.shared_capacity)
+    failures = Failures(
+        world, profile, manifests.read_at or inputs.current_time(), shared_capacity=flags.shared_capacity
+    )
     impacts = simulated(failures, lost[shard.number :: shard.of], flags.jobs)
     found = ShardResult(*shard, len(lost), len(world.workloads), sorted(world.clusters), world.assumptions, impacts)
     if flags.shard_file is not None:
@@ -212,7 +205,7 @@ def command(flags: ResilienceFlags) -> None:
         return
     _show(found, flags)
     if flags.output == "table":
-        report_unused(manifests)
+        inputs.report_unused(manifests)
 
 
 def _show(found: ShardResult, flags: ResilienceFlags) -> None:

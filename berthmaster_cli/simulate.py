@@ -16,40 +16,11 @@ from berthmaster.simulation.planner import planned_fleet
 from berthmaster.simulation.report import row
 from berthmaster.simulation.run import PlannedWorkload, WorkloadResult
 from berthmaster.simulation.world import Change, World, is_observed
+from berthmaster_cli import inputs, tables
 from berthmaster_cli.flags import option, options
-from berthmaster_cli.inputs import (
-    CHANGES_HELP,
-    AssumptionFlags,
-    ChangeFlags,
-    DuplicateLimitsFlags,
-    InputFlags,
-    SharedCapacityFlags,
-    changes_from,
-    current_time,
-    present_world,
-    profile_from,
-    read_manifests,
-    rebalances,
-    remote_from,
-    report_gaps,
-    report_unused,
-)
 from berthmaster_cli.ledger_options import LedgerFlags, ledger_options
 from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.output import WorkloadOutputFlags, print_data
-from berthmaster_cli.tables import (
-    TRIGGERS_HELP,
-    View,
-    ViewFlags,
-    print_assumptions,
-    print_changes,
-    print_clusters,
-    print_preemption,
-    print_results,
-    print_summary,
-    require_known,
-    view_from,
-)
 
 if TYPE_CHECKING:
     from berthmaster_cli.inputs import Connect
@@ -59,12 +30,12 @@ _EXIT_CODES: Final = "Exit codes: 0 success; 1 with --check, a workload lacks a 
 
 
 class SimulateFlags(
-    InputFlags,
-    AssumptionFlags,
-    ChangeFlags,
-    SharedCapacityFlags,
-    ViewFlags,
-    DuplicateLimitsFlags,
+    inputs.InputFlags,
+    inputs.AssumptionFlags,
+    inputs.ChangeFlags,
+    inputs.SharedCapacityFlags,
+    tables.ViewFlags,
+    inputs.DuplicateLimitsFlags,
     LedgerFlags,
     WorkloadOutputFlags,
 ):
@@ -84,7 +55,7 @@ class SimulateFlags(
     )
 
 
-@click.command(epilog=f"{CHANGES_HELP} {TRIGGERS_HELP} {_EXIT_CODES}")
+@click.command(epilog=f"{inputs.CHANGES_HELP} {tables.TRIGGERS_HELP} {_EXIT_CODES}")
 @ledger_options("Record the decisions in this database, as the binding scheduler takes them")
 @options(SimulateFlags, server="the control plane to read")
 def command(flags: SimulateFlags) -> None:
@@ -100,9 +71,9 @@ def command(flags: SimulateFlags) -> None:
       berthmaster simulate -n shop --scale shop/deploy/checkout=20
       berthmaster simulate -f examples --reschedule
     """
-    remote = remote_from(flags)
-    profile = profile_from(flags)
-    changes = changes_from(flags)
+    remote = inputs.remote_from(flags)
+    profile = inputs.profile_from(flags)
+    changes = inputs.changes_from(flags)
     _check_usage(flags, changes)
     if flags.jsonl:
         from berthmaster_cli.batch import answer_lines  # noqa: PLC0415 - a plain simulation needs neither
@@ -112,18 +83,18 @@ def command(flags: SimulateFlags) -> None:
     if remote is not None:
         all_placed = _simulate_remotely(remote, changes, flags)
     else:
-        manifests = read_manifests(flags)
+        manifests = inputs.read_manifests(flags)
         if manifests.federation.clusters:
             from berthmaster_cli.federation import simulate_federation  # noqa: PLC0415 - only KubeAdmiral needs it
 
             if flags.ledger_url is not None:
                 raise InputError("--ledger records decisions for Karmada only, and this is a KubeAdmiral federation")
-            view = view_from(flags, manifests)
+            view = tables.view_from(flags, manifests)
             all_placed = simulate_federation(
                 manifests, flags.replica_fields, changes, flags.output, view, duplicate_limits=flags.duplicate_limits
             )
         else:
-            world = present_world(manifests, flags)
+            world = inputs.present_world(manifests, flags)
             all_placed = _simulate(world, manifests, changes, profile, flags)
     if flags.check and not all_placed:
         raise SystemExit(EXIT_CHECK_FAILED)
@@ -144,26 +115,26 @@ def _simulate(
     world: World, manifests: Manifests, changes: Sequence[Change], profile: Profile, flags: SimulateFlags
 ) -> bool:
     """Print the result of a simulation, and return whether the check succeeds."""
-    edits = (*rebalances(manifests, world), *changes)
-    now = manifests.read_at or current_time()
+    edits = (*inputs.rebalances(manifests, world), *changes)
+    now = manifests.read_at or inputs.current_time()
     fleet = planned_fleet(world, ChangeSet(edits=edits), profile, now, shared_capacity=flags.shared_capacity)
     if flags.ledger_url is not None:
         from berthmaster_cli.recorded_simulation import record_simulation  # noqa: PLC0415 - only a ledger needs it
 
         record_simulation(world, edits, fleet.workloads, profile, now, flags.ledger_url)
-    view, planned = view_from(flags, manifests), fleet.workloads
-    require_known(view, [each.resource for each in planned])
+    view, planned = tables.view_from(flags, manifests), fleet.workloads
+    tables.require_known(view, [each.resource for each in planned])
     shown = {each.resource for each in planned if view.shows(each.resource, _labels(each.after))}
     if flags.output in {"table", "wide"}:
-        print_preemption(manifests, world)
+        tables.print_preemption(manifests, world)
     if edits:
         answer = simulate_answer(fleet, show_all=True, observed=is_observed(manifests, world))
         _print_changed(answer, shown, edits, view, flags)
     else:
         rows = [row(each.settled or each.before, each.before) for each in planned if each.resource in shown]
-        print_results(view.of_results(rows), flags.output)
+        tables.print_results(view.of_results(rows), flags.output)
     if flags.output in {"table", "wide"}:
-        report_unused(manifests)
+        inputs.report_unused(manifests)
     only_new = flags.check == "new"
     return not any(is_left(each, fleet.gone) or _is_unplaced(each, only_new=only_new) for each in planned)
 
@@ -177,7 +148,7 @@ def _is_unplaced(planned: PlannedWorkload, *, only_new: bool) -> bool:
 
 
 def _print_changed(
-    answer: SimulateAnswer, shown: Collection[str], changes: Sequence[Change], view: View, flags: SimulateFlags
+    answer: SimulateAnswer, shown: Collection[str], changes: Sequence[Change], view: tables.View, flags: SimulateFlags
 ) -> None:
     """Print what changes stop and move: the assumptions, the summary, the workloads to show, and the clusters."""
     output = flags.output
@@ -189,12 +160,12 @@ def _print_changed(
         print_data({**about, "clusters": answer.clusters, "workloads": printed}, output)
         return
     if is_table:
-        print_assumptions(answer.assumptions, answer.loss, answer.moved, changes)
-        print_summary(answer.plan)
+        tables.print_assumptions(answer.assumptions, answer.loss, answer.moved, changes)
+        tables.print_summary(answer.plan)
     if printed or not is_table:
-        print_changes(printed, output)
+        tables.print_changes(printed, output)
     if is_table:
-        print_clusters(answer.clusters, show_all=view.show_all or output == "wide")
+        tables.print_clusters(answer.clusters, show_all=view.show_all or output == "wide")
 
 
 def _labels(result: WorkloadResult) -> Mapping[str, str]:
@@ -206,7 +177,7 @@ def _simulate_remotely(connect: "Connect", changes: Sequence[Change], flags: Sim
     """Print the result of a simulation by an extender, and return whether the check succeeds."""
     if flags.shared_capacity or flags.selector:
         raise click.UsageError("--server cannot be combined with --shared-capacity or -l")
-    view, output = view_from(flags), flags.output
+    view, output = tables.view_from(flags), flags.output
     from berthmaster.native_api.what_if import wire_change  # noqa: PLC0415 - imported only if it is used
 
     with connect() as client:
@@ -216,13 +187,13 @@ def _simulate_remotely(connect: "Connect", changes: Sequence[Change], flags: Sim
             failover=Switch(flags.failover),
             preemption=Switch(flags.preemption),
         )
-    report_gaps(answer.gaps, answer.staleness)
-    require_known(view, [each.resource for each in answer.rows])
+    inputs.report_gaps(answer.gaps, answer.staleness)
+    tables.require_known(view, [each.resource for each in answer.rows])
     shown = [each for each in answer.rows if view.shows(each.resource)]
     if changes:
         _print_changed(answer, {each.resource for each in shown}, changes, view, flags)
     else:
-        print_results(view.of_results([each.before for each in shown]), output)
+        tables.print_results(view.of_results([each.before for each in shown]), output)
     if flags.check == "new":
         return not any(each.left for each in answer.rows)
     return not answer.unplaced

@@ -24,17 +24,8 @@ from berthmaster.simulation.plan_answer import Assumptions, ClusterTotal, Loss, 
 from berthmaster.simulation.report import ChangeRow, Row
 from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import Change, World
+from berthmaster.views import plan_sections
 from berthmaster.views.assumption_texts import preemption_line
-from berthmaster.views.plan_sections import (
-    INCOMPLETE,
-    assumed,
-    cluster_section,
-    headline,
-    left_behind,
-    moved_text,
-    opening,
-    sections,
-)
 from berthmaster.views.texts import Section, assignment_text, columns_of, numbers, without_zeros
 from berthmaster_cli.flags import argument, option
 from berthmaster_cli.inputs import NamespaceFlags, name_in, resource_name
@@ -318,15 +309,17 @@ def _is_caused(row: Any) -> bool:  # noqa: ANN401 - a row of either control plan
 
 def print_plan(plan: Plan) -> None:
     """Print a plan: the headline with its id, what is not known, and the tables."""
-    for line in opening(plan):
+    for line in plan_sections.opening(plan):
         print_line(line)
     worst = bool(plan.summary.new_failures or plan.overcommitted)
-    print_line(styled("Plan", "bold"), f" {plan.id}: ", styled(headline(plan), "bold red" if worst else ""))
+    print_line(
+        styled("Plan", "bold"), f" {plan.id}: ", styled(plan_sections.headline(plan), "bold red" if worst else "")
+    )
     if not plan.complete:
-        print_line(styled(INCOMPLETE, "bold red"))
+        print_line(styled(plan_sections.INCOMPLETE, "bold red"))
         for gap in plan.gaps:
             print_line(f"not known: {gap}")
-    for section in sections(plan):
+    for section in plan_sections.sections(plan):
         print_section(section)
 
 
@@ -344,7 +337,7 @@ _NAMED: Final = 5
 def print_assumptions(assumptions: Assumptions, loss: Loss | None, moved: int, changes: Sequence[Change]) -> None:
     """Print what the answer assumes about the control plane, and what stops running."""
     taints = any(isinstance(each, AddTaint) and each.taint.effect == NO_EXECUTE for each in changes)
-    lines = assumed(assumptions, loss, moved, evicting_taints=taints)
+    lines = plan_sections.assumed(assumptions, loss, moved, evicting_taints=taints)
     for number, line in enumerate(lines):
         print_line(styled(line, "bold") if not number else line)
 
@@ -360,9 +353,9 @@ def print_preemption(manifests: Manifests, world: World) -> None:
 def print_summary(summary: PlanSummary) -> None:
     """Print what moves in total, as one sentence, then the workloads that are left without a place."""
     left: list[str | Text] = []
-    for each in left_behind(summary):
+    for each in plan_sections.left_behind(summary):
         left += ["; ", styled(f"{each.workloads} {each.text}", "bold red"), each.also]
-    print_line(styled("Plan", "bold"), f": {moved_text(summary)}", *left)
+    print_line(styled("Plan", "bold"), f": {plan_sections.moved_text(summary)}", *left)
     if summary.new_failures:
         print_line(f"left by the changes: {name_list(summary.new_failures, _NAMED)}")
 
@@ -371,4 +364,4 @@ def print_clusters(totals: Sequence[ClusterTotal], *, show_all: bool) -> None:
     """Print replicas and resources of the clusters that change; of all clusters on demand."""
     shown = [each for each in totals if show_all or each.before != each.after or each.arriving or each.overcommitted]
     if shown:
-        print_section(cluster_section(shown))
+        print_section(plan_sections.cluster_section(shown))

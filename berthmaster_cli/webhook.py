@@ -7,17 +7,11 @@ import click
 from berthmaster.model.errors import InputError
 from berthmaster.runtime import logs
 from berthmaster.runtime.feature_gates import POLICY_PREEMPTION, FeatureGates, gates_help
+from berthmaster_cli import serving_options
 from berthmaster_cli.flags import Parsed, environment_text, group, option, options
 from berthmaster_cli.ledger_options import LedgerFlags, checked_url, ledger_options
 from berthmaster_cli.options import KubeconfigFlags, config_option
 from berthmaster_cli.rule_options import RuleFlags, rule_levels, scopes
-from berthmaster_cli.serving_options import (
-    ExtenderAccessFlags,
-    ServingFlags,
-    extender_access_from,
-    server_options_from,
-    serving_defaults,
-)
 from webhook.admission.impact import DEFAULT_RADIUS, BlastRadius
 from webhook.admission.impact import RULE as BLAST_RADIUS
 from webhook.admission.settings import AdmissionSettings, Level, WebhookMode
@@ -37,7 +31,7 @@ def _blast_radius(text: str) -> BlastRadius:
         raise InputError(f"{error}.") from None
 
 
-class WebhookFlags(ServingFlags, KubeconfigFlags, LedgerFlags, RuleFlags):
+class WebhookFlags(serving_options.ServingFlags, KubeconfigFlags, LedgerFlags, RuleFlags):
     """The options of ``berthmaster webhook``."""
 
     mode: str = option(
@@ -70,7 +64,7 @@ class WebhookFlags(ServingFlags, KubeconfigFlags, LedgerFlags, RuleFlags):
         "refuses such changes (--blast-radius-unjudged deny), a review waits until --request-timeout-s.",
         300, click.IntRange(20, 10_000),
     )  # fmt: skip
-    impact: ExtenderAccessFlags = group()
+    impact: serving_options.ExtenderAccessFlags = group()
     impact_connections: int = option(
         "The most requests to the extender at once, in each process. Further reviews wait. A user has at most half of "
         "them, dry runs together a quarter.",
@@ -113,7 +107,7 @@ class WebhookFlags(ServingFlags, KubeconfigFlags, LedgerFlags, RuleFlags):
 @ledger_options("Record refusals, accepted plans and exemptions in this database. Needs the extra ledger")
 @options(
     WebhookFlags,
-    serving_defaults(
+    serving_options.serving_defaults(
         bind="0.0.0.0:8443",
         probe_bind="0.0.0.0:8080",
         tls_required=True,
@@ -153,7 +147,11 @@ def command(flags: WebhookFlags) -> None:
 
     serve(
         WebhookOptions(
-            server_options_from("berthmaster-webhook", flags), flags.max_body_bytes, settings, impact, ledger
+            serving_options.server_options_from("berthmaster-webhook", flags),
+            flags.max_body_bytes,
+            settings,
+            impact,
+            ledger,
         )
     )
 
@@ -166,7 +164,7 @@ def _impact_options(flags: WebhookFlags) -> "ImpactOptions | None":
         if flags.blast_radius_events:
             raise click.UsageError("--blast-radius-events needs --impact-url")
         return None
-    access = extender_access_from(flags.impact_url, flags.impact, "impact", flags.impact_connections)
+    access = serving_options.extender_access_from(flags.impact_url, flags.impact, "impact", flags.impact_connections)
     if flags.blast_radius_events:
         from berthmaster.kube.http_client import load_client  # noqa: PLC0415 - only events need an API client
 

@@ -14,41 +14,24 @@ from berthmaster.simulation.why_not import WhyNot, request_of, why_not
 from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import peers_of
 from berthmaster.views.texts import assignment_text, without_zeros
+from berthmaster_cli import inputs, ledger_options
 from berthmaster_cli.flags import declared, options
 from berthmaster_cli.history import workload_query
-from berthmaster_cli.inputs import (
-    SourceFlags,
-    WorkloadNamespaceFlags,
-    completed_types,
-    current_time,
-    present_world,
-    profile_from,
-    read_workload_manifests,
-    resource_argument,
-)
-from berthmaster_cli.ledger_options import (
-    ENVIRONMENT,
-    MOMENT,
-    LedgerFlags,
-    microseconds,
-    opened,
-    optional_ledger_option,
-)
 from berthmaster_cli.output import OutputFlags, print_data, print_line, styled
 
 if TYPE_CHECKING:
     from datetime import datetime
 
 
-class WhyNotFlags(WorkloadNamespaceFlags, SourceFlags, LedgerFlags):
+class WhyNotFlags(inputs.WorkloadNamespaceFlags, inputs.SourceFlags, ledger_options.LedgerFlags):
     """The options of ``berthmaster why_not``."""
 
 
 @click.command()
-@optional_ledger_option
-@click.option("--at", type=MOMENT, help="Answer for the last decision up to this time, from the ledger.")
+@ledger_options.optional_ledger_option
+@click.option("--at", type=ledger_options.MOMENT, help="Answer for the last decision up to this time, from the ledger.")
 @declared(OutputFlags)
-@click.argument("words", metavar="TYPE/NAME CLUSTER", nargs=-1, required=True, shell_complete=completed_types)
+@click.argument("words", metavar="TYPE/NAME CLUSTER", nargs=-1, required=True, shell_complete=inputs.completed_types)
 @options(WhyNotFlags, server="the control plane to read")
 def command(flags: WhyNotFlags, *, words: tuple[str, ...], at: "datetime | None", output: str) -> None:
     """Show the smallest change under which a cluster would get a workload.
@@ -77,23 +60,23 @@ def _arguments(words: Sequence[str]) -> tuple[Sequence[str], str]:
 
 def _past(resource: Sequence[str], cluster: str, at: "datetime", flags: WhyNotFlags) -> WhyNot:
     if flags.ledger_url is None:
-        raise click.UsageError(f"--at needs --ledger, or {ENVIRONMENT}")
+        raise click.UsageError(f"--at needs --ledger, or {ledger_options.ENVIRONMENT}")
     if flags.paths or flags.live or flags.kubeconfig is not None or flags.context is not None:
         raise click.UsageError("--at cannot be combined with -f, --live, --kubeconfig or --context")
     from berthmaster.ledger.differences import why_not_then  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
 
-    query = workload_query(resource, flags.namespace)._replace(until_us=microseconds(at))
-    return why_not_then(opened(flags.ledger_url), query, cluster)
+    query = workload_query(resource, flags.namespace)._replace(until_us=ledger_options.microseconds(at))
+    return why_not_then(ledger_options.opened(flags.ledger_url), query, cluster)
 
 
 def _present(resource: Sequence[str], cluster: str, flags: WhyNotFlags) -> WhyNot:
-    name = resource_argument(resource, flags.namespace)
-    manifests, name = read_workload_manifests(flags, name)
+    name = inputs.resource_argument(resource, flags.namespace)
+    manifests, name = inputs.read_workload_manifests(flags, name)
     if manifests.federation.clusters:
         raise InputError("why-not answers for Karmada only; `explain` shows what KubeAdmiral's plugins say")
-    profile = profile_from(flags)
-    world = present_world(manifests, flags)
-    settled, results = run(world, profile, manifests.read_at or current_time())
+    profile = inputs.profile_from(flags)
+    world = inputs.present_world(manifests, flags)
+    settled, results = run(world, profile, manifests.read_at or inputs.current_time())
     found = [result for result in results if name.matches(result.workload.resource)]
     if len(found) != 1:
         raise InputError(_not_one(name, len(found)))

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 import msgspec
@@ -123,74 +123,56 @@ def command(flags: DoctorFlags) -> None:
     if flags.adoption and not isinstance(facts.target, Unobserved):
         _show_adoption(adoption(facts), flags.output)
         return
-    found = findings(facts, groups)
+    found = sorted(findings(facts, groups), key=lambda each: (_ORDER.index(each.severity), GROUPS.index(each.group)))
+    counts = {severity.value: sum(each.severity is severity for each in found) for severity in Severity}
     if flags.output == "table":
-        print_findings(found, verbose=flags.verbose)
+        _print_findings(found, verbose=flags.verbose)
+        worst = ", ".join(f"{count} {severity}" for severity, count in counts.items() if count)
+        print_line(f"{count_text(len(found), 'check')}: {worst}")
     else:
-        print_data(as_data(found), flags.output)
-    bad = {Severity.FAILED, Severity.WARNING} if flags.strict else {Severity.FAILED}
-    if any(each.severity in bad for each in found):
+        listed = [{"group": each.group, **msgspec.to_builtins(each)} for each in found]
+        print_data({"summary": counts, "findings": listed}, flags.output)
+    if counts[Severity.FAILED] or (flags.strict and counts[Severity.WARNING]):
         sys.exit(EXIT_CHECK_FAILED)
 
 
 def _setup(flags: DoctorFlags) -> Setup:
     host = _kubectl(flags.kubeconfig, flags.context)
-    target = _kubectl(flags.target_kubeconfig or flags.kubeconfig, flags.target_context)
-    single = flags.single
+    switches = [part.strip() for part in flags.controllers.split(",") if part.strip()]
+    running = gated(selected(switches, REGISTRY), FeatureGates.parse(flags.feature_gates, GATES))
     return Setup(
-        target=host if single else target,
+        target=host if flags.single else _kubectl(flags.target_kubeconfig or flags.kubeconfig, flags.target_context),
         host=host,
-        single=single,
+        single=flags.single,
         namespace=flags.namespace,
         release=flags.release,
         karmada_namespace=flags.karmada_namespace,
         scheduler_name=flags.scheduler_name,
         other_schedulers=flags.other_schedulers,
         lease=(flags.leader_elect_namespace, flags.leader_elect_name),
-        controllers=_controllers(flags),
+        controllers=tuple(each.name for each in running),
         trial_namespace=flags.trial_namespace,
         estimators=flags.enable_scheduler_estimator,
         moves=flags.moves,
     )
 
 
-def _controllers(flags: DoctorFlags) -> tuple[str, ...]:
-    """Return the names of the controllers that run. Only they need permissions."""
-    switches = [part.strip() for part in flags.controllers.split(",") if part.strip()]
-    gates = FeatureGates.parse(flags.feature_gates, GATES)
-    return tuple(each.name for each in gated(selected(switches, REGISTRY), gates))
-
-
 def _kubectl(kubeconfig: Path | None, context: str | None) -> str:
-    words = ["kubectl"]
-    if kubeconfig is not None:
-        words.append(f"--kubeconfig={kubeconfig}")
-    if context is not None:
-        words.append(f"--context={context}")
-    return " ".join(words)
+    file = f" --kubeconfig={kubeconfig}" if kubeconfig is not None else ""
+    return f"kubectl{file}{f' --context={context}' if context is not None else ''}"
 
 
-def as_data(found: Sequence[Finding]) -> dict[str, Any]:
-    """Return the report for programs, the worst findings first."""
-    listed = [{"group": each.group, **msgspec.to_builtins(each)} for each in _sorted(found)]
-    return {"summary": _counts(found), "findings": listed}
-
-
-def print_findings(found: Sequence[Finding], *, verbose: bool = False) -> None:
-    """Print the report for people, the worst findings first. Without ``verbose``, passed checks take a line a group."""
-    for finding in _sorted(found):
-        if finding.severity is Severity.OK and not verbose:
-            continue
-        _print_line(finding.severity, f"{finding.check}: {finding.message}")
-        if finding.remedy:
-            # Not wrapped, so that commands can be copied.
-            print_line(f"{'':<{_WIDTH}} -> {finding.remedy}")
+def _print_findings(found: Sequence[Finding], *, verbose: bool) -> None:
+    """Print the report for people. Without ``verbose``, passed checks take a line a group."""
+    for finding in found:
+        if finding.severity is not Severity.OK or verbose:
+            _print_line(finding.severity, f"{finding.check}: {finding.message}")
+            _print_commands([finding.remedy] if finding.remedy else [])
     for group in () if verbose else GROUPS:
-        passed = [each.name for each in found if each.severity is Severity.OK and each.group == group]
+        passed = [each.check for each in found if each.severity is Severity.OK and each.group == group]
         if passed:
-            _print_line(Severity.OK, f"{group}: {', '.join(dict.fromkeys(passed))}")
-    counts = ", ".join(f"{count} {severity}" for severity, count in _counts(found).items() if count)
-    print_line(f"{count_text(len(found), 'check')}: {counts}")
+            names = dict.fromkeys(each.removeprefix(f"{group}/") for each in passed)
+            _print_line(Severity.OK, f"{group}: {', '.join(names)}")
 
 
 def _show_adoption(found: Adoption, output: str) -> None:
@@ -209,15 +191,7 @@ def _show_adoption(found: Adoption, output: str) -> None:
 
 def _print_commands(commands: Sequence[str]) -> None:
     for each in commands:
-        print_line(f"{'':<{_WIDTH}} -> {each}")
-
-
-def _sorted(found: Sequence[Finding]) -> list[Finding]:
-    return sorted(found, key=lambda each: (_ORDER.index(each.severity), GROUPS.index(each.group)))
-
-
-def _counts(found: Sequence[Finding]) -> dict[str, int]:
-    return {severity.value: sum(each.severity is severity for each in found) for severity in Severity}
+        print_line(f"{'':<{_WIDTH}} -> {each}")  # not wrapped, so that commands can be copied
 
 
 def _print_line(severity: Severity, text: str) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import partial
-from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 from cryptography import x509
@@ -23,6 +23,8 @@ from certs.registration import Endpoint, endpoint_of
 SCHEDULER_NAME: Final = "berthmaster"
 LEASE_NAME: Final = "berthmaster-controllers"
 KARMADA_NAMESPACE: Final = "karmada-system"
+SLACK: Final = timedelta(seconds=5)
+"""How far the clocks of the holder, the API server and this machine may differ without a finding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +47,7 @@ Observed: TypeAlias = T | Unobserved
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """The expected installation, from the options of the command.
-
-    Attributes:
-        target, host: the ``kubectl`` command with the options that reach each API server, for remedies.
-    """
+    """The expected installation, from the options. ``target`` and ``host`` are ``kubectl`` with what reaches each."""
 
     target: str = "kubectl"
     host: str = "kubectl"
@@ -64,8 +62,6 @@ class Setup:
     trial_namespace: str = "default"
     estimators: bool = False
     moves: bool = False
-    controllers_pods: ClassVar = "-l app.kubernetes.io/component=controllers"
-    """The ``kubectl`` options that select the controllers' pods."""
 
     @property
     def in_release(self) -> str:
@@ -78,9 +74,14 @@ class Setup:
         return f"{self.host} -n {self.karmada_namespace}"
 
     @property
-    def controllers_logs(self) -> str:
+    def pods(self) -> str:
+        """The ``kubectl`` command that shows the controllers' pods."""
+        return f"{self.in_release} get pods -l app.kubernetes.io/component=controllers"
+
+    @property
+    def logs(self) -> str:
         """The ``kubectl`` command that shows the controllers' logs."""
-        return f"{self.in_release} logs {self.controllers_pods} --tail=50"
+        return f"{self.in_release} logs -l app.kubernetes.io/component=controllers --tail=50"
 
     @property
     def upgrade(self) -> str:
@@ -105,11 +106,7 @@ class ServerFacts:
 
 @dataclass(frozen=True, slots=True)
 class ServedKinds:
-    """What an API server serves of one API version.
-
-    Attributes:
-        schemas: the schema of each kind, with all references resolved. A kind may be missing.
-    """
+    """What an API server serves of one API version: the schemas, without references, lack some kinds."""
 
     plurals: frozenset[str]
     schemas: Mapping[str, Mapping[str, Any]]
@@ -239,10 +236,7 @@ class LeaseFacts:
 
 @dataclass(frozen=True, slots=True)
 class FleetFacts:
-    """The member clusters: their number, and the names of those that are not ready or report no resources.
-
-    ``complete`` is False if not all clusters were read.
-    """
+    """The member clusters, with the names of those that report no resources. ``complete``: all were read."""
 
     total: int
     not_ready: tuple[str, ...] = ()
@@ -252,16 +246,16 @@ class FleetFacts:
 
 @dataclass(frozen=True, slots=True)
 class BindingFacts:
-    """The bindings of both kinds.
-
-    Attributes:
-        stale: our bindings whose last change the scheduler has not observed for long.
-    """
+    """The bindings of both kinds. ``stale`` are ours whose last change the scheduler has not observed for long."""
 
     by_scheduler: Mapping[str, int] = field(default_factory=dict)
     stale: tuple[str, ...] = ()
     unschedulable: tuple[tuple[str, str], ...] = ()
     complete: bool = True
+
+    @property
+    def total(self) -> int:
+        return sum(self.by_scheduler.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,10 +324,21 @@ class Facts:
         """The Deployments on the host; empty if they could not be observed."""
         return () if self.deployments is None or isinstance(self.deployments, Unobserved) else self.deployments
 
+    def running(self, *components: str) -> list[DeploymentFacts]:
+        """Return the Deployments on the host that run one of the components."""
+        return [each for each in self.known_deployments if each.component in components]
+
     @property
-    def known_webhooks(self) -> Sequence[WebhookFacts]:
-        """The webhooks of the target; empty if they could not be observed."""
-        return () if self.webhooks is None or isinstance(self.webhooks, Unobserved) else self.webhooks
+    def ours(self) -> list[WebhookFacts]:
+        """The webhooks of Berthmaster; empty if they could not be observed."""
+        known = () if self.webhooks is None or isinstance(self.webhooks, Unobserved) else self.webhooks
+        return [each for each in known if each.ours]
+
+    def is_live(self, lease: LeaseFacts | None) -> bool:
+        """Whether a process holds a lease and has renewed it in time."""
+        if lease is None or not lease.holder or lease.renewed is None:
+            return False
+        return self.now - lease.renewed <= timedelta(seconds=lease.duration_s) + SLACK
 
 
 class RequiredKind(NamedTuple):
@@ -431,10 +436,6 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, rename={"severity": "ve
     @property
     def group(self) -> str:
         return self.check.partition("/")[0]
-
-    @property
-    def name(self) -> str:
-        return self.check.partition("/")[2]
 
 
 def _finding(severity: Severity, check: str, message: str, remedy: str = "") -> Finding:

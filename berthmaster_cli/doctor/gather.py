@@ -8,7 +8,7 @@ import socket
 import ssl
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -75,8 +75,6 @@ from certs.secrets import read_secret
 
 Value = TypeVar("Value")
 
-_DRY_RUN: Final = ("dryRun", "All")
-
 
 class DoctorClient(NamedTuple):
     """Sends requests to one API server, with a timeout.
@@ -105,7 +103,7 @@ class DoctorClient(NamedTuple):
 
 def dry_run(request: APIRequest) -> APIRequest:
     """Return the same request with ``dryRun=All``, so that the API server stores nothing."""
-    return request._replace(query=(*request.query, _DRY_RUN))
+    return request._replace(query=(*request.query, ("dryRun", "All")))
 
 
 def decode(kind: type[Value], body: bytes) -> Value:
@@ -191,66 +189,44 @@ def _ahead(dates: list[str], here: datetime) -> timedelta | None:
     return there.astimezone(UTC) + timedelta(seconds=0.5) - here if there is not None else None
 
 
-class AccessQuestion(NamedTuple):
-    """One verb on one resource."""
-
-    rule: AccessRule
-    attributes: dict[str, str]
-
-    @property
-    def permission(self) -> str:
-        """``patch resourcebindings/status.work.karmada.io``."""
-        resource = "/".join(filter(None, (self.attributes["resource"], self.attributes.get("subresource", ""))))
-        namespace = self.attributes.get("namespace")
-        where = f" in {namespace}" if namespace else ""
-        return f"{self.attributes['verb']} {'.'.join(filter(None, (resource, self.attributes['group'])))}{where}"
-
-
-def questions(rules: Iterable[AccessRule], setup: Setup) -> Iterator[AccessQuestion]:
-    """Yield a question for each verb and resource of the rules."""
-    for rule in rules:
+def questions(setup: Setup) -> Iterator[tuple[AccessRule, dict[str, str]]]:
+    """Yield a question for each verb and resource that the controllers need: the rule, and the attributes."""
+    for rule in rules_of(setup.controllers, estimators=setup.estimators, moves=setup.moves):
         for listed in rule.resources:
             resource, _, subresource = listed.partition("/")
             for verb in rule.verbs:
-                yield AccessQuestion(rule, {
+                yield rule, {
                     "group": rule.group, "resource": resource, "verb": verb,
                     **({"subresource": subresource} if subresource else {}),
                     **({"namespace": setup.lease[0]} if rule.scope == "lease" else {}),
                     **({"namespace": setup.karmada_namespace} if rule.scope == "estimators" else {}),
                     **({"name": setup.lease[1]} if rule.named else {}),
-                })  # fmt: skip
+                }  # fmt: skip
+
+
+def permission(attributes: Mapping[str, str]) -> str:
+    """Return what is asked: ``patch resourcebindings/status.work.karmada.io``."""
+    resource = "/".join(filter(None, (attributes["resource"], attributes.get("subresource"))))
+    where = f" in {attributes['namespace']}" if "namespace" in attributes else ""
+    return f"{attributes['verb']} {'.'.join(filter(None, (resource, attributes['group'])))}{where}"
 
 
 def read_access(client: DoctorClient, setup: Setup) -> AccessFacts:
     """Ask which permissions of the controllers the client's user has."""
-    denied, checked = [], 0
-    rules = rules_of(setup.controllers, estimators=setup.estimators, moves=setup.moves)
-    for question in questions(rules, setup):
-        checked += 1
-        if not _is_allowed(client, question.attributes):
-            denied.append((question.rule, question.permission))
-    user, groups = _user(client)
-    return AccessFacts(user, groups, denied, checked)
-
-
-def _is_allowed(client: DoctorClient, attributes: dict[str, str]) -> bool:
-    review = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": attributes},
-    }
-    return bool((client.read(create(_ACCESS_REVIEWS, "", review)).get("status") or {}).get("allowed"))
-
-
-def _user(client: DoctorClient) -> tuple[str, tuple[str, ...]]:
-    """Return user name and groups as the API server reports them; empty before Kubernetes 1.28."""
-    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    denied, asked = [], list(questions(setup))
+    for rule, attributes in asked:
+        spec = {"resourceAttributes": attributes}
+        review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": spec}
+        if not (client.read(create(_ACCESS_REVIEWS, "", review)).get("status") or {}).get("allowed"):
+            denied.append((rule, permission(attributes)))
     try:
+        review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
         status = client.read(create(_USER_REVIEWS, "", review)).get("status") or {}
-    except ApiError:
-        return "", ()
+    except ApiError:  # before Kubernetes 1.28
+        status = {}
     user: dict[str, Any] = status.get("userInfo") or {}
-    return str(user.get("username") or ""), tuple(map(str, user.get("groups") or ()))
+    groups = tuple(map(str, user.get("groups") or ()))
+    return AccessFacts(str(user.get("username") or ""), groups, denied, len(asked))
 
 
 MAX_PAGES: Final = 20
@@ -420,12 +396,12 @@ def read_webhooks(client: DoctorClient) -> list[WebhookFacts]:
     found: list[WebhookFacts] = []
     for kind in (MUTATING, VALIDATING):
         for item in client.read(APIRequest(kind.collection.path)).get("items") or []:
-            found += [each for each in _webhooks(kind, item) if each.ours or _reviews_ours(each)]
+            found += [each for each in _webhooks(kind, item) if each.ours or REVIEWED_GROUPS & _groups(each)]
     return found
 
 
-def _reviews_ours(webhook: WebhookFacts) -> bool:
-    return any(each.partition(".")[2] in REVIEWED_GROUPS for each in webhook.resources)
+def _groups(webhook: WebhookFacts) -> set[str]:
+    return {each.partition(".")[2] for each in webhook.resources}
 
 
 def _webhooks(kind: ConfigurationKind, item: Mapping[str, Any]) -> Iterator[WebhookFacts]:
@@ -435,7 +411,7 @@ def _webhooks(kind: ConfigurationKind, item: Mapping[str, Any]) -> Iterator[Webh
     except InputError:
         return
     for webhook, field, bundle in called:
-        timeout_s = webhook.get("timeoutSeconds")
+        timeout_s, rules = webhook.get("timeoutSeconds"), webhook.get("rules") or []
         yield WebhookFacts(
             kind=kind.kind,
             configuration=configuration,
@@ -443,21 +419,17 @@ def _webhooks(kind: ConfigurationKind, item: Mapping[str, Any]) -> Iterator[Webh
             url=field.url,
             is_service="service" in webhook["clientConfig"],
             bundle=bundle,
-            resources=_resources(webhook),
+            resources=frozenset(
+                f"{resource}.{group}"
+                for rule in rules
+                for group in rule.get("apiGroups") or []
+                for resource in rule.get("resources") or []
+            ),
             fails_closed=webhook.get("failurePolicy") != "Ignore",
             timeout_s=float(timeout_s) if isinstance(timeout_s, int) else _DEFAULT_TIMEOUT_S,
             narrowed=any(webhook.get(each) for each in ("namespaceSelector", "objectSelector", "matchConditions")),
             has_bundle=bool(webhook["clientConfig"].get("caBundle")),
         )
-
-
-def _resources(webhook: Mapping[str, Any]) -> frozenset[str]:
-    return frozenset(
-        f"{resource}.{group}"
-        for rule in webhook.get("rules") or []
-        for group in rule.get("apiGroups") or []
-        for resource in rule.get("resources") or []
-    )
 
 
 def read_endpoint(endpoint: Endpoint, bundle: Bundle, limit_s: float) -> EndpointFacts:
@@ -515,18 +487,14 @@ def try_policies(client: DoctorClient, namespace: str, monotonic_s: Callable[[],
         except ApiError as error:
             return DryRunFacts(None, str(error), error.status, (monotonic_s() - started_s,), bad_tried=False)
         took_s.append(monotonic_s() - started_s)
-    problem, warnings = _try_bad_policy(client)
-    return DryRunFacts(policy=policy, took_s=tuple(took_s), bad_problem=problem, bad_warnings=warnings)
-
-
-def _try_bad_policy(client: DoctorClient) -> tuple[str, tuple[str, ...]]:
+    problem, warnings = "", list[str]()
     try:
         with client.send(dry_run(create(_CLUSTER_POLICIES, "", BAD))) as response:
-            lines = response.header("Warning")
+            warnings = [found for line in response.header("Warning") for found in _WARNING.findall(line)]
             decode(dict[str, Any], read_body(response))
     except ApiError as error:
-        return str(error), ()
-    return "", tuple(found for line in lines for found in _WARNING.findall(line))
+        problem, warnings = str(error), []
+    return DryRunFacts(policy=policy, took_s=tuple(took_s), bad_problem=problem, bad_warnings=tuple(warnings))
 
 
 DEPLOYMENTS: Final = Collection.of("apps/v1", "deployments")
@@ -575,12 +543,9 @@ def _deployments(item: Mapping[str, Any]) -> Iterator[DeploymentFacts]:
 def _component(arguments: tuple[str, ...]) -> str:
     """Return the component that a container runs, by its program. Our image needs a subcommand only."""
     words = [PurePosixPath(each).name for each in arguments[:2]]
-    for word in words:
-        if word in _KARMADA:
-            return word
-    if words and words[0] == "berthmaster":
-        words = words[1:]
-    return words[0] if words and words[0] in _OURS else ""
+    theirs = [each for each in words if each in _KARMADA]
+    ours = [each for each in words[words[:1] == ["berthmaster"] :][:1] if each in _OURS]
+    return next(iter((*theirs, *ours)), "")
 
 
 def ask_probe(url: str, limit_s: float) -> ProbeFacts:
@@ -631,12 +596,16 @@ class Collector:
         now = self.clock.now()
         if isinstance(server, Unobserved):
             return Facts(setup, now, server)
-        now = _by_server(server, now)
+        if server.ahead is not None and abs(server.ahead) > server.slack:  # it is measurable
+            now += server.ahead
         registered = self._if("registration certificates admission", partial(read_webhooks, target))
         # Assigned first, because mypy would widen these types to accept None inside the call.
         secret = self._on_host("certificates", lambda client: read_serving_secret(client, setup))
         lease = self._if("controllers fleet", partial(read_lease, target, *setup.lease))
         karmada_lease = self._if("fleet", partial(read_lease, target, setup.karmada_namespace, _KARMADA_LEASE))
+        host = None
+        if self.host is not None and self.host is not self.target:
+            host = self._observe(partial(read_server, DoctorClient(self.host, self.limit_s), self.clock.now))
         user = target._replace(user=self.user)
         versions = API_VERSIONS if "definitions" in self.groups else ()
         on_host = "conflicts registration fleet probes"
@@ -644,7 +613,7 @@ class Collector:
             setup=setup,
             now=now,
             target=server,
-            host=self._host_server(),
+            host=host,
             kinds={each: self._observe(partial(read_kinds, target, each)) for each in versions},
             webhooks=registered,
             endpoints=self._endpoints(registered),
@@ -676,11 +645,6 @@ class Collector:
             return None
         return self._if(groups, partial(question, DoctorClient(self.host, self.limit_s)))
 
-    def _host_server(self) -> Observed[ServerFacts] | None:
-        if self.host is None or self.host is self.target:
-            return None
-        return self._observe(partial(read_server, DoctorClient(self.host, self.limit_s), self.clock.now))
-
     def _endpoints(self, registered: Observed[Sequence[WebhookFacts]] | None) -> list[EndpointFacts]:
         if registered is None or isinstance(registered, Unobserved) or "certificates" not in self.groups:
             return []
@@ -695,8 +659,3 @@ class Collector:
                 facts = EndpointFacts(endpoint.host, endpoint.port, "unreachable", facts.problem)
             found.append(facts)
         return found
-
-
-def _by_server(server: ServerFacts, now: datetime) -> datetime:
-    """Return the time by a server's clock if it differs measurably from the local clock."""
-    return now + server.ahead if server.ahead is not None and abs(server.ahead) > server.slack else now

@@ -25,20 +25,8 @@ from berthmaster.simulation.planner import first_scheduled, plan
 from berthmaster.simulation.workload import ResourceName, SimulatedWorkload
 from berthmaster.simulation.world import World
 from berthmaster.views.texts import count_text
+from berthmaster_cli import inputs
 from berthmaster_cli.flags import option, options
-from berthmaster_cli.inputs import (
-    AssumptionFlags,
-    SimulationFlags,
-    check_policies,
-    current_time,
-    find_control_plane,
-    interpreter_of,
-    name_in,
-    present_world,
-    profile_from,
-    read_limits,
-    resource_name,
-)
 from berthmaster_cli.options import KubeconfigFlags, ReadTimeoutFlags
 from berthmaster_cli.output import complain, complain_about, counting, print_data, print_page
 from berthmaster_cli.plan.page import SERVICES, markdown_lines, page, write_comment
@@ -68,7 +56,7 @@ def deletions(texts: Iterable[str], manifests: Manifests) -> Deletions:
     """
     found = Deletions()
     for text in texts:
-        name = resource_name(text)
+        name = inputs.resource_name(text)
         kind = _karmada_kind(name.kind)
         if kind in POLICY_KINDS:
             found = found.joined(Deletions(policies=(_policy(name, kind, manifests),)))
@@ -134,7 +122,7 @@ def _cluster(name: ResourceName, manifests: Manifests) -> str:
 
 
 def _workload(name: ResourceName, manifests: Manifests) -> ResourceName:
-    meant = name_in(manifests, name, "")
+    meant = inputs.name_in(manifests, name, "")
     known = [ResourceName(each.namespace, each.kind, each.name) for each in manifests.templates]
     bound = [each.spec.resource for each in manifests.bindings]
     known += [ResourceName(each.namespace, each.kind, each.name) for each in bound]
@@ -177,7 +165,7 @@ def checked_objects(documents: Sequence[Document], *, lenient: bool, hold_unknow
         if problem is not None:
             raise document.error(FieldError("kind", f"{document.kind} cannot be planned: {problem}"))
     objects = objects_of(documents, lenient=lenient, hold_unknown=hold_unknown)
-    check_policies(objects, lenient=lenient)
+    inputs.check_policies(objects, lenient=lenient)
     for ignored in objects.ignored:
         if ignored.document.kind not in _OVERRIDES:
             complain(f"{ignored.document.place}: ignored: {ignored.reason}")
@@ -224,7 +212,7 @@ def _workloads(
     if not objects.templates:
         return []
     check_replica_paths(replica_paths, (each.raw for each in (*manifests.templates, *objects.templates)))
-    with interpreter_of(manifests) as interpreter:
+    with inputs.interpreter_of(manifests) as interpreter:
         builder = WorkloadBuilder(
             manifests,
             replica_paths,
@@ -281,7 +269,7 @@ class LimitOutcome(NamedTuple):
 _PATHS: Final = click.Path(allow_dash=True)
 
 
-class PlanFlags(KubeconfigFlags, ReadTimeoutFlags, SimulationFlags, AssumptionFlags):
+class PlanFlags(KubeconfigFlags, ReadTimeoutFlags, inputs.SimulationFlags, inputs.AssumptionFlags):
     """The options of ``berthmaster plan``."""
 
     paths: tuple[str, ...] = option(
@@ -393,7 +381,7 @@ def read_input(flags: PlanFlags, known: list[Document] | None = None) -> PlanInp
     removed = deletions(flags.deleted, manifests)
     if flags.prune:
         removed = removed.joined(pruned(flags.selector, base, identities))
-    world = present_world(manifests, flags)
+    world = inputs.present_world(manifests, flags)
     changes = change_set(objects, removed, manifests, flags.replica_fields, world)
     return PlanInput(world, changes, _known_gaps(manifests), manifests)
 
@@ -429,8 +417,8 @@ def base_documents(flags: PlanFlags, changed: Sequence[Document] = ()) -> tuple[
         return documents, ", ".join(flags.against)
     from berthmaster_cli.live.source import live_fleet  # noqa: PLC0415 - files need no client
 
-    access = find_control_plane(flags, "its objects with --against FILE")
-    live = live_fleet(access, read_limits(flags), "", changed)
+    access = inputs.find_control_plane(flags, "its objects with --against FILE")
+    live = live_fleet(access, inputs.read_limits(flags), "", changed)
     return live.all(), live.snapshot.name
 
 
@@ -487,10 +475,10 @@ def command(flags: PlanFlags) -> None:
 
 def planned(flags: PlanFlags, known: list[Document] | None = None) -> Plan:
     """Return the plan that the options ask for."""
-    profile = profile_from(flags)
+    profile = inputs.profile_from(flags)
     with inner_span("read"):
         read = read_input(flags, known)
-    now = read.manifests.read_at or current_time()
+    now = read.manifests.read_at or inputs.current_time()
     world = read.world
     if not read.manifests.knows_bindings and world.workloads:
         complain(_NO_BINDINGS)

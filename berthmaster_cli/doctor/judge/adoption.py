@@ -1,23 +1,20 @@
 """How far the adoption has come, by the steps of docs/adopt.md: what was found, what comes next, and the way back."""
 
-from collections.abc import Callable, Iterator, Mapping
-from datetime import timedelta
+from collections.abc import Callable
 from enum import StrEnum
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
 from berthmaster.views.texts import count_text
-from berthmaster_cli.doctor.facts import BindingFacts, DeploymentFacts, Facts, FleetFacts, LeaseFacts, Setup, Unobserved
+from berthmaster_cli.doctor.facts import BindingFacts, Facts, FleetFacts, LeaseFacts, Setup, Unobserved
 from webhook.admission.rule_catalog import ALL_RULES
 from webhook.admission.settings import Level
 
 ADOPTION_GROUPS: Final = frozenset({"registration", "controllers", "fleet"})
 """The parts of an installation whose facts show the steps."""
 DENYING: Final = tuple(sorted(each.id for each in ALL_RULES if each.default is Level.DENY))
-_SILENT: Final = timedelta(minutes=1)
 _OFF: Final = "Off"
-_OPTIONAL: Final = ("controllers.ledger", "console", "extender")
 
 
 class StepState(StrEnum):
@@ -59,72 +56,26 @@ _REACHED, _OPEN, _UNKNOWN = StepState.REACHED, StepState.OPEN, StepState.UNKNOWN
 
 def adoption(facts: Facts) -> Adoption:
     """Return the steps as these facts show them."""
-    steps = tuple(_steps(facts))
-    reached = max((each.number for each in steps if each.state is _REACHED), default=0)
-    following = steps[reached] if reached < len(steps) else None
-    return Adoption(steps, steps[reached - 1] if reached else None, following)
-
-
-def _steps(facts: Facts) -> Iterator[AdoptionStep]:
-    for number, (name, evidence) in enumerate(_JUDGED.items(), 1):
+    steps = []
+    for number, (name, evidence, *_) in enumerate(_STEPS, 1):
         state, found = evidence(facts)
         do, back = commands(number, facts.setup)
-        yield AdoptionStep(number=number, name=name, state=state, found=found, do=do, back=back)
+        steps.append(AdoptionStep(number=number, name=name, state=state, found=found, do=do, back=back))
+    reached = max((each.number for each in steps if each.state is _REACHED), default=0)
+    following = steps[reached] if reached < len(steps) else None
+    return Adoption(tuple(steps), steps[reached - 1] if reached else None, following)
 
 
 def commands(number: int, setup: Setup) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the commands that take a step, and those that take it back."""
-    upgrade = setup.upgrade
-    match number:
-        case 1:
-            return (f"{setup.target} apply -f docs/read-only.yaml",), (f"{setup.target} delete -f docs/read-only.yaml",)
-        case 2:
-            return ("berthmaster lint policies/", "berthmaster plan -f policies/ --fail-on lost"), ()
-        case 3:
-            rules = " ".join(f"--set webhook.rules.{each}=warn" for each in DENYING)
-            quiet = "--set controllers.enabled=false --set webhook.failurePolicy=Ignore"
-            return (
-                (f"{upgrade} --set image.repository=REGISTRY/berthmaster {quiet} {rules}",),
-                (f"helm uninstall {setup.release} -n {setup.namespace}",),
-            )
-        case 4:
-            return (
-                (f"{upgrade} --set controllers.enabled=true --set controllers.shadow.enabled=true",),
-                (f"{upgrade} --set controllers.enabled=false",),
-            )
-        case 5:
-            return (
-                (f"{upgrade} --set controllers.shadow.enabled=false", *_replace("successor.yaml", setup)),
-                _replace("predecessor.yaml", setup),
-            )
-        case 6:
-            config = '{"failback": {"mode": "DryRun"}, "budgets": [{"name": "one", "maxMoves": 1}]}'
-            off = " ".join(f"--set controllers.moves.config.{each}.mode=Off" for each in ("failback", "drain"))
-            return (f"{upgrade} --set-json 'controllers.moves.config={config}'",), (f"{upgrade} {off}",)
-        case _:
-            recorded = "--set controllers.ledger.enabled=true --set controllers.replicas=1"
-            shown = "--set extender.enabled=true --set 'extender.watch={clusters,policies,bindings,workloads}'"
-            console = "--set console.enabled=true --set console.signIn.tokenSecretName=console-visitors"
-            tokens = "create secret generic console-visitors --from-literal=tokens=$(openssl rand -hex 24),$USER"
-            return (
-                (f"{setup.in_release} {tokens}", f"{upgrade} {recorded} {shown} {console}"),
-                (f"{upgrade} {' '.join(f'--set {each}.enabled=false' for each in _OPTIONAL)}",),
-            )
-
-
-def _replace(file: str, setup: Setup) -> tuple[str, ...]:
-    """Return the commands that replace a policy by another one with the same placement."""
-    return (
-        f"berthmaster plan -f {file} --delete NAMESPACE/PropagationPolicy/NAME --fail-on moved",
-        f"{setup.target} apply -f {file}",
-        f"{setup.target} delete propagationpolicies.policy.karmada.io -n NAMESPACE NAME",
-    )
+    step = _STEPS[number - 1]
+    return tuple(step.do.format(setup=setup).splitlines()), tuple(step.back.format(setup=setup).splitlines())
 
 
 def _reads(facts: Facts) -> _Evidence:
     match facts.fleet, facts.bindings:
         case FleetFacts() as fleet, BindingFacts() as bindings:
-            read = f"{count_text(fleet.total, 'cluster')} and {count_text(_total(bindings), 'binding')}"
+            read = f"{count_text(fleet.total, 'cluster')} and {count_text(bindings.total, 'binding')}"
             return _REACHED, f"this user can read {read}"
         case (Unobserved(problem), _) | (_, Unobserved(problem)):
             return _OPEN, problem
@@ -139,15 +90,14 @@ def _in_pull_requests(_: Facts) -> _Evidence:
 def _webhook(facts: Facts) -> _Evidence:
     if isinstance(facts.webhooks, Unobserved):
         return _UNKNOWN, facts.webhooks.problem
-    ours = [each for each in facts.known_webhooks if each.ours]
-    if not ours:
+    if not facts.ours:
         return _OPEN, "no webhook of Berthmaster is registered"
-    closed = "Fail" if any(each.fails_closed for each in ours) else "Ignore"
-    return _REACHED, f"{count_text(len(ours), 'webhook')} with failurePolicy {closed}"
+    closed = "Fail" if any(each.fails_closed for each in facts.ours) else "Ignore"
+    return _REACHED, f"{count_text(len(facts.ours), 'webhook')} with failurePolicy {closed}"
 
 
 def _shadow(facts: Facts) -> _Evidence:
-    running = [each for each in _deployed(facts, "controllers") if "--shadow" in each.arguments]
+    running = [each for each in facts.running("controllers") if "--shadow" in each.arguments]
     return _on_host(facts, f"Deployment {running[0].name}" if running else "", "no controllers run with --shadow")
 
 
@@ -156,8 +106,8 @@ def _schedules(facts: Facts) -> _Evidence:
         return _UNKNOWN, "bindings cannot be read"
     name = facts.setup.scheduler_name
     count = facts.bindings.by_scheduler.get(name, 0)
-    of = f"{count} of {count_text(_total(facts.bindings), 'binding')} name the scheduler {name}"
-    if _leader(facts) is None:
+    of = f"{count} of {count_text(facts.bindings.total, 'binding')} name the scheduler {name}"
+    if not (isinstance(facts.lease, LeaseFacts) and facts.is_live(facts.lease)):
         return _OPEN, f"{of}, and no controllers hold the lease"
     return (_REACHED if count else _OPEN), of
 
@@ -165,10 +115,9 @@ def _schedules(facts: Facts) -> _Evidence:
 def _moves(facts: Facts) -> _Evidence:
     if isinstance(facts.lease, Unobserved):
         return _UNKNOWN, facts.lease.problem
-    leader = _leader(facts)
-    if leader is None:
+    if facts.lease is None or not facts.is_live(facts.lease):
         return _OPEN, "no controllers hold the lease"
-    sources = leader.sources
+    sources = facts.lease.sources
     if sources is None:
         return _OPEN, "the controllers have no configuration of moves"
     modes = f"failback {sources.failback}, drain {sources.drain}, rebalance {sources.rebalance}"
@@ -176,11 +125,9 @@ def _moves(facts: Facts) -> _Evidence:
 
 
 def _records_and_shows(facts: Facts) -> _Evidence:
-    recording = [
-        each for each in _deployed(facts, "controllers") if each.option("ledger") or each.option("ledger-file")
-    ]
-    parts = {"a ledger": bool(recording), "a console": bool(_deployed(facts, "console"))}
-    missing = ", ".join(f"no {each.removeprefix('a ')}" for each, there in parts.items() if not there)
+    recording = any(each.option("ledger") or each.option("ledger-file") for each in facts.running("controllers"))
+    parts = {"no ledger": recording, "no console": bool(facts.running("console"))}
+    missing = ", ".join(each for each, there in parts.items() if not there)
     return _on_host(facts, "" if missing else "a ledger and a console", missing)
 
 
@@ -190,28 +137,64 @@ def _on_host(facts: Facts, found: str, missing: str) -> _Evidence:
     return (_REACHED, found) if found else (_OPEN, missing)
 
 
-def _deployed(facts: Facts, component: str) -> list[DeploymentFacts]:
-    return [each for each in facts.known_deployments if each.component == component]
+class _Step(NamedTuple):
+    """A step. ``do`` and ``back`` have a command in each line; ``{setup}`` is the ``Setup``."""
+
+    name: str
+    evidence: Callable[[Facts], _Evidence]
+    do: str
+    back: str
 
 
-def _leader(facts: Facts) -> LeaseFacts | None:
-    """Return the lease if a process holds it; a process that crashed stops renewing it."""
-    lease = facts.lease
-    if not isinstance(lease, LeaseFacts) or not lease.holder or lease.renewed is None:
-        return None
-    return lease if facts.now - lease.renewed <= max(_SILENT, timedelta(seconds=lease.duration_s)) else None
+def _replace(file: str) -> str:
+    """Return the commands that replace a policy by another one with the same placement."""
+    return (
+        f"berthmaster plan -f {file} --delete NAMESPACE/PropagationPolicy/NAME --fail-on moved\n"
+        f"{{setup.target}} apply -f {file}\n"
+        "{setup.target} delete propagationpolicies.policy.karmada.io -n NAMESPACE NAME"
+    )
 
 
-def _total(bindings: BindingFacts) -> int:
-    return sum(bindings.by_scheduler.values())
-
-
-_JUDGED: Final[Mapping[str, Callable[[Facts], _Evidence]]] = {
-    "read only": _reads,
-    "lint and plan in pull requests": _in_pull_requests,
-    "the webhook, which warns": _webhook,
-    "shadow mode": _shadow,
-    "one policy by schedulerName": _schedules,
-    "moves": _moves,
-    "the ledger and the console": _records_and_shows,
-}
+_STEPS: Final = (
+    _Step(
+        "read only", _reads,
+        "{setup.target} apply -f docs/read-only.yaml", "{setup.target} delete -f docs/read-only.yaml",
+    ),
+    _Step(
+        "lint and plan in pull requests", _in_pull_requests,
+        "berthmaster lint policies/\nberthmaster plan -f policies/ --fail-on lost", "",
+    ),
+    _Step(
+        "the webhook, which warns", _webhook,
+        "{setup.upgrade} --set image.repository=REGISTRY/berthmaster --set controllers.enabled=false "
+        "--set webhook.failurePolicy=Ignore " + " ".join(f"--set webhook.rules.{each}=warn" for each in DENYING),
+        "helm uninstall {setup.release} -n {setup.namespace}",
+    ),
+    _Step(
+        "shadow mode", _shadow,
+        "{setup.upgrade} --set controllers.enabled=true --set controllers.shadow.enabled=true",
+        "{setup.upgrade} --set controllers.enabled=false",
+    ),
+    _Step(
+        "one policy by schedulerName", _schedules,
+        "{setup.upgrade} --set controllers.shadow.enabled=false\n" + _replace("successor.yaml"),
+        _replace("predecessor.yaml"),
+    ),
+    _Step(
+        "moves", _moves,
+        "{setup.upgrade} --set-json 'controllers.moves.config="
+        '{{"failback": {{"mode": "DryRun"}}, "budgets": [{{"name": "one", "maxMoves": 1}}]}}\'',
+        "{setup.upgrade} --set controllers.moves.config.failback.mode=Off "
+        "--set controllers.moves.config.drain.mode=Off",
+    ),
+    _Step(
+        "the ledger and the console", _records_and_shows,
+        "{setup.in_release} create secret generic console-visitors "
+        "--from-literal=tokens=$(openssl rand -hex 24),$USER\n"
+        "{setup.upgrade} --set controllers.ledger.enabled=true --set controllers.replicas=1 "
+        "--set extender.enabled=true --set 'extender.watch={{clusters,policies,bindings,workloads}}' "
+        "--set console.enabled=true --set console.signIn.tokenSecretName=console-visitors",
+        "{setup.upgrade} --set controllers.ledger.enabled=false --set console.enabled=false "
+        "--set extender.enabled=false",
+    ),
+)  # fmt: skip

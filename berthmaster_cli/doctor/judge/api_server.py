@@ -10,7 +10,6 @@ from berthmaster.controllers.target import release_of, unknown_placement_fields
 from berthmaster_cli.doctor.facts import (
     REQUIRED_KINDS,
     SINCE,
-    AccessFacts,
     Facts,
     Finding,
     Observed,
@@ -43,43 +42,36 @@ def servers(facts: Facts) -> Iterator[Finding]:
 
 
 def _server(name: str, server: Observed[ServerFacts], command: str) -> Iterator[Finding]:
-    check = f"api-server/{name}"
-    if isinstance(server, Unobserved):
-        yield _unavailable(check, name, server, command)
-        return
-    message = f"the {name} API server runs {server.version or 'an unknown version'}"
-    if server.number < OLDEST:
-        oldest = ".".join(map(str, OLDEST))
-        yield warning(check, f"{message}, which is older than the tested versions", f"Upgrade it to {oldest} or newer.")
+    check, what = f"api-server/{name}", f"the {name} API server"
+    if isinstance(server, Unobserved) and server.forbidden:
+        remedy = f"Use a kubeconfig file with valid credentials. Check them with: {command}"
+        yield failed(check, f"{what} rejects the credentials of this user: {server.problem}", remedy)
+    elif isinstance(server, Unobserved):
+        remedy = f"Use the kubeconfig file of a server that is reachable from here. Try: {command}"
+        yield failed(check, f"{what} does not respond: {server.problem}", remedy)
     else:
-        yield ok(check, message)
-    if server.ahead is not None:
-        yield _clock(f"api-server/{name}-clock", name, server.ahead, server.slack)
-
-
-def _unavailable(check: str, name: str, server: Unobserved, command: str) -> Finding:
-    if server.forbidden:
-        message = f"the {name} API server rejects the credentials of this user: {server.problem}"
-        return failed(check, message, f"Use a kubeconfig file with valid credentials. Check them with: {command}")
-    message = f"the {name} API server does not respond: {server.problem}"
-    return failed(check, message, f"Use the kubeconfig file of a server that is reachable from here. Try: {command}")
+        message = f"{what} runs {server.version or 'an unknown version'}"
+        if server.number < OLDEST:
+            remedy = f"Upgrade it to {'.'.join(map(str, OLDEST))} or newer."
+            yield warning(check, f"{message}, which is older than the tested versions", remedy)
+        else:
+            yield ok(check, message)
+        if server.ahead is not None:
+            yield _clock(f"{check}-clock", name, server.ahead, server.slack)
 
 
 def _clock(check: str, name: str, ahead: timedelta, slack: timedelta) -> Finding:
     apart = abs(ahead)
+    seconds = apart.total_seconds()
     if apart <= max(slack, timedelta(seconds=1)):
         return ok(check, f"the clock of the {name} API server matches the local clock")
+    by = f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
     where = "ahead of" if ahead > timedelta(0) else "behind"
-    message = f"the clock of the {name} API server is {_seconds(apart)} {where} the local clock"
+    message = f"the clock of the {name} API server is {by} {where} the local clock"
     if apart - slack < NOTICEABLE:
         return ok(check, message)
     remedy = "Synchronize both machines with NTP. Check on each: timedatectl timesync-status"
     return failed(check, message, remedy) if apart - slack >= HARMFUL else warning(check, message, remedy)
-
-
-def _seconds(span: timedelta) -> str:
-    seconds = span.total_seconds()
-    return f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
 def definitions(facts: Facts) -> Iterator[Finding]:
@@ -109,58 +101,41 @@ def _release(served: ServedKinds) -> Iterator[Finding]:
     if schema is None:
         return
     message = f"the definition of bindings is the one of Karmada {release_of(schema)}"
-    unknown = unknown_placement_fields(schema)
-    if not unknown:
+    if unknown := unknown_placement_fields(schema):
+        remedy = "Upgrade Berthmaster before policies use these fields: bindings with them are held"
+        yield warning("definitions/release", f"{message}; this version does not know {', '.join(unknown)}", remedy)
+    else:
         yield ok("definitions/release", message)
-        return
-    remedy = "Upgrade Berthmaster before policies use these fields: bindings with them are held"
-    yield warning("definitions/release", f"{message}; this version does not know {', '.join(unknown)}", remedy)
 
 
 def _kind(kind: RequiredKind, served: Observed[ServedKinds], newer: frozenset[str], kubectl: str) -> Finding:
-    check = f"definitions/{kind.plural}"
-    name = f"{kind.kind} ({kind.api_version})"
+    check, name = f"definitions/{kind.plural}", f"{kind.kind} ({kind.api_version})"
+    apply = f"{kubectl} apply --server-side -R -f karmada/charts/karmada/_crds/bases"
+    install = f"Install Karmada's definitions, or set --target-kubeconfig to Karmada's API server: {apply}"
+    repair = f"Find out why the API server refuses: {kubectl} get --raw /apis/{kind.api_version}"
+    if kind.kind == "Cluster":  # an aggregated API server serves it, which can fail alone
+        group, _, version = kind.api_version.partition("/")
+        aggregated = f"{kubectl} get apiservice {version}.{group} -o yaml"
+        install = repair = f"Find out why karmada-aggregated-apiserver fails: {aggregated}"
     if isinstance(served, Unobserved) and served.status != _NOT_FOUND:
-        return failed(check, f"{name} cannot be checked: {served.problem}", _find_refusal(kind, kubectl))
+        return failed(check, f"{name} cannot be checked: {served.problem}", repair)
     if isinstance(served, Unobserved) or kind.plural not in served.plurals:
         message = f"the API server does not serve {name}"
         if kind.feature:
-            return warning(check, f"{message}; unavailable: {kind.feature}", _install(kind, kubectl))
-        return failed(check, message, _install(kind, kubectl))
+            return warning(check, f"{message}; unavailable: {kind.feature}", install)
+        return failed(check, message, install)
     schema = served.schemas.get(kind.kind)
     if schema is None:
         return skipped(check, f"{name} is served, but the API server does not publish its fields")
     lacking = {path: feature for path, feature in kind.fields.items() if not _has(schema, path)}
-    if missing := {path: feature for path, feature in lacking.items() if path not in newer}:
-        return _fields(check, name, missing, kubectl)
-    later = "".join(f"; {feature} need Karmada {SINCE[path]} or newer" for path, feature in lacking.items())
-    return ok(check, f"{name} is served with all required fields{later}")
-
-
-def _fields(check: str, name: str, missing: Mapping[str, str], kubectl: str) -> Finding:
-    message = f"{name} lacks {', '.join(missing)}"
-    remedy = f"Apply the definitions of your Karmada release: {_apply(kubectl)}"
+    missing = {path: feature for path, feature in lacking.items() if path not in newer}
+    if not missing:
+        later = "".join(f"; {feature} need Karmada {SINCE[path]} or newer" for path, feature in lacking.items())
+        return ok(check, f"{name} is served with all required fields{later}")
+    message, remedy = f"{name} lacks {', '.join(missing)}", f"Apply the definitions of your Karmada release: {apply}"
     if not all(missing.values()):
         return failed(check, message, remedy)
     return warning(check, f"{message}; unavailable: {', '.join(dict.fromkeys(missing.values()))}", remedy)
-
-
-def _install(kind: RequiredKind, kubectl: str) -> str:
-    if kind.kind == "Cluster":
-        return _find_refusal(kind, kubectl)
-    return f"Install Karmada's definitions, or set --target-kubeconfig to Karmada's API server: {_apply(kubectl)}"
-
-
-def _find_refusal(kind: RequiredKind, kubectl: str) -> str:
-    """Return the remedy for a refusal. An aggregated API server, which can fail alone, serves clusters."""
-    if kind.kind != "Cluster":
-        return f"Find out why the API server refuses: {kubectl} get --raw /apis/{kind.api_version}"
-    group, _, version = kind.api_version.partition("/")
-    return f"Find out why karmada-aggregated-apiserver fails: {kubectl} get apiservice {version}.{group} -o yaml"
-
-
-def _apply(kubectl: str) -> str:
-    return f"{kubectl} apply --server-side -R -f karmada/charts/karmada/_crds/bases"
 
 
 def _has(schema: Mapping[str, Any], path: str) -> bool:
@@ -199,7 +174,10 @@ def access(facts: Facts) -> Iterator[Finding]:
     for rule, missing in denied.items():
         yield _denied(rule, missing, user, setup)
     if not denied:
-        yield _allowed(observed, user)
+        message = f"{user} has all {observed.checked} permissions that the controllers need"
+        if _MASTERS in observed.groups:
+            message += "; administrators may do everything, so check the controllers' own user with --as=USER"
+        yield ok("rights/controllers", message)
 
 
 def _denied(rule: AccessRule, missing: list[str], user: str, setup: Setup) -> Finding:
@@ -209,21 +187,11 @@ def _denied(rule: AccessRule, missing: list[str], user: str, setup: Setup) -> Fi
         return warning("rights/templates", f"{user} may not access resource templates of every kind", remedy)
     check = f"rights/{'.'.join(filter(None, (rule.resources[0], rule.group)))}"
     message = f"{user} may not {', '.join(missing)} ({rule.why})"
-    if rule.optional:
-        return warning(check, f"{message}; the controllers work without", _grant(setup))
-    return failed(check, message, _grant(setup))
-
-
-def _grant(setup: Setup) -> str:
-    """Return how to grant permissions: the chart creates roles on the host, and renders them for another target."""
-    if setup.single:
-        return f"Let the chart create its roles again: {setup.upgrade}"
+    # The chart creates roles on the host, and renders them for another target.
     roles = f"{setup.in_release} get configmap {setup.release}-target-rbac -o jsonpath='{{.data.*}}'"
-    return f"Apply the roles that target.rbac.manifest=true renders: {roles} | {setup.target} apply -f -"
-
-
-def _allowed(observed: AccessFacts, user: str) -> Finding:
-    message = f"{user} has all {observed.checked} permissions that the controllers need"
-    if _MASTERS in observed.groups:
-        message += "; administrators may do everything, so check the controllers' own user with --as=USER"
-    return ok("rights/controllers", message)
+    remedy = f"Apply the roles that target.rbac.manifest=true renders: {roles} | {setup.target} apply -f -"
+    if setup.single:
+        remedy = f"Let the chart create its roles again: {setup.upgrade}"
+    if rule.optional:
+        return warning(check, f"{message}; the controllers work without", remedy)
+    return failed(check, message, remedy)

@@ -3,7 +3,7 @@
 Also whether there are clusters to schedule to, and whether bindings are scheduled.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Final
 
@@ -11,6 +11,7 @@ from berthmaster.model.errors import name_list
 from berthmaster.model.policy import DEFAULT_SCHEDULER
 from berthmaster.runtime.feature_gates import MULTIPLE_POD_TEMPLATES, WORKLOAD_AFFINITY
 from berthmaster_cli.doctor.facts import (
+    SLACK,
     BindingFacts,
     DeploymentFacts,
     Facts,
@@ -25,58 +26,41 @@ from berthmaster_cli.doctor.facts import (
     warning,
 )
 
-SLACK: Final = timedelta(seconds=5)
-"""How far the clocks of the holder, the API server and this machine may differ without a finding."""
 _LEADER: Final = "controllers/leader"
-_THEIR_GATE: Final = "PropagationPolicyPreemption"
-_OUR_GATE: Final = "PolicyPreemption"
-_THEIR_REBALANCER: Final = "workloadRebalancer"
-_OUR_REBALANCER: Final = "workload-rebalancer"
 _KARMADA_MANAGER: Final = "karmada-controller-manager"
 _OK_STATUS: Final = 200
-_OURS: Final = frozenset({"webhook", "extender", "controllers"})
-
-
-def is_live(lease: LeaseFacts | None, facts: Facts) -> bool:
-    """Whether a process holds a lease and has renewed it in time."""
-    if lease is None or not lease.holder or lease.renewed is None:
-        return False
-    return facts.now - lease.renewed <= timedelta(seconds=lease.duration_s) + SLACK
+_OURS: Final = ("webhook", "extender", "controllers")
+_SHOWN: Final = 3
 
 
 def leadership(facts: Facts) -> Iterator[Finding]:
     """Judge the controllers' lease."""
     lease, setup = facts.lease, facts.setup
+    # A shadow needs no lease, and Berthmaster can be installed without controllers.
+    scheduling = any("--shadow" not in each.arguments for each in facts.running("controllers"))
     if isinstance(lease, Unobserved):
         yield skipped(_LEADER, f"the lease cannot be read: {lease.problem}")
-    elif not is_live(lease, facts) and _without_controllers(facts.known_deployments):
+    elif not facts.is_live(lease) and not scheduling and facts.running(*_OURS):
         yield skipped(_LEADER, "this installation has no controllers that schedule")
     elif lease is None:
-        pods = f"{setup.in_release} get pods {setup.controllers_pods}"
-        remedy = f"Start them, or set their lease with --leader-elect-namespace and --leader-elect-name: {pods}"
+        remedy = f"Start them, or set their lease with --leader-elect-namespace and --leader-elect-name: {setup.pods}"
         yield failed(_LEADER, f"no controllers have led yet: there is no lease {'/'.join(setup.lease)}", remedy)
     else:
         yield _leader(lease, facts)
-
-
-def _without_controllers(deployments: Sequence[DeploymentFacts]) -> bool:
-    """Whether Berthmaster is installed without controllers, or with a shadow, which needs no lease."""
-    scheduling = [each for each in _running("controllers", deployments) if "--shadow" not in each.arguments]
-    return not scheduling and any(each.component in _OURS for each in deployments)
 
 
 def _leader(lease: LeaseFacts, facts: Facts) -> Finding:
     setup, where = facts.setup, "/".join(facts.setup.lease)
     if not lease.holder:
         message = f"no process leads: the lease {where} was released, and no process has acquired it"
-        return failed(_LEADER, message, f"Start the controllers: {setup.in_release} get pods {setup.controllers_pods}")
+        return failed(_LEADER, message, f"Start the controllers: {setup.pods}")
     if lease.renewed is None:
         message = f"{lease.holder} holds the lease {where} but has never renewed it"
-        return failed(_LEADER, message, f"Read its log: {setup.controllers_logs}")
+        return failed(_LEADER, message, f"Read its log: {setup.logs}")
     age = facts.now - lease.renewed
-    if not is_live(lease, facts):
+    if not facts.is_live(lease):
         message = f"{lease.holder} holds the lease {where} but has not renewed it for {_seconds(age)}"
-        return failed(_LEADER, message, f"Find out why no replica renews or acquires it: {setup.controllers_logs}")
+        return failed(_LEADER, message, f"Find out why no replica renews or acquires it: {setup.logs}")
     if age < -SLACK:
         message = f"the clock of {lease.holder} is {_seconds(-age)} ahead of the clock of the API server"
         return warning(_LEADER, message, "Synchronize the host's machines with NTP: timedatectl timesync-status")
@@ -103,13 +87,7 @@ def conflicts(facts: Facts) -> Iterator[Finding]:
         message = f"neither Karmada nor Berthmaster runs in the namespace {setup.namespace} of the host"
         yield skipped(check, message, "Set the cluster and the namespace where they run: --kubeconfig, --namespace")
     else:
-        found = [
-            *_schedulers(deployments, setup),
-            *_preemption(deployments, setup),
-            *_rebalancing(deployments, setup),
-            *_elections(deployments, setup),
-            *_gates(deployments, setup),
-        ]
+        found = [*_schedulers(facts), *_twice(facts), *_elections(facts), *_gates(facts)]
         yield from found or [ok(check, "no other component on the host does the same work")]
 
 
@@ -121,7 +99,7 @@ def _leases(facts: Facts) -> Iterator[Finding]:
     if isinstance(leases, Unobserved):
         yield skipped("conflicts/leases", f"leases of other namespaces cannot be listed: {leases.problem}")
         return
-    others = [each for each in leases if (each.namespace, each.name) != setup.lease and is_live(each, facts)]
+    others = [each for each in leases if (each.namespace, each.name) != setup.lease and facts.is_live(each)]
     if not others:
         yield ok("conflicts/leases", "no second release leads")
         return
@@ -133,68 +111,56 @@ def _leases(facts: Facts) -> Iterator[Finding]:
     yield warning("conflicts/leases", f"the controllers of a second release lead too: {leaders}", remedy)
 
 
-def _schedulers(deployments: Sequence[DeploymentFacts], setup: Setup) -> Iterator[Finding]:
-    check = "conflicts/scheduler"
-    for each in _running("karmada-scheduler", deployments):
-        if each.option("scheduler-name", "default-scheduler") == setup.scheduler_name:
+def _schedulers(facts: Facts) -> Iterator[Finding]:
+    check, setup = "conflicts/scheduler", facts.setup
+    for each in facts.running("karmada-scheduler"):
+        if each.option("scheduler-name", DEFAULT_SCHEDULER) == setup.scheduler_name:
             message = f"{each.name} also schedules bindings of {setup.scheduler_name!r}, and both write them"
-            remedy = f"Give it another --scheduler-name: {setup.in_karmada} edit deploy {each.name}"
-            yield failed(check, message, remedy)
-    ours = _running("controllers", deployments)
+            yield failed(
+                check, message, f"Give it another --scheduler-name: {setup.in_karmada} edit deploy {each.name}"
+            )
+    ours = [each.name for each in facts.running("controllers")]
     if len(ours) > 1:
-        message = f"several Deployments run the controllers: {', '.join(each.name for each in ours)}"
-        remedy = (
-            "Delete all but one, or give each its own --scheduler-name: "
-            f"{setup.in_release} delete deploy {ours[-1].name}"
-        )
-        yield warning(check, message, remedy)
+        delete = f"{setup.in_release} delete deploy {ours[-1]}"
+        remedy = f"Delete all but one, or give each its own --scheduler-name: {delete}"
+        yield warning(check, f"several Deployments run the controllers: {', '.join(ours)}", remedy)
 
 
-def _preemption(deployments: Sequence[DeploymentFacts], setup: Setup) -> Iterator[Finding]:
-    theirs = [each for each in _running(_KARMADA_MANAGER, deployments) if _has_gate(each, _THEIR_GATE)]
-    ours = [each for each in _running("controllers", deployments) if _has_gate(each, _OUR_GATE)]
-    if theirs and ours:
-        message = f"{theirs[0].name} (gate {_THEIR_GATE}) and {ours[0].name} (gate {_OUR_GATE}) both preempt policies"
-        remedy = f"Disable one gate: {setup.upgrade} --set controllers.featureGates.{_OUR_GATE}=false"
-        yield failed("conflicts/preemption", message, remedy)
+def _twice(facts: Facts) -> Iterator[Finding]:
+    """Preemption and rebalancing, which karmada-controller-manager does too."""
+    setup, managers, ours = facts.setup, facts.running(_KARMADA_MANAGER), facts.running("controllers")
+    theirs = [each.name for each in managers if _has_gate(each, "PropagationPolicyPreemption")]
+    preempting = [each.name for each in ours if _has_gate(each, "PolicyPreemption")]
+    if theirs and preempting:
+        both = f"{theirs[0]} (gate PropagationPolicyPreemption) and {preempting[0]} (gate PolicyPreemption)"
+        remedy = f"Disable one gate: {setup.upgrade} --set controllers.featureGates.PolicyPreemption=false"
+        yield failed("conflicts/preemption", f"{both} both preempt policies", remedy)
+    theirs = [each.name for each in managers if _runs(each, "workloadRebalancer", by_default=True)]
+    rebalancing = [each.name for each in ours if _runs(each, "workload-rebalancer", by_default=False)]
+    if theirs and rebalancing:
+        message = f"{theirs[0]} and {rebalancing[0]} both reconcile WorkloadRebalancers"
+        edit = f"{setup.in_karmada} edit deploy {theirs[0]}"
+        yield failed("conflicts/rebalancer", message, f"Add --controllers=*,-workloadRebalancer to one: {edit}")
 
 
-def _rebalancing(deployments: Sequence[DeploymentFacts], setup: Setup) -> Iterator[Finding]:
-    managers = _running(_KARMADA_MANAGER, deployments)
-    theirs = [each for each in managers if _runs(each, _THEIR_REBALANCER, by_default=True)]
-    ours = [each for each in _running("controllers", deployments) if _runs(each, _OUR_REBALANCER, by_default=False)]
-    if theirs and ours:
-        message = f"{theirs[0].name} and {ours[0].name} both reconcile WorkloadRebalancers"
-        edit = f"{setup.in_karmada} edit deploy {theirs[0].name}"
-        yield failed("conflicts/rebalancer", message, f"Add --controllers=*,-{_THEIR_REBALANCER} to one: {edit}")
-
-
-def _elections(deployments: Sequence[DeploymentFacts], setup: Setup) -> Iterator[Finding]:
-    for each in _running("controllers", deployments):
+def _elections(facts: Facts) -> Iterator[Finding]:
+    for each in facts.running("controllers"):
         if "--no-leader-elect" in each.arguments and each.wanted > 1:
             message = f"{each.name} runs {each.wanted} pods without leader election, so all of them write"
-            remedy = f"Run one pod: {setup.in_release} scale deploy {each.name} --replicas=1"
+            remedy = f"Run one pod: {facts.setup.in_release} scale deploy {each.name} --replicas=1"
             yield failed("conflicts/election", message, remedy)
 
 
-def _gates(deployments: Sequence[DeploymentFacts], setup: Setup) -> Iterator[Finding]:
+def _gates(facts: Facts) -> Iterator[Finding]:
     """Gates of Karmada that add fields to bindings, which our controllers would ignore."""
-    theirs = [*_running("karmada-scheduler", deployments), *_running(_KARMADA_MANAGER, deployments)]
+    ours = facts.running("controllers")
     for gate in (WORKLOAD_AFFINITY, MULTIPLE_POD_TEMPLATES):
-        on = [each for each in theirs if _has_gate(each, gate.name)]
-        off = [
-            each
-            for each in _running("controllers", deployments)
-            if not _has_gate(each, gate.name, by_default=gate.default)
-        ]
+        on = [each for each in facts.running("karmada-scheduler", _KARMADA_MANAGER) if _has_gate(each, gate.name)]
+        off = [each for each in ours if not _has_gate(each, gate.name, by_default=gate.default)]
         if on and off:
             message = f"{on[0].name} has the gate {gate.name}, and {off[0].name} has not: it ignores what the gate adds"
-            remedy = f"Enable it: {setup.upgrade} --set controllers.featureGates.{gate.name}=true"
+            remedy = f"Enable it: {facts.setup.upgrade} --set controllers.featureGates.{gate.name}=true"
             yield warning("conflicts/gates", message, remedy)
-
-
-def _running(component: str, deployments: Sequence[DeploymentFacts]) -> list[DeploymentFacts]:
-    return [each for each in deployments if each.component == component]
 
 
 def _has_gate(deployment: DeploymentFacts, name: str, *, by_default: bool = False) -> bool:
@@ -215,9 +181,8 @@ def _runs(deployment: DeploymentFacts, name: str, *, by_default: bool) -> bool:
 def probes(facts: Facts) -> Iterator[Finding]:
     """Judge whether processes are ready, by their Deployments and by the given probe endpoints."""
     setup = facts.setup
-    for deployment in facts.known_deployments:
-        if deployment.component in _OURS:
-            yield _pods(deployment, setup)
+    for deployment in facts.running(*_OURS):
+        yield _pods(deployment, setup)
     for each in facts.probes:
         if each.status == _OK_STATUS:
             yield ok("probes/ready", f"{each.url} is ready")
@@ -242,9 +207,6 @@ def _pods(deployment: DeploymentFacts, setup: Setup) -> Finding:
     return warning(check, message, remedy) if deployment.ready else failed(check, message, remedy)
 
 
-_SHOWN: Final = 3
-
-
 def fleet(facts: Facts) -> Iterator[Finding]:
     """Judge clusters, then bindings."""
     if isinstance(facts.fleet, Unobserved):
@@ -254,8 +216,8 @@ def fleet(facts: Facts) -> Iterator[Finding]:
     if isinstance(facts.bindings, Unobserved):
         yield skipped("fleet/bindings", f"bindings cannot be listed: {facts.bindings.problem}")
     elif facts.bindings is not None:
-        yield from _scheduler_findings(facts.bindings, facts)
-        yield from _waiting(facts.bindings, facts)
+        yield from _schedulers_of(facts.bindings, facts)
+        yield from _waiting(facts.bindings, facts.setup)
 
 
 def _clusters(fleet: FleetFacts, kubectl: str) -> Iterator[Finding]:
@@ -274,67 +236,48 @@ def _clusters(fleet: FleetFacts, kubectl: str) -> Iterator[Finding]:
     if fleet.unmeasured:
         count, named = len(fleet.unmeasured), name_list(fleet.unmeasured, _SHOWN)
         message = f"{count} of {fleet.total} clusters report no allocatable resources{more}: {named}"
-        remedy = (
-            "Find out why karmada-controller-manager or karmada-agent does not report them: "
-            f"{kubectl} get cluster {fleet.unmeasured[0]} -o jsonpath='{{.status.resourceSummary}}'"
-        )
+        summary = f"{kubectl} get cluster {fleet.unmeasured[0]} -o jsonpath='{{.status.resourceSummary}}'"
+        remedy = f"Find out why karmada-controller-manager or karmada-agent does not report them: {summary}"
         yield warning("fleet/capacity", message, remedy)
 
 
-def _scheduler_findings(bindings: BindingFacts, facts: Facts) -> Iterator[Finding]:
+def _schedulers_of(bindings: BindingFacts, facts: Facts) -> Iterator[Finding]:
     setup = facts.setup
     ours = bindings.by_scheduler.get(setup.scheduler_name, 0)
-    if ours and not isinstance(facts.lease, Unobserved) and not is_live(facts.lease, facts):
+    if ours and not isinstance(facts.lease, Unobserved) and not facts.is_live(facts.lease):
         message = f"{ours} bindings wait for {setup.scheduler_name}, and no process leads"
-        remedy = (
-            "Start the controllers, or set another spec.schedulerName in the policies: "
-            f"{setup.in_release} get pods {setup.controllers_pods}"
-        )
+        remedy = f"Start the controllers, or set another spec.schedulerName in the policies: {setup.pods}"
         yield failed("fleet/scheduler", message, remedy)
-    known = {setup.scheduler_name, *setup.other_schedulers, *_scheduler_names(facts), ""}
-    unknown = {name: count for name, count in bindings.by_scheduler.items() if name not in known}
-    for name, count in sorted(unknown.items()):
-        message = f"{count} bindings name the unknown scheduler {name!r}"
-        remedy = f"Correct spec.schedulerName in their policies, or declare it with --other-scheduler={name}"
-        yield warning("fleet/strange-scheduler", message, remedy)
+    schedulers = facts.running("karmada-scheduler", "controllers")
+    known = {setup.scheduler_name, *setup.other_schedulers, DEFAULT_SCHEDULER, ""}
+    known |= {each.option("scheduler-name", DEFAULT_SCHEDULER) for each in schedulers}
+    for name, count in sorted(bindings.by_scheduler.items()):
+        if name not in known:
+            message = f"{count} bindings name the unknown scheduler {name!r}"
+            remedy = f"Correct spec.schedulerName in their policies, or declare it with --other-scheduler={name}"
+            yield warning("fleet/strange-scheduler", message, remedy)
     theirs = bindings.by_scheduler.get(DEFAULT_SCHEDULER, 0)
-    if theirs and not isinstance(facts.karmada_lease, Unobserved) and not is_live(facts.karmada_lease, facts):
+    if theirs and not isinstance(facts.karmada_lease, Unobserved) and not facts.is_live(facts.karmada_lease):
         message = f"{theirs} bindings name {DEFAULT_SCHEDULER}, and karmada-scheduler holds no current lease"
-        remedy = (
-            "Make sure that karmada-scheduler runs. With --leader-elect=false it has no lease: "
-            f"{setup.in_karmada} get pods"
-        )
-        yield warning("fleet/karmada-scheduler", message, remedy)
+        no_lease = "Make sure that karmada-scheduler runs. With --leader-elect=false it has no lease"
+        yield warning("fleet/karmada-scheduler", message, f"{no_lease}: {setup.in_karmada} get pods")
 
 
-def _scheduler_names(facts: Facts) -> Iterator[str]:
-    yield DEFAULT_SCHEDULER
-    for each in facts.known_deployments:
-        if each.component in {"karmada-scheduler", "controllers"}:
-            yield each.option("scheduler-name", DEFAULT_SCHEDULER)
-
-
-def _waiting(bindings: BindingFacts, facts: Facts) -> Iterator[Finding]:
-    setup, more = facts.setup, _incomplete(bindings)
-    ours = bindings.by_scheduler.get(setup.scheduler_name, 0)
+def _waiting(bindings: BindingFacts, setup: Setup) -> Iterator[Finding]:
+    more, ours = _incomplete(bindings), bindings.by_scheduler.get(setup.scheduler_name, 0)
     if bindings.stale:
         count = f"{len(bindings.stale)} of {ours} bindings"
         message = f"{count} changed and were not scheduled again{more}: {name_list(bindings.stale, _SHOWN)}"
-        yield warning("fleet/lagging", message, f"Read the leader's log: {setup.controllers_logs}")
+        yield warning("fleet/lagging", message, f"Read the leader's log: {setup.logs}")
     if bindings.unschedulable:
-        name, reason = bindings.unschedulable[0]
+        path, reason = bindings.unschedulable[0]
         count = f"{len(bindings.unschedulable)} of {ours} bindings"
-        message = f"{count} cannot be scheduled{more}, for example {name} ({reason})"
-        yield warning("fleet/unschedulable", message, f"Find out why: {setup.target} {_describe(name)}")
+        message = f"{count} cannot be scheduled{more}, for example {path} ({reason})"
+        namespace, _, name = path.rpartition("/")
+        binding = f"-n {namespace} describe resourcebinding" if namespace else "describe clusterresourcebinding"
+        yield warning("fleet/unschedulable", message, f"Find out why: {setup.target} {binding} {name}")
     if not bindings.stale and not bindings.unschedulable:
         yield ok("fleet/bindings", f"all {ours} bindings of {setup.scheduler_name} are scheduled{more}")
-
-
-def _describe(path: str) -> str:
-    namespace, slash, name = path.rpartition("/")
-    if not slash:
-        return f"describe clusterresourcebinding {name}"
-    return f"-n {namespace} describe resourcebinding {name}"
 
 
 def _incomplete(facts: FleetFacts | BindingFacts) -> str:

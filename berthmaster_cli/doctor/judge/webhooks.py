@@ -9,7 +9,6 @@ from cryptography import x509
 
 from berthmaster.model.foreign_texts import CallFailure, call_failure, denying_webhook, failed_webhook, reason_of_denial
 from berthmaster_cli.doctor.facts import (
-    DeploymentFacts,
     DryRunFacts,
     EndpointFacts,
     Facts,
@@ -24,7 +23,7 @@ from berthmaster_cli.doctor.facts import (
     skipped,
     warning,
 )
-from certs.bundle import Bundle, issued_by, names_of
+from certs.bundle import issued_by, names_of
 from certs.leaf import OVERDUE_AT, moment_of_life
 from webhook.admission.reviews import IMPACT_PATHS, ROUTES
 
@@ -33,8 +32,8 @@ class CallDiagnosis(NamedTuple):
     """Why a webhook could not be called.
 
     Attributes:
-        message: what is wrong; ``{host}`` is replaced by the address that the API server called.
-        remedy: what to do; names in braces are filled in.
+        message: what is wrong; ``{host}`` is the address that the API server called.
+        remedy: what to do; ``{bare}`` is that host without its port, and ``{setup}`` the ``Setup``.
     """
 
     name: str
@@ -42,13 +41,13 @@ class CallDiagnosis(NamedTuple):
     remedy: str
 
 
-_PODS: Final = "{in_release} get pods,endpointslices -l app.kubernetes.io/component=webhook"
-_RESTART: Final = "{in_release} rollout restart deploy/{release}-certs"
+_PODS: Final = "{setup.in_release} get pods,endpointslices -l app.kubernetes.io/component=webhook"
+_RESTART: Final = "{setup.in_release} rollout restart deploy/{setup.release}-certs"
 _FAILURES: Final = {
     CallFailure.NAME: CallDiagnosis(
         "name", "the API server cannot resolve {host}",
         "Set dnsPolicy ClusterFirstWithHostNet on the API server's pod, and the release's namespace in the name: "
-        "{in_release} get service {release}-webhook"),
+        "{setup.in_release} get service {setup.release}-webhook"),
     CallFailure.CLOSED: CallDiagnosis(
         "closed", "nothing listens at {host}", f"Check whether the webhook's pods are ready: {_PODS}"),
     CallFailure.EXPIRED: CallDiagnosis(
@@ -57,7 +56,7 @@ _FAILURES: Final = {
     CallFailure.NAMES: CallDiagnosis(
         "names", "the certificate of {host} is not valid for that name",
         "Add the host to the names of the certificate: "
-        "{upgrade} --set 'certificates.webhookExtraNames={{{bare}}}'"),
+        "{setup.upgrade} --set 'certificates.webhookExtraNames={{{bare}}}'"),
     CallFailure.AUTHORITY: CallDiagnosis(
         "authority", "the API server does not trust the issuer of the certificate of {host}",
         f"Restart the certificate rotator, and read in its log why it did not update caBundle: {_RESTART}"),
@@ -72,7 +71,7 @@ _FAILURES: Final = {
         f"Allow the traffic in NetworkPolicies, firewalls and proxies: {_PODS}"),
     CallFailure.ANSWER: CallDiagnosis(
         "answer", "another service, or another release of the webhook, responds at {host}",
-        "Compare the URLs with the release: {target} get mutatingwebhookconfigurations {release} -o yaml"),
+        "Compare the URLs with the release: {setup.target} get mutatingwebhookconfigurations {setup.release} -o yaml"),
     CallFailure.CALL: CallDiagnosis(
         "call", "the API server cannot call {host}", f"Check the webhook's pods and logs: {_PODS}"),
 }  # fmt: skip
@@ -80,29 +79,21 @@ _FAILURES: Final = {
 
 def diagnosis_of(failure: CallFailure, webhook: WebhookFacts, setup: Setup) -> CallDiagnosis:
     """Return what to say about a failure."""
-    found = _FAILURES[failure]
+    name, message, remedy = _FAILURES[failure]
     host = webhook.url.removeprefix("https://").partition("/")[0]
-    names = {
-        "host": host,
-        "bare": host.rpartition(":")[0] or host,
-        "target": setup.target,
-        "in_release": setup.in_release,
-        "upgrade": setup.upgrade,
-        "release": setup.release,
-    }
-    return CallDiagnosis(found.name, found.message.format(**names), found.remedy.format(**names))
+    bare = host.rpartition(":")[0] or host
+    return CallDiagnosis(name, message.format(host=host), remedy.format(bare=bare, setup=setup))
 
 
 SOON: Final = timedelta(days=7)
 """The least time that a person needs to react. Shorter-lived certificates are judged by their share of life only."""
-_EXPIRED: Final = 10  # X509_V_ERR_CERT_HAS_EXPIRED
-_NOT_YET: Final = 9  # X509_V_ERR_CERT_NOT_YET_VALID
+_EXPIRED: Final = frozenset({9, 10})  # X509_V_ERR_CERT_NOT_YET_VALID, X509_V_ERR_CERT_HAS_EXPIRED
 _NAMES: Final = frozenset({62, 63, 64})  # X509_V_ERR_HOSTNAME_MISMATCH, and the same for e-mail and IP addresses
 
 
 def certificates(facts: Facts) -> Iterator[Finding]:
     """Judge the bundles, the certificates that endpoints present, and the serving Secret."""
-    ours = [webhook for webhook in facts.known_webhooks if webhook.ours]
+    ours = facts.ours
     if ours:
         yield _bundles(ours, facts)
         for endpoint in facts.endpoints:
@@ -120,7 +111,9 @@ def _bundles(ours: Sequence[WebhookFacts], facts: Facts) -> Finding:
             return failed(check, message, remedy)
         if not len(webhook.bundle):
             return failed(check, f"caBundle of {webhook.full_name} contains no CA certificate", remedy)
-    valid = [_valid(webhook.bundle, facts.now) for webhook in ours]
+    valid = [
+        [each for each in webhook.bundle if each.not_valid_before_utc <= facts.now < _end(each)] for webhook in ours
+    ]
     if not all(valid):
         return failed(check, "every authority in caBundle has expired or is not valid yet", remedy)
     last = min((max(bundle, key=_end) for bundle in valid), key=_end)
@@ -131,51 +124,44 @@ def _bundles(ours: Sequence[WebhookFacts], facts: Facts) -> Finding:
 
 
 def _endpoint(endpoint: EndpointFacts, ours: Sequence[WebhookFacts], facts: Facts) -> Iterator[Finding]:
-    where = f"{endpoint.host}:{endpoint.port}"
-    webhook = next(
-        (each for each in ours if each.endpoint and each.endpoint[:2] == (endpoint.host, endpoint.port)), ours[0]
-    )
-    if endpoint.contact != "served":
-        yield _unreached(endpoint, where, webhook, ours, facts)
-        return
-    if endpoint.leaf is None:
-        remedy = diagnosis_of(CallFailure.EXPIRED, webhook, facts.setup).remedy
-        yield failed("certificates/served", f"{where} presents a certificate that cannot be read", remedy)
-        return
-    yield _validity("certificates/life", f"the certificate of {where}", endpoint.leaf, webhook, facts)
-    yield _trust(endpoint, endpoint.leaf, where, webhook, facts.setup)
-
-
-def _trust(endpoint: EndpointFacts, leaf: x509.Certificate, where: str, webhook: WebhookFacts, setup: Setup) -> Finding:
     """Judge what a client that trusts ``caBundle`` says, in the same words for every TLS library."""
-    check = "certificates/served"
+    check, setup, leaf = "certificates/served", facts.setup, endpoint.leaf
+    where = f"{endpoint.host}:{endpoint.port}"
+    called = (each for each in ours if each.endpoint and each.endpoint[:2] == (endpoint.host, endpoint.port))
+    webhook = next(called, ours[0])
+    if endpoint.contact != "served":
+        yield _unreached(endpoint, where, webhook, facts)
+        return
+    if leaf is None:
+        remedy = diagnosis_of(CallFailure.EXPIRED, webhook, setup).remedy
+        yield failed(check, f"{where} presents a certificate that cannot be read", remedy)
+        return
+    yield _validity("certificates/life", f"the certificate of {where}", leaf, webhook, facts)
     if not endpoint.verify_error:
-        return ok(check, f"caBundle trusts the certificate that {where} presents for that name")
+        yield ok(check, f"caBundle trusts the certificate that {where} presents for that name")
+        return
+    cause, why = CallFailure.AUTHORITY, f" ({endpoint.verify_error})"
     if endpoint.verify_code in _NAMES:
-        failure = diagnosis_of(CallFailure.NAMES, webhook, setup)
-        names = ", ".join(sorted(names_of(leaf))) or "no name"
-        return failed(f"{check}-names", f"{failure.message}; it is valid for {names}", failure.remedy)
-    cause = CallFailure.EXPIRED if endpoint.verify_code in {_EXPIRED, _NOT_YET} else CallFailure.AUTHORITY
+        cause, why = CallFailure.NAMES, f"; it is valid for {', '.join(sorted(names_of(leaf))) or 'no name'}"
+    elif endpoint.verify_code in _EXPIRED:
+        cause = CallFailure.EXPIRED
     failure = diagnosis_of(cause, webhook, setup)
-    return failed(f"{check}-{failure.name}", f"{failure.message} ({endpoint.verify_error})", failure.remedy)
+    yield failed(f"{check}-{failure.name}", f"{failure.message}{why}", failure.remedy)
 
 
-def _unreached(
-    endpoint: EndpointFacts, where: str, webhook: WebhookFacts, ours: Sequence[WebhookFacts], facts: Facts
-) -> Finding:
+def _unreached(endpoint: EndpointFacts, where: str, webhook: WebhookFacts, facts: Facts) -> Finding:
     """Judge an endpoint without a session. The dry run shows whether the API server can reach it."""
-    check = "certificates/served"
+    check, setup = "certificates/served", facts.setup
     unresolved = endpoint.contact == "unresolved"
     why = "does not resolve" if unresolved else f"cannot be checked ({endpoint.problem})"
     message = f"{where} {why} from here"
-    if _is_proven(facts.dry_run, ours):
+    if _is_proven(facts.dry_run, facts.ours):
         return skipped(check, f"{message}; the API server reaches it")
     if unresolved:
-        forward = f"{facts.setup.in_release} port-forward service/{facts.setup.release}-webhook 8443:443"
+        forward = f"{setup.in_release} port-forward service/{setup.release}-webhook 8443:443"
         return warning(check, message, f"Rely on admission/trial. To check from here, forward the port: {forward}")
-    return failed(
-        check, message, diagnosis_of(call_failure(f"dial: {endpoint.problem}".lower()), webhook, facts.setup).remedy
-    )
+    cause = call_failure(f"dial: {endpoint.problem}".lower())
+    return failed(check, message, diagnosis_of(cause, webhook, setup).remedy)
 
 
 def _secret(secret: Observed[SecretFacts], ours: Sequence[WebhookFacts], facts: Facts) -> Iterator[Finding]:
@@ -184,27 +170,25 @@ def _secret(secret: Observed[SecretFacts], ours: Sequence[WebhookFacts], facts: 
         yield skipped(check, f"the serving Secret cannot be read: {secret.problem}")
         return
     renewal = diagnosis_of(CallFailure.EXPIRED, ours[0], facts.setup).remedy
-    if secret.leaf is None:
+    leaf, what = secret.leaf, f"the certificate in Secret {secret.name}"
+    if leaf is None:
         yield failed(check, f"Secret {secret.name} contains no certificate", renewal)
         return
     if not secret.key_fits:
         yield failed(check, f"the key in Secret {secret.name} does not belong to its certificate", renewal)
         return
-    yield _validity("certificates/secret-life", f"the certificate in Secret {secret.name}", secret.leaf, ours[0], facts)
-    yield _match(check, secret.name, secret.leaf, ours, facts.setup)
-
-
-def _match(check: str, name: str, leaf: x509.Certificate, ours: Sequence[WebhookFacts], setup: Setup) -> Finding:
+    yield _validity("certificates/secret-life", what, leaf, ours[0], facts)
     for webhook in ours:
         if len(webhook.bundle) and not any(issued_by(leaf, each) for each in webhook.bundle):
-            message = f"caBundle of {webhook.full_name} does not trust the certificate in Secret {name}"
-            return failed(check, message, diagnosis_of(CallFailure.AUTHORITY, webhook, setup).remedy)
-        host = webhook.endpoint.host if webhook.endpoint else ""
-        if host and not _is_for(leaf, host):
+            message, cause = f"caBundle of {webhook.full_name} does not trust {what}", CallFailure.AUTHORITY
+        elif webhook.endpoint and not _is_for(leaf, webhook.endpoint.host):
             names = ", ".join(sorted(names_of(leaf)))
-            message = f"the certificate in Secret {name} is valid for {names}, not for {host}"
-            return failed(check, message, diagnosis_of(CallFailure.NAMES, webhook, setup).remedy)
-    return ok(check, f"caBundle trusts the certificate in Secret {name}, which names the hosts of all URLs")
+            message, cause = f"{what} is valid for {names}, not for {webhook.endpoint.host}", CallFailure.NAMES
+        else:
+            continue
+        yield failed(check, message, diagnosis_of(cause, webhook, facts.setup).remedy)
+        return
+    yield ok(check, f"caBundle trusts {what}, which names the hosts of all URLs")
 
 
 def _validity(check: str, what: str, leaf: x509.Certificate, webhook: WebhookFacts, facts: Facts) -> Finding:
@@ -227,10 +211,6 @@ def _is_overdue(certificate: x509.Certificate, now: datetime) -> bool:
 
 def _end(certificate: x509.Certificate) -> datetime:
     return certificate.not_valid_after_utc
-
-
-def _valid(bundle: Bundle, now: datetime) -> list[x509.Certificate]:
-    return [each for each in bundle if each.not_valid_before_utc <= now < each.not_valid_after_utc]
 
 
 def _is_proven(dry_run: Observed[DryRunFacts] | None, ours: Sequence[WebhookFacts]) -> bool:
@@ -285,7 +265,7 @@ def registration(facts: Facts) -> Iterator[Finding]:
         message = f"webhook configurations cannot be read: {facts.webhooks.problem}"
         yield skipped("registration/present", message, remedy)
         return
-    ours = [webhook for webhook in facts.webhooks if webhook.ours]
+    ours = facts.ours
     if not ours:
         remedy = f"Register it: {setup.upgrade} --set webhook.enabled=true --set registration.enabled=true"
         yield failed("registration/present", "no webhook of Berthmaster is registered", remedy)
@@ -294,8 +274,7 @@ def registration(facts: Facts) -> Iterator[Finding]:
     yield from _copies(ours, setup)
     yield _urls(ours, setup)
     yield _failure_policy(ours, setup)
-    yield _timeouts(ours, setup)
-    yield from _request_timeout(ours, facts.known_deployments, setup)
+    yield from _timeouts(ours, facts)
 
 
 def _coverage(ours: Sequence[WebhookFacts], setup: Setup) -> Finding:
@@ -344,31 +323,24 @@ def _failure_policy(ours: Sequence[WebhookFacts], setup: Setup) -> Finding:
     return ok(check, "policies are refused while the webhook is unavailable")
 
 
-def _timeouts(ours: Sequence[WebhookFacts], setup: Setup) -> Finding:
-    check = "registration/timeout"
+def _timeouts(ours: Sequence[WebhookFacts], facts: Facts) -> Iterator[Finding]:
+    check, upgrade = "registration/timeout", facts.setup.upgrade
     shortest, longest = min(webhook.timeout_s for webhook in ours), max(webhook.timeout_s for webhook in ours)
-    remedy = f"Set it to 3: {setup.upgrade} --set webhook.timeoutSeconds=3"
+    remedy = f"Set it to 3: {upgrade} --set webhook.timeoutSeconds=3"
     if shortest < SHORTEST_S:
-        return warning(check, f"timeoutSeconds is {shortest:g}, too short for a busy machine", remedy)
-    if longest > LONGEST_S:
+        yield warning(check, f"timeoutSeconds is {shortest:g}, too short for a busy machine", remedy)
+    elif longest > LONGEST_S:
         message = f"timeoutSeconds is {longest:g}, which delays writes while the webhook is unavailable"
-        return warning(check, message, remedy)
-    return ok(check, f"timeoutSeconds is {shortest:g}")
-
-
-def _request_timeout(
-    ours: Sequence[WebhookFacts], deployments: Sequence[DeploymentFacts], setup: Setup
-) -> Iterator[Finding]:
-    """The webhook must time out before the API server does, or its error message is lost."""
-    timeout_s = min(webhook.timeout_s for webhook in ours)
-    for deployment in deployments:
+        yield warning(check, message, remedy)
+    else:
+        yield ok(check, f"timeoutSeconds is {shortest:g}")
+    for deployment in facts.running("webhook"):
         own_s = _number(deployment.option("request-timeout-s", "2.5"))
-        if deployment.component == "webhook" and own_s is not None and own_s >= timeout_s:
-            message = (
-                f"{deployment.name} takes up to {own_s:g} s for a review, and the API server waits {timeout_s:g} s"
-            )
-            remedy = f"Set a lower value: {setup.upgrade} --set webhook.requestTimeoutSeconds={timeout_s - 0.5:g}"
-            yield failed("registration/request-timeout", message, remedy)
+        # The webhook must time out before the API server does, or its error message is lost.
+        if own_s is not None and own_s >= shortest:
+            own = f"{deployment.name} takes up to {own_s:g} s for a review"
+            remedy = f"Set a lower value: {upgrade} --set webhook.requestTimeoutSeconds={shortest - 0.5:g}"
+            yield failed("registration/request-timeout", f"{own}, and the API server waits {shortest:g} s", remedy)
 
 
 def _number(text: str) -> float | None:
@@ -384,7 +356,7 @@ def _list(names: Iterable[str]) -> str:
 
 def admission(facts: Facts) -> Iterator[Finding]:
     """Judge the dry run of a good policy, then that of a policy that breaks a rule."""
-    dry_run, webhooks = facts.dry_run, facts.known_webhooks
+    dry_run, ours = facts.dry_run, facts.ours
     if dry_run is None or facts.webhooks is None:
         return
     if isinstance(dry_run, Unobserved):
@@ -392,9 +364,8 @@ def admission(facts: Facts) -> Iterator[Finding]:
         yield failed(_DRY_RUN, f"a dry-run policy got no response: {dry_run.problem}", remedy)
         return
     if dry_run.policy is None:
-        yield _refused(dry_run, webhooks, facts.setup)
+        yield _refused(dry_run, ours, facts.setup)
         return
-    ours = [webhook for webhook in webhooks if webhook.ours]
     yield _duration(dry_run, ours, facts.setup)
     if ours:
         yield _defaults(dry_run.policy, ours, facts.setup)
@@ -403,10 +374,18 @@ def admission(facts: Facts) -> Iterator[Finding]:
             yield _rules(dry_run, ours, facts.setup)
 
 
-def _refused(dry_run: DryRunFacts, webhooks: Sequence[WebhookFacts], setup: Setup) -> Finding:
+def _refused(dry_run: DryRunFacts, ours: Sequence[WebhookFacts], setup: Setup) -> Finding:
     problem = dry_run.problem
     if name := failed_webhook(problem):
-        return _call_failed(name, problem, webhooks, setup)
+        # If the configurations cannot be read, the URL is the one that the chart sets.
+        unread = WebhookFacts("", "", name, f"https://{setup.release}-webhook.{setup.namespace}.svc:443/")
+        webhook = next((each for each in ours if each.name == name), unread)
+        if webhook.ours:
+            failure = diagnosis_of(call_failure(problem), webhook, setup)
+            return failed(f"{_DRY_RUN}-{failure.name}", f"{failure.message}, so policies are refused", failure.remedy)
+        remedy = f"Repair that webhook, or remove its configuration: {setup.target} get mutatingwebhookconfigurations"
+        message = f"the API server cannot call another webhook, {name}, so policies are refused"
+        return failed(_DRY_RUN, message, remedy)
     if name := denying_webhook(problem):
         remedy = f"Find out why {name} denies it, or choose another namespace with --trial-namespace"
         return failed(_DRY_RUN, f"{name} denies a plain policy: {_reason(problem)}", remedy)
@@ -414,29 +393,16 @@ def _refused(dry_run: DryRunFacts, webhooks: Sequence[WebhookFacts], setup: Setu
         remedy = f"Run as a user who may create policies: {setup.target} auth can-i create propagationpolicies"
         return skipped(_DRY_RUN, "this user may not create policies, not even as a dry run", remedy)
     if dry_run.status == _NOT_FOUND:
+        message = "no policy can be tried: the API server has no such kind, or no such namespace"
         remedy = "Install Karmada's definitions (see definitions), or choose a namespace with --trial-namespace"
-        return skipped(
-            _DRY_RUN, "no policy can be tried: the API server has no such kind, or no such namespace", remedy
-        )
+        return skipped(_DRY_RUN, message, remedy)
     remedy = f"Create a policy by hand and read the whole response: {setup.target} create --dry-run=server -f POLICY"
     return failed(_DRY_RUN, f"the API server refuses a dry-run policy: {_reason(problem)}", remedy)
 
 
-def _call_failed(name: str, problem: str, webhooks: Sequence[WebhookFacts], setup: Setup) -> Finding:
-    # If the configurations cannot be read, the URL is the one that the chart sets.
-    unread = WebhookFacts("", "", name, f"https://{setup.release}-webhook.{setup.namespace}.svc:443/")
-    webhook = next((each for each in webhooks if each.name == name), unread)
-    if webhook.ours:
-        failure = diagnosis_of(call_failure(problem), webhook, setup)
-        return failed(f"{_DRY_RUN}-{failure.name}", f"{failure.message}, so policies are refused", failure.remedy)
-    remedy = f"Repair that webhook, or remove its configuration: {setup.target} get mutatingwebhookconfigurations"
-    message = f"the API server cannot call another webhook, {name}, so policies are refused"
-    return failed(_DRY_RUN, message, remedy)
-
-
 def _duration(dry_run: DryRunFacts, ours: Sequence[WebhookFacts], setup: Setup) -> Finding:
     slowest_s = max(dry_run.took_s)
-    message = f"a dry-run policy passes in {_ms(min(dry_run.took_s))} to {_ms(slowest_s)}"
+    message = f"a dry-run policy passes in {min(dry_run.took_s) * 1000:.0f} ms to {slowest_s * 1000:.0f} ms"
     limit_s = min((webhook.timeout_s for webhook in ours), default=None)
     if limit_s is not None and slowest_s > limit_s - MARGIN_S:
         upgrade = f"{setup.upgrade} --set webhook.timeoutSeconds={slowest_s + 2:.0f}"
@@ -453,10 +419,9 @@ def _defaults(policy: Any, ours: Sequence[WebhookFacts], setup: Setup) -> Findin
     if has_constraint and spec.get("preemption") == "Never" and spec.get("priority") == 0:
         return ok(check, "the webhook sets defaults")
     if any(webhook.narrowed for webhook in ours):
-        remedy = (
-            "Choose a namespace whose policies are reviewed with --trial-namespace, or widen webhook.namespaceSelector"
-        )
-        return warning(check, f"policies in {setup.trial_namespace} get no defaults; selectors may exclude it", remedy)
+        choose = "Choose a namespace whose policies are reviewed with --trial-namespace"
+        message = f"policies in {setup.trial_namespace} get no defaults; selectors may exclude it"
+        return warning(check, message, f"{choose}, or widen webhook.namespaceSelector")
     remedy = f"Check whether the API server calls the webhook: {setup.in_release} logs deploy/{setup.release}-webhook"
     message = "policies are stored without defaults: the API server does not call the webhook, or it is unavailable"
     return failed(check, message, remedy)
@@ -487,10 +452,6 @@ def _rules(dry_run: DryRunFacts, ours: Sequence[WebhookFacts], setup: Setup) -> 
         return warning(check, message, f"Find out why: {setup.target} get validatingwebhookconfigurations")
     remedy = f"Enable the rule again unless it is off on purpose: webhook.rules.{_RULE} in the chart's values"
     return warning(check, f"a policy that breaks the rule {_RULE} is accepted", remedy)
-
-
-def _ms(seconds: float) -> str:
-    return f"{seconds * 1000:.0f} ms"
 
 
 def _reason(problem: str) -> str:

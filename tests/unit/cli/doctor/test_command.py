@@ -14,17 +14,8 @@ from berthmaster.deciding.lease_record import SourcesRecord
 from berthmaster.model.errors import InputError
 from berthmaster.model.foreign_texts import call_failure, denying_webhook, failed_webhook
 from berthmaster_cli.doctor import command as module
-from berthmaster_cli.doctor.command import as_data, command, print_findings
-from berthmaster_cli.doctor.facts import (
-    BindingFacts,
-    EndpointFacts,
-    FleetFacts,
-    Severity,
-    Unobserved,
-    failed,
-    ok,
-    warning,
-)
+from berthmaster_cli.doctor.command import command
+from berthmaster_cli.doctor.facts import BindingFacts, EndpointFacts, FleetFacts, ProbeFacts, Severity, Unobserved
 from berthmaster_cli.doctor.judge.adoption import ADOPTION_GROUPS, adoption
 from berthmaster_cli.doctor.judge.webhooks import diagnosis_of
 
@@ -80,16 +71,8 @@ def test_verbose_shows_passed_checks(run):
     assert line in run("--verbose")[0].stdout
 
 
-def test_text_in_findings_is_not_read_as_markup(capsys):
-    print_findings([failed("api-server/x", "[bold]a[/x]", "Do [it].")])
-    assert "[bold]a[/x]" in capsys.readouterr().out
-
-
-def test_data_has_the_worst_findings_first():
-    data = as_data([ok("rights/a", "a"), warning("fleet/b", "b", "Do."), failed("fleet/d", "d", "Do."),
-                    failed("api-server/c", "c", "Do.")])  # fmt: skip
-    assert [each["check"] for each in data["findings"]] == ["api-server/c", "fleet/d", "fleet/b", "rights/a"]
-    assert data["summary"] == {"failed": 2, "warning": 1, "skipped": 0, "ok": 1}
+def test_text_in_findings_is_not_read_as_markup(run):
+    assert "[bold]a[/x]" in run(facts=healthy(fleet=Unobserved("[bold]a[/x]")))[0].stdout
 
 
 @cases(
@@ -108,13 +91,17 @@ def test_exit_codes(run, facts, flags, code):
 
 
 @pytest.mark.parametrize(("output", "read"), [("json", json.loads), ("yaml", yaml.safe_load)])
-def test_json_and_yaml(run, output, read):
-    result, _ = run("-o", output, facts=healthy(lease=None))
+def test_data_has_the_worst_findings_first(run, output, read):
+    result, _ = run("-o", output, facts=healthy(lease=None, fleet=FleetFacts(0), probes=(ProbeFacts("u", 0, "no"),)))
     data = read(result.stdout)
-    finding = next(each for each in data["findings"] if each["check"] == "controllers/leader")
-    assert set(finding) == {"group", "check", "verdict", "message", "remedy"}
-    assert finding["verdict"] == "failed"
-    assert data["summary"]["failed"] >= 1
+    bad = [each for each in data["findings"] if each["verdict"] != "ok"]
+    assert [each["check"] for each in bad] == [
+        "controllers/leader", "fleet/scheduler", "probes/ready", "fleet/clusters",
+    ]  # fmt: skip
+    assert set(bad[0]) == {"group", "check", "verdict", "message", "remedy"}
+    assert bad[0]["verdict"] == "failed"
+    assert data["findings"][: len(bad)] == bad
+    assert data["summary"] == {"failed": 3, "warning": 1, "skipped": 0, "ok": len(data["findings"]) - 4}
 
 
 @pytest.mark.parametrize("flags", [["--skip=nothing"], ["-o", "xml"], ["--timeout-s=0"], ["--nonsense"]])

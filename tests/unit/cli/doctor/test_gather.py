@@ -15,31 +15,10 @@ from fake_clock import FakeClock
 from kube_in_memory import ScriptedClient
 from tables import cases
 
-from berthmaster.controllers.rbac import rules_of
 from berthmaster.kube.requests import APIRequest
 from berthmaster.model.errors import ApiError
+from berthmaster_cli.doctor import gather
 from berthmaster_cli.doctor.facts import DeploymentFacts, Setup, Unobserved
-from berthmaster_cli.doctor.gather import (
-    MAX_PAGES,
-    TRIES,
-    Collector,
-    DoctorClient,
-    ask_probe,
-    observe,
-    questions,
-    read_access,
-    read_bindings,
-    read_clusters,
-    read_deployments,
-    read_endpoint,
-    read_kinds,
-    read_lease,
-    read_leases,
-    read_server,
-    read_serving_secret,
-    read_webhooks,
-    try_policies,
-)
 from berthmaster_cli.doctor.judge import GROUPS
 from certs.bundle import EMPTY, Bundle, issue, new_authority
 from certs.registration import Endpoint
@@ -49,7 +28,7 @@ SECOND = timedelta(seconds=1)
 
 
 def client(answers, **more):
-    return DoctorClient(ScriptedClient(answers, **more), 1.0)
+    return gather.DoctorClient(ScriptedClient(answers, **more), 1.0)
 
 
 def pages(*contents):
@@ -59,7 +38,7 @@ def pages(*contents):
 class TestClient:
     def test_a_question_without_an_answer_ends_at_its_timeout(self):
         gate, started = threading.Event(), time.monotonic()
-        answer = observe(gate.wait, 0.05)
+        answer = gather.observe(gate.wait, 0.05)
         gate.set()
         assert isinstance(answer, Unobserved)
         assert "0.05 s" in answer.problem
@@ -74,29 +53,29 @@ class TestClient:
         def question():
             raise error
 
-        answer = observe(question, 1)
+        answer = gather.observe(question, 1)
         assert isinstance(answer, Unobserved)
         assert answer.problem == str(error)
         assert answer.forbidden is forbidden
 
     def test_a_response_that_is_no_object_is_unobserved(self):
-        assert isinstance(observe(lambda: client({"GET /x": [["list"]]}).read(APIRequest("/x")), 1), Unobserved)
+        assert isinstance(gather.observe(lambda: client({"GET /x": [["list"]]}).read(APIRequest("/x")), 1), Unobserved)
 
     def test_permissions_are_checked_in_the_name_of_another_user(self):
         api = ScriptedClient({"GET /version": VERSION})
-        DoctorClient(api, 1, "them").read(APIRequest("/version"))
+        gather.DoctorClient(api, 1, "them").read(APIRequest("/version"))
         assert api.asked[0].headers == (("Impersonate-User", "them"),)
 
 
 class TestServer:
     @pytest.mark.parametrize("ahead_s", [-3600, 0, 90])
     def test_the_clock_is_read_from_the_response(self, ahead_s):
-        facts = read_server(client({"GET /version": VERSION}, now=NOW + ahead_s * SECOND), lambda: NOW)
+        facts = gather.read_server(client({"GET /version": VERSION}, now=NOW + ahead_s * SECOND), lambda: NOW)
         assert (facts.version, facts.number) == ("v1.34.1", (1, 34))
         assert abs(facts.ahead - ahead_s * SECOND) <= facts.slack
 
     def test_a_server_without_a_clock(self):
-        assert read_server(client({"GET /version": VERSION}), lambda: NOW).ahead is None
+        assert gather.read_server(client({"GET /version": VERSION}), lambda: NOW).ahead is None
 
     def test_references_in_schemas_are_resolved_even_if_they_are_circular(self):
         meant = [{"group": "x.io", "version": "v1", "kind": "Thing"}]
@@ -113,7 +92,7 @@ class TestServer:
             "GET /apis/x.io/v1": {"resources": [{"name": "things"}, {"name": "things/status"}]},
             "GET /openapi/v3/apis/x.io/v1": {"components": {"schemas": schemas}},
         }
-        kinds = read_kinds(client(answers), "x.io/v1")
+        kinds = gather.read_kinds(client(answers), "x.io/v1")
         assert kinds.plurals == {"things"}
         found = kinds.schemas["Thing"]["properties"]
         assert found["spec"]["properties"]["again"]["properties"]["name"] == {"type": "string"}
@@ -140,7 +119,7 @@ class TestWebhooks:
             },
             f"{registered}/validatingwebhookconfigurations": {"items": []},
         }
-        found = {each.name: each for each in read_webhooks(client(answers))}
+        found = {each.name: each for each in gather.read_webhooks(client(answers))}
         assert set(found) == {"a.karmada.io", "b.berthmaster.io", "c.berthmaster.io"}
         ours = found["b.berthmaster.io"]
         assert (ours.url, ours.path) == ("https://w.n.svc:443/mutate-propagationpolicy", "/mutate-propagationpolicy")
@@ -204,32 +183,32 @@ class TestEndpoint:
     )
     def test_a_client_that_trusts_the_bundle_verifies_the_certificate(self, tls, change, code):
         pair = self.leaf(**change)
-        found = read_endpoint(tls(pair), Bundle([self.OURS.certificate]), 5)
+        found = gather.read_endpoint(tls(pair), Bundle([self.OURS.certificate]), 5)
         assert (found.contact, found.verify_code) == ("served", code), found
         assert found.leaf == pair.certificate
         assert bool(found.verify_error) is bool(code)
 
     def test_without_a_bundle_nothing_is_verified(self, tls):
-        assert read_endpoint(tls(self.leaf()), EMPTY, 5).verify_error == ""
+        assert gather.read_endpoint(tls(self.leaf()), EMPTY, 5).verify_error == ""
 
     @pytest.mark.parametrize(
         ("host", "contact"), [("nowhere.invalid", "unresolved"), ("127.0.0.1", "unreachable")],
     )  # fmt: skip
     def test_an_endpoint_without_a_server(self, host, contact):
-        assert read_endpoint(Endpoint(host, 1, "/"), EMPTY, 1).contact == contact
+        assert gather.read_endpoint(Endpoint(host, 1, "/"), EMPTY, 1).contact == contact
 
     def test_a_server_without_tls(self):
         with socket.create_server(("127.0.0.1", 0)) as listener:
             thread = threading.Thread(target=answer_plainly, args=(listener,))
             thread.start()
-            found = read_endpoint(Endpoint("127.0.0.1", listener.getsockname()[1], "/"), EMPTY, 5)
+            found = gather.read_endpoint(Endpoint("127.0.0.1", listener.getsockname()[1], "/"), EMPTY, 5)
             thread.join()
         assert found.contact == "refused"
 
     def test_a_server_that_sends_nothing(self):
         with socket.create_server(("127.0.0.1", 0)) as listener:
             started = time.monotonic()
-            found = read_endpoint(Endpoint("127.0.0.1", listener.getsockname()[1], "/"), EMPTY, 0.2)
+            found = gather.read_endpoint(Endpoint("127.0.0.1", listener.getsockname()[1], "/"), EMPTY, 0.2)
         assert found.contact == "unreachable"
         assert time.monotonic() - started < 30
 
@@ -247,22 +226,22 @@ class TestDryRun:
 
     def test_nothing_is_stored(self):
         api = ScriptedClient({self.POLICIES: {"kind": "PropagationPolicy"}, self.CLUSTER_POLICIES: {}})
-        found = try_policies(DoctorClient(api, 1), "default", time.monotonic)
+        found = gather.try_policies(gather.DoctorClient(api, 1), "default", time.monotonic)
         assert found.policy == {"kind": "PropagationPolicy"}
-        assert len(found.took_s) == TRIES
+        assert len(found.took_s) == gather.TRIES
         assert all(("dryRun", "All") in each.query for each in api.asked)
 
     def test_warnings_are_read(self):
         api = ScriptedClient({self.POLICIES: {}, self.CLUSTER_POLICIES: {}})
         api.headers = {"Warning": ['299 - "spec.x: no [rule]"', '299 - "other"']}
-        assert try_policies(DoctorClient(api, 1), "default", time.monotonic).bad_warnings == (
+        assert gather.try_policies(gather.DoctorClient(api, 1), "default", time.monotonic).bad_warnings == (
             "spec.x: no [rule]",
             "other",
         )
 
     def test_a_refusal_ends_the_dry_run(self):
         api = ScriptedClient({self.POLICIES: ApiError(500, "InternalError", "failed calling webhook")})
-        found = try_policies(DoctorClient(api, 1), "default", time.monotonic)
+        found = gather.try_policies(gather.DoctorClient(api, 1), "default", time.monotonic)
         assert (found.policy, found.problem, found.status) == (None, "failed calling webhook", 500)
         assert len(api.asked) == 1
 
@@ -270,11 +249,12 @@ class TestDryRun:
 class TestAccess:
     def test_each_verb_of_each_resource_is_checked_in_its_namespace(self):
         setup = Setup(lease=("leases", "mine"), controllers=("binding-scheduler",), estimators=True)
-        asked = {each.permission for each in questions(rules_of(setup.controllers, estimators=True), setup)}
+        attributes = [each for _, each in gather.questions(setup)]
+        asked = {gather.permission(each) for each in attributes}
         assert "patch resourcebindings/status.work.karmada.io" in asked
         assert "update leases.coordination.k8s.io in leases" in asked
         assert "get services in karmada-system" in asked
-        named = [each.attributes for each in questions(rules_of(setup.controllers), setup) if "name" in each.attributes]
+        named = [each for each in attributes if "name" in each]
         assert {each["name"] for each in named} == {"mine"}
         assert {each["verb"] for each in named} == {"get", "update"}
 
@@ -283,7 +263,7 @@ class TestAccess:
             return {"status": {"allowed": b'"patch"' not in request.body}}
 
         answers = {"POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews": review}
-        found = read_access(client(answers), SETUP)
+        found = gather.read_access(client(answers), SETUP)
         assert found.user == "", "a server before 1.28 does not report it"
         assert {permission for _, permission in found.denied} == {
             "patch events.events.k8s.io", "patch resourcebindings.work.karmada.io",
@@ -298,8 +278,8 @@ class TestFleet:
         ready = {"conditions": [{"type": "Ready", "status": "True"}], "resourceSummary": {"allocatable": {"cpu": "1"}}}
         items = [{"metadata": {"name": "m1"}, "status": ready}, {"metadata": {"name": "m2"}}]
         api = client({"GET /apis/cluster.karmada.io/v1alpha1/clusters": pages((items, False))})
-        found = read_clusters(api)
-        assert (found.total, found.complete) == (2 * MAX_PAGES, False)
+        found = gather.read_clusters(api)
+        assert (found.total, found.complete) == (2 * gather.MAX_PAGES, False)
         assert set(found.not_ready) == set(found.unmeasured) == {"m2"}
 
     def test_our_stale_and_unschedulable_bindings(self):
@@ -321,7 +301,7 @@ class TestFleet:
             f"{root}/resourcebindings": pages((namespaced, True)),
             f"{root}/clusterresourcebindings": pages(([binding("wide", namespace="")], True)),
         }
-        found = read_bindings(client(answers), "berthmaster", NOW)
+        found = gather.read_bindings(client(answers), "berthmaster", NOW)
         assert found.by_scheduler == {"berthmaster": 6, "other": 1}
         assert found.stale == ("a/stale", "wide")
         assert found.unschedulable == (("a/unschedulable", "NoClusterFit"),)
@@ -345,7 +325,7 @@ class TestHost:
         spec = {"template": {"spec": {"containers": [{"command": arguments[:1], "args": arguments[1:]}]}}}
         item = {"metadata": {"name": "x"}, "spec": spec}
         path = "GET /apis/apps/v1/namespaces/karmada-system/deployments"
-        found = read_deployments(client({path: {"items": [item]}}), SETUP)
+        found = gather.read_deployments(client({path: {"items": [item]}}), SETUP)
         assert [each.component for each in found] == ([component] if component else [])
 
     def test_the_last_value_of_an_option_counts_in_both_forms(self):
@@ -358,14 +338,14 @@ class TestHost:
 
         def found(certificate, key):
             data = {"tls.crt": base64.b64encode(certificate).decode(), "tls.key": base64.b64encode(key).decode()}
-            return read_serving_secret(
+            return gather.read_serving_secret(
                 client({path: {"metadata": {"name": "berthmaster-webhook-tls"}, "data": data}}), SETUP
             )
 
         assert found(pair.certificate_pem, pair.key_pem).key_fits
         assert not found(pair.certificate_pem, other.key_pem).key_fits
         assert found(b"no certificate", pair.key_pem).leaf is None
-        assert read_serving_secret(client({}), SETUP) is None
+        assert gather.read_serving_secret(client({}), SETUP) is None
 
 
 class TestLeases:
@@ -377,21 +357,21 @@ class TestLeases:
         root = "/apis/coordination.k8s.io/v1"
         answers = {f"GET {root}/namespaces/n/leases/l": content, f"GET {root}/leases": {"items": [content]}}
         api = client(answers)
-        assert read_lease(api, "n", "l") == read_leases(api, "l")[0]
-        assert read_lease(api, "n", "l").renewed == NOW
-        assert read_lease(api, "n", "other") is None
+        assert gather.read_lease(api, "n", "l") == gather.read_leases(api, "l")[0]
+        assert gather.read_lease(api, "n", "l").renewed == NOW
+        assert gather.read_lease(api, "n", "other") is None
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1", "http://[broken", "http://", "127.0.0.1:9080"])
 def test_a_probe_without_a_response_or_with_an_invalid_url(url):
-    found = ask_probe(url, 1)
+    found = gather.ask_probe(url, 1)
     assert (found.url, found.status) == (url, 0)
     assert found.message
 
 
 def test_an_api_server_without_karmada_is_observed():
     api = ScriptedClient({"GET /version": VERSION}, now=NOW)
-    facts = Collector(
+    facts = gather.Collector(
         target=api, host=api, setup=SETUP, groups=frozenset(GROUPS), clock=FakeClock.at(NOW), limit_s=1.0, user="them"
     ).collect()
     assert facts.target.version == "v1.34.1"
