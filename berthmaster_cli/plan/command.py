@@ -2,8 +2,10 @@
 
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import click
 
@@ -11,7 +13,6 @@ from berthmaster.manifests import Document, Manifests, manifests_of, overlaid, r
 from berthmaster.manifests.files import Identity
 from berthmaster.manifests.loader import objects_of
 from berthmaster.model.errors import BerthmasterError, FieldError, InputError, name_list
-from berthmaster.model.gaps import Gap
 from berthmaster.model.interpretation import check_replica_paths
 from berthmaster.model.kinds import BUILT_IN_NAMES, group_of, reason_not_propagated, resolve
 from berthmaster.model.policy import POLICY_KINDS, PolicyReference
@@ -36,58 +37,48 @@ _CLUSTER: Final = "Cluster"
 _GROUPS: Final = frozenset({"policy.karmada.io", "cluster.karmada.io"})
 
 
-class Deletions(NamedTuple):
-    """What is deleted."""
+@dataclass(slots=True)
+class Deletions:
+    """What would be deleted."""
 
-    policies: tuple[PolicyReference, ...] = ()
-    clusters: tuple[str, ...] = ()
-    workloads: tuple[ResourceName, ...] = ()
-    overrides: tuple[str, ...] = ()
+    policies: list[PolicyReference] = field(default_factory=list)
+    clusters: list[str] = field(default_factory=list)
+    workloads: list[ResourceName] = field(default_factory=list)
+    overrides: list[str] = field(default_factory=list)
 
-    def joined(self, other: "Deletions") -> "Deletions":
-        return Deletions(*(tuple(dict.fromkeys([*mine, *theirs])) for mine, theirs in zip(self, other, strict=True)))  # type: ignore[arg-type]
-
-
-def deletions(texts: Iterable[str], manifests: Manifests) -> Deletions:
-    """Return what ``--delete`` names.
-
-    Args:
-        texts: ``KIND/NAME`` or ``NAMESPACE/KIND/NAME``, with any name of the kind that kubectl accepts.
-    """
-    found = Deletions()
-    for text in texts:
+    def name(self, text: str, manifests: Manifests) -> None:
+        """Add what a value of ``--delete`` names: ``[NAMESPACE/]KIND/NAME``, with any name of the kind."""
         name = inputs.resource_name(text)
         kind = _karmada_kind(name.kind)
         if kind in POLICY_KINDS:
-            found = found.joined(Deletions(policies=(_policy(name, kind, manifests),)))
+            self.policies.append(_policy(name, kind, manifests))
         elif kind == _CLUSTER:
-            found = found.joined(Deletions(clusters=(_cluster(name, manifests),)))
+            known = [each.name for each in manifests.clusters]
+            if name.name not in known:
+                raise InputError(f"--delete {name}: there is no such Cluster{_hint(name.name, known)}")
+            self.clusters.append(name.name)
         elif kind in _OVERRIDES:
-            found = found.joined(Deletions(overrides=(f"{kind} {name.name}",)))
+            self.overrides.append(f"{kind} {name.name}")
         else:
-            found = found.joined(Deletions(workloads=(_workload(name, manifests),)))
-    return found
+            self.workloads.append(_workload(name, manifests))
 
-
-def pruned(selector: str, documents: Iterable[Document], kept: Collection[Identity]) -> Deletions:
-    """Return the policies and workloads that ``kubectl apply --prune`` would delete."""
-    wanted = parse_selector(selector)
-    policies, workloads = [], []
-    for document in documents:
-        if document.identity in kept or not _is_prunable(document):
-            continue
-        try:
-            template = template_of(document.raw)
-        except FieldError as error:
-            raise document.error(error) from None
-        if not wanted.matches(template.labels):
-            continue
-        if group_of(document.api_version) == "policy.karmada.io":
-            namespace = "" if document.kind == POLICY_KINDS[1] else document.namespace
-            policies.append(PolicyReference(document.kind, namespace, document.name))  # type: ignore[arg-type]
-        else:
-            workloads.append(ResourceName(document.namespace, document.kind, document.name))
-    return Deletions(policies=tuple(policies), workloads=tuple(workloads))
+    def prune(self, selector: str, documents: Iterable[Document], kept: Collection[Identity]) -> None:
+        """Add the policies and workloads that ``kubectl apply --prune`` would delete."""
+        wanted = parse_selector(selector)
+        for document in documents:
+            if document.identity in kept or not _is_prunable(document):
+                continue
+            try:
+                template = template_of(document.raw)
+            except FieldError as error:
+                raise document.error(error) from None
+            if not wanted.matches(template.labels):
+                continue
+            if group_of(document.api_version) == "policy.karmada.io":
+                namespace = "" if document.kind == POLICY_KINDS[1] else document.namespace
+                self.policies.append(PolicyReference(document.kind, namespace, document.name))  # type: ignore[arg-type]
+            else:
+                self.workloads.append(ResourceName(document.namespace, document.kind, document.name))
 
 
 def _is_prunable(document: Document) -> bool:
@@ -112,13 +103,6 @@ def _policy(name: ResourceName, kind: str, manifests: Manifests) -> PolicyRefere
         places = name_list([f"{each.namespace}/{kind}/{each.name}" for each in found])
         raise InputError(f"--delete {name}: {len(found)} policies have this name; name one of {places}")
     raise InputError(f"--delete {name}: there is no such {kind}{_hint(name.name, [each.name for each in same_kind])}")
-
-
-def _cluster(name: ResourceName, manifests: Manifests) -> str:
-    known = [each.name for each in manifests.clusters]
-    if name.name not in known:
-        raise InputError(f"--delete {name}: there is no such Cluster{_hint(name.name, known)}")
-    return name.name
 
 
 def _workload(name: ResourceName, manifests: Manifests) -> ResourceName:
@@ -150,12 +134,8 @@ _REFUSED: Final = {
 """The API groups whose objects no plan can change, and what to do instead."""
 
 
-def checked_objects(documents: Sequence[Document], *, lenient: bool, hold_unknown: bool = True) -> Manifests:
-    """Return the objects that would be applied.
-
-    Args:
-        documents: the objects of files, laid over those that they replace.
-        lenient: whether misspelled fields, and policies that the webhook would refuse, are only reported.
+def _checked_objects(documents: Sequence[Document], flags: "PlanFlags") -> Manifests:
+    """Return the objects that would be applied: those of files, laid over those that they replace.
 
     Raises:
         ManifestError: an object is invalid, or a plan cannot change objects of its kind.
@@ -164,8 +144,8 @@ def checked_objects(documents: Sequence[Document], *, lenient: bool, hold_unknow
         problem = _REFUSED.get(group_of(document.api_version))
         if problem is not None:
             raise document.error(FieldError("kind", f"{document.kind} cannot be planned: {problem}"))
-    objects = objects_of(documents, lenient=lenient, hold_unknown=hold_unknown)
-    inputs.check_policies(objects, lenient=lenient)
+    objects = objects_of(documents, **flags.reading)
+    inputs.check_policies(objects, lenient=flags.lenient)
     for ignored in objects.ignored:
         if ignored.document.kind not in _OVERRIDES:
             complain(f"{ignored.document.place}: ignored: {ignored.reason}")
@@ -174,48 +154,42 @@ def checked_objects(documents: Sequence[Document], *, lenient: bool, hold_unknow
     return objects
 
 
-def change_set(
-    objects: Manifests,
-    removed: Deletions,
-    manifests: Manifests,
-    replica_paths: Sequence[ReplicaPath],
-    world: World,
+def _change_set(
+    objects: Manifests, removed: Deletions, manifests: Manifests, paths: Sequence[ReplicaPath], world: World
 ) -> ChangeSet:
     """Return the change set of objects that would be applied, and of those that would be deleted.
-
-    Args:
-        world: the world of the control plane. Its assumptions count.
 
     Raises:
         InputError: a policy would be both applied and deleted.
     """
     written = {each.reference for each in objects.policies}
+    both = next((each for each in removed.policies if each in written), None)
+    if both is not None:
+        raise InputError(f"--delete {both}: a file of -f would apply it; leave one of them out")
     overrides = [each.document for each in objects.ignored if each.document.kind in _OVERRIDES]
-    for reference in removed.policies:
-        if reference in written:
-            raise InputError(f"--delete {reference}: a file of -f would apply it; leave one of them out")
+    named = [f"{each.kind} {'/'.join(filter(None, (each.namespace, each.name)))}" for each in overrides]
     return ChangeSet(
         policies=tuple(objects.policies),
-        deleted_policies=removed.policies,
+        deleted_policies=tuple(dict.fromkeys(removed.policies)),
         clusters=tuple(objects.clusters),
-        deleted_clusters=removed.clusters,
-        workloads=tuple(_workloads(objects, manifests, replica_paths, world)),
-        deleted_workloads=removed.workloads,
-        overrides=(*map(_text, overrides), *removed.overrides),
+        deleted_clusters=tuple(dict.fromkeys(removed.clusters)),
+        workloads=tuple(_workloads(objects, manifests, paths, world)),
+        deleted_workloads=tuple(dict.fromkeys(removed.workloads)),
+        overrides=(*named, *dict.fromkeys(removed.overrides)),
         existence={**dict.fromkeys(objects.found, True), **dict.fromkeys(removed.overrides, False)},
     )
 
 
 def _workloads(
-    objects: Manifests, manifests: Manifests, replica_paths: Sequence[ReplicaPath], world: World
+    objects: Manifests, manifests: Manifests, paths: Sequence[ReplicaPath], world: World
 ) -> Iterable[SimulatedWorkload]:
     if not objects.templates:
         return []
-    check_replica_paths(replica_paths, (each.raw for each in (*manifests.templates, *objects.templates)))
+    check_replica_paths(paths, (each.raw for each in (*manifests.templates, *objects.templates)))
     with inputs.interpreter_of(manifests) as interpreter:
         builder = WorkloadBuilder(
             manifests,
-            replica_paths,
+            paths,
             interpreter,
             workload_affinity=world.workload_affinity,
             existing=manifests.existing.changed(dict.fromkeys(objects.found, True)),
@@ -224,19 +198,11 @@ def _workloads(
         return [builder.of_template(document) for document in objects.templates]
 
 
-def _text(document: Document) -> str:
-    return f"{document.kind} {'/'.join(filter(None, (document.namespace, document.name)))}"
-
-
 FORMATS: Final = ("table", "json", "yaml", "markdown", "html")
 
 
-def write(plan: Plan, output: str, problems: Sequence[str] = ()) -> None:
-    """Print a plan on standard output, in one of ``FORMATS``.
-
-    Args:
-        problems: which limits the plan exceeds. Documents say it, because their readers do not see standard error.
-    """
+def _write(plan: Plan, output: str, problems: Sequence[str]) -> None:
+    """Print a plan. Documents name the limits that it exceeds: their readers do not see standard error."""
     match output:
         case "json" | "yaml":
             print_data(plan, output)
@@ -257,13 +223,6 @@ EXIT_CODES_HELP: Final = (
     "plan cannot answer; 2 with --detailed-exitcode something moves; 3 a limit is exceeded (--fail-on, --max-moves, "
     "--max-percent), or --check found another plan; 130 interrupted."
 )
-
-
-class LimitOutcome(NamedTuple):
-    """The exit code, and the sentences that explain it."""
-
-    exit_code: int
-    messages: list[str]
 
 
 _PATHS: Final = click.Path(allow_dash=True)
@@ -313,31 +272,29 @@ class PlanFlags(KubeconfigFlags, ReadTimeoutFlags, inputs.SimulationFlags, input
     )
 
 
-def outcome(plan: Plan, flags: PlanFlags) -> LimitOutcome:
-    """Return how the command ends.
+def _outcome(plan: Plan, flags: PlanFlags) -> tuple[int, list[str]]:
+    """Return the exit code, and the sentences that explain it.
 
     A limit that the known part of a plan exceeds is exceeded in any case. A limit that it keeps is not known to be
     kept if the plan is incomplete, and neither is the id.
     """
     exceeded = list(_exceeded(plan, flags))
     if not plan.complete and flags.expected_id:
-        return LimitOutcome(EXIT_ERROR, [*exceeded, "the plan is incomplete, so that --check cannot compare its id"])
+        return EXIT_ERROR, [*exceeded, "the plan is incomplete, so that --check cannot compare its id"]
     if flags.expected_id and plan.id != flags.expected_id:
         exceeded.append(
             f"the plan is {plan.id}, and not {flags.expected_id}: the changed objects, or what they would move, differ"
         )
     if exceeded:
-        return LimitOutcome(EXIT_LIMIT, exceeded)
+        return EXIT_LIMIT, exceeded
     limited = flags.conditions or flags.max_moves is not None or flags.max_percent is not None
     if not plan.complete and limited:
-        return LimitOutcome(EXIT_ERROR, ["the plan is incomplete, so that it is not known whether it keeps the limits"])
-    if not flags.detailed:
-        return LimitOutcome(0, [])
-    if plan.moves_anything:
-        return LimitOutcome(EXIT_MOVES, [])
-    if not plan.complete:
-        return LimitOutcome(EXIT_ERROR, ["the plan is incomplete, so that it is not known whether anything moves"])
-    return LimitOutcome(0, [])
+        return EXIT_ERROR, ["the plan is incomplete, so that it is not known whether it keeps the limits"]
+    if flags.detailed and plan.moves_anything:
+        return EXIT_MOVES, []
+    if flags.detailed and not plan.complete:
+        return EXIT_ERROR, ["the plan is incomplete, so that it is not known whether anything moves"]
+    return 0, []
 
 
 def _exceeded(plan: Plan, flags: PlanFlags) -> Iterator[str]:
@@ -354,42 +311,6 @@ def _exceeded(plan: Plan, flags: PlanFlags) -> Iterator[str]:
     percent = 100 * summary.moved / summary.workloads if summary.workloads else 0.0
     if flags.max_percent is not None and percent > flags.max_percent:
         yield f"--max-percent {flags.max_percent:g}: {percent:.3g} % of the workloads would move"
-
-
-class PlanInput(NamedTuple):
-    """The world before the changes, and the changes."""
-
-    world: World
-    changes: ChangeSet
-    gaps: list[Gap]
-    manifests: Manifests
-
-
-def read_input(flags: PlanFlags, known: list[Document] | None = None) -> PlanInput:
-    """Read the control plane, or the files of ``--against``, and the changed objects."""
-    changed = _changed_documents(flags)
-    if known is None:
-        base, origin = base_documents(flags, changed)
-    else:
-        base, origin = known, ", ".join(flags.against)
-    manifests = manifests_of(base, origin, **flags.reading)
-    if manifests.federation.clusters:
-        raise InputError(f"{origin}: plans are for Karmada only; use `berthmaster simulate` for KubeAdmiral")
-    identities = {each.identity for each in changed}
-    over = overlaid([each for each in base if each.identity in identities], changed)
-    objects = checked_objects(over, **flags.reading)
-    removed = deletions(flags.deleted, manifests)
-    if flags.prune:
-        removed = removed.joined(pruned(flags.selector, base, identities))
-    world = inputs.present_world(manifests, flags)
-    changes = change_set(objects, removed, manifests, flags.replica_fields, world)
-    return PlanInput(world, changes, _known_gaps(manifests), manifests)
-
-
-def _known_gaps(manifests: Manifests) -> list[Gap]:
-    """Return the gaps that can change a plan, and report the others on standard error."""
-    complain_about(gap for gap in manifests.gaps if not gap.changes_answers)
-    return [gap for gap in manifests.gaps if gap.changes_answers]
 
 
 def _changed_documents(flags: PlanFlags) -> list[Document]:
@@ -425,25 +346,28 @@ def base_documents(flags: PlanFlags, changed: Sequence[Document] = ()) -> tuple[
 _NO_BINDINGS = "no bindings are known: the plan starts from a first scheduling of the manifests"
 
 
+@contextmanager
+def _ending_with_1() -> Iterator[None]:
+    try:
+        yield
+    except click.ClickException as error:
+        error.exit_code = EXIT_ERROR  # type: ignore[misc]  # the only place that every caller reads
+        raise
+    except BerthmasterError as error:
+        complain(str(error))
+        raise SystemExit(EXIT_ERROR) from None
+
+
 class _PlanCommand(click.Command):
     """A command that ends with 1 after an error: 2 means that something moves."""
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:  # noqa: ANN401 - click's
-        try:
+        with _ending_with_1():
             return super().make_context(*args, **extra)
-        except click.ClickException as error:
-            error.exit_code = EXIT_ERROR  # type: ignore[misc]  # the only place that every caller reads
-            raise
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's
-        try:
+        with _ending_with_1():
             return super().invoke(ctx)
-        except click.ClickException as error:
-            error.exit_code = EXIT_ERROR  # type: ignore[misc]  # the only place that every caller reads
-            raise
-        except BerthmasterError as error:
-            complain(str(error))
-            raise SystemExit(EXIT_ERROR) from None
 
 
 @click.command(cls=_PlanCommand, epilog=EXIT_CODES_HELP)
@@ -463,8 +387,8 @@ def command(flags: PlanFlags) -> None:
     """
     with span("plan"):
         found = planned(flags)
-    exit_code, messages = outcome(found, flags)
-    write(found, flags.output, messages)
+    exit_code, messages = _outcome(found, flags)
+    _write(found, flags.output, messages)
     if flags.comment is not None:
         write_comment(flags.comment, markdown_lines(found, messages))
     for message in messages:
@@ -474,14 +398,32 @@ def command(flags: PlanFlags) -> None:
 
 
 def planned(flags: PlanFlags, known: list[Document] | None = None) -> Plan:
-    """Return the plan that the options ask for."""
+    """Return the plan that the options ask for.
+
+    Args:
+        known: the documents of ``--against``, if they have been read.
+    """
     profile = inputs.profile_from(flags)
     with inner_span("read"):
-        read = read_input(flags, known)
-    now = read.manifests.read_at or inputs.current_time()
-    world = read.world
-    if not read.manifests.knows_bindings and world.workloads:
+        changed = _changed_documents(flags)
+        base, origin = base_documents(flags, changed) if known is None else (known, ", ".join(flags.against))
+        manifests = manifests_of(base, origin, **flags.reading)
+        if manifests.federation.clusters:
+            raise InputError(f"{origin}: plans are for Karmada only; use `berthmaster simulate` for KubeAdmiral")
+        identities = {each.identity for each in changed}
+        over = overlaid([each for each in base if each.identity in identities], changed)
+        objects, removed = _checked_objects(over, flags), Deletions()
+        for text in flags.deleted:
+            removed.name(text, manifests)
+        if flags.prune:
+            removed.prune(flags.selector, base, identities)
+        world = inputs.present_world(manifests, flags)
+        changes = _change_set(objects, removed, manifests, flags.replica_fields, world)
+        complain_about(gap for gap in manifests.gaps if not gap.changes_answers)
+    now = manifests.read_at or inputs.current_time()
+    if not manifests.knows_bindings and world.workloads:
         complain(_NO_BINDINGS)
         world = first_scheduled(world, profile, now)
+    gaps = [gap for gap in manifests.gaps if gap.changes_answers]
     with inner_span("decide"), counting("Planning", "workloads") as progress:
-        return plan(PlanIndex(world, profile), read.changes, now, gaps=read.gaps, progress=progress)
+        return plan(PlanIndex(world, profile), changes, now, gaps=gaps, progress=progress)
