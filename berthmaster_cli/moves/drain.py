@@ -4,10 +4,11 @@ import json
 import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from enum import Enum
+from functools import partial
 from typing import Any, Final
 
 import click
@@ -84,11 +85,10 @@ class DrainContext:
 
 def rows_left(bindings: Iterable[Binding], context: DrainContext) -> list[DrainRow]:
     """Return the workloads that are still on the clusters, in the order of their states and names."""
-    rows = [row for each in bindings if (row := row_left(each, context)) is not None]
-    return _sorted(rows)
+    return _sorted(row for each in bindings if (row := _row_left(each, context)) is not None)
 
 
-def row_left(binding: Binding, context: DrainContext) -> DrainRow | None:
+def _row_left(binding: Binding, context: DrainContext) -> DrainRow | None:
     """Return the row of a binding; None if nothing of it is on the clusters.
 
     A cluster that an eviction task names still runs the workload. A binding that only follows another one has no
@@ -139,11 +139,12 @@ def planned(
     """
     fleet = Fleet()
     for cluster in clusters.values():
-        fleet.apply(_tainted(cluster) if cluster.name in context.draining else cluster)
+        taints = (*(each for each in cluster.spec.taints if each.key != DRAINING), _TAINT)
+        fleet.apply(with_spec(cluster, taints=taints) if cluster.name in context.draining else cluster)
     scheduler = Scheduler(fleet, profile or karmada_profile())
     rows = []
     for binding in bindings:
-        row = row_left(binding, context)
+        row = _row_left(binding, context)
         if row is not None and row.state is DrainState.WAITING and binding.spec.placement is not None:
             row = _decided(row, binding, scheduler, context.draining)
         if row is not None:
@@ -165,14 +166,9 @@ def _decided(row: DrainRow, binding: Binding, scheduler: Scheduler, draining: Co
     return msgspec.structs.replace(row, message=f"fits nowhere else: {found.message}")
 
 
-def _tainted(cluster: Cluster) -> Cluster:
-    taints = (*(each for each in cluster.spec.taints if each.key != DRAINING), _TAINT)
-    return with_spec(cluster, taints=taints)
-
-
 def with_taint(taints: Sequence[Mapping[str, Any]], now: str) -> list[Mapping[str, Any]] | None:
     """Return the stored taints of a cluster with the one that drains it; None if it is there. Other taints stay."""
-    if any(_drains(each) for each in taints):
+    if any(each.get("key") == DRAINING and each.get("effect") == _TAINT.effect for each in taints):
         return None
     return [*taints, {"key": DRAINING, "effect": _TAINT.effect, "timeAdded": now}]
 
@@ -181,10 +177,6 @@ def without_taint(taints: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]
     """Return the stored taints of a cluster without any that drains it; None if there is none. Other taints stay."""
     kept = [each for each in taints if each.get("key") != DRAINING]
     return kept if len(kept) < len(taints) else None
-
-
-def _drains(taint: Mapping[str, Any]) -> bool:
-    return taint.get("key") == DRAINING and taint.get("effect") == _TAINT.effect
 
 
 _TRIES: Final = 10
@@ -196,13 +188,7 @@ _OTHERS: Final = (
     "Switch over), or exclude the cluster in their policies; NoExecute evicts them only if Karmada's eviction is on"
 )
 _COLUMNS: Final = ("WORKLOAD", "ON", "STATE", "MESSAGE")
-_STYLES: Final = {
-    DrainState.MOVING: "cyan",
-    DrainState.WAITING: "yellow",
-    DrainState.NOT_OURS: "red",
-    DrainState.TOLERATES: "red",
-    DrainState.SUSPENDED: "red",
-}
+_STYLES: Final = {DrainState.MOVING: "cyan", DrainState.WAITING: "yellow"}
 
 
 class DrainReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -255,10 +241,7 @@ def command(flags: DrainFlags) -> None:
       berthmaster drain member7 --dry-run
       berthmaster drain -l region=eu-west --timeout 3600
     """
-    _require_choice(flags)
-    access = access_of(flags)
-    found = read_live(access, flags)
-    names = _chosen(flags, found.clusters)
+    access, found, names = _read(flags)
     context = DrainContext(frozenset(names), flags.scheduler_name, found.braked)
     for gap in found.gaps:
         complain(gap)
@@ -267,8 +250,10 @@ def command(flags: DrainFlags) -> None:
         _finish(planned(found.bindings, found.clusters, context), names, flags, planned=True)
         return
     for name in names:
-        changed = _change_taints(connect(access), name, lambda taints: with_taint(taints, _now()))
-        _say(flags, f"cluster/{name} {'drains' if changed else 'drains already'}")
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        changed = _change_taints(connect(access), name, partial(with_taint, now=now))
+        # progress must not mix with data
+        echo(f"cluster/{name} {'drains' if changed else 'drains already'}", error=flags.output != "table")
     if flags.no_wait:
         return
     left = _follow(access, context, flags) if _may_move(found) else rows_left(found.bindings, context)
@@ -285,10 +270,8 @@ class UndrainFlags(ClusterNamesFlags):
 @options(UndrainFlags, server="the control plane")
 def undrain(flags: UndrainFlags) -> None:
     """Allow workloads on clusters again. Workloads that have left return by failback, or when they are rescheduled."""
-    _require_choice(flags)
-    access = access_of(flags)
-    found = read_live(access, flags)
-    for name in _chosen(flags, found.clusters):
+    access, found, names = _read(flags)
+    for name in names:
         taints = [msgspec.to_builtins(each) for each in found.clusters[name].spec.taints]
         changed = (
             without_taint(taints) is not None if flags.dry_run else _change_taints(connect(access), name, without_taint)
@@ -297,14 +280,13 @@ def undrain(flags: UndrainFlags) -> None:
         echo(f"cluster/{name} {'no longer drains' if changed else 'was not draining'}{note}")
 
 
-def _require_choice(flags: ClusterNamesFlags) -> None:
-    """Check that clusters are named or selected, before anything is read."""
+def _read(flags: ClusterNamesFlags) -> tuple[ClusterAccess, MovesInput, list[str]]:
+    """Read the control plane. Return it with the names of the chosen clusters, each once."""
     if bool(flags.names) == (flags.selector is not None):
         raise click.UsageError("name the clusters, or select them with -l")
-
-
-def _chosen(flags: ClusterNamesFlags, clusters: Mapping[str, Cluster]) -> list[str]:
-    """Return the names of the clusters that arguments and selector choose, each once."""
+    access = access_of(flags)
+    found = read_live(access, flags)
+    clusters = found.clusters
     names, selector = list(dict.fromkeys(flags.names)), flags.selector
     if selector is not None:
         wanted = parse_selector(selector)
@@ -316,13 +298,13 @@ def _chosen(flags: ClusterNamesFlags, clusters: Mapping[str, Cluster]) -> list[s
             close = get_close_matches(name, clusters, n=1)
             hint = f"did you mean {close[0]}?" if close else f"known are {name_list(sorted(clusters))}"
             raise InputError(f"there is no cluster {shown(name)}; {hint}")
-    return names
+    return access, found, names
 
 
 def _change_taints(
     client: APIClient, name: str, change: Callable[[Sequence[Mapping[str, Any]]], list[Mapping[str, Any]] | None]
 ) -> bool:
-    """Change the taints of a cluster, and no others than ours. Return whether they changed.
+    """Change the taints of a cluster, and return whether they changed.
 
     The write is valid only for the version that was read: other taints come and go with the health of a cluster.
     """
@@ -364,11 +346,10 @@ def _may_move(found: MovesInput) -> bool:
 def _follow(access: ClusterAccess, context: DrainContext, flags: DrainFlags) -> list[DrainRow]:
     """Show what is left until only what stays is left, or until the time is over. Return what is left."""
     started_s = reported_s = time.monotonic()
-    lease: Key = flags.lease
     columns = (TextColumn("draining"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
     quiet = not sys.stderr.isatty()
     with (
-        FollowedBindings(connect(access), lease) as followed,
+        FollowedBindings(connect(access), flags.lease) as followed,
         Progress(*columns, console=stderr(), transient=True, disable=quiet) as progress,
     ):
         task = progress.add_task("")
@@ -376,9 +357,7 @@ def _follow(access: ClusterAccess, context: DrainContext, flags: DrainFlags) -> 
         while True:
             if news := followed.news():
                 complain(news)
-            rows = rows_left(
-                followed.bindings(), DrainContext(context.draining, context.scheduler_name, followed.brake().reason)
-            )
+            rows = rows_left(followed.bindings(), replace(context, braked=followed.brake().reason))
             waiting = [row for row in rows if row.state not in STAYING]
             total = max(total, len(waiting))
             progress.update(task, total=max(total, 1), completed=total - len(waiting), description=_blocking(waiting))
@@ -393,11 +372,9 @@ def _follow(access: ClusterAccess, context: DrainContext, flags: DrainFlags) -> 
 
 
 def _blocking(rows: Sequence[DrainRow]) -> str:
-    """Return what the first workloads wait for."""
-    shown_rows = [f"{row.workload}: {row.message}" for row in rows if row.state is DrainState.WAITING] or [
-        f"{row.workload}: {row.message}" for row in rows
-    ]
-    return name_list(shown_rows, 1)
+    """Return what the first workload waits for."""
+    waiting = [row for row in rows if row.state is DrainState.WAITING] or rows
+    return name_list([f"{row.workload}: {row.message}" for row in waiting], 1)
 
 
 def _finish(rows: list[DrainRow], names: list[str], flags: DrainFlags, *, planned: bool = False) -> None:
@@ -415,17 +392,17 @@ def _finish(rows: list[DrainRow], names: list[str], flags: DrainFlags, *, planne
 
 
 def _print(rows: list[DrainRow], names: list[str], counted: list[DrainRow], *, planned: bool) -> None:
-    where = name_list(names, _NAMED)
+    where, words = name_list(names, _NAMED), {each: each.value for each in DrainState}
+    if planned:
+        words |= {DrainState.MOVING: "leaves", DrainState.WAITING: "stays"}
     if rows:
         cells = [
             (
-                row.workload,
-                short_assignment(row.clusters, none=""),
-                styled(_word(row, planned=planned), _STYLES[row.state]),
-                row.message,
+                row.workload, short_assignment(row.clusters, none=""),
+                styled(words[row.state], _STYLES.get(row.state, "red")), row.message,
             )
             for row in rows
-        ]
+        ]  # fmt: skip
         print_table(_COLUMNS, cells)
     if planned:
         moving = sum(row.state is DrainState.MOVING for row in rows)
@@ -436,18 +413,3 @@ def _print(rows: list[DrainRow], names: list[str], counted: list[DrainRow], *, p
     else:
         remain = f"of other schedulers {'remains' if len(rows) == 1 else 'remain'}"
         print_line(f"{where} drained", f"; {count_text(len(rows), 'workload')} {remain}" if rows else "")
-
-
-def _word(row: DrainRow, *, planned: bool) -> str:
-    if planned and row.state in {DrainState.MOVING, DrainState.WAITING}:
-        return "leaves" if row.state is DrainState.MOVING else "stays"
-    return row.state.value
-
-
-def _say(flags: DrainFlags, text: str) -> None:
-    """Print progress where it does not mix with data."""
-    echo(text, error=flags.output != "table")
-
-
-def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
