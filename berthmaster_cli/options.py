@@ -95,11 +95,7 @@ class ClusterFlags(KubeconfigFlags):
 
 
 def certificate_pair(certificate: Path | None, key: Path | None, prefix: str = "") -> tuple[Path, Path] | None:
-    """Return a certificate and its key; None without them.
-
-    Args:
-        prefix: the first part of the names of both options.
-    """
+    """Return a certificate and its key; None without them. ``prefix``: the first part of the names of both options."""
     if (certificate is None) != (key is None):
         raise click.UsageError(f"--{prefix}cert-file and --{prefix}key-file need each other: set both or neither")
     return None if certificate is None or key is None else (certificate, key)

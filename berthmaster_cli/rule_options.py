@@ -43,11 +43,7 @@ class RuleFlags(PlacementLimitsFlags):
 
 
 def rule_levels(texts: Iterable[str], more: frozenset[str] = frozenset()) -> dict[str, Level]:
-    """Return the level of each rule in ``--rule``.
-
-    Args:
-        more: ids of rules that the webhook does not have.
-    """
+    """Return the level of each rule in ``--rule``. ``more``: ids of rules that the webhook does not have."""
     levels, known = {}, RULE_IDS | more
     for text in texts:
         rule, _, level = text.partition("=")

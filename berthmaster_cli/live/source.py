@@ -416,11 +416,7 @@ def _is_listed(each: ServedType, name: ResourceName, *, with_peers: bool) -> boo
 
 
 class LiveDocuments(NamedTuple):
-    """What was read from a control plane.
-
-    Attributes:
-        documents: the objects in a fixed order, the same for the same state.
-    """
+    """What was read from a control plane. ``documents``: the objects in a fixed order, the same for the same state."""
 
     documents: list[Document]
     snapshot: FleetSnapshot

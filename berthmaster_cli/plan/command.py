@@ -398,11 +398,7 @@ def command(flags: PlanFlags) -> None:
 
 
 def planned(flags: PlanFlags, known: list[Document] | None = None) -> Plan:
-    """Return the plan that the options ask for.
-
-    Args:
-        known: the documents of ``--against``, if they have been read.
-    """
+    """Return the plan that the options ask for. ``known``: the documents of ``--against``, if they have been read."""
     profile = inputs.profile_from(flags)
     with inner_span("read"):
         changed = _changed_documents(flags)
