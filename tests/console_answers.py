@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from fake_clock import FakeClock
 from msgspec.structs import asdict, fields, replace
+from switched_on import ALL_ON
 from tables import data
 
 from berthmaster.ledger.records import HistoryRow
@@ -40,7 +41,7 @@ from berthmaster.scheduling.request import Failure, FailureKind
 from berthmaster.simulation.drift import WorkloadDrift, summary
 from berthmaster.simulation.failures import FailureDomain
 from berthmaster.simulation.group_outlook import GroupOutlook
-from berthmaster.simulation.plan_answer import ALL_ON, Plan, PlannedMove, PlanSummary, UnplacedWorkload
+from berthmaster.simulation.plan_answer import Plan, PlannedMove, PlanSummary, UnplacedWorkload
 from berthmaster.views.move_rows import BrakeReport, BudgetUse, MoveRow, RowState
 from berthmaster.views.policy_rows import PolicyRow
 from console.source import SourceError

@@ -3,6 +3,7 @@
 from functools import partial
 
 from berthmaster.simulation import world
-from berthmaster.simulation.plan_answer import ALL_ON
+from berthmaster.simulation.plan_answer import Switch, assumptions
 
+ALL_ON = assumptions(Switch.ON, Switch.ON, None, ())
 world_of = partial(world.world_of, assumptions=ALL_ON)

@@ -4,7 +4,7 @@ An index of the world lets the plan of a small change look at few workloads.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import chain
@@ -25,9 +25,9 @@ from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Peers
 from berthmaster.scheduling.scheduler import Scheduler
-from berthmaster.simulation.changes import AddCluster, RemoveCluster, Scale
+from berthmaster.simulation.changes import AddCluster, RemoveCluster, Scale, changed_cluster
 from berthmaster.simulation.detector import Detector, PolicyEdit, labels_matter, preemptors
-from berthmaster.simulation.eligibility import waits, woken
+from berthmaster.simulation.eligibility import waits
 from berthmaster.simulation.workload import NotScheduled, ResourceName, SimulatedWorkload
 from berthmaster.simulation.world import Change, World, peers_of
 
@@ -67,26 +67,24 @@ class PlanIndex:
 
     def update(self, world: World) -> None:
         """Take the next version of the world."""
-        self._update_clusters(world)
+        fleet = self.scheduler.fleet
+        for name in self.world.clusters.keys() - world.clusters.keys():
+            fleet.remove(name)
+        for name, cluster in world.clusters.items():
+            if self.world.clusters.get(name) is not cluster:
+                fleet.apply(cluster)
         if world.workloads is not self.world.workloads:
-            self._update_workloads(world)
+            current = {key_of(each.resource): each for each in world.workloads}
+            if self._found is not None:
+                self._found.update(self._workloads, current)
+            self._workloads = current
+            self._order = {key: position for position, key in enumerate(current)}
         if world.policies is not self.world.policies:
             self._policies = {each.reference: each for each in world.policies}
         self.world = world
 
-    def _update_workloads(self, world: World) -> None:
-        current = {key_of(each.resource): each for each in world.workloads}
-        if self._found is not None:
-            self._found.update(self._workloads, current)
-        self._workloads = current
-        self._order = {key: position for position, key in enumerate(current)}
-
     def prepare(self) -> "_Lookup":
-        """Build what plans of policies need, so that the next one is quick. A simulation of clusters does not need it.
-
-        Returns:
-            The workloads by policy and by kind.
-        """
+        """Build what plans of policies need, so that the next one is quick. Simulations of clusters do not need it."""
         if self._found is None:
             self._found = _Lookup()
             self._found.update({}, self._workloads)
@@ -104,7 +102,7 @@ class PlanIndex:
 
     def held_by(self, reference: PolicyReference) -> set[WorkloadKey]:
         """Return the workloads that a policy holds. The caller must not change the set."""
-        return self.prepare().held.get(reference, set())
+        return self.prepare().of("held", reference)
 
     def sorted(self, keys: Iterable[WorkloadKey]) -> list[WorkloadKey]:
         """Return the keys without duplicates, in the order of the world; keys that it does not have come last."""
@@ -116,7 +114,7 @@ class PlanIndex:
         yield from self.held_by(edit.reference)
         for policy in (edit.before, edit.after):
             if policy is not None:
-                yield from self.prepare().bound.get(permanent_id(policy), ())
+                yield from self.prepare().of("bound", permanent_id(policy))
         if edit.after is not None:
             for selector in edit.after.spec.resource_selectors:
                 yield from self._selected(selector, edit.after)
@@ -132,10 +130,8 @@ class PlanIndex:
         namespace = selector.namespace or ("" if policy.cluster_scoped else policy.metadata.namespace)
         if selector.name and namespace:
             return ((group_of(selector.api_version), selector.kind, namespace, selector.name),)
-        kind = self.prepare().kinds.get((selector.api_version, selector.kind))
-        if kind is None:
-            return ()
-        found = kind.candidates(namespace, selector.label_selector if not selector.name else None)
+        kind, labels = (selector.api_version, selector.kind), None if selector.name else selector.label_selector
+        found = self.prepare().candidates(kind, namespace, labels)
         return (key for key in found if key[3] == selector.name) if selector.name else found
 
     @property
@@ -143,99 +139,56 @@ class PlanIndex:
         """The assigned replicas by cluster."""
         return self.prepare().replicas
 
-    def _update_clusters(self, world: World) -> None:
-        fleet = self.scheduler.fleet
-        for name in self.world.clusters.keys() - world.clusters.keys():
-            fleet.remove(name)
-        for name, cluster in world.clusters.items():
-            if self.world.clusters.get(name) is not cluster:
-                fleet.apply(cluster)
-
 
 class _Lookup:
-    """Workloads by policy and by kind, and the replicas that they have on each cluster."""
+    """The workloads by what a plan of a policy looks for (``_terms``), and their replicas on each cluster."""
 
     def __init__(self) -> None:
         self.replicas: Counter[str] = Counter()
-        self.held: dict[PolicyReference, set[WorkloadKey]] = {}
-        self.bound: dict[str, set[WorkloadKey]] = {}
-        self.kinds: dict[tuple[str, str], _KindIndex] = {}
+        self._keys: dict[tuple[Hashable, ...], set[WorkloadKey]] = {}
+
+    def of(self, *term: Hashable) -> set[WorkloadKey]:
+        """Return the workloads with a term. The caller must not change the set."""
+        return self._keys.get(term, set())
+
+    def candidates(self, kind: tuple[str, str], namespace: str, labels: LabelSelector | None) -> Iterable[WorkloadKey]:
+        """Return the workloads of a namespace, or of all if it is empty, that can have the labels of a selector."""
+        if labels is None or not labels.match_labels:
+            return self.of("namespace", kind, namespace) if namespace else self.of("kind", kind)
+        smallest = min((self.of("label", kind, each) for each in labels.match_labels.items()), key=len)
+        found = chain(smallest, self.of("unlabelled", kind))
+        return (key for key in found if namespace in {"", key[2]})
 
     def update(
         self, known: Mapping[WorkloadKey, SimulatedWorkload], current: Mapping[WorkloadKey, SimulatedWorkload]
     ) -> None:
         """Take the next version of the workloads."""
-        for key in known.keys() - current.keys():
-            self._remove(key, known[key])
+        for key, workload in known.items():
+            if current.get(key) is not workload:
+                for term in _terms(key, workload):
+                    self._keys[term].discard(key)
+                self.replicas.subtract(_replicas(workload))
         for key, workload in current.items():
-            before = known.get(key)
-            if before is not workload:
-                if before is not None:
-                    self._remove(key, before)
-                self._add(key, workload)
-
-    def _add(self, key: WorkloadKey, workload: SimulatedWorkload) -> None:
-        if workload.held_by is not None:
-            self.held.setdefault(workload.held_by, set()).add(key)
-        for policy_id in policy_ids(workload):
-            self.bound.setdefault(policy_id, set()).add(key)
-        kind = workload.resource.api_version, workload.resource.kind
-        self.kinds.setdefault(kind, _KindIndex()).add(key, workload)
-        self.replicas.update(_replicas(workload))
-
-    def _remove(self, key: WorkloadKey, workload: SimulatedWorkload) -> None:
-        if workload.held_by is not None:
-            self.held[workload.held_by].discard(key)
-        for policy_id in policy_ids(workload):
-            self.bound[policy_id].discard(key)
-        self.kinds[workload.resource.api_version, workload.resource.kind].remove(key, workload)
-        self.replicas.subtract(_replicas(workload))
+            if known.get(key) is not workload:
+                for term in _terms(key, workload):
+                    self._keys.setdefault(term, set()).add(key)
+                self.replicas.update(_replicas(workload))
 
 
-class _KindIndex:
-    """The workloads of one kind, by namespace and by label."""
-
-    __slots__ = ("_labelled", "_namespaces", "_unlabelled")
-
-    def __init__(self) -> None:
-        self._namespaces: dict[str, set[WorkloadKey]] = {}
-        self._labelled: dict[tuple[str, str], set[WorkloadKey]] = {}
-        self._unlabelled: set[WorkloadKey] = set()
-
-    def add(self, key: WorkloadKey, workload: SimulatedWorkload) -> None:
-        self._namespaces.setdefault(key[2], set()).add(key)
-        if workload.template is None:
-            self._unlabelled.add(key)
-        for label in _labels(workload):
-            self._labelled.setdefault(label, set()).add(key)
-
-    def remove(self, key: WorkloadKey, workload: SimulatedWorkload) -> None:
-        self._namespaces[key[2]].discard(key)
-        self._unlabelled.discard(key)
-        for label in _labels(workload):
-            self._labelled[label].discard(key)
-
-    def candidates(self, namespace: str, labels: LabelSelector | None) -> Iterator[WorkloadKey]:
-        """Yield the workloads of a namespace, or of all if it is empty, that can have the labels of a selector."""
-        if labels is not None and labels.match_labels:
-            sets = (self._labelled.get(each, set()) for each in labels.match_labels.items())
-            smallest: set[WorkloadKey] = min(sets, key=len)
-            found = chain(smallest, self._unlabelled)
-            yield from (key for key in found if namespace in {"", key[2]})
-        elif namespace:
-            yield from self._namespaces.get(namespace, ())
-        else:
-            yield from chain.from_iterable(self._namespaces.values())
-
-
-def _labels(workload: SimulatedWorkload) -> Iterable[tuple[str, str]]:
+def _terms(key: WorkloadKey, workload: SimulatedWorkload) -> Iterator[tuple[Hashable, ...]]:
+    """Yield the policies of a workload, its kind, and within its kind its namespace and its labels."""
+    kind = workload.resource.api_version, workload.resource.kind
+    yield "kind", kind
+    yield "namespace", kind, key[2]
+    if workload.held_by is not None:
+        yield "held", workload.held_by
+    for policy_id in policy_ids(workload):
+        yield "bound", policy_id
+    if workload.template is None:
+        yield "unlabelled", kind
     labels = ((workload.template or {}).get("metadata") or {}).get("labels")
-    return labels.items() if isinstance(labels, dict) else ()
-
-
-def fresh_scheduler(world: World, profile: Profile, peers: Peers) -> Scheduler:
-    """Return a scheduler for the clusters of a world."""
-    return Scheduler(Fleet(world.clusters.values()), profile, peers)
+    for label in labels.items() if isinstance(labels, dict) else ():
+        yield "label", kind, label
 
 
 def is_companion(workload: SimulatedWorkload) -> bool:
@@ -293,7 +246,7 @@ class ChangeSet:
         """
         return sorted(self._parts(), key=lambda part: msgspec.json.encode(part, order="sorted"))
 
-    def _parts(self) -> Iterator[Any]:
+    def _parts(self) -> Iterator[list[Any]]:
         for policy in self.policies:
             yield ["set", *policy.reference, builtins(policy.spec)]
         for reference in self.deleted_policies:
@@ -315,22 +268,6 @@ class ChangeSet:
                 yield ["edit", type(edit).__name__, builtins(edit)]
 
 
-@dataclass(frozen=True, slots=True)
-class SetCluster:
-    """A cluster joins, or its labels and its spec are replaced."""
-
-    cluster: Cluster
-
-    def applied(self, world: World, now: datetime) -> World:  # noqa: ARG002 - the protocol's signature
-        before = world.clusters.get(self.cluster.name)
-        status = self.cluster.status
-        if before is not None and not status.conditions and status.resource_summary is None:
-            status = before.status
-        cluster = msgspec.structs.replace(self.cluster, status=status)
-        workloads = woken(world.workloads, before, cluster)
-        return replace(world, clusters={**world.clusters, cluster.name: cluster}, workloads=workloads)
-
-
 def with_clusters(world: World, changes: ChangeSet, now: datetime, check: Callable[[], None]) -> World:
     """Return the world after the changes of clusters, and after the other edits. Calls ``check`` before each edit.
 
@@ -338,7 +275,11 @@ def with_clusters(world: World, changes: ChangeSet, now: datetime, check: Callab
         InputError: a deleted or edited cluster does not exist.
     """
     for cluster in changes.clusters:
-        world = SetCluster(cluster).applied(world, now)
+        before, status = world.clusters.get(cluster.name), cluster.status
+        if before is not None and not status.conditions and status.resource_summary is None:
+            world = changed_cluster(world, msgspec.structs.replace(cluster, status=before.status))
+        else:
+            world = changed_cluster(world, cluster)
     for name in changes.deleted_clusters:
         world = RemoveCluster(name).applied(world, now)
     for edit in changes.edits:

@@ -14,16 +14,16 @@ from typing import Final
 
 from berthmaster.model.binding import Binding, binding_name
 from berthmaster.model.claims import PolicyCatalog
-from berthmaster.model.cluster import EFFECTS, NO_EXECUTE, NO_SCHEDULE, Cluster, Condition, Taint
+from berthmaster.model.cluster import EFFECTS, NO_EXECUTE, NO_SCHEDULE, Cluster, Taint
 from berthmaster.model.errors import InputError, name_list, shown
 from berthmaster.model.kinds import BUILT_IN_NAMES, KindNames, Scope, resolve, scope_of_group
-from berthmaster.model.meta import INT32_MAX, with_metadata, with_spec, with_status
+from berthmaster.model.meta import INT32_MAX, with_metadata, with_spec
 from berthmaster.model.policy import Policy, in_order
 from berthmaster.model.rebalancer import FAILED, SUCCESSFUL, RebalancedWorkload, WorkloadRebalancer
 from berthmaster.model.selector import is_label_key, is_label_value
-from berthmaster.simulation.detector import Detector, PolicyEdit
+from berthmaster.simulation.detector import PolicyEdit
 from berthmaster.simulation.eligibility import woken
-from berthmaster.simulation.plan_answer import not_ready
+from berthmaster.simulation.plan_answer import not_ready, with_readiness
 from berthmaster.simulation.workload import NotScheduled, ResourceName, SimulatedWorkload, Unscheduled
 from berthmaster.simulation.world import Change, World
 
@@ -46,7 +46,8 @@ class Down:
         lost = self.not_ready(world)
         pulls = lost.clusters[self.cluster].spec.sync_mode == "Pull"
         key, other = (UNREACHABLE, NOT_READY) if pulls else (NOT_READY, UNREACHABLE)
-        lost = with_cluster(lost, self.cluster, lambda cluster: _untainted_by_condition(cluster, other))
+        # Karmada removes the taint of the other condition when it adds one.
+        lost = with_cluster(lost, self.cluster, lambda cluster: _without_taint(cluster, other, NO_SCHEDULE))
         effects = (NO_SCHEDULE, NO_EXECUTE) if world.assumptions.taints_lost else (NO_SCHEDULE,)
         for effect in effects:
             lost = AddTaint(self.cluster, Taint(key, effect)).applied(lost, now)
@@ -82,9 +83,7 @@ class AddTaint(ClusterEdit):
     taint: Taint
 
     def changed(self, cluster: Cluster) -> Cluster:
-        others = (
-            each for each in cluster.spec.taints if (each.key, each.effect) != (self.taint.key, self.taint.effect)
-        )
+        others = _without_taint(cluster, self.taint.key, self.taint.effect).spec.taints
         return with_spec(cluster, taints=(*others, self.taint))
 
 
@@ -96,8 +95,7 @@ class AddLabel(ClusterEdit):
     value: str
 
     def changed(self, cluster: Cluster) -> Cluster:
-        labels = {**cluster.metadata.labels, self.key: self.value}
-        return with_metadata(cluster, labels=labels)
+        return with_metadata(cluster, labels={**cluster.metadata.labels, self.key: self.value})
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +114,9 @@ class Scale:
         """Return the workload that is scaled."""
         found = world.find(self.resource)
         if not found:
-            raise InputError(f"cannot scale {self.resource}: {_no_such_resource(world, self.resource)}")
+            close = get_close_matches(str(self.resource), map(str, world.workloads), n=1)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            raise InputError(f"cannot scale {self.resource}: there is no such resource{hint}")
         if len(found) > 1:
             raise InputError(f"cannot scale {self.resource}: {len(found)} resources have this name; {_QUALIFY}")
         return found[0]
@@ -208,9 +208,8 @@ def _binding_key(workload: RebalancedWorkload) -> tuple[str, str]:
     return workload.namespace, binding_name(workload.kind, workload.name)
 
 
-def _untainted_by_condition(cluster: Cluster, key: str) -> Cluster:
-    """Remove the taint of the other condition, as Karmada does when it adds one."""
-    kept = tuple(each for each in cluster.spec.taints if (each.key, each.effect) != (key, NO_SCHEDULE))
+def _without_taint(cluster: Cluster, key: str, effect: str) -> Cluster:
+    kept = tuple(each for each in cluster.spec.taints if (each.key, each.effect) != (key, effect))
     return with_spec(cluster, taints=kept)
 
 
@@ -221,9 +220,13 @@ def with_cluster(world: World, name: str, change: Callable[[Cluster], Cluster]) 
         close = get_close_matches(name, world.clusters, n=1)
         known = f"did you mean {close[0]}?" if close else f"known are {name_list(sorted(world.clusters)) or 'none'}"
         raise InputError(f"there is no cluster {name!r}; {known}")
-    changed = change(cluster)
-    workloads = woken(world.workloads, cluster, changed)
-    return replace(world, clusters={**world.clusters, name: changed}, workloads=workloads)
+    return changed_cluster(world, change(cluster))
+
+
+def changed_cluster(world: World, cluster: Cluster) -> World:
+    """Return the world after a cluster joined or was replaced."""
+    workloads = woken(world.workloads, world.clusters.get(cluster.name), cluster)
+    return replace(world, clusters={**world.clusters, cluster.name: cluster}, workloads=workloads)
 
 
 def _with_bindings(world: World, change: Callable[[Binding], Binding]) -> World:
@@ -234,12 +237,6 @@ def _with_bindings(world: World, change: Callable[[Binding], Binding]) -> World:
         return replace(workload, binding=after)
 
     return replace(world, workloads=[changed(each) for each in world.workloads])
-
-
-def _no_such_resource(world: World, name: ResourceName) -> str:
-    known = [str(workload) for workload in world.workloads]
-    close = get_close_matches(str(name), known, n=1)
-    return f"there is no such resource; did you mean {close[0]}?" if close else "there is no such resource"
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,15 +252,12 @@ class RemoveTaint(ClusterEdit):
 
     def changed(self, cluster: Cluster) -> Cluster:
         taints = cluster.spec.taints
-        kept = tuple(each for each in taints if not self._removes(each))
+        kept = tuple(each for each in taints if each.key != self.key or self.effect not in {"", each.effect})
         if len(kept) == len(taints):
             wanted = f"{self.key}:{self.effect}" if self.effect else self.key
             known = name_list([str(each) for each in taints]) or "none"
             raise InputError(f"the cluster {self.cluster} has no taint {wanted}; its taints are {known}")
         return with_spec(cluster, taints=kept)
-
-    def _removes(self, taint: Taint) -> bool:
-        return taint.key == self.key and self.effect in {"", taint.effect}
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,8 +300,7 @@ class AddCluster:
     def applied(self, world: World, now: datetime) -> World:  # noqa: ARG002 - the protocol's signature
         if self.cluster.name in world.clusters:
             raise InputError(f"the cluster {self.cluster.name} exists; give the new cluster another name")
-        workloads = woken(world.workloads, None, self.cluster)
-        return replace(world, clusters={**world.clusters, self.cluster.name: self.cluster}, workloads=workloads)
+        return changed_cluster(world, self.cluster)
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,10 +319,9 @@ class RemoveCluster:
 
 
 def _recovered(cluster: Cluster) -> Cluster:
-    others = (each for each in cluster.status.conditions if each.type != "Ready")
-    condition = Condition("Ready", "True", "ClusterReady", "brought up by the simulation")
+    ready = with_readiness(cluster, "True", "ClusterReady", "brought up by the simulation")
     taints = tuple(each for each in cluster.spec.taints if each.key not in {NOT_READY, UNREACHABLE})
-    return with_spec(with_status(cluster, conditions=(*others, condition)), taints=taints)
+    return with_spec(ready, taints=taints)
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,14 +340,12 @@ class SetPolicy:
     def applied(self, world: World, now: datetime) -> World:  # noqa: ARG002 - the protocol's signature
         before = next((each for each in world.policies if each.reference == self.policy.reference), None)
         edit = PolicyEdit(before, self.policy)
-        policies = edit.applied(world.policies)
+        policies, workloads = edit.applied(world.policies), []
         detector = world.detector(edit, PolicyCatalog(policies))
-        workloads = [self._detected(detector, each) for each in world.workloads]
+        for workload in world.workloads:
+            self.check()
+            workloads.append(detector.detected(workload))
         return replace(world, policies=policies, workloads=workloads)
-
-    def _detected(self, detector: Detector, workload: SimulatedWorkload) -> SimulatedWorkload:
-        self.check()
-        return detector.detected(workload)
 
 
 def _is_detached(workload: SimulatedWorkload, policies: Iterable[Policy]) -> bool:

@@ -22,7 +22,7 @@ After an edit (karmada ``pkg/detector``):
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 from berthmaster.manifests import Document, Manifests
 from berthmaster.model.binding import Binding, BindingSpec, ObjectReference, binding_name, binding_of, holder
@@ -59,7 +59,7 @@ from berthmaster.model.interpretation import (
     recorded_dependencies,
 )
 from berthmaster.model.meta import ObjectMeta, with_metadata, with_spec
-from berthmaster.model.policy import Policy, PolicyReference
+from berthmaster.model.policy import Policy, PolicyReference, ResourceSelector
 from berthmaster.model.replicas import ReplicaPath, Replicas, Template, template_of
 from berthmaster.simulation.eligibility import LOST, UNCLAIMED, waits
 from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload, Unscheduled
@@ -142,11 +142,12 @@ class WorkloadBuilder:
         asked = self._asked(given)
         found, notes = self._replicas(given, asked)
         replicas = found if isinstance(found, Replicas) else Replicas()
-        waiting = self._waits(given)
+        claim = holding.claim
+        waiting = waits(claim.policy, template.namespace, self._existing) if claim is not None else None
         unscheduled = self._unscheduled(given, found) or (waiting if binding is None else None)
         target, deferred = self._binding(given, replicas, waiting) if unscheduled is None else (binding, None)
-        if unscheduled is not None and unscheduled.reason in _CLAIMED and holding.claim is not None:
-            deferred = binding_of(raw, holding.claim.policy, replicas, workload_affinity=self._workload_affinity)
+        if unscheduled is not None and unscheduled.reason in _CLAIMED and claim is not None:
+            deferred = binding_of(raw, claim.policy, replicas, workload_affinity=self._workload_affinity)
         if waiting is not None and waiting.reason is NotScheduled.MISSING_OVERRIDES and holding.recorded is None:
             holding = Holding(None, holding.claims, note=holding.note)
         return SimulatedWorkload(
@@ -239,11 +240,6 @@ class WorkloadBuilder:
         if self._live and not given.applied and _waits_for_template(given, claim.policy):
             return deferred_by(claim.policy)
         return None
-
-    def _waits(self, given: _Given) -> Unscheduled | None:
-        """Return what the policy of a resource waits for; None for nothing."""
-        claim = given.holding.claim
-        return waits(claim.policy, given.template.namespace, self._existing) if claim is not None else None
 
     def _binding(
         self, given: _Given, replicas: Replicas, waiting: Unscheduled | None
@@ -391,7 +387,8 @@ def with_record(workload: SimulatedWorkload, policy: Policy, **changed: Any) -> 
     reference, template, stalled_at = policy.reference, workload.template, workload.stalled_at
     if workload.held_by != reference:
         stalled_at = None  # its binding gets other labels and another version of the template
-    if template is None or (not _has_uid(template) and not _is_recorded(workload)):
+    stored = template is not None and bool((template.get("metadata") or {}).get("uid"))
+    if template is None or not (stored or _is_recorded(workload)):
         return replace(workload, held_by=reference, stalled_at=stalled_at, **changed)
     dropped = record_keys(_CLUSTER_KIND) if not policy.cluster_scoped else ((), ())
     metadata = metadata_of(template)
@@ -426,12 +423,6 @@ def without_record(
     return replace(workload, held_by=None, claims=(), why_not=(), template=template, binding=binding)
 
 
-def without_bound(workload: SimulatedWorkload, reference: PolicyReference) -> SimulatedWorkload:
-    """Return a workload whose binding does not record a policy of this kind."""
-    binding = workload.binding
-    return workload if binding is None else replace(workload, binding=_unbound(binding, reference))
-
-
 def _unbound(binding: Binding, reference: PolicyReference) -> Binding:
     labels, _ = record_keys(reference.kind)
     kept = {key: value for key, value in binding.metadata.labels.items() if key not in labels}
@@ -463,18 +454,11 @@ def _is_recorded(workload: SimulatedWorkload) -> bool:
     return workload.template is not None and holder(metadata_of(workload.manifest)) is not None
 
 
-def _has_uid(template: Mapping[str, Any]) -> bool:
-    return bool((template.get("metadata") or {}).get("uid"))
-
-
 def _with_metadata(
     template: Mapping[str, Any], labels: Mapping[str, str], annotations: Mapping[str, str]
 ) -> dict[str, Any]:
     metadata = {**(template.get("metadata") or {}), "labels": dict(labels), "annotations": dict(annotations)}
     return {**template, "metadata": metadata}
-
-
-K = TypeVar("K")
 
 
 @dataclass(frozen=True, slots=True)
@@ -522,7 +506,7 @@ class Detector:
         *,
         workload_affinity: bool = False,
         existing: Existing = UNKNOWN,
-        preempts: bool = False,
+        preempts: bool,
     ) -> None:
         self.preemptors = tuple(preemptors(edit, catalog)) if edit.has_effect and preempts else ()
         self._edit = edit
@@ -580,7 +564,9 @@ class Detector:
 
         The detector looks for templates of the kinds and namespaces that the policy selected last.
         """
-        if recorded(workload) != self._edit.reference or not _is_looked_for(self._edit.before, template):
+        before = self._edit.before
+        selectors = before.spec.resource_selectors if before is not None else ()
+        if recorded(workload) != self._edit.reference or not any(_may_select(each, template) for each in selectors):
             return workload
         return self._reconciled(without_record(workload, self._edit.reference, self._id() or None), template)
 
@@ -593,7 +579,8 @@ class Detector:
             return self._reconciled(workload, template, lazily=policy.lazy)
         holds = recorded(workload)
         if holds is not None and holds.kind != self._edit.reference.kind:
-            return without_bound(workload, self._edit.reference)
+            binding = workload.binding
+            return workload if binding is None else replace(workload, binding=_unbound(binding, self._edit.reference))
         return self._reconciled(without_record(workload, self._edit.reference), template)
 
     def _preempted(self, workload: SimulatedWorkload, template: Template) -> SimulatedWorkload:
@@ -681,29 +668,7 @@ def _waiting(
     )
 
 
-def after_edits(
-    workloads: Iterable[SimulatedWorkload],
-    stored: Iterable[Policy],
-    edits: Iterable[PolicyEdit],
-    *,
-    workload_affinity: bool = False,
-    existing: Existing = UNKNOWN,
-    preempts: bool = False,
-) -> list[SimulatedWorkload]:
-    """Return workloads after edits of policies, one after the other, with all policies that match them then."""
-    before = list(workloads)
-    policies, after = tuple(stored), before
-    for edit in edits:
-        policies = edit.applied(policies)
-        detector = Detector(
-            edit, PolicyCatalog(policies), workload_affinity=workload_affinity, existing=existing, preempts=preempts
-        )
-        after = [detector.detected(each) for each in after]
-    catalog = PolicyCatalog(policies)
-    return [_with_claims(then, now, catalog) for then, now in zip(before, after, strict=True)]
-
-
-def _with_claims(before: SimulatedWorkload, after: SimulatedWorkload, catalog: PolicyCatalog) -> SimulatedWorkload:
+def with_claims(before: SimulatedWorkload, after: SimulatedWorkload, catalog: PolicyCatalog) -> SimulatedWorkload:
     """Return a workload after edits with all policies that match it, and a note if it got another policy."""
     if after.template is None or claimed_externally(metadata_of(after.manifest)):
         return after
@@ -751,23 +716,13 @@ def _level(policy: Policy, workload: SimulatedWorkload, template: Template) -> M
     found = max((match_level(each, template) for each in selectors), default=MatchLevel.NONE)
     if workload.template is not None or found is MatchLevel.NAME:
         return found
-    unknown = any(
-        each.label_selector is not None
-        and not each.name
-        and (each.api_version, each.kind) == (template.api_version, template.kind)
-        and each.namespace in {"", template.namespace}
-        for each in selectors
-    )
-    return None if unknown else found
+    by_labels = (each for each in selectors if each.label_selector is not None and not each.name)
+    return None if any(_may_select(each, template) for each in by_labels) else found
 
 
-def _is_looked_for(policy: Policy | None, template: Template) -> bool:
-    selectors = policy.spec.resource_selectors if policy is not None else ()
-    return any(
-        (each.api_version, each.kind) == (template.api_version, template.kind)
-        and each.namespace in {"", template.namespace}
-        for each in selectors
-    )
+def _may_select(selector: ResourceSelector, template: Template) -> bool:
+    kind = selector.api_version, selector.kind
+    return kind == (template.api_version, template.kind) and selector.namespace in {"", template.namespace}
 
 
 def _unclaimed(workload: SimulatedWorkload) -> SimulatedWorkload:

@@ -1,20 +1,13 @@
-"""Whether a scheduler looks at a workload (karmada ``resourceBindingEventFilter``), and why not.
+"""Whether a scheduler looks at a workload (karmada ``resourceBindingEventFilter``), why not, and what it decides from.
 
-Policies that wait for objects that do not exist: Karmada creates no binding, and does not update one.
-
-Workloads that karmada-scheduler does not try again by itself, although a cluster would fit now.
-
-It ignores the error that no cluster fits (karmada ``getConditionByError``). It tries again when the spec of the binding
-changes, or when the labels or the spec of a cluster change that the binding may use (``enqueueAffectedBindings``). The
-status of a cluster, such as a kind that it serves now, is no event. Berthmaster's scheduler tries again.
-
-Bindings in the middle of a move: what a scheduler decides from, and what users read about the move.
-
-docs/moves.md has the rules. A simulation assumes that a move under way ends well, and shows where copies are now.
-
-What takes workloads off a cluster: Karmada's taint manager, Berthmaster's failover, and the deletion of a cluster.
-
-Each rule says what follows from the clusters as they are, under the assumptions of the world.
+- A policy waits for objects that do not exist: Karmada creates no binding, and does not update one.
+- karmada-scheduler ignores the error that no cluster fits (``getConditionByError``). It tries again when the spec of
+  the binding changes, or when the labels or the spec of a cluster change that the binding may use
+  (``enqueueAffectedBindings``). The status of a cluster, such as a kind that it serves now, is no event. Berthmaster's
+  scheduler tries again.
+- A simulation assumes that a move under way ends well, and shows where copies are now (docs/moves.md).
+- Karmada's taint manager, Berthmaster's failover and the deletion of a cluster take workloads off a cluster, under the
+  assumptions of the world.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -83,12 +76,9 @@ def why_not_scheduled(workload: SimulatedWorkload, schedulers: Collection[str] =
             f"it belongs to scheduler {binding.scheduler}, which is not simulated "
             f"(--scheduler-name {binding.scheduler} simulates it by Karmada's rules)",
         )
-    return LOST if _lost_its_policy(binding) else None
-
-
-def _lost_its_policy(binding: Binding) -> bool:
-    """Whether a stored binding has no label of a policy. A binding from a file without an UID needs none."""
-    return bool(binding.metadata.uid) and not any(binding.metadata.labels.get(label) for label in MANAGED_BY)
+    # A binding from a file without an UID needs no label of a policy.
+    lost = bool(binding.metadata.uid) and not any(binding.metadata.labels.get(label) for label in MANAGED_BY)
+    return LOST if lost else None
 
 
 _GATE: Final = "Karmada writes no binding for it (gate PriorityBasedScheduling, on by default since 1.19)"
@@ -229,24 +219,20 @@ def move_note(binding: Binding) -> str:
         case MovePhase.ROLLED_BACK | MovePhase.HELD_DOWN:
             return f"it does not move before {_time(state.held_down_until)}{why}"
         case _:
-            return f"{_under_way(state)}{why}"
+            until = f", until {_time(state.until)}" if state.until is not None else ""
+            way = f"{_clusters(state.source)} -> {_clusters(state.target)}, {state.phase.value}{until}"
+            return f"a move ({state.reason.value}) to {_place(state)} is under way: {way}{why}"
 
 
-def _under_way(state: MoveState) -> str:
-    until = f", until {_time(state.until)}" if state.until is not None else ""
-    way = f"{_clusters(state.source)} -> {_clusters(state.target)}"
-    return f"a move ({state.reason.value}) to {_place(state)} is under way: {way}, {state.phase.value}{until}"
+_REASONS: Final = {
+    MoveReason.FAILBACK: "it is not in its preferred group",
+    MoveReason.DRAIN: "it is to leave a cluster that is being drained",
+    MoveReason.REBALANCE: "it has drifted from its policy",
+}
 
 
 def _reason_to_move(state: MoveState) -> str:
-    since = _time(state.started_at)
-    if state.reason is MoveReason.FAILBACK:
-        return f"it is not in its preferred group since {since}"
-    if state.reason is MoveReason.DRAIN:
-        return f"it is to leave a cluster that is being drained since {since}"
-    if state.reason is MoveReason.REBALANCE:
-        return f"it has drifted from its policy since {since}"
-    return f"it is to be rescheduled by a move since {since}"
+    return f"{_REASONS.get(state.reason, 'it is to be rescheduled by a move')} since {_time(state.started_at)}"
 
 
 def _place(state: MoveState) -> str:
@@ -284,7 +270,8 @@ def evicted(
         return workload
     notes = []
     for target in tainted:
-        taints = _no_execute(fleet.get(target.name))
+        cluster = fleet.get(target.name)
+        taints = [each for each in cluster.spec.taints if each.effect == NO_EXECUTE] if cluster is not None else []
         after_s = evicted_after_s(taints, tolerations)
         if after_s is None:
             continue
@@ -388,10 +375,6 @@ def _is_queued(binding: Binding, cluster: Cluster) -> bool:
         terms = placement.cluster_affinities
         affinity = next((each for each in terms if each.affinity_name == group), terms[0] if terms else None)
     return affinity is None or AffinityTerm(affinity).matches(cluster)
-
-
-def _no_execute(cluster: Cluster | None) -> list[Taint]:
-    return [each for each in cluster.spec.taints if each.effect == NO_EXECUTE] if cluster is not None else []
 
 
 def _applied_tolerations(binding: Binding, *, is_scheduled: bool) -> tuple[Toleration, ...] | None:

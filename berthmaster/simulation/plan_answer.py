@@ -91,10 +91,6 @@ class Assumptions(msgspec.Struct, frozen=True, rename="camel"):
 
 
 ALL_OFF: Final = Assumptions()
-ALL_ON: Final = Assumptions(
-    Switch.ON, evicts=True, taints_lost=True, failover_basis=Basis.ASKED,
-    preemption=Switch.ON, preempts=True, preemption_basis=Basis.ASKED,
-)  # fmt: skip
 
 
 def assumptions(
@@ -113,10 +109,38 @@ def assumptions(
         controllers: what the running controllers record; None if none run, or if that is not known.
         bindings: the bindings of the control plane. Their eviction tasks say whether Karmada evicts.
     """
-    found = _failover(failover, controllers, bindings, braked=braked)
-    preempts, basis = _preemption(preemption, controllers)
+    recorded = controllers is not None and controllers.preempts
+    asked, basis = preemption is not Switch.AUTO, Basis.RECORDED if recorded else Basis.DEFAULT
+    found = Assumptions(
+        failover,
+        tainted_by=tainted_by,
+        preemption=preemption,
+        preempts=preemption is Switch.ON if asked else recorded,
+        preemption_basis=Basis.ASKED if asked else basis,
+        brake=brake,
+    )
+    if failover is Switch.AUTO:
+        return _as_configured(found, controllers, bindings, braked=braked)
+    on = failover is Switch.ON
+    return msgspec.structs.replace(found, evicts=on, taints_lost=on, failover_basis=Basis.ASKED)
+
+
+def _as_configured(
+    found: Assumptions, controllers: ControllersRecord | None, bindings: Iterable[Binding], *, braked: bool
+) -> Assumptions:
+    tasks = (task for each in bindings for task in each.spec.graceful_eviction_tasks)
+    evicts = any(task.producer == TAINT_MANAGER for task in tasks)
+    if controllers is None or controllers.failover_after_s is None:
+        basis = Basis.TASKS if evicts else Basis.DEFAULT
+        return msgspec.structs.replace(found, evicts=evicts, failover_basis=basis)
+    if braked:
+        return msgspec.structs.replace(found, evicts=evicts, failover_basis=Basis.BRAKED)
     return msgspec.structs.replace(
-        found, preemption=preemption, preempts=preempts, preemption_basis=basis, tainted_by=tainted_by, brake=brake
+        found,
+        evicts=evicts,
+        replaces=controllers.scheduler,
+        replaced_after_s=controllers.failover_after_s,
+        failover_basis=Basis.RECORDED,
     )
 
 
@@ -127,9 +151,13 @@ def not_ready(cluster: Cluster) -> Cluster:
     """
     pulls = cluster.spec.sync_mode == "Pull"
     status, reason = ("Unknown", "ClusterStatusUnknown") if pulls else ("False", "ClusterNotReachable")
+    return with_readiness(cluster, status, reason, "taken down by the simulation")
+
+
+def with_readiness(cluster: Cluster, status: str, reason: str, message: str) -> Cluster:
+    """Return a cluster with another condition ``Ready``."""
     others = (each for each in cluster.status.conditions if each.type != "Ready")
-    condition = Condition("Ready", status, reason, "taken down by the simulation")
-    return with_status(cluster, conditions=(*others, condition))
+    return with_status(cluster, conditions=(*others, Condition("Ready", status, reason, message)))
 
 
 def evicting_policies(policies: Iterable[ClusterTaintPolicy], clusters: Iterable[Cluster]) -> tuple[str, ...]:
@@ -143,40 +171,6 @@ def evicting_policies(policies: Iterable[ClusterTaintPolicy], clusters: Iterable
         )
 
     return tuple(each.metadata.name for each in chosen if any(evicts(each, cluster) for cluster in failed))
-
-
-def _failover(
-    asked: Switch, controllers: ControllersRecord | None, bindings: Iterable[Binding], *, braked: bool
-) -> Assumptions:
-    match asked:
-        case Switch.ON:
-            return Assumptions(asked, evicts=True, taints_lost=True, failover_basis=Basis.ASKED)
-        case Switch.OFF:
-            return Assumptions(asked, failover_basis=Basis.ASKED)
-        case Switch.AUTO:
-            evicts = any(_is_evicted_by_taint(each) for each in bindings)
-            recorded = controllers is not None and controllers.failover_after_s is not None
-            if controllers is None or controllers.failover_after_s is None or braked:
-                basis = Basis.BRAKED if recorded else Basis.TASKS if evicts else Basis.DEFAULT
-                return Assumptions(asked, evicts=evicts, failover_basis=basis)
-            return Assumptions(
-                asked,
-                evicts=evicts,
-                replaces=controllers.scheduler,
-                replaced_after_s=controllers.failover_after_s,
-                failover_basis=Basis.RECORDED,
-            )
-
-
-def _preemption(asked: Switch, controllers: ControllersRecord | None) -> tuple[bool, Basis]:
-    if asked is not Switch.AUTO:
-        return asked is Switch.ON, Basis.ASKED
-    recorded = controllers is not None and controllers.preempts
-    return recorded, Basis.RECORDED if recorded else Basis.DEFAULT
-
-
-def _is_evicted_by_taint(binding: Binding) -> bool:
-    return any(task.producer == TAINT_MANAGER for task in binding.spec.graceful_eviction_tasks)
 
 
 class PlanSummary(msgspec.Struct, frozen=True, rename="camel"):

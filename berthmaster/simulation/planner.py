@@ -22,16 +22,17 @@ from berthmaster.model.gaps import ANY_READER, Gap, GapKind, Reader, texts
 from berthmaster.model.meta import with_spec
 from berthmaster.model.move import as_moved
 from berthmaster.model.policy import DEFAULT_SCHEDULER
+from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.prices import Costs
 from berthmaster.scheduling.profile import Profile
+from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.change_set import (
     ChangedWorkloads,
     ChangeSet,
     PlanIndex,
     WorkloadKey,
     changed_workloads,
-    fresh_scheduler,
     is_companion,
     key_of,
 )
@@ -120,7 +121,7 @@ class PlanDecider:
         self._touched = _touched_clusters(index, changed)
         self._scheduler = index.scheduler
         if world is not None and not everything:
-            self._scheduler = fresh_scheduler(world, index.scheduler.profile, after)
+            self._scheduler = Scheduler(Fleet(world.clusters.values()), index.scheduler.profile)
         elif everything:  # the index serves no other plan, so that its fleet needs no copy
             for name in self._touched:
                 self._scheduler.fleet.apply(self.clusters[name])

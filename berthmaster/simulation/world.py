@@ -1,7 +1,7 @@
 """The clusters and workloads of a simulation."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol
 
@@ -14,14 +14,10 @@ from berthmaster.model.interpretation import Dependency, Interpreter
 from berthmaster.model.policy import ClusterTaintPolicy, Policy
 from berthmaster.model.replicas import ReplicaPath
 from berthmaster.scheduling.request import Peers, Request
-from berthmaster.simulation.detector import Detector, PolicyEdit, WorkloadBuilder, after_edits
+from berthmaster.simulation.detector import Detector, PolicyEdit, WorkloadBuilder, with_claims
 from berthmaster.simulation.eligibility import SCHEDULERS
 from berthmaster.simulation.plan_answer import ALL_OFF, Assumptions
 from berthmaster.simulation.workload import ResourceName, SimulatedWorkload
-
-
-def _none(_: Dependency) -> Iterable[SimulatedWorkload]:
-    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +42,7 @@ class World:
     lost: frozenset[str] = frozenset()
     removed: frozenset[str] = frozenset()
     taint_policies: tuple[ClusterTaintPolicy, ...] = ()
-    unclaimed: Callable[[Dependency], Iterable[SimulatedWorkload]] = _none
+    unclaimed: Callable[[Dependency], Iterable[SimulatedWorkload]] = lambda _: ()
 
     def detector(self, edit: PolicyEdit, catalog: PolicyCatalog, existing: Existing | None = None) -> Detector:
         """Return what applies an edit of a policy to workloads, with the gates and switches of the world."""
@@ -79,9 +75,7 @@ def file_gaps(manifests: Manifests, world: World) -> list[Gap]:
     """
     if is_observed(manifests, world):
         return []
-    if not world.workloads:
-        return [Gap(GapKind.NO_WORKLOADS)]
-    return [Gap(GapKind.NO_BINDINGS)]
+    return [Gap(GapKind.NO_BINDINGS if world.workloads else GapKind.NO_WORKLOADS)]
 
 
 def peers_of(world: World) -> Peers:
@@ -141,18 +135,8 @@ def world_of(
         except ManifestError as error:
             manifests.leave_out(document, error)
     workloads += builder.of_remaining_bindings()
-    if manifests.policy_edits:
-        edits = [PolicyEdit(before, after) for before, after in manifests.policy_edits]
-        workloads = after_edits(
-            workloads,
-            manifests.stored_policies,
-            edits,
-            workload_affinity=workload_affinity,
-            existing=manifests.existing,
-            preempts=assumptions.preempts,
-        )
     clusters = {cluster.name: cluster for cluster in manifests.clusters}
-    return World(
+    world = World(
         clusters,
         workloads,
         tuple(manifests.policies),
@@ -162,3 +146,17 @@ def world_of(
         assumptions=assumptions,
         taint_policies=tuple(manifests.taint_policies),
     )
+    return _after_edits(world, manifests) if manifests.policy_edits else world
+
+
+def _after_edits(world: World, manifests: Manifests) -> World:
+    """Return a world after the edits of policies, one after the other, with all policies that match workloads then."""
+    policies, workloads = tuple(manifests.stored_policies), world.workloads
+    for before, after in manifests.policy_edits:
+        edit = PolicyEdit(before, after)
+        policies = edit.applied(policies)
+        detector = world.detector(edit, PolicyCatalog(policies))
+        workloads = [detector.detected(each) for each in workloads]
+    catalog = PolicyCatalog(policies)
+    edited = [with_claims(then, now, catalog) for then, now in zip(world.workloads, workloads, strict=True)]
+    return replace(world, workloads=edited)

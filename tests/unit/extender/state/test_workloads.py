@@ -10,6 +10,7 @@ from fake_clock import FakeClock
 from faults import only, refuse
 from karmada_plane import binding, deployment, policy, resource, selector, shop, store
 from kube_in_memory import KubeInMemory
+from switched_on import ALL_ON
 from tables import cases
 from waiting import wait_for
 
@@ -23,7 +24,6 @@ from berthmaster.model.policy import Policy, defaulted
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.changes import Down
-from berthmaster.simulation.plan_answer import ALL_ON
 from berthmaster.simulation.planner import planned_fleet
 from berthmaster.simulation.report import change_row
 from berthmaster.simulation.world import world_of

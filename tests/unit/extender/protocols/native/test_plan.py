@@ -9,6 +9,7 @@ from extender_services import TEMPLATES, WatchedPlane
 from faults import only, refuse
 from karmada_plane import binding, cluster, deployment, policy, resource, selector, shop, store
 from kube_in_memory import KubeInMemory
+from switched_on import ALL_ON
 from tables import cases
 from waiting import LIMIT_S, wait_for
 
@@ -20,7 +21,6 @@ from berthmaster.native_api.what_if import PlanRequest
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.change_set import ChangeSet, PlanIndex
 from berthmaster.simulation.changes import Down
-from berthmaster.simulation.plan_answer import ALL_ON
 from berthmaster.simulation.planner import plan, planned_fleet
 from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import world_of

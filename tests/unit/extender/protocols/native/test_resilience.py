@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from extender_services import serve, services_of
 from karmada_plane import binding, cluster, deployment, policy, selector
+from switched_on import ALL_ON
 from tables import cases
 
 from berthmaster.manifests import Document, manifests_of
@@ -15,7 +16,7 @@ from berthmaster.native_api.why import MAX_NAMES, ResilienceView
 from berthmaster.native_api.wire import Progress
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.failures import FailureDomain, Failures, Impact, losses
-from berthmaster.simulation.plan_answer import ALL_ON, Switch
+from berthmaster.simulation.plan_answer import Switch
 from berthmaster.simulation.world import world_of
 from extender.protocols import native
 from extender.protocols.native import background, resilience
