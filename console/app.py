@@ -28,6 +28,7 @@ from berthmaster.serving.request_parser import ServerRefusal
 from berthmaster.serving.responses import RefusalForm
 from berthmaster.version import __version__
 from berthmaster.views.plan_sections import heading
+from berthmaster.views.texts import count_text
 from console import markup, security
 from console.authentication import SESSION_LIFETIME, Authentication, SignInOptions, Visitor
 from console.context import ConsoleServices, PageOptions
@@ -36,7 +37,14 @@ from console.pages import search
 from console.pages.plan_model import binding_place
 from console.pages.policies import policy_address
 from console.pages.registry import PAGES
-from console.pages.workload_words import assignment_words, moment_of, sentence
+from console.pages.workload_words import (
+    assignment_words,
+    change_words,
+    moment_of,
+    record_badge,
+    sentence,
+    trigger_words,
+)
 from console.rate_limits import RateLimits, SignInAttempts
 from console.sign_in import SIGN_IN, sign_in_pages
 from console.source import ExtenderSource, SourceError, VisibleSource
@@ -129,11 +137,15 @@ def create_app(options: AppOptions, parts: ConsoleParts) -> Flask:
         duration=markup.duration,
         age=lambda then: markup.age(then, parts.clock.now()),
         place=binding_place,
+        count=count_text,
         heading=heading,
         policy_place=policy_address,
         sentence=sentence,
         assignment=assignment_words,
         moment_of=moment_of,
+        trigger=trigger_words,
+        change=change_words,
+        record_badge=record_badge,
     )
     app.jinja_env.globals.update(form_field=security.form_field, address_with=_address_with)
     attempts = SignInAttempts(parts.clock, parts.metrics)

@@ -18,7 +18,7 @@ from console.pages.fleet_model import (
     VIEWS,
     FleetPage,
     FleetQuestion,
-    cluster_page,
+    Tile,
     fleet_page,
     listed_clusters,
 )
@@ -86,10 +86,11 @@ def _drawn(found: FleetView, question: FleetQuestion, *, counted: bool) -> _Draw
 def one(name: str) -> str:
     """Show one cluster."""
     found = services().source.fleet()
-    page = cluster_page(found, name, counted=visitor().namespaces is None)
-    if page is None:
+    cluster = next((each for each in found.clusters if each.name == name), None)
+    if cluster is None:
         abort(404, f"There is no cluster {name!r} in the fleet.")
     question = WorkloadQuery(cluster=name, sort=SortKey.NAMESPACE, limit=_WORKLOADS)
     workloads = services().source.workloads(question)
     rows = map(row_view, workloads.items)
-    return render_template("cluster.html", page=page, workloads=workloads, rows=rows, gaps=found.gaps)
+    tile = Tile(cluster, visitor().namespaces is None)
+    return render_template("cluster.html", tile=tile, cluster=cluster, workloads=workloads, rows=rows, gaps=found.gaps)

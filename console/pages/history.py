@@ -6,10 +6,10 @@ from typing import Final
 
 from flask import Blueprint, Response, render_template, request
 
-from berthmaster.native_api.wire import HistoryQuery
+from berthmaster.native_api.wire import HistoryPage, HistoryQuery
 from console.context import NO_LEDGER, optional, services
 from console.pages import downloads
-from console.pages.workload_words import sentence, timeline
+from console.pages.workload_words import sentence
 from console.query import PageQuery
 
 BLUEPRINT: Final = Blueprint("history", __name__)
@@ -52,8 +52,7 @@ def show() -> Response | str:
     found = optional(lambda: ask(question), NO_LEDGER)
     return render_template(
         "history.html",
-        rows=() if found.answer is None else timeline(found.answer.items),
-        earlier=None if found.answer is None else found.answer.next,
+        found=found.answer or HistoryPage([], None),
         hint=sentence(found.hint),
         question=question,
         ranges=[(word, text) for word, (text, _) in _RANGES.items()],

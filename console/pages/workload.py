@@ -1,6 +1,5 @@
 """The page Workload: where one workload is and why, now or at a recorded decision, and why not on a cluster."""
 
-from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
@@ -8,11 +7,13 @@ from typing import Any, Final
 from flask import Response, abort, render_template, request
 
 from berthmaster.model.meta import CLUSTER_SCOPED
+from berthmaster.native_api.why import BindingOverview
 from berthmaster.native_api.wire import BindingView, HistoryPage, HistoryQuery
 from console.context import NO_LEDGER, Offered, optional, services, visitor
 from console.pages import downloads
-from console.pages.workload_model import ROWS, WorkloadFacts, WorkloadPart, WorkloadQuestion, workload_page
-from console.pages.workload_words import departure_of, sentence
+from console.pages.workload_answers import answers, past_answers
+from console.pages.workload_model import ROWS, WorkloadPage
+from console.pages.workload_words import departure_of, filter_words, sentence
 from console.query import PageQuery
 
 _RECORDS: Final = 20
@@ -28,71 +29,55 @@ def one(namespace: str, binding: str) -> Response | str:
     place = "" if namespace == CLUSTER_SCOPED else namespace
     if not visitor().may_see(place):
         abort(404, "There is no such workload, or you may not see it.")
-    source, record, cluster = services().source, query.text("record"), query.text("why-not")
+    source, record, cluster, after = services().source, query.text("record"), query.text("why-not"), query.text("after")
     group = query.text("group") or None
-    everything = query.choice("clusters", (_ALL,), "") == _ALL
-    most = None if everything or downloads.wanted() else ROWS
-    overview = None if record else source.overview(binding, place, group, clusters=most)
-    known = source.binding(binding, place) if overview is None else overview.binding
-    history = optional(lambda: _history(known, query.text("after")), NO_LEDGER)
-    reviews = _NOTHING
-    if overview is not None and known.policy and history.answer is not None:
-        policy = known.policy
-        reviews = optional(lambda: _reviews(policy), NO_LEDGER)
-    why_not = _NOTHING
+    most = None if query.choice("clusters", (_ALL,), "") == _ALL or downloads.wanted() else ROWS
+    if record:
+        overview = BindingOverview(source.binding(binding, place), None, None, None, {}, "")
+    else:
+        overview = source.overview(binding, place, group, clusters=most)
+    known, reviews, why_not, departed, departure = overview.binding, _NOTHING, _NOTHING, _NOTHING, None
+    history = optional(lambda: _history(known, after), NO_LEDGER)
+    records = history.answer or HistoryPage([], None)
+    if known.policy and history.answer is not None and not record:
+        reviews = optional(partial(_reviews, known.policy), NO_LEDGER)
     if cluster:
         why_not = optional(lambda: source.why_not(cluster, binding, place, record=record), _NO_ANSWER)
-    departure, departed = None, _NOTHING
-    if overview is not None and history.answer is not None and not query.text("after"):
-        departure = departure_of(history.answer.items, known.groups, known.observed_group)
+    if not record and not after:
+        departure = departure_of(records.items, known.groups, known.observed_group)
     if departure is not None:
         left = departure.record.id
         departed = optional(lambda: source.recorded_decision(left, binding, place, of_page=True), _NO_ANSWER)
-    facts = WorkloadFacts(
-        binding=known,
-        explained=None if overview is None else overview.decision,
-        outlook=None if overview is None else overview.outlook,
-        claims=None if overview is None else overview.claims,
-        history=() if history.answer is None else history.answer.items,
-        reviews=() if reviews.answer is None else reviews.answer.items,
-        past=source.recorded_decision(record, binding, place) if record else None,
-        why_not=why_not.answer,
-        departure=departure,
-        departed=departed.answer,
-        room=None if overview is None else overview.room,
-        drift=None if overview is None else overview.drift,
-    )
-    page = workload_page(facts, WorkloadQuestion(group, everything), services().clock.now())
-    if file := downloads.asked(_tables(page, facts)):
+    past = source.recorded_decision(record, binding, place) if record else None
+    page = WorkloadPage(overview, past, reviews.answer.items if reviews.answer else (), group, most)
+    tables = {
+        "clusters": () if page.shown is None else page.shown.clusters,
+        "groups": page.groups,
+        "copies": page.copies,
+        "claims": page.claims,
+        "changes": () if past is None or past.difference is None else past.difference.changes,
+        "conditions": known.conditions,
+        "records": downloads.records(partial(_history, known)),
+    }
+    if file := downloads.asked({name: partial(iter, rows) for name, rows in tables.items()}):
         return file
-    hints = {"history": history.hint, "reviews": reviews.hint, "why_not": why_not.hint}
-    hints |= {} if overview is None else overview.missing
+    hints = {"history": history.hint, "reviews": reviews.hint, "why_not": why_not.hint, **overview.missing}
+    first = answers(overview, services().clock.now(), departure, departed.answer)
     return render_template(
         "workload.html",
         page=page,
+        answers=first if past is None else past_answers(past),
         binding=known,
         place=namespace,
-        past=facts.past,
+        past=past,
         why_not=why_not.answer,
         hints={name: sentence(hint) for name, hint in hints.items()},
+        filter_words=filter_words,
         record=record,
         cluster=cluster,
-        earlier=None if history.answer is None else history.answer.next,
-        after=query.text("after"),
+        history=records,
+        after=after,
     )
-
-
-def _tables(page: WorkloadPart, facts: WorkloadFacts) -> Mapping[str, Callable[[], Iterable[Any]]]:
-    difference = None if facts.past is None else facts.past.difference
-    return {
-        "clusters": lambda: page.diagnosed,
-        "groups": lambda: page.groups,
-        "copies": lambda: page.copies,
-        "claims": lambda: page.claims,
-        "changes": lambda: () if difference is None else difference.changes,
-        "conditions": lambda: facts.binding.conditions,
-        "records": lambda: downloads.records(partial(_history, facts.binding)),
-    }
 
 
 def _history(known: BindingView, after: str, limit: int = _RECORDS) -> HistoryPage:

@@ -10,18 +10,18 @@ from typing import Final
 
 from berthmaster.ledger.records import PastExplanation
 from berthmaster.model.move import UNDER_WAY, WAITING, MoveReason
-from berthmaster.native_api.why import BindingOutlook, Room
+from berthmaster.native_api.why import BindingOutlook, BindingOverview, Room
 from berthmaster.native_api.wire import BindingView
 from berthmaster.scheduling.karmada.minimal import DriftKind
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.drift import WorkloadDrift
 from berthmaster.simulation.group_outlook import GroupOutlook
 from berthmaster.simulation.report import Explanation
+from berthmaster.views.texts import count_text
 from console.pages.amounts import room_words
 from console.pages.workload_words import (
     Departure,
     assignment_words,
-    counted,
     listed,
     moment_of,
     move_words,
@@ -65,16 +65,10 @@ class AnswerLine:
 
 
 def answers(
-    binding: BindingView,
-    explained: Explanation | None,
-    outlook: BindingOutlook | None,
-    now: datetime,
-    room: Room | None = None,
-    departure: Departure | None = None,
-    departed: PastExplanation | None = None,
-    drift: WorkloadDrift | None = None,
+    known: BindingOverview, now: datetime, departure: Departure | None = None, departed: PastExplanation | None = None
 ) -> tuple[AnswerLine, ...]:
     """Return the first lines of the page."""
+    binding, explained, outlook, room, drift = known.binding, known.decision, known.outlook, known.room, known.drift
     lines = [
         _where(binding, outlook, room),
         _group(binding),
@@ -90,7 +84,7 @@ def _drift(drift: WorkloadDrift) -> AnswerLine:
     if not drift.kinds:
         return AnswerLine("Drift", "good", ("It is as its policy asks.",))
     kinds = "; ".join(DRIFT_WORDS[kind] for kind in DriftKind if kind.value in drift.kinds)
-    repair = f"A minimal repair moves {counted(drift.moves, 'replica')}, to {assignment_words(drift.minimal)}."
+    repair = f"A minimal repair moves {count_text(drift.moves, 'replica')}, to {assignment_words(drift.minimal)}."
     full = f"A full repair moves {drift.full_moves:,}."
     return AnswerLine("Drift", "warn", (f"Differs from its policy: {kinds}.", repair, full))
 
@@ -106,18 +100,20 @@ def _where(binding: BindingView, outlook: BindingOutlook | None, room: Room | No
         texts.append("It is assigned to no cluster.")
         kind = "bad"
     else:
-        texts.append(f"It is assigned to {counted(len(clusters), 'cluster')}: {assignment_words(clusters)}.")
+        texts.append(f"It is assigned to {count_text(len(clusters), 'cluster')}: {assignment_words(clusters)}.")
     if replicas and assigned < replicas and clusters:
-        texts.append(f"{assigned:,} of {counted(replicas, 'replica')} have a place; {replicas - assigned:,} do not.")
+        texts.append(f"{assigned:,} of {count_text(replicas, 'replica')} have a place; {replicas - assigned:,} do not.")
         kind = "warn"
     elif replicas and assigned > replicas and outlook is not None and outlook.move is not None:
-        texts.append(f"These are old and new copies: {assigned:,} during the move, of {counted(replicas, 'replica')}.")
+        texts.append(
+            f"These are old and new copies: {assigned:,} during the move, of {count_text(replicas, 'replica')}."
+        )
         leaves = {name: count for name, count in outlook.move.source.items() if outlook.move.target.get(name) != count}
         texts.append(f"The old copies are on {assignment_words(leaves)} until the new ones are healthy.")
     elif replicas and clusters:
         each = len(clusters) > 1 and all(count == replicas for count in clusters.values())
         texts.append(
-            f"Each cluster has all {counted(replicas, 'replica')}." if each else _all_placed(assigned, replicas)
+            f"Each cluster has all {count_text(replicas, 'replica')}." if each else _all_placed(assigned, replicas)
         )
     if room is not None:
         texts += room_words(binding.requests, room)
@@ -132,8 +128,8 @@ def _where(binding: BindingView, outlook: BindingOutlook | None, room: Room | No
 
 def _all_placed(assigned: int, replicas: int) -> str:
     if assigned == replicas:
-        return f"All {counted(replicas, 'replica')} have a place." if replicas > 1 else "Its replica has a place."
-    return f"{counted(assigned, 'replica')} are assigned, and {replicas:,} are desired."
+        return f"All {count_text(replicas, 'replica')} have a place." if replicas > 1 else "Its replica has a place."
+    return f"{count_text(assigned, 'replica')} are assigned, and {replicas:,} are desired."
 
 
 def _group(binding: BindingView) -> AnswerLine | None:
@@ -141,27 +137,21 @@ def _group(binding: BindingView) -> AnswerLine | None:
     if groups is None:
         return None
     order = " → ".join(groups[:12]) + (" → …" if len(groups) > 12 else "")
+    kind = "warn"
     if not groups:
-        return AnswerLine("Group", "warn", ("Its placement has an empty list of groups, which places nothing.",))
-    if not binding.clusters:
-        return AnswerLine("Group", "off", (f"It is in no group. Its placement tries {order}.",))
-    if observed is None:
-        return AnswerLine(
-            "Group", "off", (f"The group of this assignment is not recorded. Its placement tries {order}.",)
-        )
-    if observed not in groups:
-        return AnswerLine(
-            "Group",
-            "warn",
-            (f"It came from the group {observed}, which its placement no longer has. It tries {order}.",),
-        )
-    index = groups.index(observed)
-    if index == 0:
+        text = "Its placement has an empty list of groups, which places nothing."
+    elif not binding.clusters:
+        kind, text = "off", f"It is in no group. Its placement tries {order}."
+    elif observed is None:
+        kind, text = "off", f"The group of this assignment is not recorded. Its placement tries {order}."
+    elif observed not in groups:
+        text = f"It came from the group {observed}, which its placement no longer has. It tries {order}."
+    elif observed == groups[0]:
         only = "the only group" if len(groups) == 1 else f"the first of {len(groups)}: {order}"
-        return AnswerLine("Group", "good", (f"It is in its preferred group {observed}, {only}.",))
-    return AnswerLine(
-        "Group", "warn", (f"It is in the group {observed}, the {ordinal(index)} of {len(groups)}: {order}.",)
-    )
+        kind, text = "good", f"It is in its preferred group {observed}, {only}."
+    else:
+        text = f"It is in the group {observed}, the {ordinal(groups.index(observed))} of {len(groups)}: {order}."
+    return AnswerLine("Group", kind, (text,))
 
 
 def _why_not_preferred(binding: BindingView, outlook: BindingOutlook | None) -> AnswerLine | None:
@@ -177,7 +167,7 @@ def _why_not_preferred(binding: BindingView, outlook: BindingOutlook | None) -> 
     alone = len(earlier) == 1
     texts = [_of_earlier(each, binding.replicas, named=not alone) for each in earlier[:_MAX_EARLIER]]
     if len(earlier) > _MAX_EARLIER:
-        texts.append(f"The table below has {counted(len(earlier) - _MAX_EARLIER, 'more earlier group')}.")
+        texts.append(f"The table below has {count_text(len(earlier) - _MAX_EARLIER, 'more earlier group')}.")
     if any(each.error is None for each in earlier):
         move = outlook.move
         wants = move is not None and move.reason is MoveReason.FAILBACK and (move.phase in WAITING | UNDER_WAY)

@@ -1,40 +1,26 @@
 """What the page Workload shows: pure functions of the answers of the extender."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, NamedTuple
-
-from msgspec.structs import replace
 
 from berthmaster.ledger.records import HistoryRow, PastExplanation
 from berthmaster.model.move import MovePhase, MoveState
-from berthmaster.native_api.why import BindingOutlook, ClaimsView, Room, WhyNotView
-from berthmaster.native_api.wire import BindingView
+from berthmaster.native_api.why import BindingOutlook, BindingOverview
 from berthmaster.scheduling.diagnosis import (
     ClusterDiagnosis,
     Diagnosis,
     GroupDiagnosis,
     GroupTotals,
     Outcome,
-    RejectedClusters,
     shortened,
 )
-from berthmaster.simulation.drift import WorkloadDrift
 from berthmaster.simulation.group_outlook import GroupOutlook
 from berthmaster.simulation.report import ClaimRow, Explanation
-from console.pages.workload_answers import AnswerLine, answers, past_answers
-from console.pages.workload_words import (
-    Departure,
-    TimelineRow,
-    counted,
-    filter_words,
-    outlook_words,
-    rejected_words,
-    sentence,
-    timeline,
-)
+from berthmaster.views.texts import count_text
+from console.pages.workload_words import outlook_words, rejected_words, sentence
 
 ROWS: Final = 50
 """The most clusters of one stage, unless the visitor asks for all."""
@@ -44,32 +30,31 @@ _STAGES: Final[Mapping[Outcome, tuple[str, str]]] = {
     Outcome.NOT_SELECTED: ("Scored, not selected", "They pass all filters. Others were selected, or none was."),
     Outcome.REJECTED: ("Filtered out", "At least one filter rejects them. Each cluster counts for the first one."),
 }
+_GONE: Final = ("They go after the new copies are healthy.", "They go before the new copies start.")
+_PASSED: Final = frozenset({"plan-accepted", "exemption"})
+"""The records of a change of a policy that took effect with a plan."""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupRow:
-    """One group of a placement."""
+class GroupRow(NamedTuple):
+    """One group of a placement. ``here`` says whether the workload is in it."""
 
-    position: int
     name: str
-    here: bool
     kind: str
     verdict: str
     text: str
-    clusters: int | None
-    fitting: int | None
-    capacity: str
-    shown: bool = False
+    clusters: int | None = None
+    fitting: int | None = None
+    capacity: str = ""
+    position: int = 0
+    here: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class StageClusters:
+class StageClusters(NamedTuple):
     """The clusters that ended at one stage.
 
     Attributes:
-        rows: the clusters of all stages but the first, which is in ``rejected``.
+        rows: the clusters of all stages but the last, whose clusters the totals of the group have.
         explained: whether the failure of the group says why its clusters are at this stage.
-        outside: how many clusters are not in the group at all.
     """
 
     key: str
@@ -77,176 +62,12 @@ class StageClusters:
     text: str
     total: int
     rows: Sequence[ClusterDiagnosis]
-    hidden: int
-    rejected: tuple[RejectedClusters, ...]
-    outside: int
-    plugins: tuple[str, ...] = ()
-    explained: bool = False
+    explained: bool
 
-
-@dataclass(frozen=True, slots=True)
-class StageView:
-    """The clusters of one group by stage.
-
-    Attributes:
-        stages: what was selected first, what was filtered out last; stages without clusters are left out.
-        names: the clusters that are not assigned, for suggestions; at most 500.
-    """
-
-    group: str
-    failure: str
-    stages: tuple[StageClusters, ...]
-    weighted: bool
-    names: tuple[str, ...]
-
-
-def group_rows(
-    outlook: BindingOutlook | None, diagnosis: Diagnosis | None, observed: str | None, replicas: int, shown: str | None
-) -> tuple[GroupRow, ...]:
-    """Return the groups of a placement in order; none for a placement without groups.
-
-    Args:
-        outlook: what each group could hold now; None for a decision of the past, or if it is not known.
-        diagnosis: the decision, which has only the groups that it tried.
-    """
-    if outlook is not None and outlook.groups:
-        found = [each for each in outlook.groups if each.group is not None]
-        return tuple(_of_outlook(number, each, observed, replicas, shown) for number, each in enumerate(found, 1))
-    if diagnosis is None:
-        return ()
-    return tuple(_of_diagnosis(diagnosis, observed, shown))
-
-
-def stage_view(group: GroupDiagnosis, *, everything: bool) -> StageView:
-    """Return the clusters of a group by stage.
-
-    Args:
-        everything: whether all clusters are listed; False: at most ``ROWS`` for each stage.
-    """
-    group, totals = _counted(group, None if everything else ROWS)
-    return StageView(
-        group=group.group or "",
-        failure="" if group.failure is None else sentence(group.failure.message),
-        stages=tuple(_stage(outcome, group, totals) for outcome in _STAGES if outcome in totals.outcomes),
-        weighted=any(each.weight is not None for each in group.clusters),
-        names=tuple(totals.unassigned),
-    )
-
-
-def _counted(group: GroupDiagnosis, most: int | None = ROWS) -> tuple[GroupDiagnosis, GroupTotals]:
-    """Return a shortened group and its totals. The extender shortens groups of the present, but no recorded ones."""
-    if isinstance(group.totals, GroupTotals):
-        return group, group.totals
-    return _counted(shortened(group, most))
-
-
-def _of_outlook(number: int, group: GroupOutlook, observed: str | None, replicas: int, shown: str | None) -> GroupRow:
-    holds = group.error is None
-    capacity = "" if group.capacity is None else f"{group.capacity:,}"
-    return GroupRow(
-        position=number,
-        name=group.group or "",
-        here=group.group == observed,
-        kind="good" if holds else "bad",
-        verdict="can hold it" if holds else "cannot hold it",
-        text=_holds_words(group, replicas) if holds else outlook_words(group, replicas),
-        clusters=group.matched,
-        fitting=group.fitting,
-        capacity=capacity or ("not limited" if group.fitting else ""),
-        shown=group.group == shown,
-    )
-
-
-def _holds_words(group: GroupOutlook, replicas: int) -> str:
-    rejected = rejected_words(group.rejected)
-    what = counted(replicas, "replica") if replicas else "the workload"
-    return f"A decision from scratch places {what} here.{f' Rejected: {rejected}.' if rejected else ''}"
-
-
-def _of_diagnosis(diagnosis: Diagnosis, observed: str | None, shown: str | None) -> Sequence[GroupRow]:
-    rows: list[GroupRow] = []
-    for name in diagnosis.skipped:
-        text = "Not tried: the assignment before came from a later group."
-        rows.append(GroupRow(len(rows) + 1, name, name == observed, "off", "not tried", text, None, None, ""))
-    for group in diagnosis.groups:
-        if group.group is not None:
-            rows.append(_of_attempt(len(rows) + 1, group, observed, shown))
-    for name in diagnosis.untried:
-        text = "Not tried: a group before it could hold the workload."
-        rows.append(GroupRow(len(rows) + 1, name, name == observed, "off", "not tried", text, None, None, ""))
-    return rows
-
-
-def _of_attempt(number: int, group: GroupDiagnosis, observed: str | None, shown: str | None) -> GroupRow:
-    _, totals = _counted(group)
-    rejected: Counter[str] = Counter()
-    for each in totals.rejected:
-        rejected[each.plugin] += each.count
-    counts = f"Rejected: {rejected_words(dict(rejected.most_common()))}." if rejected else ""
-    failed = group.failure is not None
-    result = "It was selected." if group.failure is None else f"It failed: {sentence(group.failure.message)}"
-    inside = sum(totals.outcomes.values()) - totals.outside
-    return GroupRow(
-        position=number,
-        name=group.group or "",
-        here=group.group == observed,
-        kind="bad" if failed else "good",
-        verdict="failed" if failed else "selected",
-        text=f"{result} {counts}".strip(),
-        clusters=inside,
-        fitting=inside - rejected.total(),
-        capacity="",
-        shown=group.group == shown,
-    )
-
-
-def _stage(outcome: Outcome, group: GroupDiagnosis, totals: GroupTotals) -> StageClusters:
-    title, text = _STAGES[outcome]
-    key, total = outcome.value.replace(" ", "-"), totals.outcomes[outcome]
-    if outcome is Outcome.REJECTED:
-        rejected = tuple(replace(each, reason=each.reason or filter_words(each.plugin)) for each in totals.rejected)
-        return StageClusters(key, title, text, total, (), 0, rejected, totals.outside)
-    shown = [each for each in group.clusters if each.outcome is outcome]
-    explained = group.failure is not None and (
-        outcome is Outcome.NO_REPLICAS or Outcome.NO_REPLICAS not in totals.outcomes
-    )
-    plugins = tuple(dict.fromkeys(name for each in shown for name in each.scores))
-    return StageClusters(key, title, text, total, shown, total - len(shown), (), 0, plugins, explained)
-
-
-_GONE: Final = ("They go after the new copies are healthy.", "They go before the new copies start.")
-_PASSED: Final = frozenset({"plan-accepted", "exemption"})
-"""The records of a change of a policy that took effect with a plan."""
-
-
-@dataclass(frozen=True, slots=True)
-class WorkloadFacts:
-    """The answers of the extender about one workload. None stands for what it does not know.
-
-    Attributes:
-        reviews: what is on record about changes of the policy, the latest first.
-    """
-
-    binding: BindingView
-    explained: Explanation | None = None
-    outlook: BindingOutlook | None = None
-    claims: ClaimsView | None = None
-    history: Sequence[HistoryRow] = ()
-    reviews: Sequence[HistoryRow] = ()
-    past: PastExplanation | None = None
-    why_not: WhyNotView | None = None
-    room: Room | None = None
-    departure: Departure | None = None
-    departed: PastExplanation | None = None
-    drift: WorkloadDrift | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class WorkloadQuestion:
-    """What the visitor chose. ``group`` is the group whose clusters are listed; None for the one of the decision."""
-
-    group: str | None = None
-    everything: bool = False
+    @property
+    def plugins(self) -> list[str]:
+        """The plugins that scored the clusters."""
+        return list(dict.fromkeys(name for each in self.rows for name in each.scores))
 
 
 class MoveCopies(NamedTuple):
@@ -259,71 +80,190 @@ class MoveCopies(NamedTuple):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class WorkloadPart:
-    """What the page shows.
+@dataclass(frozen=True)
+class WorkloadPage:
+    """One workload, now or at a recorded decision.
 
     Attributes:
-        from_scratch: whether ``stages`` is about a decision from scratch in the chosen group.
-        moving: whether ``stages`` is about a decision that starts from the end of a move.
+        overview: what the extender knows; only the binding if the page is about a recorded decision.
+        reviews: what is on record about changes of the policy, the latest first.
+        group: the group whose clusters are listed; None for the one of the decision.
+        most: the most clusters of one stage; None for all.
     """
 
-    answers: tuple[AnswerLine, ...]
-    groups: tuple[GroupRow, ...]
-    stages: StageView | None
-    diagnosed: Sequence[ClusterDiagnosis]
-    from_scratch: bool
-    moving: bool
-    strategy: str
-    policy: str
-    policy_why: str
-    claims: tuple[ClaimRow, ...]
-    last_plan: TimelineRow | None
-    copies: tuple[MoveCopies, ...]
-    timeline: tuple[TimelineRow, ...]
-    related: tuple[tuple[str, tuple[str, ...]], ...]
-    notes: tuple[str, ...]
-    gaps: tuple[str, ...] = field(default=())
+    overview: BindingOverview
+    past: PastExplanation | None = None
+    reviews: Sequence[HistoryRow] = ()
+    group: str | None = None
+    most: int | None = ROWS
+
+    @property
+    def explained(self) -> Explanation | None:
+        return self.overview.decision if self.past is None else self.past.explanation
+
+    @property
+    def diagnosis(self) -> Diagnosis | None:
+        return None if self.explained is None else self.explained.diagnosis
+
+    @property
+    def from_scratch(self) -> bool:
+        """Whether the clusters are those of a decision from scratch in the chosen group."""
+        outlook = self.overview.outlook
+        return self.group is not None and outlook is not None and outlook.diagnosis is not None
+
+    @cached_property
+    def shown(self) -> GroupDiagnosis | None:
+        """The group whose clusters are listed."""
+        outlook = self.overview.outlook
+        if self.group is not None and outlook is not None and outlook.diagnosis is not None:
+            return outlook.diagnosis
+        tried = [] if self.diagnosis is None else self.diagnosis.groups
+        if self.group is not None:
+            return next((each for each in tried if (each.group or "") == self.group), None)
+        return next((each for each in tried if each.failure is None), next(iter(tried), None))
+
+    @cached_property
+    def totals(self) -> GroupTotals | None:
+        return None if self.shown is None else counted(self.shown)[1]
+
+    @cached_property
+    def stages(self) -> list[StageClusters]:
+        return [] if self.shown is None else list(stages_of(self.shown, self.most))
+
+    @cached_property
+    def groups(self) -> list[GroupRow]:
+        binding, outlook = self.overview.binding, self.overview.outlook
+        observed = binding.observed_group if self.past is None else self.past.record.group or None
+        return list(group_rows(outlook, self.diagnosis, observed, binding.replicas))
+
+    @property
+    def move(self) -> MoveState | None:
+        return None if self.overview.outlook is None else self.overview.outlook.move
+
+    @property
+    def copies(self) -> list[MoveCopies]:
+        return [] if self.move is None else list(copies_of(self.move, self.overview.binding.clusters))
+
+    @property
+    def policy(self) -> str:
+        """The policy that holds the workload; empty if there is none or it is not known."""
+        if self.past is not None:
+            return self.past.record.policy
+        claims, explained = self.overview.claims, self.explained
+        found = claims.holder if claims is not None else None
+        return found or self.overview.binding.policy or (explained.policy if explained is not None else "") or ""
+
+    @property
+    def claims(self) -> list[ClaimRow]:
+        found = self.overview.claims or self.overview.decision
+        return [] if found is None else found.claims
+
+    @property
+    def last_plan(self) -> HistoryRow | None:
+        """The last change of the policy with a plan on record."""
+        return next((each for each in self.reviews if each.kind in _PASSED and each.details.get("plan")), None)
+
+    @property
+    def related(self) -> dict[str, list[str]]:
+        required = [f"{each.namespace}/{each.name}" for each in self.overview.binding.required_by]
+        followers = ([], []) if self.explained is None else (self.explained.followed_by, self.explained.missing)
+        titles = ("It follows the bindings", "It is followed by", "It needs, but no workload is known of")
+        return {title: names for title, names in zip(titles, (required, *followers), strict=True) if names}
+
+    @property
+    def notes(self) -> list[str]:
+        outlook, notes = self.overview.outlook, list(self.overview.binding.notes) if self.past is None else []
+        notes += [] if self.explained is None else self.explained.notes
+        if outlook is not None:
+            # The first lines say what the move does.
+            notes = [each for each in notes if each != outlook.move_note] + outlook.notes
+        return list(dict.fromkeys(map(sentence, notes)))
+
+    @property
+    def gaps(self) -> list[str]:
+        claims = self.overview.claims
+        gaps = [*self.overview.binding.gaps, *([] if claims is None else claims.gaps)]
+        return list(dict.fromkeys(gaps)) if self.past is None else []
 
 
-def workload_page(facts: WorkloadFacts, question: WorkloadQuestion, now: datetime) -> WorkloadPart:
-    """Return what the page shows."""
-    binding, past = facts.binding, facts.past
-    explained = past.explanation if past is not None else facts.explained
-    outlook = facts.outlook if past is None else None
-    shown, from_scratch = _shown_group(explained, outlook, question)
-    observed = binding.observed_group if past is None else past.record.group or None
-    return WorkloadPart(
-        answers=_answers(facts, now),
-        groups=group_rows(
-            outlook,
-            explained.diagnosis if explained is not None else None,
-            observed,
-            binding.replicas,
-            shown.group if shown is not None else None,
-        ),
-        stages=None if shown is None else stage_view(shown, everything=question.everything),
-        diagnosed=() if shown is None else shown.clusters,
-        from_scratch=from_scratch,
-        moving=outlook is not None and outlook.move is not None and outlook.move.under_way,
-        strategy=explained.diagnosis.strategy.value if explained is not None and explained.diagnosis else "",
-        policy=_policy(facts, explained),
-        policy_why=sentence(facts.claims.why) if facts.claims is not None and past is None else "",
-        claims=_claims(facts, explained),
-        last_plan=next((each for each in timeline(facts.reviews) if each.plan and each.title in _PASSED), None),
-        copies=_copies(outlook.move, binding.clusters) if outlook is not None and outlook.move is not None else (),
-        timeline=timeline(facts.history, past.record.id if past is not None else ""),
-        related=_related(facts, explained),
-        notes=_notes(facts, explained),
-        gaps=_gaps(facts) if past is None else (),
-    )
+def group_rows(
+    outlook: BindingOutlook | None, diagnosis: Diagnosis | None, observed: str | None, replicas: int
+) -> Iterator[GroupRow]:
+    """Yield the groups of a placement in order; none for a placement without groups.
+
+    Args:
+        outlook: what each group could hold now; None for a decision of the past, or if it is not known.
+        diagnosis: the decision, which has only the groups that it tried.
+    """
+    rows: list[GroupRow] = []
+    if outlook is not None and outlook.groups:
+        rows = [_of_outlook(each, replicas) for each in outlook.groups if each.group is not None]
+    elif diagnosis is not None:
+        rows = [
+            *(_not_tried(name, "the assignment before came from a later group") for name in diagnosis.skipped),
+            *(_of_attempt(each) for each in diagnosis.groups if each.group is not None),
+            *(_not_tried(name, "a group before it could hold the workload") for name in diagnosis.untried),
+        ]
+    return (row._replace(position=number, here=row.name == observed) for number, row in enumerate(rows, 1))
 
 
-def _copies(move: MoveState, now: Mapping[str, int]) -> tuple[MoveCopies, ...]:
-    if not move.under_way:
-        return ()
-    rows = []
-    for name in sorted({*move.source, *move.target, *now}):
+def _of_outlook(group: GroupOutlook, replicas: int) -> GroupRow:
+    capacity = "not limited" if group.fitting else ""
+    if group.capacity is not None:
+        capacity = f"{group.capacity:,}"
+    if group.error is not None:
+        kind, verdict, text = "bad", "cannot hold it", outlook_words(group, replicas)
+    else:
+        what = count_text(replicas, "replica") if replicas else "the workload"
+        rejected = f" Rejected: {rejected_words(group.rejected)}." if group.rejected else ""
+        kind, verdict, text = "good", "can hold it", f"A decision from scratch places {what} here.{rejected}"
+    return GroupRow(group.group or "", kind, verdict, text, group.matched, group.fitting, capacity)
+
+
+def _not_tried(name: str, why: str) -> GroupRow:
+    return GroupRow(name, "off", "not tried", f"Not tried: {why}.")
+
+
+def _of_attempt(group: GroupDiagnosis) -> GroupRow:
+    _, totals = counted(group)
+    rejected: Counter[str] = Counter()
+    for each in totals.rejected:
+        rejected[each.plugin] += each.count
+    counts = f" Rejected: {rejected_words(dict(rejected.most_common()))}." if rejected else ""
+    if group.failure is None:
+        kind, verdict, text = "good", "selected", f"It was selected.{counts}"
+    else:
+        kind, verdict, text = "bad", "failed", f"It failed: {sentence(group.failure.message)}{counts}"
+    inside = sum(totals.outcomes.values()) - totals.outside
+    return GroupRow(group.group or "", kind, verdict, text, inside, inside - rejected.total())
+
+
+def counted(group: GroupDiagnosis, most: int | None = ROWS) -> tuple[GroupDiagnosis, GroupTotals]:
+    """Return a shortened group and its totals. The extender shortens groups of the present, but no recorded ones."""
+    if isinstance(group.totals, GroupTotals):
+        return group, group.totals
+    return counted(shortened(group, most))
+
+
+def stages_of(group: GroupDiagnosis, most: int | None) -> Iterator[StageClusters]:
+    """Yield what was selected first, what was filtered out last; stages without clusters are left out."""
+    group, totals = counted(group, most)
+    for outcome, (title, text) in _STAGES.items():
+        if outcome in totals.outcomes:
+            explained = outcome is Outcome.NO_REPLICAS or Outcome.NO_REPLICAS not in totals.outcomes
+            yield StageClusters(
+                outcome.value.replace(" ", "-"),
+                title,
+                text,
+                totals.outcomes[outcome],
+                [each for each in group.clusters if each.outcome is outcome],
+                explained and group.failure is not None,
+            )
+
+
+def copies_of(move: MoveState, now: Mapping[str, int]) -> Iterator[MoveCopies]:
+    """Yield the copies on each cluster during a move; nothing before it begins and after it ended."""
+    for name in sorted({*move.source, *move.target, *now}) if move.under_way else ():
         before, after = move.source.get(name), move.target.get(name)
         if before == after:
             text = "They stay."
@@ -332,66 +272,4 @@ def _copies(move: MoveState, now: Mapping[str, int]) -> tuple[MoveCopies, ...]:
             text = f"Old copies. {gone}"
         else:
             text = "New copies." if before is None else "Their number changes."
-        rows.append(MoveCopies(name, before, now.get(name), after, text))
-    return tuple(rows)
-
-
-def _answers(facts: WorkloadFacts, now: datetime) -> tuple[AnswerLine, ...]:
-    if facts.past is not None:
-        return past_answers(facts.past)
-    return answers(
-        facts.binding, facts.explained, facts.outlook, now, facts.room, facts.departure, facts.departed, facts.drift
-    )
-
-
-def _shown_group(
-    explained: Explanation | None, outlook: BindingOutlook | None, question: WorkloadQuestion
-) -> tuple[GroupDiagnosis | None, bool]:
-    """Return the group whose clusters are listed, and whether it is about a decision from scratch."""
-    if question.group is not None and outlook is not None and outlook.diagnosis is not None:
-        return outlook.diagnosis, True
-    tried = explained.diagnosis.groups if explained is not None and explained.diagnosis is not None else []
-    if question.group is not None:
-        return next((each for each in tried if (each.group or "") == question.group), None), False
-    selected = next((each for each in tried if each.failure is None), None)
-    return selected or (tried[0] if tried else None), False
-
-
-def _policy(facts: WorkloadFacts, explained: Explanation | None) -> str:
-    if facts.past is not None:
-        return facts.past.record.policy
-    if facts.claims is not None and facts.claims.holder is not None:
-        return facts.claims.holder
-    return facts.binding.policy or (explained.policy if explained is not None else "") or ""
-
-
-def _claims(facts: WorkloadFacts, explained: Explanation | None) -> tuple[ClaimRow, ...]:
-    if facts.past is not None:
-        return ()
-    if facts.claims is not None:
-        return tuple(facts.claims.claims)
-    return tuple(explained.claims) if explained is not None else ()
-
-
-def _related(facts: WorkloadFacts, explained: Explanation | None) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    required = tuple(f"{each.namespace}/{each.name}" for each in facts.binding.required_by)
-    parts = [("It follows the bindings", required)]
-    if explained is not None:
-        parts.append(("It is followed by", tuple(explained.followed_by)))
-        parts.append(("It needs, but no workload is known of", tuple(explained.missing)))
-    return tuple((text, names) for text, names in parts if names)
-
-
-def _notes(facts: WorkloadFacts, explained: Explanation | None) -> tuple[str, ...]:
-    notes = list(facts.binding.notes) if facts.past is None else []
-    notes += explained.notes if explained is not None else []
-    if facts.outlook is not None and facts.past is None:
-        # The first lines say what the move does.
-        notes = [each for each in notes if each != facts.outlook.move_note] + facts.outlook.notes
-    return tuple(dict.fromkeys(map(sentence, notes)))
-
-
-def _gaps(facts: WorkloadFacts) -> tuple[str, ...]:
-    gaps = list(facts.binding.gaps)
-    gaps += facts.claims.gaps if facts.claims is not None else []
-    return tuple(dict.fromkeys(gaps))
+        yield MoveCopies(name, before, now.get(name), after, text)

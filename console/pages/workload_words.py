@@ -11,7 +11,7 @@ from berthmaster.model.move import MovePhase, MoveReason, MoveState
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.request import FailureKind
 from berthmaster.simulation.group_outlook import GroupOutlook
-from console.pages.plan_model import binding_place
+from berthmaster.views.texts import count_text
 
 _SHOWN: Final = 8
 _TRIGGERS: Final[Mapping[str, str]] = {
@@ -53,13 +53,8 @@ def listed(names: Sequence[str], noun: str) -> str:
     """Return names as a list in a sentence; of many names the first ones, and how many more there are."""
     shown, more = list(names[:_SHOWN]), len(names) - _SHOWN
     if more > 0:
-        return f"{', '.join(shown)} and {counted(more, f'more {noun}')}"
+        return f"{', '.join(shown)} and {count_text(more, f'more {noun}')}"
     return " and ".join(filter(None, (", ".join(shown[:-1]), *shown[-1:])))
-
-
-def counted(count: int, noun: str) -> str:
-    """Return a number and its noun."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def ordinal(index: int) -> str:
@@ -85,19 +80,19 @@ def rejected_words(rejected: Mapping[str, int]) -> str:
 def outlook_words(group: GroupOutlook, replicas: int) -> str:
     """Return in one sentence why a group cannot hold a workload, or that it can."""
     if group.error is None:
-        return f"This group could hold {counted(replicas, 'replica') if replicas else 'it'} now."
+        return f"This group could hold {count_text(replicas, 'replica') if replicas else 'it'} now."
     if not group.matched:
         return "No cluster of the fleet is in this group."
     rejected = rejected_words(group.rejected)
     if not group.fitting:
         why = f": {rejected}" if rejected else ""
-        return f"None of its {counted(group.matched, 'cluster')} passes the filters{why}."
+        return f"None of its {count_text(group.matched, 'cluster')} passes the filters{why}."
     # The message about too little capacity has the numbers.
     left_out = group.capacity is None or group.error is FailureKind.INSUFFICIENT
-    room = "" if left_out else f", with capacity for {counted(group.capacity or 0, 'replica')}"
+    room = "" if left_out else f", with capacity for {count_text(group.capacity or 0, 'replica')}"
     filtered = f" Rejected: {rejected}." if rejected else ""
     passes = "passes" if group.fitting == 1 else "pass"
-    of = counted(group.matched, "cluster")
+    of = count_text(group.matched, "cluster")
     return f"{group.fitting:,} of its {of} {passes} the filters{room}: {sentence(group.message)}{filtered}"
 
 
@@ -157,29 +152,6 @@ _GOOD: Final = frozenset({"", "Success"})
 
 
 @dataclass(frozen=True, slots=True)
-class TimelineRow:
-    """One record."""
-
-    id: str
-    resource: str
-    place: tuple[str, str] | None
-    time: datetime | None
-    kind: str
-    title: str
-    why: str
-    change: str
-    group: str
-    message: str
-    plan: str
-    chosen: bool = False
-
-
-def timeline(records: Sequence[HistoryRow], chosen: str = "") -> tuple[TimelineRow, ...]:
-    """Return the rows of a timeline, in the order of the records."""
-    return tuple(_row(each, chosen) for each in records)
-
-
-@dataclass(frozen=True, slots=True)
 class Departure:
     """The decision by which a workload left an earlier group for its present one."""
 
@@ -229,28 +201,12 @@ def moment_of(text: str) -> datetime | None:
     return moment if moment.tzinfo is not None else None
 
 
-def _row(record: HistoryRow, chosen: str) -> TimelineRow:
-    decision = record.kind == _DECISION
-    moved = decision and record.before != record.after
-    if not decision:
-        kind, title = "off", record.kind
-    elif record.reason not in _GOOD:
-        kind, title = "bad", record.reason
-    elif record.trigger == "Move":
-        kind, title = "busy", "move"
-    else:
-        kind, title = ("good", "placed") if moved else ("off", "confirmed")
-    return TimelineRow(
-        id=record.id if decision else "",
-        resource=record.resource,
-        place=binding_place(record.resource) if decision else None,
-        time=moment_of(record.time),
-        kind=kind,
-        title=title,
-        why=sentence(trigger_words(record.trigger)) if decision else "",
-        change=change_words(record.before, record.after),
-        group=record.group,
-        message=record.message,
-        plan=str(record.details.get("plan", "")),
-        chosen=record.id == chosen,
-    )
+def record_badge(record: HistoryRow) -> tuple[str, str]:
+    """Return the kind of a badge and the title of a record."""
+    if record.kind != _DECISION:
+        return "off", record.kind
+    if record.reason not in _GOOD:
+        return "bad", record.reason
+    if record.trigger == "Move":
+        return "busy", "move"
+    return ("off", "confirmed") if record.before == record.after else ("good", "placed")

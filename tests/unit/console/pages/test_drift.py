@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from tables import cases
 
 from berthmaster.native_api.fleet import StateVersion
-from berthmaster.native_api.why import DriftQuery
+from berthmaster.native_api.why import BindingOverview, DriftQuery
 from berthmaster.native_api.wire import Progress
 from berthmaster.scheduling.karmada.minimal import DriftKind
 from berthmaster.scheduling.prices import CostChange
@@ -139,7 +139,9 @@ def test_the_first_figures_of_fleet_lead_to_the_page(drift, shown):
 )  # fmt: skip
 def test_a_workload_says_its_drift_in_one_line(drift, binding, line):
     found = [
-        each for each in answers(binding_view(**binding), None, None, NOW, drift=drift) if each.question == "Drift"
+        each
+        for each in answers(BindingOverview(binding_view(**binding), None, None, None, {}, "", drift=drift), NOW)
+        if each.question == "Drift"
     ]
     assert [(each.kind, " ".join(each.texts)) for each in found] == ([] if line is None else [line])
 

@@ -4,11 +4,12 @@ import re
 
 import pytest
 from console_answers import fleet_cluster, fleet_view, large_fleet, listed_workloads, workload_row
+from console_source import GivenSource, console_client
 from tables import cases
 
 from berthmaster.model.cluster import Taint
 from berthmaster.native_api.fleet import FleetAmount
-from console.pages.fleet_model import LINKED, FleetQuestion, cluster_page, fleet_page, state_of, tile_of
+from console.pages.fleet_model import LINKED, FleetQuestion, Tile, fleet_page, state_of
 
 TAINTED = (Taint("dedicated", "NoSchedule", "batch"),)
 LOST = {"ready": False, "ready_message": "the kubelet stopped"}
@@ -21,7 +22,7 @@ MIXED = fleet_view(
 
 
 def names(page):
-    return [tile.name for tile in page.rows]
+    return [tile.cluster.name for tile in page.rows]
 
 
 @cases(
@@ -57,7 +58,7 @@ def test_the_state_of_a_cluster_is_the_worst_that_holds(fields, state):
     ],
 )  # fmt: skip
 def test_the_use_of_a_resource_in_words(amount, text, long_text):
-    (load,) = tile_of(fleet_cluster("a", resources={"cpu": amount})).loads
+    (load,) = Tile(fleet_cluster("a", resources={"cpu": amount})).loads
     assert (load.text, load.long_text) == (text, long_text)
 
 
@@ -71,7 +72,7 @@ def test_the_use_of_a_resource_in_words(amount, text, long_text):
     },
 )  # fmt: skip
 def test_workloads_by_the_position_of_their_group(fields, choices):
-    assert tile_of(fleet_cluster("a", **fields)).choices == choices
+    assert Tile(fleet_cluster("a", **fields)).choices == choices
 
 
 @cases(
@@ -106,11 +107,11 @@ def test_figures_count_what_their_links_show():
 
 def test_the_numbers_of_a_filter_follow_the_others():
     page = fleet_page(MIXED, FleetQuestion(region="us", state="nearly-full"))
-    assert [each.text for each in page.regions] == ["us (1)"]
-    assert [each.text for each in page.providers] == ["gcp (1)"]
-    assert [each.text for each in page.states[:2]] == ["ready (2)", "not ready (0)"]
+    assert [text for _, text in page.regions] == ["us (1)"]
+    assert [text for _, text in page.providers] == ["gcp (1)"]
+    assert [text for _, text in page.states[:2]] == ["ready (2)", "not ready (0)"]
     chosen = fleet_page(MIXED, FleetQuestion(region="eu-west", state="draining")).regions
-    assert [each.text for each in chosen] == ["eu-west (0)", "us (1)"]
+    assert [text for _, text in chosen] == ["eu-west (0)", "us (1)"]
 
 
 def test_the_map_has_the_worst_regions_and_clusters_first():
@@ -120,11 +121,11 @@ def test_the_map_has_the_worst_regions_and_clusters_first():
         ("eu-west · aws", "1 cluster: 1 ready"),
         ("us · gcp", "2 clusters: 1 draining, 1 tainted"),
     ]
-    assert [(each.name, each.look) for area in areas for each in area.squares] == [
+    assert [(each.cluster.name, each.look) for area in areas for each in area.squares] == [
         ("c", "bad"), ("a", "l2"), ("d", "busy"), ("b", "warn"),
     ]  # fmt: skip
     assert areas[1].squares[0].title == "a: ready; CPU 12 %, Memory 50 %, Pods 50 %"
-    assert [each.name for each in fleet_page(MIXED, FleetQuestion()).attention] == ["c", "d"]
+    assert [each.cluster.name for each in fleet_page(MIXED, FleetQuestion()).attention] == ["c", "d"]
 
 
 @pytest.mark.parametrize("size", [10, LINKED, LINKED + 1, 5000])
@@ -135,7 +136,7 @@ def test_each_cluster_has_one_square_and_the_page_stays_small(page, size):
     assert linked + sum(each.drawn for each in areas) == size
     assert (linked == size) == (size <= LINKED)
     for area in areas:
-        covered = [square for run in area.runs for square in squares_of(run.path)]
+        covered = [square for _, outline in area.runs for square in squares_of(outline)]
         assert sorted(covered) == [divmod(each, 50) for each in range(area.drawn)]
     assert len(page("/fleet", fleet=fleet)[0].data) < 100_000
 
@@ -186,7 +187,6 @@ def test_a_cluster_has_a_page_of_its_own(page):
 
 
 def test_an_unknown_cluster_is_not_found(page):
-    assert cluster_page(MIXED, "z") is None
     assert page("/fleet/z", fleet=MIXED)[0].status_code == 404
 
 
@@ -194,7 +194,12 @@ def test_numbers_of_workloads_are_left_out_for_visitors_of_some_namespaces():
     page = fleet_page(MIXED, FleetQuestion(view="table"), counted=False)
     assert not page.counted
     assert {tile.counts + tile.choices + tile.movements for tile in page.rows} == {""}
-    assert "Workloads" not in dict(cluster_page(MIXED, "a", counted=False).facts)
+
+
+def test_a_visitor_of_some_namespaces_sees_no_numbers_of_workloads_of_a_cluster():
+    source = GivenSource(fleet=MIXED, workloads=listed_workloads())
+    shown = [console_client(source, namespaces=each).get("/fleet/a").text for each in (None, frozenset({"shop"}))]
+    assert ["<dt>Workloads</dt>" in text for text in shown] == [True, False]
 
 
 def test_the_map_is_drawn_once_for_each_version_of_the_fleet(page):

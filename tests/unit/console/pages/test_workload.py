@@ -23,17 +23,16 @@ from tables import cases
 from berthmaster.ledger.records import ChangeRecord, InputDifference, PastExplanation
 from berthmaster.model.meta import Quantity
 from berthmaster.model.move import MovePhase
-from berthmaster.native_api.why import FreeAmount, Room
+from berthmaster.native_api.why import BindingOverview, FreeAmount, Room
 from berthmaster.native_api.wire import EvictionTaskView, HistoryQuery, RequiringBinding
 from berthmaster.scheduling.diagnosis import ClusterDiagnosis, Diagnosis, GroupDiagnosis, Outcome, Rejection
 from berthmaster.scheduling.fleet import Strategy
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.request import Failure, FailureKind
 from berthmaster.simulation.workload import NotScheduled
-from console.pages import workload_model
 from console.pages.workload_answers import answers, past_answers
-from console.pages.workload_model import ROWS, group_rows, stage_view
-from console.pages.workload_words import Departure, change_words, departure_of, listed, sentence, timeline
+from console.pages.workload_model import ROWS, WorkloadPage, counted, group_rows, stages_of
+from console.pages.workload_words import Departure, change_words, departure_of, listed, record_badge, sentence
 
 ADDRESS = "/workloads/shop/web-deployment"
 PAST = PastExplanation(
@@ -45,8 +44,14 @@ PAST = PastExplanation(
 )  # fmt: skip
 
 
+def overview(binding, explained=None, outlook=None, **parts):
+    return BindingOverview(binding, explained, outlook, None, {}, "v1", **parts)
+
+
 def lines(binding=None, explained=None, outlook=None):
-    found = answers(binding or binding_view(), explained or binding_explanation(), outlook or binding_outlook(), NOW)
+    found = answers(
+        overview(binding or binding_view(), explained or binding_explanation(), outlook or binding_outlook()), NOW
+    )
     return {line.question: (line.kind, " ".join(line.texts)) for line in found}
 
 
@@ -122,19 +127,19 @@ def test_every_earlier_group_is_named():
 def test_a_workload_without_a_place_says_what_a_replica_requests_and_what_is_free():
     big = binding_view(clusters={}, requests={"cpu": Quantity.parse("4000"), "memory": Quantity.parse("2Gi")})
     room = Room(passing=False, free={"cpu": FreeAmount("large", 13_000), "memory": FreeAmount("small", 32 * 2**30)})
-    found = answers(big, None, None, NOW, room)[0]
+    found = answers(overview(big, room=room), NOW)[0]
     assert found.texts[-2:] == (
         "One replica requests CPU 4,000, Memory 2Gi.",
         "The most that one cluster has free: CPU 13 (large), Memory 32Gi (small).",
     )
     full = Room(passing=True, free={"cpu": FreeAmount("small", -1)})
-    assert answers(big, None, None, NOW, full)[0].texts[-1] == (
+    assert answers(overview(big, room=full), NOW)[0].texts[-1] == (
         "The most that one cluster that passes the filters has free: CPU 0 (small), Memory on no ready cluster."
     )
 
 
 def test_what_is_not_known_is_said():
-    found = answers(binding_view(), None, None, NOW)
+    found = answers(overview(binding_view()), NOW)
     texts = {line.question: line.texts[-1] for line in found}
     assert texts["Why not primary"] == "It is not known what the earlier groups could hold."
     assert texts["Next"] == "It is not known what a decision would do now."
@@ -213,7 +218,7 @@ def test_the_first_lines_say_why_it_left_its_group():
     difference = InputDifference("1.0", 0, [change], None, smallest=True, summary="1 input changed")
     past = PastExplanation(record, binding_explanation(), reproduced=True, difference=difference)
     departure = Departure(record, "primary")
-    found = answers(binding_view(), None, binding_outlook(), NOW, departure=departure, departed=past)
+    found = answers(overview(binding_view(), outlook=binding_outlook()), NOW, departure, past)
     (line,) = [each for each in found if each.question == "Why it left primary"]
     text = " ".join(line.texts)
     assert "because a cluster of its assignment is lost, or evicts it." in text
@@ -233,8 +238,7 @@ def test_the_first_lines_say_why_it_left_its_group():
 def test_the_copies_during_a_move(phase, old):
     move = move_state(phase, source={"b1": 5, "b2": 3}, target={"b2": 3, "p1": 5})
     binding = binding_view(clusters={"b1": 5, "b2": 3, "p1": 5})
-    facts = workload_model.WorkloadFacts(binding, outlook=binding_outlook(move=move))
-    found = workload_model.workload_page(facts, workload_model.WorkloadQuestion(), NOW).copies
+    found = WorkloadPage(overview(binding, outlook=binding_outlook(move=move))).copies
     assert [tuple(each) for each in found] == ([] if old is None else [
         ("b1", 5, 5, None, old), ("b2", 3, 3, 3, "They stay."), ("p1", None, 5, 5, "New copies."),
     ])  # fmt: skip
@@ -244,12 +248,10 @@ def test_a_deleted_cluster_outside_of_a_group_does_not_count_in_it():
     outside = [Rejection("ClusterDeleting", "is being deleted"), Rejection("ClusterAffinity", "not named")]
     gone = ClusterDiagnosis("gone", Outcome.REJECTED, rejections=outside)
     group = GroupDiagnosis("backup", None, [*group_diagnosis().clusters, gone])
-    (row,) = group_rows(None, Diagnosis(Strategy.AGGREGATED, [], [group], []), None, 8, None)
-    assert (
-        row.clusters
-        == group_rows(None, Diagnosis(Strategy.AGGREGATED, [], [group_diagnosis()], []), None, 8, None)[0].clusters
-    )
-    assert not any(each.plugin == "ClusterDeleting" for each in stage_view(group, everything=True).stages[-1].rejected)
+    with_it, without = Diagnosis(Strategy.AGGREGATED, [], [group, group_diagnosis()], []).groups
+    rows = list(group_rows(None, Diagnosis(Strategy.AGGREGATED, [], [with_it, without], []), None, 8))
+    assert rows[0].clusters == rows[1].clusters
+    assert not any(each.plugin == "ClusterDeleting" for each in counted(group)[1].rejected)
 
 
 def test_a_suspended_or_deleted_binding_says_so_first():
@@ -258,7 +260,7 @@ def test_a_suspended_or_deleted_binding_says_so_first():
 
 
 def test_groups_of_the_present_have_what_each_could_hold():
-    rows = group_rows(binding_outlook(), None, "backup", 8, None)
+    rows = group_rows(binding_outlook(), None, "backup", 8)
     assert [(row.position, row.name, row.here, row.verdict, row.capacity) for row in rows] == [
         (1, "primary", False, "cannot hold it", "3"),
         (2, "backup", True, "can hold it", "34"),
@@ -271,7 +273,7 @@ def test_groups_of_a_decision_have_what_it_tried():
         "backup", Failure(FailureKind.NO_FIT, "none of 12 clusters fits"), group_diagnosis().clusters
     )
     diagnosis = Diagnosis(Strategy.AGGREGATED, ["primary"], [failed], ["edge"])
-    rows = group_rows(None, diagnosis, None, 8, None)
+    rows = list(group_rows(None, diagnosis, None, 8))
     assert [(row.name, row.verdict) for row in rows] == [
         ("primary", "not tried"),
         ("backup", "failed"),
@@ -282,18 +284,18 @@ def test_groups_of_a_decision_have_what_it_tried():
 
 
 def test_clusters_by_stage():
-    view = stage_view(group_diagnosis(), everything=False)
-    assert [(stage.title, stage.total) for stage in view.stages] == [
+    stages, (_, totals) = list(stages_of(group_diagnosis(), ROWS)), counted(group_diagnosis())
+    assert [(stage.title, stage.total) for stage in stages] == [
         ("Selected", 2),
         ("Scored, not selected", 1),
         ("Filtered out", 9),
     ]
-    selected, scored, filtered = view.stages
+    selected, scored, _filtered = stages
     assert [(row.cluster, row.replicas) for row in selected.rows] == [("b1", 5), ("b2", 3)]
     assert [row.cluster for row in scored.rows] == ["b3"]
-    assert [(each.plugin, each.count, each.clusters) for each in filtered.rejected] == [("TaintToleration", 1, ["b4"])]
-    assert filtered.outside == 8
-    assert view.names[:2] == ("b3", "b4")
+    assert [(each.plugin, each.count, each.clusters) for each in totals.rejected] == [("TaintToleration", 1, ["b4"])]
+    assert totals.outside == 8
+    assert totals.unassigned[:2] == ["b3", "b4"]
 
 
 def test_a_cluster_says_what_fits_its_score_and_why(workload):
@@ -318,18 +320,21 @@ def test_long_stages_are_cut_unless_all_clusters_are_asked_for():
         for number in range(ROWS + 3)
     ]
     group = GroupDiagnosis(None, None, clusters)
-    (cut,), (whole,) = stage_view(group, everything=False).stages, stage_view(group, everything=True).stages
-    assert (len(cut.rows), cut.hidden, cut.total) == (ROWS, 3, ROWS + 3)
-    assert (len(whole.rows), whole.hidden) == (ROWS + 3, 0)
+    for most, shown in ((ROWS, ROWS), (None, ROWS + 3)):
+        (stage,) = stages_of(group, most)
+        assert (len(stage.rows), stage.total) == (shown, ROWS + 3)
 
 
-def test_the_failure_of_a_whole_group_is_said_once():
-    failure = Failure(FailureKind.SELECT_FAILED, "the constraints cannot be met")
+def test_the_failure_of_a_whole_group_is_said_once(workload):
+    message = "the constraints cannot be met"
     group = GroupDiagnosis(
-        "backup", failure, [ClusterDiagnosis("b1", Outcome.NOT_SELECTED, "the constraints cannot be met")]
+        "backup",
+        Failure(FailureKind.SELECT_FAILED, message),
+        [ClusterDiagnosis("b1", Outcome.NOT_SELECTED, message)],
     )
-    view = stage_view(group, everything=False)
-    assert (view.failure, view.stages[0].explained) == ("the constraints cannot be met.", True)
+    diagnosis = Diagnosis(Strategy.AGGREGATED, [], [group], [])
+    text = workload(decision=binding_explanation(diagnosis=diagnosis))[0].text.partition('id="clusters"')[2]
+    assert text.count(f"{message}.") == 1
 
 
 @pytest.mark.parametrize(
@@ -345,21 +350,31 @@ def test_a_change_in_words(before, after, text):
     assert change_words(before, after) == text
 
 
-def test_the_timeline_has_decisions_to_open_and_other_records():
-    rows = timeline(
-        [
-            history_row(4, trigger="Move"),
-            history_row(3, reason="NoClusterFit", message="0/3 clusters are available"),
-            history_row(2, kind="placementHeld", before=None, after=None, message="held", details={"plan": "9f3a"}),
-            history_row(1, before={"a": 1}, after={"a": 1}),
-        ],
-        "1.3",
-    )
-    assert [(row.id, row.kind, row.title, row.chosen) for row in rows] == [
-        ("1.4", "busy", "move", False), ("1.3", "bad", "NoClusterFit", True), ("", "off", "placementHeld", False),
-        ("1.1", "off", "confirmed", False),
-    ]  # fmt: skip
-    assert rows[2].plan == "9f3a"
+@cases(
+    ("record", "badge"),
+    {
+        "a step of a move": ({"trigger": "Move"}, ("busy", "move")),
+        "a failure": ({"reason": "NoClusterFit"}, ("bad", "NoClusterFit")),
+        "no decision": ({"kind": "placementHeld", "before": None, "after": None}, ("off", "placementHeld")),
+        "nothing moved": ({"before": {"a": 1}, "after": {"a": 1}}, ("off", "confirmed")),
+        "a new place": ({}, ("good", "placed")),
+    },
+)
+def test_what_a_record_is(record, badge):
+    assert record_badge(history_row(**record)) == badge
+
+
+def test_the_timeline_has_decisions_to_open_and_other_records(workload):
+    records = [
+        history_row(3),
+        history_row(2, kind="placementHeld", before=None, after=None, message="held", details={"plan": "9f3a"}),
+    ]
+    given = {"history": history_page(*records), "recorded_decision": PAST}
+    text = workload("?record=1.3", **given)[0].text.partition('id="timeline"')[2]
+    assert 'id="record-1.3" class="here"' in text
+    assert "Open 1.3" in text
+    assert "Open 1.2" not in text
+    assert "Plan <code>9f3a</code>" in text
 
 
 @cases(
