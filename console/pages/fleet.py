@@ -22,7 +22,7 @@ from console.pages.fleet_model import (
     fleet_page,
     listed_clusters,
 )
-from console.pages.workloads import row_view, workload_figures
+from console.pages.workloads import workload_figures
 from console.query import PageQuery
 from console.source import AnswerCache
 
@@ -91,6 +91,5 @@ def one(name: str) -> str:
         abort(404, f"There is no cluster {name!r} in the fleet.")
     question = WorkloadQuery(cluster=name, sort=SortKey.NAMESPACE, limit=_WORKLOADS)
     workloads = services().source.workloads(question)
-    rows = map(row_view, workloads.items)
     tile = Tile(cluster, visitor().namespaces is None)
-    return render_template("cluster.html", tile=tile, cluster=cluster, workloads=workloads, rows=rows, gaps=found.gaps)
+    return render_template("cluster.html", tile=tile, cluster=cluster, workloads=workloads, gaps=found.gaps)

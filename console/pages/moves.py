@@ -1,14 +1,12 @@
 """The page Moves: what moves, what waits and for what, and the budgets, windows and the brake that decide it."""
 
 from collections.abc import Iterator, Mapping
-from datetime import datetime
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 from flask import Blueprint, Response, render_template, request
 
 from berthmaster.model.move import MoveReason
-from berthmaster.native_api.why import MovesView
 from berthmaster.views.move_rows import BudgetUse, MoveQuery, MoveSort, RowState
 from console.context import services
 from console.pages import downloads, lists
@@ -33,52 +31,6 @@ PHASES: Final[Mapping[str, str]] = {
     "RolledBack": "failed; the old assignment is restored",
     "HeldDown": "no move starts for some time",
 }
-_PAUSES: Final = {"All": "all moves", "Planned": "planned moves; failovers continue"}
-
-
-class LimitUse(NamedTuple):
-    """A limit of a budget and its use. Of limits for each policy or cluster, it is the one that is used most."""
-
-    used: int
-    limit: int
-    text: str
-
-
-class Notice(NamedTuple):
-    """What stops moves, at the top of the page. ``since`` is None if it is not known."""
-
-    kind: str
-    title: str
-    text: str
-    remedy: str = ""
-    since: datetime | None = None
-
-
-def notices(view: MovesView) -> Iterator[Notice]:
-    """Yield what stops moves."""
-    if view.controllers.silent:
-        yield Notice(
-            "bad",
-            "No controller has renewed its lease. No move starts, continues or ends.",
-            "",
-            "Look at the pods of berthmaster controllers, and at their logs.",
-            view.controllers.renewed_at,
-        )
-    if view.brake.engaged:
-        yield Notice(
-            "bad",
-            "The storm brake is engaged: nothing is evicted or moved.",
-            view.brake.reason,
-            "It ends when the clusters are back. If they are lost for good: berthmaster moves resume",
-            view.brake.since,
-        )
-    sources = view.sources
-    if sources is None:
-        return
-    if sources.problem:
-        yield Notice("warn", "The configuration of moves is invalid. An earlier one is in use.", sources.problem)
-    if sources.pause in _PAUSES:
-        yield Notice("warn", f"The configuration pauses {_PAUSES[sources.pause]}.", "")
 
 
 def changed(these: Mapping[str, int], others: Mapping[str, int]) -> list[tuple[str, int]]:
@@ -86,36 +38,29 @@ def changed(these: Mapping[str, int], others: Mapping[str, int]) -> list[tuple[s
     return sorted(these.items(), key=lambda pair: (others.get(pair[0]) == pair[1], pair[0]))
 
 
-def limits_of(use: BudgetUse) -> Iterator[LimitUse]:
-    """Yield the limits of a budget."""
+def limits_of(use: BudgetUse) -> Iterator[tuple[int, int, str]]:
+    """Yield the limits of a budget: what is used, the limit, and both in words.
+
+    Of limits for each policy or cluster, it is the one that is used most.
+    """
     if use.max_moves is not None:
-        yield LimitUse(use.moves, use.max_moves, f"{use.moves:,} of {use.max_moves:,} moves")
-    yield from _largest("moves of", use.by_policy, use.max_moves_per_policy, "moves of one policy")
-    yield from _largest("leaving", use.from_clusters, use.max_moves_from_cluster, "moves leaving one cluster")
-    yield from _largest("arriving at", use.to_clusters, use.max_moves_to_cluster, "moves arriving at one cluster")
-    yield from _percent(use)
-
-
-def _largest(label: str, used: Mapping[str, int], limit: int | None, unused: str) -> Iterator[LimitUse]:
-    if limit is None:
-        return
-    if not used:
-        yield LimitUse(0, limit, f"0 of {limit:,} {unused}")
-        return
-    name = min(used, key=lambda each: (-used[each], each))
-    yield LimitUse(used[name], limit, f"{used[name]:,} of {limit:,} {label} {name}")
-
-
-def _percent(use: BudgetUse) -> Iterator[LimitUse]:
-    if use.replicas_percent is None:
-        return
-    if use.replicas is None:
-        text = f"{use.replicas_moving:,} replicas move; at most {use.replicas_percent} % of all may"
-        yield LimitUse(0, 1, text)
-        return
-    limit = use.replicas * use.replicas_percent // 100
-    text = f"{use.replicas_moving:,} of {limit:,} replicas ({use.replicas_percent} % of {use.replicas:,})"
-    yield LimitUse(use.replicas_moving, limit, text)
+        yield use.moves, use.max_moves, f"{use.moves:,} of {use.max_moves:,} moves"
+    for used, limit, label, unused in (
+        (use.by_policy, use.max_moves_per_policy, "moves of", "moves of one policy"),
+        (use.from_clusters, use.max_moves_from_cluster, "leaving", "moves leaving one cluster"),
+        (use.to_clusters, use.max_moves_to_cluster, "arriving at", "moves arriving at one cluster"),
+    ):
+        if limit is not None and used:
+            name = min(used, key=lambda each, used=used: (-used[each], each))  # type: ignore[misc]
+            yield used[name], limit, f"{used[name]:,} of {limit:,} {label} {name}"
+        elif limit is not None:
+            yield 0, limit, f"0 of {limit:,} {unused}"
+    percent, moving = use.replicas_percent, use.replicas_moving
+    if percent is not None and use.replicas is None:
+        yield 0, 1, f"{moving:,} replicas move; at most {percent} % of all may"
+    elif percent is not None and use.replicas is not None:
+        limit = use.replicas * percent // 100
+        yield moving, limit, f"{moving:,} of {limit:,} replicas ({percent} % of {use.replicas:,})"
 
 
 BLUEPRINT: Final = Blueprint("moves", __name__)
@@ -149,7 +94,7 @@ def show() -> Response | str:
         lambda found: (found.matched, sum(found.counts.values())),
     )
     return render_template(
-        "moves.html", view=view, notices=notices(view), states={each.word: each.value for each in RowState},
+        "moves.html", view=view, states={each.word: each.value for each in RowState},
         badges=BADGES, phases=PHASES, limits_of=limits_of, changed=changed,
         wanted=wanted, sort=sort, reasons=_REASONS, paging=paging,
     )  # fmt: skip

@@ -1,9 +1,8 @@
 """What the page What if shows of a plan: pure functions of the extender's answer."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from markupsafe import Markup
 
@@ -21,55 +20,61 @@ MORE_ROWS: Final = 1000
 """The most rows of a table, and the most if the question has no address, so that there is no file with all of them."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlanView:
-    """A plan. ``flows`` has the same figures as rows: from, to, amount. The page shows ``most`` rows of a table."""
+class PlanView(NamedTuple):
+    """A plan for a visitor.
 
-    id: str
-    opening: Sequence[str]
-    headline: str
-    bad: bool
-    quiet: bool
-    incomplete: str
-    gaps: Sequence[str]
-    hidden: str
-    drawing_title: str
-    drawing: Markup
-    flows: Sequence[tuple[str, str, int]]
-    tables: Sequence[Section]
-    most: int
-    truncated: bool
+    Attributes:
+        answer: the extender's answer, without the rows that the visitor may not see. Its counts are of everything.
+        restricted: whether there are namespaces that the visitor may not see.
+    """
+
+    answer: PlanAnswer
+    restricted: bool = False
+    incomplete = INCOMPLETE
+    drawing_title = TITLE
+
+    @property
+    def opening(self) -> Sequence[str]:
+        return opening(self.answer.plan, as_choice)
+
+    @property
+    def headline(self) -> str:
+        counted = self.answer.truncated or self.restricted
+        text = _headline_of_counts(self.answer) if counted else headline(self.answer.plan)
+        return f"{text[:1].upper()}{text[1:]}."
+
+    @property
+    def bad(self) -> bool:
+        counts = self.answer.counts
+        return bool(counts.lost or counts.short or counts.overcommitted)
+
+    @property
+    def quiet(self) -> bool:
+        counts = self.answer.counts
+        return self.answer.plan.complete and not (counts.moved or counts.lost or counts.short)
+
+    @property
+    def hidden(self) -> str:
+        """What happens in namespaces that the visitor may not see."""
+        return _hidden(self.answer) if self.restricted else ""
+
+    @property
+    def drawing(self) -> Markup:
+        return drawn(drawing(self.answer.plan.moves))
+
+    @property
+    def flows(self) -> Sequence[tuple[str, str, int]]:
+        """The figures of the drawing as rows: from, to, amount."""
+        return flow_rows(self.answer.plan.moves)
+
+    @property
+    def tables(self) -> list[Section]:
+        return list(sections(self.answer.plan))
 
     def files(self) -> Mapping[str, Callable[[], Iterable[Mapping[str, object]]]]:
         """Return the rows of the tables by their names in addresses."""
         names = {f"table-{number}": partial(_items, each) for number, each in enumerate(self.tables, 1)}
         return {**names, "flows": lambda: [{"from": each[0], "to": each[1], "amount": each[2]} for each in self.flows]}
-
-
-def plan_view(answer: PlanAnswer, *, restricted: bool = False, max_rows: int = MAX_ROWS) -> PlanView:
-    """Return what the page shows of a plan.
-
-    Args:
-        answer: the extender's answer, without the rows that the visitor may not see. Its counts are of everything.
-    """
-    plan, counts = answer.plan, answer.counts
-    text = _headline_of_counts(answer) if answer.truncated or restricted else headline(plan)
-    return PlanView(
-        id=plan.id,
-        opening=opening(plan, as_choice),
-        headline=f"{text[:1].upper()}{text[1:]}.",
-        bad=bool(counts.lost or counts.short or counts.overcommitted),
-        quiet=plan.complete and not (counts.moved or counts.lost or counts.short),
-        incomplete="" if plan.complete else INCOMPLETE,
-        gaps=plan.gaps,
-        hidden=_hidden(answer) if restricted else "",
-        drawing_title=TITLE,
-        drawing=drawn(drawing(plan.moves)),
-        flows=flow_rows(plan.moves),
-        tables=list(sections(plan)),
-        most=max_rows,
-        truncated=answer.truncated,
-    )
 
 
 def as_choice(switch: str, value: str) -> str:

@@ -12,7 +12,6 @@ from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.model.policy import POLICY_KINDS, Policy
 from berthmaster.native_api.why import POLICY_SORTS, PolicyQuery
 from berthmaster.views.policy_rows import (
-    PolicyRow,
     affinity_words,
     division_words,
     failback_words,
@@ -34,14 +33,6 @@ RESTRICTIONS: Final = {
 """What a list can be restricted to, by the word in the address."""
 _WRITTEN_BY_PROGRAMS: Final = ("uid", "resourceVersion", "generation", "creationTimestamp")
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
-
-
-def finding_counts(row: PolicyRow) -> tuple[int, int] | None:
-    """Return the numbers of errors and of warnings; None if the rules did not run."""
-    if row.findings is None:
-        return None
-    errors = sum(each.severity == "error" for each in row.findings)
-    return errors, len(row.findings) - errors
 
 
 def _manifest(policy: Policy) -> Sequence[str]:
@@ -84,7 +75,6 @@ def show() -> Response | str:
     return render_template(
         "policies.html",
         view=view,
-        finding_counts=finding_counts,
         text=text,
         kind=kind,
         kinds=POLICY_KINDS,

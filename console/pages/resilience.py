@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final
 
 from flask import Blueprint, Response, make_response, render_template, request
 from msgspec.structs import replace
@@ -34,26 +34,6 @@ _OTHERS: Final = "others"
 _NAMED: Final = 5
 _EFFECTS: Final = ("has no other copy", "runs nowhere", "has too few replicas", "stays on a lost cluster")
 """What a failure does to a workload, the worst first."""
-
-
-class FailureRow(NamedTuple):
-    """One failure.
-
-    Attributes:
-        workloads: some of the workloads that it leaves without a place or with too few replicas, each with its worst
-            effect.
-        more: how many other ones there are at least.
-        counted: whether ``more`` is exact.
-    """
-
-    impact: ImpactView
-    overcommitted: Sequence[str]
-    workloads: Sequence[tuple[str, str]]
-    more: int
-    counted: bool
-    receivers: Sequence[tuple[str, int]]
-    other_receivers: int
-    question: str
 
 
 def picture_of(view: ResilienceView, by: str) -> str:
@@ -103,26 +83,26 @@ def _columns(impacts: Sequence[ImpactView], clusters: Sequence[str]) -> list[str
     return sorted(name for name, _ in weight.most_common(PICTURE[1]))
 
 
-def failure_row(impact: ImpactView) -> FailureRow:
-    """Return what the table shows of a failure."""
-    lists = (impact.only_copy, impact.nowhere, impact.short, impact.staying)
+def hurt(impact: ImpactView) -> tuple[Sequence[tuple[str, str]], int, bool]:
+    """Return what a failure does to workloads.
+
+    Returns:
+        Some of the workloads that it leaves without a place or with too few replicas, each with its worst effect; how
+        many other ones there are at least; and whether that is exact.
+    """
+    names = (impact.only_copy, impact.nowhere, impact.short, impact.staying)
     worst: dict[str, str] = {}
-    for names, effect in zip(lists, _EFFECTS, strict=True):
-        worst |= dict.fromkeys((each for each in names if each not in worst), effect)
+    for some, effect in zip(names, _EFFECTS, strict=True):
+        worst |= dict.fromkeys((each for each in some if each not in worst), effect)
     named = list(islice(worst.items(), _NAMED))
-    receivers = sorted(impact.arriving.items(), key=lambda pair: (-pair[1], pair[0]))
+    return named, max(len(worst), *impact.counts) - len(named), impact.counts == tuple(map(len, names))
+
+
+def question_of(impact: ImpactView) -> str:
+    """Return the question of the page What if about a failure."""
     few = len(impact.clusters) <= MAX_ENTRIES
     lost = tuple(impact.clusters) if few else (f"{impact.domain.value}={impact.name}",)
-    return FailureRow(
-        impact=impact,
-        overcommitted=[f"{name} ({', '.join(each)})" for name, each in sorted(impact.overcommitted.items())],
-        workloads=named,
-        more=max(len(worst), *impact.counts) - len(named),
-        counted=impact.counts == tuple(map(len, lists)),
-        receivers=receivers[:_NAMED],
-        other_receivers=len(receivers[_NAMED:]),
-        question=encoded(WhatIfQuestion(lose=lost, failover=impact.assumptions.failover)),
-    )
+    return encoded(WhatIfQuestion(lose=lost, failover=impact.assumptions.failover))
 
 
 BLUEPRINT: Final = Blueprint("resilience", __name__)
@@ -156,7 +136,9 @@ def show() -> Response | str:
         opening=failover_lines(view.assumptions, largest, as_choice),
         picture_title=TITLE,
         picture=drawn(picture_of(view, by)),
-        rows=[failure_row(each) for each in shown],
+        impacts=shown,
+        hurt=hurt,
+        question_of=question_of,
         paging=paging,
         outdated=services().version not in {"", view.version},
         domains=PLURALS,

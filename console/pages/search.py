@@ -5,10 +5,9 @@ from typing import Final, NamedTuple
 from flask import Blueprint, render_template, request, url_for
 
 from berthmaster.model.meta import CLUSTER_SCOPED
-from berthmaster.native_api.fleet import WorkloadQuery, WorkloadRow
-from berthmaster.native_api.why import PolicyQuery
-from berthmaster.views.policy_rows import PolicyRow
-from console.context import optional, services
+from berthmaster.native_api.fleet import WorkloadPage, WorkloadQuery
+from berthmaster.native_api.why import PolicyList, PolicyQuery
+from console.context import Offered, optional, services
 from console.query import PageQuery
 
 BLUEPRINT: Final = Blueprint("search", __name__)
@@ -29,48 +28,38 @@ class Hits(NamedTuple):
     title: str
     hits: list[Hit]
     matched: int
-    address: str = ""
-    hint: str = ""
+    address: str
+    hint: str
 
 
 @BLUEPRINT.get("/search")
 def show() -> str:
     """Show the results."""
-    text = PageQuery(request.args).text("q")
-    found = [_workloads(text), _clusters(text), _policies(text)] if text else []
+    text, source = PageQuery(request.args).text("q"), services().source
+    found: list[Hits] = []
+    if text:
+        workloads = optional(lambda: source.workloads(WorkloadQuery(q=text, limit=_SHOWN)))
+        policies = optional(lambda: source.policies(PolicyQuery(text, limit=_SHOWN)))
+        found = [
+            _listed("workloads", "binding", workloads, text),
+            _clusters(text),
+            _listed("policies", "name", policies, text),
+        ]
     return render_template("search.html", text=text, found=found)
-
-
-def _workloads(text: str) -> Hits:
-    asked = optional(lambda: services().source.workloads(WorkloadQuery(q=text, limit=_SHOWN)))
-    hits = [
-        _hit(each, url_for("workloads.one", namespace=each.namespace or CLUSTER_SCOPED, binding=each.binding))
-        for each in (asked.answer.items if asked.answer else ())
-    ]
-    matched = asked.answer.matched if asked.answer else 0
-    return _hits("Workloads", hits, asked.hint, matched, url_for("workloads.show", q=text))
 
 
 def _clusters(text: str) -> Hits:
     asked = optional(services().source.fleet)
     names = [each.name for each in (asked.answer.clusters if asked.answer else ()) if text.lower() in each.name.lower()]
     hits = [Hit(name, "cluster", url_for("fleet.one", name=name)) for name in names[:_SHOWN]]
-    return _hits("Clusters", hits, asked.hint, len(names), url_for("fleet.show", q=text))
+    return Hits("Clusters", hits, len(names), url_for("fleet.show", q=text), asked.hint)
 
 
-def _policies(text: str) -> Hits:
-    asked = optional(lambda: services().source.policies(PolicyQuery(text, limit=_SHOWN)))
-    hits = [
-        _hit(each, url_for("policies.one", namespace=each.namespace or CLUSTER_SCOPED, name=each.name))
-        for each in (asked.answer.items if asked.answer else ())
-    ]
-    matched = asked.answer.matched if asked.answer else 0
-    return _hits("Policies", hits, asked.hint, matched, url_for("policies.show", q=text))
-
-
-def _hit(row: WorkloadRow | PolicyRow, address: str) -> Hit:
-    return Hit("/".join(filter(None, (row.namespace, row.name))), row.kind, address)
-
-
-def _hits(title: str, hits: list[Hit], hint: str, matched: int, address: str) -> Hits:
-    return Hits(title, hits, matched, address if matched > len(hits) else "", hint)
+def _listed(page: str, key: str, asked: Offered[WorkloadPage] | Offered[PolicyList], text: str) -> Hits:
+    """Return the results of a page with a list. ``key`` is what its addresses name one object by."""
+    rows, matched = ((), 0) if asked.answer is None else (asked.answer.items, asked.answer.matched)
+    hits = []
+    for row in rows:
+        place = {"namespace": row.namespace or CLUSTER_SCOPED, key: getattr(row, key)}
+        hits.append(Hit("/".join(filter(None, (row.namespace, row.name))), row.kind, url_for(f"{page}.one", **place)))
+    return Hits(page.capitalize(), hits, matched, url_for(f"{page}.show", q=text), asked.hint)

@@ -2,19 +2,17 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from http import HTTPStatus
-from typing import ClassVar, Final
+from typing import Final, NamedTuple
 
 from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response
 
 from berthmaster.native_api.fleet import FleetCluster
 from berthmaster.native_api.what_if import PlanRequest
-from berthmaster.simulation.plan_answer import Switch
 from console.context import services, visitor
 from console.pages import downloads
-from console.pages.plan_model import MAX_ROWS, MORE_ROWS, PlanView, plan_view
+from console.pages.plan_model import MAX_ROWS, MORE_ROWS, PlanView
 from console.query import PageQuery
 from console.question import (
     MAX_ADDRESS,
@@ -37,37 +35,22 @@ MAX_BOXES: Final = 400
 """The most regions, providers, zones and clusters that the form lists together. Other names are written."""
 
 
-@dataclass(frozen=True, slots=True)
-class FormView:
-    """The form.
+class FormBoxes(NamedTuple):
+    """What the form lists to choose from.
 
     Attributes:
-        regions: the clusters to choose from by region, each with a note; empty for a large fleet.
-        domains: whole regions, zones and providers to choose, with the number of their clusters, by the kind.
+        regions: the clusters by region, each with a note; empty for a large fleet.
+        domains: whole regions, zones and providers, with the number of their clusters, by the kind.
         more: the names of clusters to lose that are not among the boxes.
-        extended: whether the question uses fields that are closed at first.
     """
 
-    switches: ClassVar = SWITCHES
-
-    lost: frozenset[str]
     regions: Mapping[str, Sequence[tuple[str, str]]]
     domains: Mapping[str, Mapping[str, int]]
     more: str
-    texts: Mapping[str, str]
-    problems: Sequence[FormProblem]
-    extended: bool
-    failover: Switch
-    preemption: Switch
-
-    def problems_of(self, name: str) -> Sequence[FormProblem]:
-        return [each for each in self.problems if each.field == name]
 
 
-def form_view(
-    question: WhatIfQuestion, clusters: Sequence[FleetCluster], problems: Sequence[FormProblem] = ()
-) -> FormView:
-    """Return the form with the texts of a question. Nothing of a wrong question is lost."""
+def form_boxes(question: WhatIfQuestion, clusters: Sequence[FleetCluster]) -> FormBoxes:
+    """Return the boxes of the form. Nothing of a wrong question is lost."""
     every = {word: len(names) for word, names in domains_of(clusters).items()}
     domains: dict[str, dict[str, int]] = {}
     left = MAX_BOXES
@@ -77,23 +60,10 @@ def form_view(
         left -= len(domains[kind])
     regions = _regions(clusters) if len(clusters) <= left else {}
     listed = {name for found in regions.values() for name, _ in found}.union(*domains.values())
-    lines = {name: "\n".join(getattr(question, name)) for name in _LINES}
-    return FormView(
-        lost=frozenset(question.lose),
-        regions=regions,
-        domains=domains,
-        more=" ".join(name for name in question.lose if name not in listed),
-        texts={**lines, "policies": question.policies},
-        problems=problems,
-        extended=any(lines[name] for name in _EXTENDED),
-        failover=question.failover,
-        preemption=question.preemption,
-    )
+    return FormBoxes(regions, domains, " ".join(name for name in question.lose if name not in listed))
 
 
-_EXTENDED: Final = ("recover", "leave", "labels", "deleted")
 _DOMAINS: Final = ("region", "provider", "zone")
-_LINES: Final = ("taints", "scales", *_EXTENDED)
 
 
 def domains_of(clusters: Sequence[FleetCluster]) -> Mapping[str, Sequence[str]]:
@@ -188,22 +158,26 @@ def _page(
         found.problems.insert(0, problem)
     plan, long = None, len(encoded(question)) > MAX_ADDRESS
     if not question.empty and not found.problems:
-        plan = _plan(question, found, MORE_ROWS if long else MAX_ROWS)
+        plan = _plan(question, found)
     if plan is not None and (file := downloads.asked(plan.files())):
         return file
     page = render_template(
         "what_if.html",
-        form=form_view(question, clusters, found.problems),
+        question=question,
+        boxes=form_boxes(question, clusters),
+        problems=found.problems,
+        switches=SWITCHES,
         asked=question_words(question),
         notes=found.notes,
         plan=plan,
+        most=MORE_ROWS if long else MAX_ROWS,
         fleet_names={each.name for each in clusters},
         long=long,
     )
     return (page, found.status or status) if found.problems else page
 
 
-def _plan(question: WhatIfQuestion, found: ReadQuestion, rows: int) -> PlanView | None:
+def _plan(question: WhatIfQuestion, found: ReadQuestion) -> PlanView | None:
     """Ask for the plan. What the extender refuses becomes a problem of a field, so that nothing of the form is lost."""
     try:
         answer = services().source.plan(
@@ -219,7 +193,7 @@ def _plan(question: WhatIfQuestion, found: ReadQuestion, rows: int) -> PlanView 
         found.problems += refusals(error, found)
         found.status = _status_of(error)
         return None
-    return plan_view(answer, restricted=visitor().namespaces is not None, max_rows=rows)
+    return PlanView(answer, visitor().namespaces is not None)
 
 
 def _status_of(error: SourceError) -> int:

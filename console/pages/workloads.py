@@ -3,12 +3,11 @@
 from collections.abc import Mapping
 from functools import partial
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final
 
 from flask import Blueprint, Response, render_template, request
 from msgspec.structs import replace
 
-from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.native_api.fleet import (
     Restriction,
     SortKey,
@@ -22,6 +21,8 @@ from console.pages import downloads, lists
 from console.pages.workload import one
 from console.query import PageQuery
 
+BLUEPRINT: Final = Blueprint("workloads", __name__)
+BLUEPRINT.add_url_rule("/workloads/<namespace>/<binding>", "one", one)
 SORTS: Final = tuple(each.value for each in SortKey)
 RESTRICTIONS: Final[Mapping[Restriction, str]] = {
     Restriction.NOT_PREFERRED: "not in its preferred group",
@@ -47,21 +48,7 @@ _STATES: Final[Mapping[WorkloadState, tuple[str, str]]] = {
     WorkloadState.DELETING: ("off", "deleting"),
     WorkloadState.UNKNOWN: ("off", "not known"),
 }
-_SHOWN_CLUSTERS: Final = 4
 _MAX_OPTIONS: Final = 100
-
-
-class RowView(NamedTuple):
-    """One row of the table."""
-
-    row: WorkloadRow
-    place: str
-    badge: tuple[str, str]
-    marks: tuple[tuple[str, str], ...]
-    group: str
-    clusters: tuple[tuple[str, str], ...]
-    more: int
-    replicas: str
 
 
 def workload_figures(found: WorkloadPage) -> list[tuple[int, str, str, str]]:
@@ -80,45 +67,34 @@ def workload_figures(found: WorkloadPage) -> list[tuple[int, str, str, str]]:
     ]
 
 
-def row_view(row: WorkloadRow) -> RowView:
-    """Return one row of the table."""
-    shown = sorted(row.clusters.items(), key=lambda pair: (-pair[1], pair[0]))
-    marks = []
-    if row.moving:
-        marks.append(("busy", "moving"))
-    if row.held_down:
-        marks.append(("warn", "held down"))
-    if row.preferred is False:
-        marks.append(("warn", "not in its preferred group"))
-    return RowView(
-        row=row,
-        place=row.namespace or CLUSTER_SCOPED,
-        badge=_STATES[row.state],
-        marks=tuple(marks),
-        group=group_text(row.group, row.group_index, row.groups) if row.clusters else "",
-        clusters=tuple((name, str(count) if count else "") for name, count in shown[:_SHOWN_CLUSTERS]),
-        more=max(0, len(shown) - _SHOWN_CLUSTERS),
-        replicas=replicas_text(row.clusters, row.replicas),
-    )
+@BLUEPRINT.app_template_filter()
+def state_badge(row: WorkloadRow) -> tuple[str, str]:
+    """Return the kind and the text of the badge of a workload."""
+    return _STATES[row.state]
 
 
-def group_text(group: str | None, index: int | None, groups: int) -> str:
-    """Return the name of a group and its position among all groups of the placement."""
-    if group is None:
-        return "not known" if groups else ""
-    return f"{group} (not in its policy now)" if index is None else f"{group} ({index + 1} of {groups})"
+@BLUEPRINT.app_template_filter()
+def group_text(row: WorkloadRow) -> str:
+    """Return the name of a workload's group and its position among all groups of the placement."""
+    if not row.clusters:
+        return ""
+    if row.group is None:
+        return "not known" if row.groups else ""
+    where = "not in its policy now" if row.group_index is None else f"{row.group_index + 1} of {row.groups}"
+    return f"{row.group} ({where})"
 
 
-def replicas_text(clusters: Mapping[str, int], replicas: int) -> str:
+@BLUEPRINT.app_template_filter()
+def replicas_text(row: WorkloadRow) -> str:
     """Return the assigned and the desired replicas; empty for a workload without replicas."""
+    assigned, replicas = sum(row.clusters.values()), row.replicas
     if not replicas:
         return ""
-    assigned = sum(clusters.values())
     if assigned < replicas:
         return f"{assigned:,} of {replicas:,}"
     if assigned == replicas:
         return f"{assigned:,}"
-    if all(count == replicas for count in clusters.values()):
+    if all(count == replicas for count in row.clusters.values()):
         return f"{replicas:,} on each cluster"
     return f"{assigned:,}, {replicas:,} desired"
 
@@ -127,10 +103,6 @@ def suggestions(counts: Mapping[str, int], chosen: str) -> dict[str, str]:
     """Return the values of a filter and their texts, the most frequent first. The chosen value is one of them."""
     shown = {name: f"{name} ({count:,})" for name, count in islice(counts.items(), _MAX_OPTIONS)}
     return shown if not chosen or chosen in shown else {chosen: chosen, **shown}
-
-
-BLUEPRINT: Final = Blueprint("workloads", __name__)
-BLUEPRINT.add_url_rule("/workloads/<namespace>/<binding>", "one", one)
 
 
 @BLUEPRINT.get("/workloads")
@@ -149,7 +121,7 @@ def show() -> Response | str:
         lambda answer: (answer.matched, answer.total),
     )
     return render_template(
-        "workloads.html", rows=map(row_view, found.items), facets=found.facets, suggested=suggestions,
+        "workloads.html", rows=found.items, facets=found.facets, suggested=suggestions,
         restrictions=RESTRICTIONS, question=question, gaps=found.gaps, paging=paging,
         sort=("-" if question.descending else "") + question.sort.value,
     )  # fmt: skip

@@ -12,7 +12,7 @@ from tables import cases
 from berthmaster.native_api.fleet import StateVersion
 from berthmaster.native_api.wire import Progress
 from berthmaster.simulation.plan_answer import Switch
-from console.pages.resilience import PICTURE, ROWS, failure_row, picture_of
+from console.pages.resilience import PICTURE, ROWS, hurt, picture_of, question_of
 from console.question import WhatIfQuestion, decoded
 
 
@@ -21,22 +21,19 @@ def test_a_failure_says_what_happens_and_leads_to_what_if():
         "north", ["a"], nowhere=["shop/Deployment/web"], staying=["shop/Deployment/web", "bank/DaemonSet/log"],
         moved=2, stopping=2, stopped=9, arriving={"b": 3, "c": 6}, overcommitted={"b": ["cpu", "memory"]},
     )  # fmt: skip
-    row = failure_row(harm)
-    assert row.impact == harm
-    assert row.overcommitted == ["b (cpu, memory)"]
-    assert row.receivers == [("c", 6), ("b", 3)]
-    assert row.workloads == [
-        ("shop/Deployment/web", "runs nowhere"),
-        ("bank/DaemonSet/log", "stays on a lost cluster"),
-    ]
-    assert (row.more, row.counted) == (0, True)
-    assert decoded(row.question) == WhatIfQuestion(lose=("a",), failover=Switch.ON)
+    text = console_client(GivenSource(resilience=resilience_view(harm))).get("/resilience").text
+    assert "<div>b (cpu, memory)</div>" in text
+    assert text.index("c</code> 6") < text.index("b</code> 3")
+    workloads, *more = hurt(harm)
+    assert workloads == [("shop/Deployment/web", "runs nowhere"), ("bank/DaemonSet/log", "stays on a lost cluster")]
+    assert more == [0, True]
+    assert decoded(question_of(harm)) == WhatIfQuestion(lose=("a",), failover=Switch.ON)
 
 
 def test_counts_are_about_everything_and_names_about_what_the_visitor_may_see():
-    row = failure_row(impact("north", ["a"], nowhere=["shop/Deployment/y"], totals=(0, 700, 0, 0)))
-    assert (row.more, row.counted) == (699, False)
-    assert [name for name, _ in row.workloads] == ["shop/Deployment/y"]
+    workloads, *more = hurt(impact("north", ["a"], nowhere=["shop/Deployment/y"], totals=(0, 700, 0, 0)))
+    assert [name for name, _ in workloads] == ["shop/Deployment/y"]
+    assert more == [699, False]
 
 
 def test_clusters_that_get_replicas_and_are_not_listed_are_counted():
@@ -45,8 +42,7 @@ def test_clusters_that_get_replicas_and_are_not_listed_are_counted():
 
 
 def test_the_question_about_a_large_failure_names_the_region():
-    row = failure_row(impact("north", [f"c{n}" for n in range(101)]))
-    assert decoded(row.question).lose == ("region=north",)
+    assert decoded(question_of(impact("north", [f"c{n}" for n in range(101)]))).lose == ("region=north",)
 
 
 def test_the_picture_is_bounded_and_shows_the_clusters_that_matter():

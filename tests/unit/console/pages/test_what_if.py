@@ -12,8 +12,8 @@ from tables import DATA, cases
 from berthmaster.native_api.what_if import DownChange, PlanCounts
 from berthmaster.simulation.plan_answer import Switch
 from berthmaster.views.texts import Word
-from console.pages.plan_model import MAX_ROWS, plan_view
-from console.pages.what_if import MAX_BOXES, form_view
+from console.pages.plan_model import MAX_ROWS, PlanView
+from console.pages.what_if import MAX_BOXES, form_boxes
 from console.question import WhatIfQuestion, decoded, encoded
 from console.source import SourceError
 
@@ -21,7 +21,7 @@ POLICY = (DATA / "edited_policy.yaml").read_text()
 
 
 def test_a_plan_has_a_headline_a_drawing_and_tables():
-    view = plan_view(plan_answer(planned_move(), unplaced=[lost_workload()]))
+    view = PlanView(plan_answer(planned_move(), unplaced=[lost_workload()]))
     assert view.headline == "1 of 40 workloads moves, 2 replicas; 1 left without a place."
     assert view.bad
     assert 'role="img"' in view.drawing
@@ -34,25 +34,25 @@ def test_a_plan_has_a_headline_a_drawing_and_tables():
 
 def test_what_happens_in_other_namespaces_is_counted_and_never_called_quiet():
     counts = PlanCounts(40, 9, 4, 8, lost=2, short=1, deleted_copies=0, staying=0, overcommitted=0)
-    view = plan_view(plan_answer(planned_move(), counts=counts), restricted=True)
+    view = PlanView(plan_answer(planned_move(), counts=counts), restricted=True)
     assert view.hidden == (
         "In namespaces that you may not see: 3 workloads move; 2 workloads are left without a place; "
         "1 workload is left with too few replicas."
     )
-    view = plan_view(plan_answer(counts=counts), restricted=True)
+    view = PlanView(plan_answer(counts=counts), restricted=True)
     assert view.bad
     assert not view.quiet
-    assert plan_view(plan_answer(planned_move()), restricted=True).hidden == ""
-    assert "not listed" in plan_view(plan_answer(counts=counts, truncated=True), restricted=True).hidden
-    assert plan_view(plan_answer(counts=counts)).hidden == ""
+    assert PlanView(plan_answer(planned_move()), restricted=True).hidden == ""
+    assert "not listed" in PlanView(plan_answer(counts=counts, truncated=True), restricted=True).hidden
+    assert PlanView(plan_answer(counts=counts)).hidden == ""
 
 
 def test_nothing_is_quiet_only_if_everything_is_known():
-    assert plan_view(plan_answer()).quiet
-    view = plan_view(plan_answer(gaps=["Rollouts are not watched"]))
+    assert PlanView(plan_answer()).quiet
+    view = PlanView(plan_answer(gaps=["Rollouts are not watched"]))
     assert not view.quiet
     assert view.headline == "Nothing is known to move."
-    assert view.incomplete
+    assert not view.answer.plan.complete
 
 
 def test_the_headline_of_a_plan_with_rows_left_out_counts_all_of_them():
@@ -60,7 +60,7 @@ def test_the_headline_of_a_plan_with_rows_left_out_counts_all_of_them():
     answer = plan_answer(planned_move(), unplaced=[lost_workload()], counts=counts, truncated=True)
     summary = replace(answer.plan.summary, workloads=40_000, moved=4000, replicas=8000)
     answer = replace(answer, plan=replace(answer.plan, summary=summary))
-    assert plan_view(answer).headline == (
+    assert PlanView(answer).headline == (
         "4,000 of 40,000 workloads move, 8,000 replicas; the change leaves 2,000 workloads without a place; the change "
         "leaves 1 workload with too few replicas; copies that are deleted: 3; clusters that are overcommitted: 1."
     )
@@ -69,15 +69,15 @@ def test_the_headline_of_a_plan_with_rows_left_out_counts_all_of_them():
 def test_the_headline_for_a_visitor_of_few_namespaces_counts_all_of_them():
     counts = PlanCounts(40, 9, 1, 2, lost=3, short=0, deleted_copies=0, staying=0, overcommitted=0)
     answer = plan_answer(planned_move(), unplaced=[lost_workload()], counts=counts)
-    assert plan_view(answer, restricted=True).headline == (
+    assert PlanView(answer, restricted=True).headline == (
         "1 of 40 workloads moves, 2 replicas; the change leaves 3 workloads without a place."
     )
     unknown = plan_answer(gaps=["Rollouts are not watched"], truncated=True)
-    assert plan_view(unknown, restricted=True).headline == "Nothing is known to move."
+    assert PlanView(unknown, restricted=True).headline == "Nothing is known to move."
 
 
 def test_an_empty_cell_is_empty_so_that_a_phone_leaves_it_out():
-    view = plan_view(
+    view = PlanView(
         plan_answer(planned_move(group=None, group_before=None), planned_move("shop/Deployment/b", group="g"))
     )
     moves = view.tables[0]
@@ -87,7 +87,7 @@ def test_an_empty_cell_is_empty_so_that_a_phone_leaves_it_out():
 
 def test_a_name_with_a_space_stays_whole_and_words_beside_names_are_no_names():
     move = planned_move("shop/Deployment/a b", {"c d": 1}, {"f": 1}, deleted=["c d"], evicting=["e"])
-    (row,) = plan_view(plan_answer(move)).tables[0].rows
+    (row,) = PlanView(plan_answer(move)).tables[0].rows
     _, before, after, *_, leaving, _ = row
     assert before.words == (Word("c d=1", cluster="c d"),)
     assert after.words == (Word("f=1", cluster="f"),)
@@ -96,7 +96,7 @@ def test_a_name_with_a_space_stays_whole_and_words_beside_names_are_no_names():
 
 def test_a_long_table_says_how_much_is_missing():
     moves = [planned_move(f"shop/Deployment/web-{number}") for number in range(MAX_ROWS + 2)]
-    assert len(list(plan_view(plan_answer(*moves)).files()["table-1"]())) == MAX_ROWS + 2
+    assert len(list(PlanView(plan_answer(*moves)).files()["table-1"]())) == MAX_ROWS + 2
     client, _ = client_of(plan=plan_answer(*moves))
     page = client.get("/what-if?lose=a", follow_redirects=True).text
     assert page.count('href="/workloads/shop/web-') == MAX_ROWS
@@ -110,19 +110,22 @@ def test_the_form_lists_clusters_by_region_and_keeps_what_was_written():
         fleet_cluster("c", ""),
         fleet_cluster("d", "north", draining=True),
     ]
-    form = form_view(WhatIfQuestion(lose=("a", "gone"), taints=("x", "y"), labels=("z",)), clusters)
+    question = WhatIfQuestion(lose=("a", "gone"), taints=("x", "y"), labels=("z",))
+    form = form_boxes(question, clusters)
     assert list(form.regions.items()) == [
         ("north", [("a", ""), ("d", "draining")]), ("south", [("b", "not ready")]), ("", [("c", "")]),
     ]  # fmt: skip
     assert form.more == "gone"
-    assert form.texts["taints"] == "x\ny"
-    assert form.extended
+    client, _ = client_of(fleet=fleet_view(*clusters))
+    text = client.get(f"/what-if?question={encoded(question)}").text
+    assert "x\ny</textarea>" in text
+    assert re.search(r"<details open>\s*<summary>More changes", text)
 
 
 def test_a_large_fleet_is_named_and_not_listed():
     names = range(MAX_BOXES + 1)
     clusters = [fleet_cluster(f"c{name}", "north", provider="", zones=(f"z{name}",)) for name in names]
-    form = form_view(WhatIfQuestion(lose=("c1", "zone=z1", "region=north")), clusters)
+    form = form_boxes(WhatIfQuestion(lose=("c1", "zone=z1", "region=north")), clusters)
     assert form.regions == {}
     assert form.more == "c1 zone=z1"
     assert {kind: len(found) for kind, found in form.domains.items()} == {"region": 1, "zone": 0, "provider": 0}

@@ -1,16 +1,18 @@
 """The page Workloads: rows, filters, order and pages."""
 
+import re
+
 import pytest
 from console_answers import listed_workloads, workload_row
 from tables import cases
 
 from berthmaster.native_api.fleet import Restriction, SortKey, WorkloadQuery, WorkloadState
-from console.pages.workloads import RESTRICTIONS, group_text, replicas_text, row_view, suggestions
+from console.pages.workloads import RESTRICTIONS, group_text, replicas_text, state_badge, suggestions
 
 
 @pytest.mark.parametrize("state", WorkloadState)
 def test_each_state_has_a_badge(state):
-    kind, text = row_view(workload_row(state=state)).badge
+    kind, text = state_badge(workload_row(state=state))
     assert kind
     assert text
 
@@ -27,7 +29,7 @@ def test_each_state_has_a_badge(state):
     },
 )
 def test_replicas_in_words(clusters, replicas, text):
-    assert replicas_text(clusters, replicas) == text
+    assert replicas_text(workload_row(clusters=clusters, replicas=replicas)) == text
 
 
 @pytest.mark.parametrize(
@@ -40,13 +42,14 @@ def test_replicas_in_words(clusters, replicas, text):
     ],
 )
 def test_the_group_in_words(group, index, groups, text):
-    assert group_text(group, index, groups) == text
+    assert group_text(workload_row(group=group, group_index=index, groups=groups)) == text
 
 
-def test_many_clusters_are_cut():
-    row = row_view(workload_row(clusters={f"c{number}": number for number in range(1, 8)}))
-    assert row.clusters == (("c7", "7"), ("c6", "6"), ("c5", "5"), ("c4", "4"))
-    assert row.more == 3
+def test_many_clusters_are_cut(page):
+    row = workload_row(clusters={f"c{number}": number for number in range(1, 8)})
+    text = page("/workloads", workloads=listed_workloads(row))[0].text
+    assert re.findall(r'href="/fleet/(c\d)">', text) == ["c7", "c6", "c5", "c4"]
+    assert "and 3 more" in text
 
 
 def test_a_cluster_scoped_workload_has_an_address(page):
@@ -55,10 +58,22 @@ def test_a_cluster_scoped_workload_has_an_address(page):
     assert "cluster-scoped" in text
 
 
-def test_marks_name_what_is_not_as_wanted():
-    row = row_view(workload_row(moving=True, held_down=True, preferred=False))
-    assert [text for _, text in row.marks] == ["moving", "held down", "not in its preferred group"]
-    assert row_view(workload_row(preferred=None)).marks == ()
+@cases(
+    ("fields", "marks"),
+    {
+        "not as wanted": (
+            {"moving": True, "held_down": True, "preferred": False},
+            ["moving", "held down", "not in its preferred group"],
+        ),
+        "not known": ({"preferred": None}, []),
+    },
+)
+def test_marks_name_what_is_not_as_wanted(page, fields, marks):
+    text = page("/workloads", workloads=listed_workloads(workload_row(**fields)))[0].text
+    assert (
+        re.findall(r"</span> ([^<]+)</span>", text.partition('data-label="State"')[2].partition("</td>")[0])[1:]
+        == marks
+    )
 
 
 def test_all_restrictions_can_be_chosen():
@@ -117,5 +132,4 @@ def test_a_workload_without_clusters_and_time_was_never_scheduled(page):
 
 
 def test_a_workload_without_clusters_is_in_no_group():
-    assert row_view(workload_row(clusters={}, group=None, group_index=None)).group == ""
-    assert row_view(workload_row(group=None, group_index=None)).group == "not known"
+    assert group_text(workload_row(clusters={}, group=None, group_index=None)) == ""
