@@ -159,7 +159,7 @@ def command(flags: ConsoleFlags) -> None:
     """Serve pages that show the fleet, its workloads, and why they are where they are. The pages change nothing."""
     logs.configure(flags.log_level)
     from console.authentication import SignInOptions  # noqa: PLC0415 - `--help` must not import the server
-    from console.context import PageOptions  # noqa: PLC0415 - the same
+    from console.context import AppOptions  # noqa: PLC0415 - the same
     from console.serving import ConsoleOptions, ReviewOptions, serve  # noqa: PLC0415 - the same
 
     most_streams = max(1, flags.threads // 2 - _SPARE_THREADS)
@@ -177,20 +177,22 @@ def command(flags: ConsoleFlags) -> None:
             ),
             extender_timeout_s=flags.extender_timeout_s,
             page_deadline_s=flags.page_deadline_s,
-            sign_in=SignInOptions(
-                flags.token_file,
-                flags.client_ca_file is not None,
-                flags.trusted_user_header,
-                flags.trusted_groups_header,
-                frozenset(flags.trusted_proxy_names),
-                flags.trusted_proxy_secret_file,
-                oidc_from(flags),
+            app=AppOptions(
+                SignInOptions(
+                    flags.token_file,
+                    flags.client_ca_file is not None,
+                    flags.trusted_user_header,
+                    flags.trusted_groups_header,
+                    frozenset(flags.trusted_proxy_names),
+                    flags.trusted_proxy_secret_file,
+                    oidc_from(flags),
+                ),
+                flags.title,
+                form_bytes=flags.max_body_bytes,
+                streams=streams,
             ),
             reviews=None if flags.authorize == "none" else ReviewOptions(flags.kubeconfig, flags.context),
             session_secret_file=flags.session_secret_file,
             revoked_sessions_folder=flags.revoked_sessions_folder,
-            form_bytes=flags.max_body_bytes,
-            streams=streams,
-            pages=PageOptions(flags.title),
         )
     )

@@ -3,7 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
@@ -31,7 +31,7 @@ from berthmaster.views.plan_sections import heading
 from berthmaster.views.texts import count_text
 from console import markup, security
 from console.authentication import SESSION_LIFETIME, Authentication, SignInOptions, Visitor
-from console.context import ConsoleServices, PageOptions
+from console.context import AppOptions, ConsoleServices
 from console.live import EVENTS, EventStreams, StateWatcher
 from console.pages import search
 from console.pages.plan_model import binding_place
@@ -83,26 +83,12 @@ _TITLES: Final[dict[int, str]] = {
 """What the page of an error says above its reason, instead of the phrase of HTTP."""
 
 
-@dataclass(frozen=True, slots=True)
-class AppOptions:
-    """The options of the application."""
-
-    secret: bytes
-    tls: bool = False
-    pages: PageOptions = field(default_factory=PageOptions)
-    sign_in: SignInOptions = field(default_factory=SignInOptions)
-    form_bytes: int = 2**20
-    requests_per_s: float = 50.0
-    request_burst: int = 300
-    streams: int = 32
-    waiting_requests: int = 48
-
-
 @dataclass(eq=False, slots=True)
 class ConsoleParts:
     """What the application consists of besides its pages.
 
     Attributes:
+        secret: signs the cookies of sessions.
         namespaces_of: the namespaces that a visitor may see, of one namespace or of all (empty); None for all.
     """
 
@@ -111,6 +97,7 @@ class ConsoleParts:
     authentication: Authentication
     clock: Clock
     metrics: "ConsoleMetrics"
+    secret: bytes
     namespaces_of: Callable[[Visitor, str], frozenset[str] | None] = lambda _visitor, _namespace: None
 
 
@@ -118,7 +105,7 @@ def create_app(options: AppOptions, parts: ConsoleParts) -> Flask:
     """Create the application."""
     app = Flask("console", static_folder=None)
     app.config.update(
-        SECRET_KEY=options.secret,
+        SECRET_KEY=parts.secret,
         MAX_CONTENT_LENGTH=options.form_bytes,
         MAX_FORM_MEMORY_SIZE=options.form_bytes,
         MAX_FORM_PARTS=200,
@@ -205,7 +192,7 @@ class _RequestHooks:
         self._take_place()
         g.visitor = visitor = visitor.seeing(parts.namespaces_of(visitor, self._namespace_of_page()))
         source = VisibleSource(parts.source, visitor)
-        g.services = ConsoleServices(source, parts.clock, self._options.pages, _LOG, parts.watcher.version)
+        g.services = ConsoleServices(source, parts.clock, self._options.page_rows, parts.watcher.version)
         return None
 
     def _visitor(self) -> Visitor | None:
@@ -282,7 +269,7 @@ class _RequestHooks:
             "pages": PAGES if visitor is not None else (),
             "here": request.blueprint,
             "address": request.full_path if request.query_string else request.path,
-            "title_suffix": self._options.pages.title,
+            "title_suffix": self._options.title,
             "version": __version__,
             "visitor": visitor,
             "notice": self._parts.watcher.notice if visitor is not None else "",
@@ -294,9 +281,7 @@ class _RequestHooks:
             refused = Response("too many open pages\n", 503, content_type="text/plain; charset=utf-8")
             refused.headers["Retry-After"] = "30"
             return refused
-        response = Response(stream, content_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
-        response.call_on_close(stream.close)
-        return response
+        return Response(stream, content_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
     def _failed(self, error: Exception) -> Any:  # noqa: ANN401 - a response of Flask
         """Answer a request whose view raised an error. The crash handler of the application."""

@@ -1,39 +1,40 @@
 """What a page uses of the application: the services, the visitor of the request, and parts that may be missing."""
 
-import logging
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final, Generic, NamedTuple, TypeVar, cast
 
 from flask import g
 
 from berthmaster.runtime.clock import Clock
-from console.authentication import Visitor
+from console.authentication import SignInOptions, Visitor
 from console.source import SourceError, VisibleSource
 
 
 @dataclass(frozen=True, slots=True)
-class PageOptions:
-    """The options that pages use."""
+class AppOptions:
+    """The options of the application."""
 
+    sign_in: SignInOptions = SignInOptions()  # noqa: RUF009 - frozen
     title: str = ""
     page_rows: int = 50
+    tls: bool = False
+    form_bytes: int = 2**20
+    requests_per_s: float = 50.0
+    request_burst: int = 300
+    streams: int = 32
+    waiting_requests: int = 48
 
 
 @dataclass(frozen=True, slots=True)
 class ConsoleServices:
-    """What pages use."""
+    """What pages use. ``version`` is that of the extender's state; empty if it is not known."""
 
     source: VisibleSource
     clock: Clock
-    options: PageOptions = field(default_factory=PageOptions)
-    log: logging.Logger = field(default_factory=lambda: logging.getLogger("berthmaster.console"))
-    version: str = ""
-
-    @property
-    def page_rows(self) -> int:
-        return self.options.page_rows
+    page_rows: int
+    version: str
 
 
 def services() -> ConsoleServices:

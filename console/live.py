@@ -7,12 +7,12 @@ it. So a page notices a change that happened while it had no stream.
 import logging
 import random
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
+from werkzeug.wsgi import ClosingIterator
 
 from berthmaster.native_api.fleet import StateVersion
 from berthmaster.native_api.wire import Staleness
@@ -160,23 +160,24 @@ class EventStreams:
 
     def __init__(self, watcher: StateWatcher, clock: Clock, limit: int, metrics: "ConsoleMetrics") -> None:
         self._watcher, self._clock, self._limit, self._metrics = watcher, clock, limit, metrics
-        self._open: Counter[str] = Counter()
+        self._open: dict[object, str] = {}
         self._limit_of_visitor = max(_LEAST_OF_VISITOR, limit // 4)
         self._lock = threading.Lock()
 
-    def open(self, visitor: str) -> "EventStream | None":
+    def open(self, visitor: str) -> ClosingIterator | None:
         """Return a new stream, or None if there are too many. Close the stream to make room for others.
 
         Args:
             visitor: who opens it. One visitor has at most a quarter of all streams.
         """
+        stream = object()
         with self._lock:
-            full = self._open.total() >= self._limit or self._open[visitor] >= self._limit_of_visitor
-            if full or self._watcher.stopping:
+            own = sum(each == visitor for each in self._open.values())
+            if len(self._open) >= self._limit or own >= self._limit_of_visitor or self._watcher.stopping:
                 return None
-            self._open[visitor] += 1
-            self._metrics.streams(self._open.total())
-        return EventStream(self._events(), lambda: self._closed(visitor))
+            self._open[stream] = visitor
+            self._metrics.streams(len(self._open))
+        return ClosingIterator(self._events(), lambda: self._closed(stream))
 
     def _events(self) -> Iterator[bytes]:
         """Yield events: ``state`` with the mark of the present state, ``notice`` with what is wrong with the source.
@@ -197,31 +198,10 @@ class EventStreams:
                 sent_s = now_s
                 yield text.encode()
 
-    def _closed(self, visitor: str) -> None:
+    def _closed(self, stream: object) -> None:
         with self._lock:
-            self._open[visitor] -= 1
-            if not self._open[visitor]:
-                del self._open[visitor]
-            self._metrics.streams(self._open.total())
-
-
-class EventStream:
-    """An iterator that says when it is closed, also if it was never started."""
-
-    def __init__(self, events: Iterator[bytes], closed: Callable[[], None]) -> None:
-        self._events, self._when_closed = events, closed
-        self._is_closed = False
-
-    def __iter__(self) -> Iterator[bytes]:
-        return self
-
-    def __next__(self) -> bytes:
-        return next(self._events)
-
-    def close(self) -> None:
-        if not self._is_closed:
-            self._is_closed = True
-            self._when_closed()
+            self._open.pop(stream, None)
+            self._metrics.streams(len(self._open))
 
 
 def _event(name: str, data: str) -> str:

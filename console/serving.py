@@ -3,7 +3,7 @@
 import logging
 import secrets
 import signal
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,8 +20,8 @@ from berthmaster.serving.request_parser import BodyCollection
 from berthmaster.serving.server import ReportReadiness, ServedApp, ServerOptions, shared_folder
 from berthmaster.serving.server import serve as run_server
 from berthmaster.serving.tokens import TokenFile, require_protection
-from console.authentication import SESSION_LIFETIME, RevokedSessions, SignInOptions
-from console.context import PageOptions
+from console.authentication import SESSION_LIFETIME, RevokedSessions
+from console.context import AppOptions
 from console.live import EVENTS, StateWatcher
 from console.source import PAGE_DEADLINE_S, ExtenderClients, ExtenderSource, ExtenderState
 
@@ -56,13 +56,10 @@ class ConsoleOptions:
     extender: ExtenderAccess
     extender_timeout_s: float = 25.0
     page_deadline_s: float = PAGE_DEADLINE_S
-    sign_in: SignInOptions = field(default_factory=SignInOptions)
+    app: AppOptions = AppOptions()  # noqa: RUF009 - frozen
     reviews: ReviewOptions | None = None
     revoked_sessions_folder: Path | None = None
     session_secret_file: Path | None = None
-    form_bytes: int = 2**20
-    streams: int = 32
-    pages: PageOptions = field(default_factory=PageOptions)
 
 
 def serve(options: ConsoleOptions) -> None:
@@ -71,13 +68,13 @@ def serve(options: ConsoleOptions) -> None:
     Raises:
         InputError: the server would show pages to any client, a file cannot be used, or a port cannot be bound.
     """
-    require_protection(options.server, authenticates=options.sign_in.required, remedy=_REMEDY)
-    if options.reviews is not None and not options.sign_in.required:
+    require_protection(options.server, authenticates=options.app.sign_in.required, remedy=_REMEDY)
+    if options.reviews is not None and not options.app.sign_in.required:
         raise InputError("--authorize needs a sign-in: without one, the console does not know who a visitor is")
     # Each worker reads the files; an error must show before there are workers.
-    for path in options.sign_in.files:
+    for path in options.app.sign_in.files:
         TokenFile(path)
-    if options.sign_in.oidc is not None and find_spec("authlib") is None:
+    if options.app.sign_in.oidc is not None and find_spec("authlib") is None:
         raise InputError(f"--oidc-issuer-url needs the library Authlib; {extra_remedy('console')}")
     ExtenderClients(options.extender, options.extender_timeout_s)
     with shared_folder("berthmaster-console-sessions-") as folder:
@@ -93,7 +90,7 @@ class _Console:
         self._watcher: StateWatcher | None = None
 
     def application(self) -> ServedApp:
-        from console.app import AppOptions, ConsoleParts, create_app, refusals_of  # noqa: PLC0415 - only workers need Flask
+        from console.app import ConsoleParts, create_app, refusals_of  # noqa: PLC0415 - only workers need Flask
         from console.authentication import Authentication  # noqa: PLC0415 - the same
         from console.metrics import ConsoleMetrics  # noqa: PLC0415 - see the class
 
@@ -104,29 +101,18 @@ class _Console:
         )
         self._watcher = watcher = StateWatcher(source.version, clock, metrics, shows_cause=options.reviews is None)
         revoked = RevokedSessions(self._revoked, SESSION_LIFETIME.total_seconds())
-        authentication = Authentication(options.sign_in, self._secret, self._credentials_failed, revoked=revoked)
-        parts = ConsoleParts(source, watcher, authentication, clock, metrics)
+        authentication = Authentication(options.app.sign_in, self._secret, self._credentials_failed, revoked=revoked)
+        parts = ConsoleParts(source, watcher, authentication, clock, metrics, self._secret)
         if options.reviews is not None:
             from berthmaster.kube.http_client import load_client  # noqa: PLC0415 - most consoles ask no API server
             from console.access import NamespaceAccess  # noqa: PLC0415 - the same
 
             client = load_client(options.reviews.kubeconfig, options.reviews.context)
             parts.namespaces_of = NamespaceAccess(client, clock, source.namespaces).namespaces_of
-        app = create_app(
-            AppOptions(
-                self._secret,
-                tls=options.server.tls is not None,
-                pages=options.pages,
-                sign_in=options.sign_in,
-                form_bytes=options.form_bytes,
-                streams=options.streams,
-                # Half of the threads are for streams. A quarter of the other half stays free.
-                waiting_requests=max(1, options.server.threads * 3 // 8),
-            ),
-            parts,
-        )
-        collection = BodyCollection(options.form_bytes, events=frozenset({EVENTS}))
         tls = options.server.tls is not None
+        # Half of the threads are for streams. A quarter of the other half stays free.
+        app = create_app(replace(options.app, tls=tls, waiting_requests=max(1, options.server.threads * 3 // 8)), parts)
+        collection = BodyCollection(options.app.form_bytes, events=frozenset({EVENTS}))
         return ServedApp(app, {}, collection, answers_wait=True, refusals=refusals_of(app, tls=tls))
 
     def started(self, report: ReportReadiness) -> None:

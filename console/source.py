@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from berthmaster.ledger.records import PastExplanation
 from berthmaster.model.errors import InputError, ServiceError
 from berthmaster.model.gaps import namespace_of
+from berthmaster.native_api import why, wire
 from berthmaster.native_api.client import Client
 from berthmaster.native_api.connection import (
     ExtenderAccess,
@@ -28,18 +29,6 @@ from berthmaster.native_api.connection import (
 )
 from berthmaster.native_api.fleet import FleetView, StateVersion, WorkloadPage, WorkloadQuery
 from berthmaster.native_api.what_if import PlanAnswer, PlanRequest, ScaleChange
-from berthmaster.native_api.why import (
-    BindingOverview,
-    DriftQuery,
-    DriftView,
-    MovesView,
-    PolicyList,
-    PolicyQuery,
-    PolicyView,
-    ResilienceView,
-    WhyNotView,
-)
-from berthmaster.native_api.wire import BindingView, HistoryPage, HistoryQuery, InvalidField, Progress
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import fields
 from berthmaster.serving.reloaded_files import ReloadedFiles
@@ -165,10 +154,10 @@ class SourceError(ServiceError):
         message: str,
         status: int = 0,
         detail: str = "",
-        errors: Sequence[InvalidField] = (),
+        errors: Sequence[wire.InvalidField] = (),
         *,
         unanswered: bool = False,
-        progress: Progress | None = None,
+        progress: wire.Progress | None = None,
     ) -> None:
         self.detail = detail
         self.errors = errors
@@ -336,13 +325,13 @@ class VisibleSource:
     def workloads(self, query: WorkloadQuery) -> WorkloadPage:
         return self._source.kept(Client.workloads, replace(query, namespaces=self._seen))
 
-    def binding(self, name: str, namespace: str = "") -> BindingView:
+    def binding(self, name: str, namespace: str = "") -> wire.BindingView:
         self._require(namespace)
         return self._source.fresh(Client.binding, name, namespace, namespaces=self._seen)
 
     def overview(
         self, name: str, namespace: str = "", group: str | None = None, *, clusters: int | None = None
-    ) -> BindingOverview:
+    ) -> why.BindingOverview:
         self._require(namespace)
         # The decision depends on the time, too, so it is not kept for a version.
         return self._source.remembered(
@@ -356,33 +345,33 @@ class VisibleSource:
         ask = self._source.recorded if of_page else self._source.simulated
         return ask(Client.recorded_decision, record, name, namespace, namespaces=self._seen)
 
-    def why_not(self, cluster: str, name: str, namespace: str = "", *, record: str = "") -> WhyNotView:
+    def why_not(self, cluster: str, name: str, namespace: str = "", *, record: str = "") -> why.WhyNotView:
         self._require(namespace)
         return self._source.simulated(Client.why_not, cluster, name, namespace, record=record)
 
-    def history(self, query: HistoryQuery) -> HistoryPage:
+    def history(self, query: wire.HistoryQuery) -> wire.HistoryPage:
         if query.name:
             self._require(query.namespace)
         return self._source.recorded(Client.history, query._replace(namespaces=self._seen))
 
-    def moves(self, query: MoveQuery) -> MovesView:
+    def moves(self, query: MoveQuery) -> why.MovesView:
         # Windows open and deadlines pass without a new version.
         return self._source.remembered(Client.moves, query._replace(namespaces=self._seen))
 
-    def policies(self, query: PolicyQuery) -> PolicyList:
+    def policies(self, query: why.PolicyQuery) -> why.PolicyList:
         return self._source.kept(Client.policies, query._replace(namespaces=self._seen))
 
-    def policy(self, name: str, namespace: str = "") -> PolicyView:
+    def policy(self, name: str, namespace: str = "") -> why.PolicyView:
         return self._source.kept(Client.policy, name, namespace, namespaces=self._seen)
 
     def resilience(
         self, by: Iterable[str] = ("cluster",), *, limit: int = 200, failover: Switch = Switch.AUTO
-    ) -> ResilienceView:
+    ) -> why.ResilienceView:
         return self._source.kept(
             Client.resilience, tuple(by), limit=limit, namespaces=self._seen, failover=failover, stale=True
         )
 
-    def drift(self, query: DriftQuery) -> DriftView:
+    def drift(self, query: why.DriftQuery) -> why.DriftView:
         return self._source.kept(Client.drift, query._replace(namespaces=self._seen))
 
     def plan(self, request: PlanRequest) -> PlanAnswer:

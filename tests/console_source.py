@@ -14,8 +14,9 @@ from msgspec import UNSET, UnsetType
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.native_api.connection import RequestRefusedError
 from berthmaster.native_api.wire import InvalidField, Problem, Progress
-from console.app import AppOptions, ConsoleParts, create_app
+from console.app import ConsoleParts, create_app
 from console.authentication import Authentication, RevokedSessions, SignInOptions
+from console.context import AppOptions
 from console.live import StateWatcher
 from console.source import SourceError, for_visitors
 
@@ -84,9 +85,10 @@ def console_app(source: GivenSource, *, namespaces: frozenset[str] | None = None
         Authentication(sign_in, secret, revoked=revoked),
         clock,
         metrics,
+        secret,
         lambda _visitor, _namespace: namespaces,
     )
-    app = create_app(AppOptions(**{"secret": secret, **options}), parts)
+    app = create_app(AppOptions(**options), parts)
     app.extensions["console"] = parts
     return app
 

@@ -18,6 +18,7 @@ from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import FieldError, InputError, ServiceError
+from berthmaster.native_api import why, wire
 from berthmaster.native_api.connection import ExtenderAccess, ServiceConnection
 from berthmaster.native_api.fleet import FleetView, StateVersion, WorkloadPage, WorkloadQuery
 from berthmaster.native_api.what_if import (
@@ -27,35 +28,11 @@ from berthmaster.native_api.what_if import (
     SimulateAnswer,
     SimulateRequest,
 )
-from berthmaster.native_api.why import (
-    BindingOverview,
-    DriftQuery,
-    DriftView,
-    MovesView,
-    PolicyList,
-    PolicyQuery,
-    PolicyView,
-    ResilienceView,
-    WhyNotView,
-)
-from berthmaster.native_api.wire import (
-    BatchAnswer,
-    BatchLine,
-    BindingExplanation,
-    BindingView,
-    ClusterList,
-    ClusterView,
-    Decided,
-    HistoryPage,
-    HistoryQuery,
-    ReaderRequest,
-    ScheduleRequest,
-)
 from berthmaster.simulation.plan_answer import Switch
 from berthmaster.views.move_rows import MoveQuery
 
 T = TypeVar("T")
-_ListQuery = DriftQuery | HistoryQuery | MoveQuery | PolicyQuery
+_ListQuery = why.DriftQuery | wire.HistoryQuery | MoveQuery | why.PolicyQuery
 
 
 class Client:
@@ -116,14 +93,14 @@ class Client:
 
     def schedule(
         self, binding: Binding, clusters: Sequence[Cluster] | None = None, *, explain: bool = False
-    ) -> Decided:
+    ) -> wire.Decided:
         """Schedule a binding on the fleet of the service, or on these clusters."""
-        request = ScheduleRequest(binding, None if clusters is None else tuple(clusters))
+        request = wire.ScheduleRequest(binding, None if clusters is None else tuple(clusters))
         return self._connection.request(
-            "POST", _with_query("/v1/schedule", explain=explain), Decided, encode_json(request)
+            "POST", _with_query("/v1/schedule", explain=explain), wire.Decided, encode_json(request)
         )
 
-    def schedule_batch(self, lines: Iterable[BatchLine], *, explain: bool = False) -> Iterator[BatchAnswer]:
+    def schedule_batch(self, lines: Iterable[wire.BatchLine], *, explain: bool = False) -> Iterator[wire.BatchAnswer]:
         """Yield the answers to many requests, in order, while sending them. The number of lines has no limit."""
         encoded = (encode_json(line) + b"\n" for line in lines)
         answers = self._connection.stream(_with_query("/v1/schedule/batch", explain=explain), encoded, _batch_answer)
@@ -145,10 +122,10 @@ class Client:
         """Return what changes of policies, clusters and replicas would move."""
         return self._connection.request("POST", "/v1/plan", PlanAnswer, encode_json(request))
 
-    def clusters(self) -> Iterator[ClusterView]:
+    def clusters(self) -> Iterator[wire.ClusterView]:
         after: str | None = ""
         while after is not None:
-            page = self._connection.request("GET", f"/v1/clusters?{urlencode({'after': after})}", ClusterList)
+            page = self._connection.request("GET", f"/v1/clusters?{urlencode({'after': after})}", wire.ClusterList)
             yield from page.items
             after = page.next
 
@@ -165,15 +142,15 @@ class Client:
         # The namespaces of a reader may exceed a request line.
         return self._connection.request("POST", "/v1/workloads", WorkloadPage, encode_json(query or WorkloadQuery()))
 
-    def binding(self, name: str, namespace: str = "", *, namespaces: Iterable[str] | None = None) -> BindingView:
+    def binding(self, name: str, namespace: str = "", *, namespaces: Iterable[str] | None = None) -> wire.BindingView:
         """Return a binding as the service knows it; one without a namespace is cluster-scoped."""
-        return self._for_reader(_path_of(name, namespace), BindingView, namespaces)
+        return self._for_reader(_path_of(name, namespace), wire.BindingView, namespaces)
 
     def decision(
         self, name: str, namespace: str = "", *, namespaces: Iterable[str] | None = None
-    ) -> BindingExplanation:
+    ) -> wire.BindingExplanation:
         """Explain the decision on a binding. The arguments and errors are those of ``binding``."""
-        return self._for_reader(f"{_path_of(name, namespace)}/decision", BindingExplanation, namespaces)
+        return self._for_reader(f"{_path_of(name, namespace)}/decision", wire.BindingExplanation, namespaces)
 
     def recorded_decision(
         self, record: str, name: str, namespace: str = "", *, namespaces: Iterable[str] | None = None
@@ -182,33 +159,33 @@ class Client:
         path = f"{_path_of(name, namespace)}/decisions/{quote(record, safe='')}"
         return self._for_reader(path, PastExplanation, namespaces)
 
-    def history(self, query: HistoryQuery) -> HistoryPage:
+    def history(self, query: wire.HistoryQuery) -> wire.HistoryPage:
         """Return what is on record, the latest first."""
-        return self._listed("/v1/history", HistoryPage, query)
+        return self._listed("/v1/history", wire.HistoryPage, query)
 
-    def why_not(self, cluster: str, name: str, namespace: str = "", *, record: str = "") -> WhyNotView:
+    def why_not(self, cluster: str, name: str, namespace: str = "", *, record: str = "") -> why.WhyNotView:
         """Return the smallest change under which a cluster would get a workload.
 
         Args:
             record: the id of a recorded decision; empty for the present.
         """
-        query = {"cluster": cluster, **({"record": record} if record else {})}
-        return self._connection.request("GET", f"{_path_of(name, namespace)}/why-not?{urlencode(query)}", WhyNotView)
+        path = f"{_path_of(name, namespace)}/why-not"
+        return self._for_reader(path, why.WhyNotView, None, cluster=cluster, record=record)
 
-    def moves(self, query: MoveQuery | None = None) -> MovesView:
+    def moves(self, query: MoveQuery | None = None) -> why.MovesView:
         """Return what moves, what waits and for what; the first 1,000 moves by default."""
         asked = query or MoveQuery(limit=1000)
         state, sort = asked.state and asked.state.word, f"{'-' if asked.descending else ''}{asked.sort.value}"
-        return self._listed("/v1/moves", MovesView, asked, state=state, sort=sort, descending=None)
+        return self._listed("/v1/moves", why.MovesView, asked, state=state, sort=sort, descending=None)
 
-    def policies(self, query: PolicyQuery | None = None) -> PolicyList:
+    def policies(self, query: why.PolicyQuery | None = None) -> why.PolicyList:
         """Return policies: what they claim, what the rules find, takeovers and priority drops."""
-        return self._listed("/v1/policies", PolicyList, query or PolicyQuery())
+        return self._listed("/v1/policies", why.PolicyList, query or why.PolicyQuery())
 
-    def policy(self, name: str, namespace: str = "", *, namespaces: Iterable[str] | None = None) -> PolicyView:
+    def policy(self, name: str, namespace: str = "", *, namespaces: Iterable[str] | None = None) -> why.PolicyView:
         """Return one policy and what its placement allows; one without a namespace is a ClusterPropagationPolicy."""
         where = f"policies/{quote(namespace, safe='')}" if namespace else "clusterpolicies"
-        return self._for_reader(f"/v1/{where}/{quote(name, safe='')}", PolicyView, namespaces)
+        return self._for_reader(f"/v1/{where}/{quote(name, safe='')}", why.PolicyView, namespaces)
 
     def resilience(
         self,
@@ -218,7 +195,7 @@ class Client:
         namespaces: Iterable[str] | None = None,
         failover: Switch = Switch.AUTO,
         stale: bool = False,
-    ) -> ResilienceView:
+    ) -> why.ResilienceView:
         """Return what each failure of a cluster, region, zone or provider alone would do.
 
         Args:
@@ -226,12 +203,12 @@ class Client:
             stale: whether to answer soon, with the last figures. Without any, the error has the progress.
         """
         return self._for_reader(
-            "/v1/resilience", ResilienceView, namespaces, by=tuple(by), limit=limit, failover=failover, stale=stale
+            "/v1/resilience", why.ResilienceView, namespaces, by=tuple(by), limit=limit, failover=failover, stale=stale
         )
 
-    def drift(self, query: DriftQuery) -> DriftView:
+    def drift(self, query: why.DriftQuery) -> why.DriftView:
         """Return how far the fleet is from its policies, and what a repair would move."""
-        return self._listed("/v1/drift", DriftView, query)
+        return self._listed("/v1/drift", why.DriftView, query)
 
     def overview(
         self,
@@ -241,7 +218,7 @@ class Client:
         *,
         clusters: int | None = None,
         namespaces: Iterable[str] | None = None,
-    ) -> BindingOverview:
+    ) -> why.BindingOverview:
         """Return all that the state of the service says about a binding; one without a namespace is cluster-scoped.
 
         Args:
@@ -251,7 +228,7 @@ class Client:
         path = f"{_path_of(name, namespace)}/overview"
         if group == "":  # it stands for a placement without groups
             path += "?group="
-        return self._for_reader(path, BindingOverview, namespaces, group=group, clusters=clusters)
+        return self._for_reader(path, why.BindingOverview, namespaces, group=group, clusters=clusters)
 
     def _listed(self, path: str, answer: type[T], query: _ListQuery, **changes: object) -> T:
         given = {**query._asdict(), **changes}
@@ -264,7 +241,7 @@ class Client:
         if namespaces is None:
             return self._connection.request("GET", address, answer)
         # The namespaces of a reader may exceed a request line.
-        return self._connection.request("POST", address, answer, encode_json(ReaderRequest(frozenset(namespaces))))
+        return self._connection.request("POST", address, answer, encode_json(wire.ReaderRequest(frozenset(namespaces))))
 
 
 def _word(value: object) -> str:
@@ -292,9 +269,9 @@ def _with_query(path: str, *, explain: bool) -> str:
     return f"{path}?explain=true" if explain else path
 
 
-def _batch_answer(line: bytes) -> BatchAnswer:
+def _batch_answer(line: bytes) -> wire.BatchAnswer:
     try:
-        answer = decode_json(BatchAnswer, line)
+        answer = decode_json(wire.BatchAnswer, line)
     except FieldError as error:
         raise ServiceError(f"the batch ended early: {error}") from None
     if answer.line is None:

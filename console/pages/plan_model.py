@@ -10,8 +10,8 @@ from berthmaster.model.binding import binding_name
 from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.native_api.what_if import PlanAnswer
 from berthmaster.simulation.workload import ResourceName
-from berthmaster.views.plan_drawing import TITLE, drawing, flow_rows
-from berthmaster.views.plan_sections import INCOMPLETE, heading, headline, opening, sections, what_moves
+from berthmaster.views.plan_drawing import drawing, flow_rows
+from berthmaster.views.plan_sections import heading, headline, opening, sections, what_moves
 from berthmaster.views.texts import Section, count_text
 from console.markup import drawn
 
@@ -30,8 +30,6 @@ class PlanView(NamedTuple):
 
     answer: PlanAnswer
     restricted: bool = False
-    incomplete = INCOMPLETE
-    drawing_title = TITLE
 
     @property
     def opening(self) -> Sequence[str]:

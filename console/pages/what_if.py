@@ -10,6 +10,8 @@ from werkzeug.wrappers import Response
 
 from berthmaster.native_api.fleet import FleetCluster
 from berthmaster.native_api.what_if import PlanRequest
+from berthmaster.views.plan_drawing import TITLE
+from berthmaster.views.plan_sections import INCOMPLETE
 from console.context import services, visitor
 from console.pages import downloads
 from console.pages.plan_model import MAX_ROWS, MORE_ROWS, PlanView
@@ -170,6 +172,8 @@ def _page(
         asked=question_words(question),
         notes=found.notes,
         plan=plan,
+        incomplete=INCOMPLETE,
+        drawing_title=TITLE,
         most=MORE_ROWS if long else MAX_ROWS,
         fleet_names={each.name for each in clusters},
         long=long,

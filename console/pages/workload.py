@@ -12,7 +12,7 @@ from berthmaster.native_api.wire import BindingView, HistoryPage, HistoryQuery
 from console.context import NO_LEDGER, Offered, optional, services, visitor
 from console.pages import downloads
 from console.pages.workload_answers import answers, past_answers
-from console.pages.workload_model import ROWS, WorkloadPage
+from console.pages.workload_model import ROWS, ShownWorkload
 from console.pages.workload_words import departure_of, filter_words, sentence
 from console.query import PageQuery
 
@@ -49,7 +49,7 @@ def one(namespace: str, binding: str) -> Response | str:
         left = departure.record.id
         departed = optional(lambda: source.recorded_decision(left, binding, place, of_page=True), _NO_ANSWER)
     past = source.recorded_decision(record, binding, place) if record else None
-    page = WorkloadPage(overview, past, reviews.answer.items if reviews.answer else (), group, most)
+    page = ShownWorkload(overview, past, reviews.answer.items if reviews.answer else (), group, most)
     tables = {
         "clusters": () if page.shown is None else page.shown.clusters,
         "groups": page.groups,

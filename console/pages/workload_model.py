@@ -81,7 +81,7 @@ class MoveCopies(NamedTuple):
 
 
 @dataclass(frozen=True)
-class WorkloadPage:
+class ShownWorkload:
     """One workload, now or at a recorded decision.
 
     Attributes:

@@ -21,5 +21,5 @@ def test_streams_fit_the_threads(monkeypatch, words, streams):
     served = []
     monkeypatch.setattr(serving, "serve", served.append)
     result = CliRunner().invoke(command, ["--extender-url=http://127.0.0.1:9443", *words])
-    assert [each.streams for each in served] == ([] if streams is None else [streams])
+    assert [each.app.streams for each in served] == ([] if streams is None else [streams])
     assert result.exit_code == (2 if streams is None else 0), result.output

@@ -31,7 +31,7 @@ from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.request import Failure, FailureKind
 from berthmaster.simulation.workload import NotScheduled
 from console.pages.workload_answers import answers, past_answers
-from console.pages.workload_model import ROWS, WorkloadPage, counted, group_rows, stages_of
+from console.pages.workload_model import ROWS, ShownWorkload, counted, group_rows, stages_of
 from console.pages.workload_words import Departure, change_words, departure_of, listed, record_badge, sentence
 
 ADDRESS = "/workloads/shop/web-deployment"
@@ -238,7 +238,7 @@ def test_the_first_lines_say_why_it_left_its_group():
 def test_the_copies_during_a_move(phase, old):
     move = move_state(phase, source={"b1": 5, "b2": 3}, target={"b2": 3, "p1": 5})
     binding = binding_view(clusters={"b1": 5, "b2": 3, "p1": 5})
-    found = WorkloadPage(overview(binding, outlook=binding_outlook(move=move))).copies
+    found = ShownWorkload(overview(binding, outlook=binding_outlook(move=move))).copies
     assert [tuple(each) for each in found] == ([] if old is None else [
         ("b1", 5, 5, None, old), ("b2", 3, 3, 3, "They stay."), ("p1", None, 5, 5, "New copies."),
     ])  # fmt: skip
