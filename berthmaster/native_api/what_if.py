@@ -1,6 +1,7 @@
 """The native API's requests that ask what changes would do, and their answers: simulations and plans."""
 
-from typing import Annotated, Final, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
@@ -17,9 +18,9 @@ from berthmaster.simulation.report import ChangeRow, change_row
 from berthmaster.simulation.world import Change as SimulatedChange
 
 MAX_PLANNED: Final = 100
+"""The most policies of each kind of change in a plan."""
 MAX_CHANGES: Final = 5000
 """The most changes of clusters and replicas: a whole region of a large fleet can fail."""
-"""The most policies of each kind of change in a plan."""
 
 
 class DownChange(RequestPart, frozen=True, tag="down", tag_field="type"):
@@ -97,32 +98,33 @@ ClusterChange = UntaintChange | UnlabelChange | UpChange | AddClusterChange | Re
 Change = DownChange | TaintChange | LabelChange | ScaleChange | RescheduleChange | PolicyChange | ClusterChange
 
 
+SIMULATED: Final[Mapping[type[Any], type[Any]]] = {
+    AddClusterChange: changes.AddCluster,
+    DownChange: changes.Down,
+    LabelChange: changes.AddLabel,
+    PolicyChange: changes.SetPolicy,
+    RemoveClusterChange: changes.RemoveCluster,
+    RescheduleChange: changes.Reschedule,
+    ScaleChange: changes.Scale,
+    TaintChange: changes.AddTaint,
+    UnlabelChange: changes.RemoveLabel,
+    UntaintChange: changes.RemoveTaint,
+    UpChange: changes.Up,
+}
+"""The change of the simulation that each form stands for. The fields of a form have the same names there."""
+_FORMS: Final = {change: form for form, change in SIMULATED.items()}
+
+
 def wire_change(change: SimulatedChange) -> Change:
     """Return a change in the form of the extender's API. Raises ``TypeError`` if the API has no form for the change."""
-    match change:
-        case changes.Down(cluster):
-            return DownChange(cluster)
-        case changes.AddTaint(cluster, taint):
-            return TaintChange(cluster, taint)
-        case changes.AddLabel(cluster, key, value):
-            return LabelChange(cluster, key, value)
-        case changes.Scale(resource, replicas):
-            return ScaleChange(str(resource), replicas)
-        case changes.Reschedule():
-            return RescheduleChange()
-        case changes.SetPolicy(policy):
-            return PolicyChange(policy)
-        case changes.RemoveTaint(cluster, key, effect):
-            return UntaintChange(cluster, key, effect)
-        case changes.RemoveLabel(cluster, key):
-            return UnlabelChange(cluster, key)
-        case changes.Up(cluster):
-            return UpChange(cluster)
-        case changes.AddCluster(added):
-            return AddClusterChange(added)
-        case changes.RemoveCluster(cluster):
-            return RemoveClusterChange(cluster)
-    raise TypeError(f"the API has no form for {type(change).__name__}")
+    form = _FORMS.get(type(change))
+    if form is None:
+        raise TypeError(f"the API has no form for {type(change).__name__}")
+    values = {name: getattr(change, name) for name in form.__struct_fields__}
+    if isinstance(change, changes.Scale):
+        values["resource"] = str(change.resource)
+    found: Change = form(**values)
+    return found
 
 
 class SimulateRequest(RequestPart, frozen=True):

@@ -2,11 +2,12 @@
 
 from collections.abc import Collection
 from dataclasses import replace
+from typing import Final
 
-import msgspec.structs
+import msgspec
 
 from berthmaster.kube.kinds import BINDINGS
-from berthmaster.model.binding import Binding, GracefulEvictionTask, TargetCluster
+from berthmaster.model.binding import Binding, TargetCluster
 from berthmaster.model.errors import name_list, shown
 from berthmaster.model.gaps import about
 from berthmaster.model.move import move_of, move_problem
@@ -19,7 +20,6 @@ from berthmaster.native_api.wire import (
     InvalidField,
     RequiringBinding,
     ResourceView,
-    Staleness,
 )
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
@@ -27,9 +27,10 @@ from berthmaster.simulation.eligibility import due, move_note
 from berthmaster.simulation.group_outlook import MAX_GROUPS, Outlook, outlook
 from berthmaster.simulation.report import explanation
 from berthmaster.simulation.run import examine, present
-from berthmaster.simulation.workload import NO_COMPANIONS, SimulatedWorkload, companions
+from berthmaster.simulation.workload import NO_COMPANIONS, companions
 from berthmaster.simulation.world import World
 from extender.protocols.native.fleet import amounts
+from extender.protocols.native.parameters import count, text
 from extender.protocols.native.schedule import require_explicable, require_watched
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Services
@@ -38,21 +39,30 @@ from extender.state.workloads import WatchedWorkload
 _NO_PLACEMENT = "the binding has no placement: no scheduler decides about it"
 
 
-def require_binding(services: Services, namespace: str, name: str) -> WatchedWorkload:
+Key = tuple[str, str]
+"""The namespace and the name of a binding; an empty namespace for a cluster-scoped one."""
+PARAMETERS: Final = {
+    "group": text("Explain each cluster in this group; empty for a placement without groups."),
+    "clusters": count("The most clusters of each stage of a group; the others are counted. All by default.", 5000),
+}
+
+
+def require_binding(services: Services, key: Key) -> WatchedWorkload:
     """Return a binding of the service with its workload."""
     require_watched(services, BINDINGS, subject="the bindings of the control plane are")
-    found = services.state.workload((namespace, name))
+    namespace, name = key
+    found = services.state.workload(key)
     if found is None:
         raise Refusal(404, f"there is no binding {shown(f'{namespace}/{name}' if namespace else name)}")
     return found
 
 
-def explained(services: Services, namespace: str, name: str, most: int | None = None) -> BindingExplanation:
+def explained(services: Services, key: Key, most: int | None = None) -> BindingExplanation:
     """Return what the scheduler would decide now on a binding of the service, and why.
 
     With ``most``, the groups of the explanation are ``shortened``.
     """
-    state, found = services.state, require_binding(services, namespace, name)
+    state, found = services.state, require_binding(services, key)
     workload, now = found.workload, services.clock.now()
     with state.reading() as cache:
         if workload.binding is not None:
@@ -63,21 +73,16 @@ def explained(services: Services, namespace: str, name: str, most: int | None = 
         followed = companions([outcome.workload, *found.related]).get(0, NO_COMPANIONS)
         outcome = replace(outcome, companions=followed)
     answer = explanation(outcome, present(World({}, [workload]))[0])
-    staleness = state.staleness
-    return BindingExplanation(**msgspec.structs.asdict(answer), gaps=state.gaps(about(namespace)), staleness=staleness)
+    gaps = state.gaps(about(key[0]))
+    return BindingExplanation(**msgspec.structs.asdict(answer), gaps=gaps, staleness=state.staleness)
 
 
-def described(services: Services, namespace: str, name: str) -> BindingView:
+def described(services: Services, key: Key) -> BindingView:
     """Return a binding as the service knows it, without a decision."""
-    found = require_binding(services, namespace, name)
-    binding = found.stored or found.workload.binding
+    found = require_binding(services, key)
+    workload, binding = found.workload, found.stored or found.workload.binding
     if binding is None:
-        raise Refusal(404, f"{found.workload} has no binding")
-    return view_of(found.workload, binding, services.state.gaps(about(namespace)), services.state.staleness)
-
-
-def view_of(workload: SimulatedWorkload, binding: Binding, gaps: list[str], staleness: Staleness) -> BindingView:
-    """Return what a binding says."""
+        raise Refusal(404, f"{workload} has no binding")
     spec, status, resource = binding.spec, binding.status, binding.spec.resource
     placement = spec.placement
     groups = placement.cluster_affinities if placement is not None else None
@@ -95,7 +100,9 @@ def view_of(workload: SimulatedWorkload, binding: Binding, gaps: list[str], stal
         groups=None if groups is None else [each.affinity_name for each in groups],
         observed_group=status.scheduler_observing_affinity_name or None,
         clusters=_replicas_by_cluster(spec.clusters),
-        eviction_tasks=[_task(each) for each in spec.graceful_eviction_tasks],
+        eviction_tasks=[
+            msgspec.convert(each, EvictionTaskView, from_attributes=True) for each in spec.graceful_eviction_tasks
+        ],
         required_by=[
             RequiringBinding(each.namespace, each.name, _replicas_by_cluster(each.clusters))
             for each in spec.required_by
@@ -103,8 +110,8 @@ def view_of(workload: SimulatedWorkload, binding: Binding, gaps: list[str], stal
         conditions=list(status.conditions),
         last_scheduled_time=status.last_scheduled_time,
         notes=list(workload.notes),
-        gaps=gaps,
-        staleness=staleness,
+        gaps=services.state.gaps(about(key[0])),
+        staleness=services.state.staleness,
         requests=spec.replica_requirements.resource_request if spec.replica_requirements is not None else {},
     )
 
@@ -113,24 +120,9 @@ def _replicas_by_cluster(clusters: tuple[TargetCluster, ...]) -> dict[str, int]:
     return {each.name: each.replicas for each in clusters}
 
 
-def _task(task: GracefulEvictionTask) -> EvictionTaskView:
-    return EvictionTaskView(
-        from_cluster=task.from_cluster,
-        producer=task.producer,
-        reason=task.reason,
-        message=task.message,
-        purge_mode=task.purge_mode,
-        grace_period_seconds=task.grace_period_seconds,
-        suppress_deletion=task.suppress_deletion,
-        creation_timestamp=task.creation_timestamp,
-    )
-
-
-def binding_outlook(
-    services: Services, namespace: str, name: str, group: str | None, most: int | None = None
-) -> BindingOutlook:
+def binding_outlook(services: Services, key: Key, group: str | None, most: int | None = None) -> BindingOutlook:
     """Return what each group of a binding could hold, and the state of its move."""
-    state, found = services.state, require_binding(services, namespace, name)
+    state, found = services.state, require_binding(services, key)
     binding = found.workload.binding
     if binding is None:
         raise Refusal(404, f"{found.workload} has no binding")
@@ -148,7 +140,7 @@ def binding_outlook(
         move,
         move_note(stored) if move is not None else "",
         notes,
-        state.gaps(about(namespace)),
+        state.gaps(about(key[0])),
         state.staleness,
     )
 
@@ -159,7 +151,7 @@ def room_of(services: Services, view: BindingView, tried: Collection[str | None]
     Args:
         tried: the names of the groups that the decision tried.
     """
-    state, binding = services.state, require_binding(services, view.namespace, view.name).workload.binding
+    state, binding = services.state, require_binding(services, (view.namespace, view.name)).workload.binding
     if binding is None or not view.requests or (view.clusters and sum(view.clusters.values()) >= view.replicas):
         return None
     with state.reading() as cache:

@@ -1,10 +1,10 @@
 """``/v1/drift``: how far the fleet is from its policies, and what a repair would move."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import lru_cache
 from operator import attrgetter
-from typing import Final, NamedTuple
+from typing import Final
 
 from msgspec.structs import asdict, replace
 
@@ -16,7 +16,17 @@ from berthmaster.simulation.drift import FleetDrift, WorkloadDrift, summary, wor
 from berthmaster.simulation.eligibility import why_not_scheduled
 from extender.protocols.native.background import LIMIT_S, Background, BackgroundTexts
 from extender.protocols.native.bindings import require_binding
-from extender.protocols.native.parameters import MAX_OFFSET, NAMESPACES, count, flag, sort, text, values, word
+from extender.protocols.native.parameters import (
+    MAX_OFFSET,
+    NAMESPACES,
+    count,
+    flag,
+    reader_of,
+    sort,
+    text,
+    values,
+    word,
+)
 from extender.protocols.native.schedule import require_watched
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Call, Services
@@ -24,7 +34,8 @@ from extender.protocols.services import Call, Services
 _MOST: Final = 1000
 _REFRESH_S: Final = 300.0
 _READERS: Final = 16
-_NOTHING: Final[dict[str, int]] = {}
+_TOLERANCE: Final = DriftQuery().tolerance
+_NO_FIGURES: Final[Mapping[str, Mapping[str, int]]] = {"clusters": {}, "minimal": {}, "full": {}}
 _ORDERS: Final[Mapping[str, Callable[[WorkloadDrift], int | str]]] = {
     "moves": attrgetter("moves"),
     "fullMoves": attrgetter("full_moves"),
@@ -39,7 +50,7 @@ PARAMETERS: Final = {
         "By how many percent the share of a cluster may differ from its weight.",
         100,
         least=0,
-        default=DriftQuery().tolerance,
+        default=_TOLERANCE,
     ),
     "sort": sort("The order; a dash before it reverses it. Default: the most moves first.", DRIFT_SORTS),
     "offset": count("How many workloads to leave out first.", MAX_OFFSET, least=0),
@@ -49,30 +60,8 @@ PARAMETERS: Final = {
 }
 
 
-def drift_query(query: Mapping[str, str], reader: Reader) -> DriftQuery:
-    """Return the question of a request."""
-    return DriftQuery(**values(PARAMETERS, query), namespaces=reader.namespaces)
-
-
-class DriftQuestion(NamedTuple):
-    """By how many percent a share may differ from its weight."""
-
-    tolerance: int = DriftQuery().tolerance
-
-
-class _FoundDrift:
-    """The drift of all workloads, and its summaries for the last readers. Safe for several threads."""
-
-    def __init__(self, workloads: Sequence[WorkloadDrift]) -> None:
-        self._workloads = workloads
-        self.seen_by = lru_cache(_READERS)(self._summary)
-
-    def _summary(self, reader: Reader) -> FleetDrift:
-        return summary([each for each in self._workloads if reader.sees_resource(each.resource)])
-
-
 class Drifts:
-    """Answers how far the fleet is from its policies."""
+    """Answers how far the fleet is from its policies. A question to its background is the tolerance."""
 
     def __init__(self) -> None:
         self._background = Background("drift", _texts, _computed)
@@ -80,14 +69,15 @@ class Drifts:
     def refresh(self, services: Services) -> None:
         """Compute the drift for the metrics, if the last figures are old. Does not wait for it."""
         if services.state.staleness.synced and (services.state.watched is None or BINDINGS in services.state.watched):
-            self._background.refresh(services, DriftQuestion(), after_s=_REFRESH_S)
+            self._background.refresh(services, _TOLERANCE, after_s=_REFRESH_S)
 
-    def answer(self, services: Services, call: Call, query: DriftQuery) -> DriftView:
+    def answer(self, services: Services, call: Call) -> DriftView:
         """Return the drift of the workloads that the reader may see, with a page of those that the query selects."""
+        reader = reader_of(call)
+        query = DriftQuery(**values(PARAMETERS, call.query), namespaces=reader.namespaces)
         require_watched(services, BINDINGS, subject="the workloads are")
-        result, found = self._background.answer(services, call, DriftQuestion(query.tolerance), wait=not query.stale)
-        reader = Reader(query.namespaces)
-        seen = found.seen_by(reader)
+        result, seen_by = self._background.answer(services, call, query.tolerance, wait=not query.stale)
+        seen = seen_by(reader)
         selected = [each for each in seen.workloads if _matches(each, query)]
         if query.sort:
             order = _ORDERS[query.sort.removeprefix("-")]
@@ -109,9 +99,9 @@ class Drifts:
         )
 
 
-def drift_of_binding(services: Services, namespace: str, name: str) -> WorkloadDrift:
+def drift_of_binding(services: Services, key: tuple[str, str]) -> WorkloadDrift:
     """Return the drift of the workload of one binding now."""
-    workload = require_binding(services, namespace, name).workload
+    workload = require_binding(services, key).workload
     ineligible = why_not_scheduled(workload)
     if ineligible is not None:
         raise Refusal(409, str(ineligible))
@@ -128,7 +118,7 @@ def _matches(drift: WorkloadDrift, query: DriftQuery) -> bool:
     )
 
 
-def _texts(_: DriftQuestion) -> BackgroundTexts:
+def _texts(_: int) -> BackgroundTexts:
     return BackgroundTexts(
         "the drift",
         "the drift is being computed; retry in a few seconds",
@@ -137,13 +127,19 @@ def _texts(_: DriftQuestion) -> BackgroundTexts:
     )
 
 
-def _computed(services: Services, question: DriftQuestion, now: datetime, check: Callable[[], None]) -> _FoundDrift:
+def _computed(
+    services: Services, tolerance: int, now: datetime, check: Callable[[], None]
+) -> Callable[[Reader], FleetDrift]:
+    """Return the summary for a reader, which keeps those of the last readers."""
     state = services.state
-    drifts = workload_drifts(state.world(check), state.profile, now, tolerance=question.tolerance, check=check)
+    drifts = workload_drifts(state.world(check), state.profile, now, tolerance=tolerance, check=check)
     # Only figures of a workload without drift are needed, and a large fleet has many.
-    found = _FoundDrift([
-        each if each.kinds else replace(each, clusters=_NOTHING, minimal=_NOTHING, full=_NOTHING) for each in drifts
-    ])  # fmt: skip
-    if question == DriftQuestion():
-        services.metrics.drifted(found.seen_by(ANY_READER), now)
-    return found
+    kept = [each if each.kinds else replace(each, **_NO_FIGURES) for each in drifts]
+
+    @lru_cache(_READERS)
+    def seen_by(reader: Reader) -> FleetDrift:
+        return summary([each for each in kept if reader.sees_resource(each.resource)])
+
+    if tolerance == _TOLERANCE:
+        services.metrics.drifted(seen_by(ANY_READER), now)
+    return seen_by

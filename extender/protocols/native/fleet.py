@@ -1,17 +1,19 @@
 """``/v1/clusters``, ``/v1/fleet`` and ``/v1/version``: the clusters, and what is assigned to them."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
+from typing import Final
 
 from berthmaster.deciding.move_targets import is_draining
 from berthmaster.kube.kinds import BINDINGS
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.gaps import NO_NAMES
 from berthmaster.native_api.fleet import FleetAmount, FleetCluster, FleetView, StateVersion
-from berthmaster.native_api.wire import Amounts, ClusterList, ClusterView, Staleness
+from berthmaster.native_api.wire import Amounts, ClusterList, ClusterView
 from berthmaster.scheduling.resources import amount_of
-from extender.protocols.services import Services
-from extender.state.placed_index import ClusterUse, PlacedIndex
-from extender.state.state import FleetCache, State
+from extender.protocols.native.parameters import count, text, values
+from extender.protocols.services import Call, Services
+from extender.state.placed_index import ClusterUse
+from extender.state.state import State
 
 _UNWATCHED = (
     "bindings are not watched: what is assigned to clusters is not known; start the service with --watch bindings "
@@ -19,11 +21,20 @@ _UNWATCHED = (
 )
 
 
-def cluster_page(cache: FleetCache, staleness: Staleness, after: str, limit: int) -> ClusterList:
-    """Return up to ``limit`` clusters whose names follow ``after`` in byte order."""
-    found = cache.world.clusters
-    names = sorted(name for name in found if name > after)
-    page = names[:limit]
+PARAMETERS: Final = {
+    "after": text("The page contains the names after this one."),
+    "limit": count("The most clusters of the page.", 5000, default=500),
+}
+
+
+def cluster_page(services: Services, call: Call) -> ClusterList:
+    """Return a page of the clusters in byte order."""
+    given = values(PARAMETERS, call.query)
+    with services.state.reading() as cache:
+        found = cache.world.clusters
+        staleness = services.state.staleness
+    names = sorted(name for name in found if name > given.get("after", ""))
+    page = names[: given["limit"]]
     return ClusterList(
         total=len(found),
         items=[_view(found[name]) for name in page],
@@ -50,13 +61,13 @@ def _view(cluster: Cluster) -> ClusterView:
     )
 
 
-def state_version(services: Services) -> StateVersion:
+def state_version(services: Services, _call: Call) -> StateVersion:
     """Return the version of the state."""
     state = services.state
     return StateVersion(state.version, state.staleness)
 
 
-def fleet_view(services: Services) -> FleetView:
+def fleet_view(services: Services, call: Call) -> FleetView:
     """Return all clusters, and what is assigned to them as far as bindings are known."""
     state = services.state
     version, staleness = state.version, state.staleness  # before the data, see ``State.version``
@@ -67,17 +78,15 @@ def fleet_view(services: Services) -> FleetView:
     if not knows_bindings(state):
         return FleetView([cluster_row(each, None) for each in clusters], version, [*gaps, _UNWATCHED], staleness)
     with state.placed() as index:
-        rows = list(_rows(clusters, index, reported=state.observed is not None))
+        reported = state.observed is not None
+        rows = [cluster_row(each, index.use(each.name), reported=reported) for each in clusters]
+    services.check_deadline(call)
     return FleetView(rows, version, gaps, staleness)
 
 
 def knows_bindings(state: State) -> bool:
     """Return whether it is known what is assigned to clusters."""
     return state.watched is None or BINDINGS in state.watched
-
-
-def _rows(clusters: Iterable[Cluster], index: PlacedIndex, *, reported: bool) -> Iterable[FleetCluster]:
-    return (cluster_row(each, index.use(each.name), reported=reported) for each in clusters)
 
 
 def cluster_row(cluster: Cluster, use: ClusterUse | None, *, reported: bool = False) -> FleetCluster:

@@ -5,12 +5,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from berthmaster.ledger.records import Query, RecordId
 from berthmaster.model.errors import InputError, LedgerError, NotRecordedError, shown
-from berthmaster.model.gaps import ANY_READER, Reader
 from berthmaster.model.meta import is_valid_name
 from berthmaster.native_api.wire import HistoryPage
-from extender.protocols.native.parameters import count, flag, text, time, values
+from extender.protocols.native.parameters import count, flag, key_of, reader_of, text, time, values
 from extender.protocols.problem import Refusal
-from extender.protocols.services import Services
+from extender.protocols.services import Call, Services
 
 if TYPE_CHECKING:
     from berthmaster.ledger.reader import LedgerReader
@@ -41,26 +40,26 @@ PARAMETERS: Final = {
 }
 
 
-def history(services: Services, query: Mapping[str, str], reader: Reader = ANY_READER) -> HistoryPage:
+def history(services: Services, call: Call) -> HistoryPage:
     """Return records by the parameters of a request: those of objects that the reader may see."""
-    given = values(PARAMETERS, query)
+    given = values(PARAMETERS, call.query)
     namespace, kind, name, cluster, policy, trigger = (given.get(name, "") for name in _OBJECTS)
-    wanted = Query(
-        namespace, kind, name, cluster, policy, trigger, namespaces=reader.namespaces, moves_only=given["moves"]
-    )
+    seen = reader_of(call).namespaces
+    wanted = Query(namespace, kind, name, cluster, policy, trigger, namespaces=seen, moves_only=given["moves"])
     return _page(services, wanted, given)
 
 
-def binding_history(services: Services, namespace: str, name: str, query: Mapping[str, str]) -> HistoryPage:
+def binding_history(services: Services, call: Call) -> HistoryPage:
     """Return the decisions on a binding; raises as ``history``.
 
     The name of a binding is that of its workload, a dash and the kind in lower case.
     """
+    namespace, name = key_of(call)
     workload, dash, kind = name.rpartition("-")
     if not dash or not is_valid_name(name):
         raise Refusal(404, f"there is no binding {shown(name)}")
     wanted = Query(namespace, kind, workload, decisions_only=True, cluster_scoped=not namespace)
-    return _page(services, wanted, values(BINDING_PARAMETERS, query))
+    return _page(services, wanted, values(BINDING_PARAMETERS, call.query))
 
 
 def _page(services: Services, wanted: Query, given: Mapping[str, Any]) -> HistoryPage:

@@ -1,18 +1,16 @@
 """``/v1/moves``: what moves, what waits and for what, and how much of the budgets is in use."""
 
-from collections.abc import Mapping
 from typing import Final
 
 from msgspec.structs import asdict
 
 from berthmaster.kube.kinds import BINDINGS, POLICIES
-from berthmaster.model.gaps import Reader
 from berthmaster.native_api.why import MovesView
 from berthmaster.views.move_budgets import KnownMoves, moves_report, percent_totals
 from berthmaster.views.move_rows import MoveQuery, MoveSort, RowState
-from extender.protocols.native.parameters import MAX_OFFSET, NAMESPACES, count, sort, text, values, word
+from extender.protocols.native.parameters import MAX_OFFSET, NAMESPACES, count, reader_of, sort, text, values, word
 from extender.protocols.native.schedule import require_watched
-from extender.protocols.services import Services
+from extender.protocols.services import Call, Services
 
 _MOVES: Final = 1000
 _MAX_MOVES: Final = 10_000
@@ -29,14 +27,22 @@ PARAMETERS: Final = {
 }
 
 
-def moves_view(services: Services, query: MoveQuery) -> MovesView:
+def moves_view(services: Services, call: Call) -> MovesView:
     """Return what the bindings and the lease of the controllers say about moves."""
+    found, reader = values(PARAMETERS, call.query), reader_of(call)
+    order = found.pop("sort", MoveSort.STATE.value)
+    query = MoveQuery(
+        **{**found, "state": _STATES.get(found.get("state", ""))},
+        namespaces=reader.namespaces,
+        sort=MoveSort(order.removeprefix("-")),
+        descending=order.startswith("-"),
+    )
     require_watched(services, BINDINGS, subject="the bindings of the control plane are")
     state, version = services.state, services.state.version
     with state.reading() as cache:
         policies = cache.policies
     annotations = None
-    gaps = [*state.gaps(Reader(query.namespaces)), state.lease().gap]
+    gaps = [*state.gaps(reader), state.lease().gap]
     if state.watched is None or POLICIES in state.watched:
         annotations = {each.reference: each.metadata.annotations for each in policies}
     else:
@@ -60,16 +66,4 @@ def moves_view(services: Services, query: MoveQuery) -> MovesView:
         matched=counts.matched,
         version=version,
         staleness=state.staleness,
-    )
-
-
-def move_query(query: Mapping[str, str], namespaces: frozenset[str] | None) -> MoveQuery:
-    """Return the question of a request."""
-    found = values(PARAMETERS, query)
-    order = found.pop("sort", MoveSort.STATE.value)
-    return MoveQuery(
-        **{**found, "state": _STATES.get(found.get("state", ""))},
-        namespaces=namespaces,
-        sort=MoveSort(order.removeprefix("-")),
-        descending=order.startswith("-"),
     )

@@ -25,14 +25,15 @@ from berthmaster.runtime.logs import log_exceptions
 from berthmaster.scheduling.profile import Profile
 from berthmaster.simulation.change_set import ChangeSet, PlanIndex
 from berthmaster.simulation.changes import Scale
-from berthmaster.simulation.plan_answer import Loss, Plan
+from berthmaster.simulation.plan_answer import Plan
 from berthmaster.simulation.planner import ReportProgress, plan
 from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import World
 from extender.protocols.native.schedule import require_synced, require_watched
 from extender.protocols.native.simulate import RequestedChange, as_stored, change_of, stored_policies
-from extender.protocols.native.visible import visible_plan
+from extender.protocols.native.visible import limited, visible_plan
 from extender.protocols.problem import RETRY_SOON, Refusal, internal_error, problem_of, refuse_invalid
+from extender.protocols.route import JSON_LINES, Reply
 from extender.protocols.services import Call, Services, sized
 
 _WAITING: Final = 0.5
@@ -88,8 +89,8 @@ class Planner:
             self.of_reviews.index_of(state.world(), state.profile).prepare()
         self._prepared = version
 
-    def lines(self, services: Services, call: Call) -> Iterator[bytes]:
-        """Read a request, and return the lines of its answer: each second how far the plan is, then the plan.
+    def lines(self, services: Services, call: Call) -> Reply:
+        """Read a request, and reply with lines: each second how far the plan is, then the plan.
 
         The plan ends if the client closes its connection.
 
@@ -103,7 +104,7 @@ class Planner:
                 break  # it is refused below
         with sized(services, call, body, brings_fleet=False):
             request = decode_json(PlanRequest, body)
-        return self._lines(services, call, request)
+        return Reply(self._lines(services, call, request), content_type=JSON_LINES)
 
     def _lines(self, services: Services, call: Call, request: PlanRequest) -> Iterator[bytes]:
         begun_at, counted = services.clock.now(), (0, 0)
@@ -254,34 +255,9 @@ def plan_answer(answer: Plan, limit: int, staleness: Staleness, reader: Reader =
         overcommitted=len(answer.overcommitted),
     )
     visible = visible_plan(answer, reader)
-    limited = _limited(visible, limit)
-    return PlanAnswer(counts=counts, plan=limited, truncated=limited != visible, staleness=staleness)
-
-
-def _limited(answer: Plan, limit: int) -> Plan:
-    summary, lists = answer.summary, ("gaps", "policies", "unplaced", "moves", "overcommitted", "clusters", "staying")
-    policies = [
-        msgspec.structs.replace(
-            each,
-            gains=each.gains[:limit],
-            takes=each.takes[:limit],
-            loses=each.loses[:limit],
-            unclaimed=each.unclaimed[:limit],
-        )
-        for each in answer.policies
-    ]
-    totals = {name: getattr(summary, name)[:limit] for name in ("nowhere", "short", "new_failures")}
-    kept = {name: getattr(answer, name)[:limit] for name in lists if name != "policies"}
-    kept["loss"] = _limited_loss(answer.loss, limit) if answer.loss is not None else None
-    return msgspec.structs.replace(
-        answer, policies=policies, summary=msgspec.structs.replace(summary, **totals), **kept
-    )
-
-
-def _limited_loss(loss: Loss, limit: int) -> Loss:
-    lists = ("only_copy", "left", "not_simulated", "preserved")
-    hanging = {name: found[:limit] for name, found in loss.hanging.items()}
-    return msgspec.structs.replace(loss, hanging=hanging, **{name: getattr(loss, name)[:limit] for name in lists})
+    others = {name: getattr(visible, name)[:limit] for name in ("gaps", "overcommitted", "clusters")}
+    shown = limited(msgspec.structs.replace(visible, **others), limit)
+    return PlanAnswer(counts=counts, plan=shown, truncated=shown != visible, staleness=staleness)
 
 
 def changes_of(services: Services, request: PlanRequest) -> ChangeSet:

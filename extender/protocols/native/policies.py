@@ -5,19 +5,17 @@ The clusters that a placement allows, group by group, with what they have togeth
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from operator import itemgetter
-from typing import Final
-
-from msgspec.structs import replace
+from typing import Final, NamedTuple
 
 from berthmaster.deciding.lease_record import SourcesRecord
 from berthmaster.kube.kinds import BINDINGS, POLICIES
 from berthmaster.ledger.records import Query
 from berthmaster.model.cluster import Cluster, repelling_taints
 from berthmaster.model.errors import InputError, LedgerError
-from berthmaster.model.gaps import Reader
 from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.model.policy import POLICY_KINDS, AffinityTerm, Placement, Policy, PolicyReference
 from berthmaster.native_api.fleet import FleetAmount, sum_of
@@ -46,7 +44,7 @@ from extender.protocols.native.parameters import (
     word,
 )
 from extender.protocols.native.schedule import require_watched
-from extender.protocols.native.visible import visible_policy
+from extender.protocols.native.visible import visible
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Call, FindPolicy, Services
 
@@ -80,14 +78,10 @@ _NO_LEDGER: Final = "the ledger cannot be read: recent priority drops are not sh
 Drops = Mapping[PolicyReference, Sequence[PriorityDropRow]]
 
 
-def policy_query(query: Mapping[str, str], reader: Reader) -> PolicyQuery:
-    """Return the question of a request."""
-    found = values(PARAMETERS, query)
-    only = tuple(filter(None, found.get("only", "").split(",")))
-    unknown = next((each for each in only if each not in _ASPECTS), None)
-    if unknown is not None:
-        raise refused("only", unknown, ", ".join(_ASPECTS))
-    return PolicyQuery(**{**found, "only": only}, namespaces=reader.namespaces)
+class _Look(NamedTuple):
+    uses: Mapping[PolicyReference, PolicyUse] | None
+    drops: Drops
+    gaps: list[str]
 
 
 class Policies:
@@ -99,34 +93,23 @@ class Policies:
         self._uses: tuple[Sequence[SimulatedWorkload], Mapping[PolicyReference, PolicyUse]] = ((), {})
 
     def listed(self, services: Services, call: Call) -> PolicyList:
-        """Answer a request for a page of the policies that a reader may see."""
-        reader = reader_of(call)
-        found = self.page(services, call, policy_query(call.query, reader))
-        return replace(found, items=[visible_policy(each, reader) for each in found.items])
-
-    def shown(self, services: Services, call: Call) -> PolicyView:
-        """Answer a request for the policy that the path names."""
-        reader, (namespace, name) = reader_of(call), key_of(call)
-        reference = PolicyReference(POLICY_KINDS[not namespace], namespace, name)
-        if not reader.sees(namespace):
-            raise Refusal(404, f"there is no {reference}")
-        found = self.one(services, call, reference, reader)
-        return replace(found, row=visible_policy(found.row, reader))
-
-    def page(self, services: Services, call: Call, query: PolicyQuery) -> PolicyList:
-        """Return a page of the policies."""
+        """Return a page of the policies that a reader may see."""
+        reader, found = reader_of(call), values(PARAMETERS, call.query)
+        only = tuple(filter(None, found.get("only", "").split(",")))
+        unknown = next((each for each in only if each not in _ASPECTS), None)
+        if unknown is not None:
+            raise refused("only", unknown, ", ".join(_ASPECTS))
+        query = PolicyQuery(**{**found, "only": only}, namespaces=reader.namespaces)
         require_watched(services, POLICIES, subject="the policies are")
         state, version, check = services.state, services.state.version, partial(services.give_way, call)
         with state.reading() as cache:
             stored = cache.policies
-        drops, gaps = _recorded_drops(services)
-        with services.one_at_a_time(self._computing, call, "other requests for policies"):
-            uses = self._known_uses(services, check)
+        with self._looking(services, call) as look:
             self._forget(stored)
             matching = sorted((each for each in stored if _matches(query, each)), key=lambda each: each.reference)
 
             def rows(policies: Iterable[Policy]) -> list[PolicyRow]:
-                return [self._row(each, uses, drops, services.findings, check) for each in policies]
+                return [self._row(each, look, services.findings, check) for each in policies]
 
             page = slice(query.offset, query.offset + query.limit)
             if query.only or query.sort:
@@ -135,16 +118,20 @@ class Policies:
             else:
                 matched, items = len(matching), rows(matching[page])
         return PolicyList(
-            items=items,
+            items=[visible(each, reader) for each in items],
             matched=matched,
             total=sum(_matches(query._replace(q="", kind="", name=""), each) for each in stored),
-            gaps=[*state.gaps(Reader(query.namespaces)), *([_NO_WORKLOADS] if uses is None else []), *gaps],
+            gaps=[*state.gaps(reader), *look.gaps],
             version=version,
             staleness=state.staleness,
         )
 
-    def one(self, services: Services, call: Call, reference: PolicyReference, reader: Reader) -> PolicyView:
-        """Return one policy, and what its placement allows."""
+    def shown(self, services: Services, call: Call) -> PolicyView:
+        """Return the policy that the path names, and what its placement allows."""
+        reader, (namespace, name) = reader_of(call), key_of(call)
+        reference = PolicyReference(POLICY_KINDS[not namespace], namespace, name)
+        if not reader.sees(namespace):
+            raise Refusal(404, f"there is no {reference}")
         require_watched(services, POLICIES, subject="the policies are")
         state, version, check = services.state, services.state.version, partial(services.give_way, call)
         with state.reading() as cache:
@@ -152,21 +139,26 @@ class Policies:
             clusters = [each for each in cache.fleet.clusters if each is not None]
         if policy is None:
             raise Refusal(404, f"there is no {reference}")
-        drops, gaps = _recorded_drops(services)
-        with services.one_at_a_time(self._computing, call, "other requests for policies"):
-            uses = self._known_uses(services, check)
-            row = self._row(policy, uses, drops, services.findings, check)
+        with self._looking(services, call) as look:
+            row = self._row(policy, look, services.findings, check)
         record = state.lease().record
-        failback = None if record is None else (record.sources or SourcesRecord()).failback
         return PolicyView(
-            row=row,
+            row=visible(row, reader),
             policy=policy,
             groups=allowed_groups(services, policy.spec.placement, clusters, check),
-            failback=failback,
-            gaps=[*state.gaps(reader), *([_NO_WORKLOADS] if uses is None else []), *gaps],
+            failback=None if record is None else (record.sources or SourcesRecord()).failback,
+            gaps=[*state.gaps(reader), *look.gaps],
             version=version,
             staleness=state.staleness,
         )
+
+    @contextmanager
+    def _looking(self, services: Services, call: Call) -> Iterator[_Look]:
+        """Return what workloads and the ledger say. During the context, no other request computes rows."""
+        drops, gaps = _recorded_drops(services)
+        with services.one_at_a_time(self._computing, call, "other requests for policies"):
+            uses = self._known_uses(services, partial(services.give_way, call))
+            yield _Look(uses, drops, [*([_NO_WORKLOADS] if uses is None else []), *gaps])
 
     def _known_uses(self, services: Services, check: Callable[[], None]) -> Mapping[PolicyReference, PolicyUse] | None:
         """Return what the workloads say; None if they are not known."""
@@ -180,17 +172,10 @@ class Policies:
             self._uses = workloads, uses
         return uses
 
-    def _row(
-        self,
-        policy: Policy,
-        uses: Mapping[PolicyReference, PolicyUse] | None,
-        drops: Drops,
-        find: FindPolicy | None,
-        check: Callable[[], None],
-    ) -> PolicyRow:
+    def _row(self, policy: Policy, look: _Look, find: FindPolicy | None, check: Callable[[], None]) -> PolicyRow:
         reference = policy.reference
-        use = None if uses is None else uses.get(reference) or PolicyUse()
-        return policy_row(policy, use, self._found(policy, find, check), drops.get(reference, ()))
+        use = None if look.uses is None else look.uses.get(reference) or PolicyUse()
+        return policy_row(policy, use, self._found(policy, find, check), look.drops.get(reference, ()))
 
     def _found(
         self, policy: Policy, find: FindPolicy | None, check: Callable[[], None]

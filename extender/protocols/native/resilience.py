@@ -14,17 +14,13 @@ from berthmaster.simulation.plan_answer import Assumptions, Switch
 from extender.protocols.native.background import LIMIT_S, WAIT_S, Background, BackgroundTexts, Run
 from extender.protocols.native.parameters import NAMESPACES, choice, count, flag, reader_of, refused, text, values, word
 from extender.protocols.native.schedule import require_watched
-from extender.protocols.native.visible import visible_impact
+from extender.protocols.native.visible import limited, visible
 from extender.protocols.services import Call, Services
 
 _INSTEAD: Final = "ask for larger parts of the fleet, such as each region, or run `berthmaster resilience`"
 
 _FAILURES: Final = 200
 _MAX_FAILURES: Final = 1000
-
-Domains = tuple[FailureDomain, ...]
-
-
 PARAMETERS: Final = {
     "by": text(
         "What fails as a whole: cluster, region, zone, provider, or several of them with commas. Default: cluster."
@@ -44,26 +40,16 @@ PARAMETERS: Final = {
 class FailureQuestion(NamedTuple):
     """What fails as a whole, and what is assumed about failover."""
 
-    domains: Domains
+    domains: tuple[FailureDomain, ...]
     failover: Switch = Switch.AUTO
 
 
 class _FailureResult(NamedTuple):
-    """The failures of one version of the state."""
-
     impacts: list[Impact]
     workloads: int
     clusters: Sequence[str]
     gaps: Sequence[str]
     assumptions: Assumptions
-
-
-def domains_of(text: str) -> Domains:
-    """Return the domains of a request."""
-    names = tuple(dict.fromkeys(filter(None, text.split(","))))
-    if not names:
-        raise refused("by", text, ", ".join(FailureDomain))
-    return tuple(choice("by", each, FailureDomain) for each in names)
 
 
 class Resilience:
@@ -73,23 +59,19 @@ class Resilience:
         self._background = Background("resilience", _texts, _computed)
 
     def asked(self, services: Services, call: Call) -> ResilienceView:
-        """Answer a request."""
-        given = values(PARAMETERS, call.query)
-        question = FailureQuestion(domains_of(given.get("by", FailureDomain.CLUSTER)), Switch(given["failover"]))
+        given, reader = values(PARAMETERS, call.query), reader_of(call)
+        by = tuple(dict.fromkeys(filter(None, given.get("by", FailureDomain.CLUSTER).split(","))))
+        if not by:
+            raise refused("by", given["by"], ", ".join(FailureDomain))
+        question = FailureQuestion(tuple(choice("by", each, FailureDomain) for each in by), Switch(given["failover"]))
         if given["stale"]:
             call = call._replace(deadline_s=min(call.deadline_s, services.clock.monotonic_s() + WAIT_S))
-        found, reader = self.answer(services, call, question, given["limit"]), reader_of(call)
-        impacts = [visible_impact(each, reader) for each in found.impacts]
-        return msgspec.structs.replace(found, impacts=impacts)
-
-    def answer(self, services: Services, call: Call, question: FailureQuestion, limit: int) -> ResilienceView:
-        """Return what each failure of these domains would do."""
         require_watched(services, BINDINGS, subject="the workloads are")
         result, found = self._background.answer(services, call, question)
         return ResilienceView(
             by=list(question.domains),
             assumptions=found.assumptions,
-            impacts=[impact_view(each) for each in found.impacts[:limit]],
+            impacts=[visible(impact_view(each), reader) for each in found.impacts[: given["limit"]]],
             failures=len(found.impacts),
             harmless=sum(each.harmless for each in found.impacts),
             workloads=found.workloads,
@@ -127,7 +109,4 @@ def _computed(
 
 def impact_view(impact: Impact) -> ImpactView:
     """Return a failure with at most ``MAX_NAMES`` names in each list."""
-    fields = msgspec.structs.asdict(impact)
-    for name in ("only_copy", "nowhere", "short", "staying", "not_simulated"):
-        fields[name] = fields[name][:MAX_NAMES]
-    return ImpactView(**fields, totals=impact.counts)
+    return limited(ImpactView(**msgspec.structs.asdict(impact), totals=impact.counts), MAX_NAMES)

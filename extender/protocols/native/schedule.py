@@ -26,8 +26,9 @@ from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.request import Decision, Request
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.eligibility import due
+from extender.protocols.native.parameters import flag, values
 from extender.protocols.problem import RETRY_SOON, Refusal, internal_error, problem, problem_of, refuse_invalid
-from extender.protocols.route import is_light
+from extender.protocols.route import JSON_LINES, Reply, is_light
 from extender.protocols.services import Call, Services, sized
 from extender.state.state import NO_SOURCE
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound=ScheduleRequest)
 
 PROTOCOL: Final = "native"
+PARAMETERS: Final = {"explain": flag("Add the diagnosis: why each group and cluster was rejected, or its score.")}
 PLACED: Final = "Placed"
 MAX_SHARED_BYTES: Final = 3 * 2**20
 """The largest request that uses the fleet of the service. All other requests wait for it. Objects in an API server are
@@ -63,8 +65,9 @@ class _PlacementOfRequest(msgspec.Struct, frozen=True, gc=False):
 _OUTLINE: Final = msgspec.json.Decoder(_PlacementOfRequest)
 
 
-def schedule_one(services: Services, call: Call, *, diagnose: bool) -> bytes:
+def schedule_one(services: Services, call: Call) -> Reply:
     """Answer a request of ``/v1/schedule``."""
+    diagnose = values(PARAMETERS, call.query)["explain"]
     clock, metrics = services.clock, services.metrics
     begun_s = clock.monotonic_s()
     request = _decoded(services, ScheduleRequest, call.body)
@@ -79,11 +82,16 @@ def schedule_one(services: Services, call: Call, *, diagnose: bool) -> bytes:
         milliseconds = {f"{stage}_ms": round(seconds * 1e3, 3) for stage, seconds in stages.items()}
         services.log.debug("stages", extra=fields(**milliseconds, request_id=call.request_id))
     _record(services, call, "schedule", begun_s, decided)
-    return body
+    return Reply(body)
 
 
-def schedule_batch(services: Services, call: Call, *, diagnose: bool) -> Iterator[bytes]:
-    """Yield the answers to a batch. A line with a problem gets that problem as its answer."""
+def schedule_batch(services: Services, call: Call) -> Reply:
+    """Answer the lines of a batch. A line with a problem gets that problem as its answer."""
+    lines = _batch(services, call, diagnose=values(PARAMETERS, call.query)["explain"])
+    return Reply(lines, content_type=JSON_LINES)
+
+
+def _batch(services: Services, call: Call, *, diagnose: bool) -> Iterator[bytes]:
     number, most = 0, services.limits.batch_lines
     try:
         for burst in call.bursts:

@@ -16,38 +16,9 @@ from berthmaster.model.meta import with_spec
 from berthmaster.model.policy import Policy, PolicyReference, defaulted
 from berthmaster.model.selector import is_label_key, is_label_value
 from berthmaster.model.validation import cluster_errors, policy_errors, update_errors
-from berthmaster.native_api.what_if import (
-    AddClusterChange,
-    Change,
-    ClusterChange,
-    DownChange,
-    LabelChange,
-    PolicyChange,
-    RemoveClusterChange,
-    RescheduleChange,
-    ScaleChange,
-    SimulateAnswer,
-    SimulateRequest,
-    TaintChange,
-    UnlabelChange,
-    UntaintChange,
-    UpChange,
-    simulate_answer,
-)
+from berthmaster.native_api import what_if
+from berthmaster.native_api.what_if import Change, PolicyChange, SimulateAnswer, SimulateRequest, simulate_answer
 from berthmaster.simulation.change_set import ChangeSet
-from berthmaster.simulation.changes import (
-    AddCluster,
-    AddLabel,
-    AddTaint,
-    Down,
-    RemoveCluster,
-    RemoveLabel,
-    RemoveTaint,
-    Reschedule,
-    Scale,
-    SetPolicy,
-    Up,
-)
 from berthmaster.simulation.planner import planned_fleet
 from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import Change as SimulatedChange
@@ -147,52 +118,30 @@ def _as_stored(change: Change, stored: Mapping[PolicyReference, Policy], path: s
 
 def change_of(change: Change, path: str, check: Callable[[], None]) -> SimulatedChange:
     """Return the change of the simulation. A slow change calls ``check`` regularly."""
+    values = msgspec.structs.asdict(change)
     match change:
-        case DownChange():
-            return Down(change.cluster)
-        case TaintChange():
-            _require(change.taint.effect in EFFECTS, f"{path}.taint.effect", change.taint.effect, ", ".join(EFFECTS))
-            _require(is_label_key(change.taint.key), f"{path}.taint.key", change.taint.key, "a label key")
-            _require(is_label_value(change.taint.value), f"{path}.taint.value", change.taint.value, "a label value")
-            return AddTaint(change.cluster, change.taint)
-        case LabelChange():
-            _require(is_label_key(change.key), f"{path}.key", change.key, "a label key")
-            _require(is_label_value(change.value), f"{path}.value", change.value, "a label value")
-            return AddLabel(change.cluster, change.key, change.value)
-        case ScaleChange():
-            name = ResourceName.parse(change.resource)
-            if name is None:
-                accepted = "accepted is KIND/NAME or NAMESPACE/KIND/NAME"
-                raise FieldError(f"{path}.resource", f"{shown(change.resource)} is not a resource name; {accepted}")
-            return Scale(name, change.replicas)
-        case RescheduleChange():
-            return Reschedule()
-        case PolicyChange():
-            return SetPolicy(_policy(change.policy, f"{path}.policy"), check)
-    return _cluster_change(change, path)
-
-
-def _cluster_change(change: ClusterChange, path: str) -> SimulatedChange:
-    match change:
-        case UntaintChange():
-            return RemoveTaint(change.cluster, change.key, change.effect)
-        case UnlabelChange():
-            return RemoveLabel(change.cluster, change.key)
-        case UpChange():
-            return Up(change.cluster)
-        case RemoveClusterChange():
-            return RemoveCluster(change.cluster)
-        case AddClusterChange(cluster):
+        case what_if.TaintChange(_, taint):
+            _require(taint.effect in EFFECTS, f"{path}.taint.effect", taint.effect, ", ".join(EFFECTS))
+            _require(is_label_key(taint.key), f"{path}.taint.key", taint.key, "a label key")
+            _require(is_label_value(taint.value), f"{path}.taint.value", taint.value, "a label value")
+        case what_if.LabelChange(_, key, value):
+            _require(is_label_key(key), f"{path}.key", key, "a label key")
+            _require(is_label_value(value), f"{path}.value", value, "a label value")
+        case what_if.ScaleChange(resource):
+            values["resource"] = ResourceName.parse(resource)
+            accepted = "accepted is KIND/NAME or NAMESPACE/KIND/NAME"
+            if values["resource"] is None:
+                raise FieldError(f"{path}.resource", f"{shown(resource)} is not a resource name; {accepted}")
+        case what_if.AddClusterChange(cluster):
             _require(bool(cluster.name), f"{path}.cluster.metadata.name", cluster.name, "a name")
             refuse_invalid(error.below(f"{path}.cluster") for error in cluster_errors(cluster))
-            return AddCluster(cluster)
-
-
-def _policy(written: Policy, path: str) -> Policy:
-    policy = defaulted(written)
-    _require(bool(policy.metadata.name), f"{path}.metadata.name", policy.metadata.name, "a name")
-    refuse_invalid(error.below(path) for error in policy_errors(policy))
-    return policy
+        case what_if.PolicyChange(written):
+            policy, below = defaulted(written), f"{path}.policy"
+            _require(bool(policy.metadata.name), f"{below}.metadata.name", policy.metadata.name, "a name")
+            refuse_invalid(error.below(below) for error in policy_errors(policy))
+            values = {"policy": policy, "check": check}
+    found: SimulatedChange = what_if.SIMULATED[type(change)](**values)
+    return found
 
 
 def _require(fulfilled: bool, path: str, value: str, accepted: str) -> None:  # noqa: FBT001 - the condition itself

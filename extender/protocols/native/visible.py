@@ -3,17 +3,64 @@
 Answers about everything, such as the fleet, name no workload. Lists of moves and of workloads have only visible rows.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from berthmaster.ledger.records import PastExplanation
 from berthmaster.model.gaps import Reader
 from berthmaster.native_api.why import ImpactView
 from berthmaster.native_api.wire import BindingExplanation, BindingView
-from berthmaster.simulation.plan_answer import ClaimChange, Loss, Plan, PolicyEffect
+from berthmaster.simulation.plan_answer import Loss, Plan, PlanSummary, PolicyEffect
 from berthmaster.simulation.report import Explanation
 from berthmaster.views.policy_rows import PolicyRow
+
+A = TypeVar("A", bound=Struct)
+_LISTS: Final[Mapping[type[Struct], Sequence[str]]] = {
+    ImpactView: ("only_copy", "not_simulated", "nowhere", "short", "staying"),
+    Loss: ("only_copy", "left", "not_simulated", "preserved"),
+    Plan: ("unplaced", "moves", "staying"),
+    PlanSummary: ("nowhere", "short", "new_failures"),
+    PolicyEffect: ("gains", "takes", "loses", "unclaimed"),
+    PolicyRow: ("claimed", "takes", "loses"),
+}
+"""The lists of an answer that name workloads, as texts or in rows."""
+
+
+def visible(answer: A, reader: Reader) -> A:
+    """Return an answer without the names of other workloads that the reader may not see. The totals stay."""
+
+    def seen(rows: Sequence[Any]) -> list[Any]:
+        return [each for each in rows if reader.sees_resource(each if isinstance(each, str) else each.resource)]
+
+    return _with_lists(answer, seen)
+
+
+def limited(answer: A, limit: int) -> A:
+    """Return an answer with at most ``limit`` entries in each list that names workloads."""
+    return _with_lists(answer, lambda rows: rows[:limit])
+
+
+def _with_lists(answer: A, change: Callable[[Sequence[Any]], Sequence[Any]]) -> A:
+    changed: dict[str, Any] = {name: change(getattr(answer, name)) for name in _LISTS[type(answer)]}
+    match answer:
+        case Loss():
+            changed["hanging"] = {name: change(names) for name, names in answer.hanging.items()}
+        case Plan():
+            changed["summary"] = _with_lists(answer.summary, change)
+            changed["policies"] = [_with_lists(each, change) for each in answer.policies]
+            changed["loss"] = None if answer.loss is None else _with_lists(answer.loss, change)
+    return replace(answer, **changed)
+
+
+def visible_plan(plan: Plan, reader: Reader) -> Plan:
+    """Return the rows that a reader may see. The id and the totals stay; they are about all workloads."""
+    if reader.namespaces is None:
+        return plan
+    policies = [each for each in plan.policies if reader.sees_policy(each.policy)]
+    return visible(replace(plan, policies=policies), reader)
 
 
 def visible_binding(found: BindingView, reader: Reader) -> BindingView:
@@ -31,77 +78,5 @@ def visible_record(found: PastExplanation, reader: Reader) -> PastExplanation:
     return replace(found, explanation=replace(found.explanation, **_companions(found.explanation, reader)))
 
 
-def visible_policy(row: PolicyRow, reader: Reader) -> PolicyRow:
-    """Return a policy without the names of others that it claims, takes or loses."""
-    return replace(
-        row,
-        claimed=reader.seen(row.claimed),
-        takes=[each for each in row.takes if reader.sees_resource(each.resource)],
-        loses=[each for each in row.loses if reader.sees_resource(each.resource)],
-    )
-
-
-def visible_impact(impact: ImpactView, reader: Reader) -> ImpactView:
-    """Return a failure without the names of others that it hits."""
-    return replace(
-        impact,
-        only_copy=reader.seen(impact.only_copy),
-        not_simulated=reader.seen(impact.not_simulated),
-        nowhere=reader.seen(impact.nowhere),
-        short=reader.seen(impact.short),
-        staying=reader.seen(impact.staying),
-    )
-
-
 def _companions(explained: Explanation, reader: Reader) -> dict[str, list[str]]:
-    return {
-        "follows": reader.named(explained.follows),
-        "followed_by": reader.named(explained.followed_by),
-        "missing": reader.named(explained.missing),
-    }
-
-
-def visible_plan(plan: Plan, reader: Reader) -> Plan:
-    """Return the rows that a reader may see. The id and the totals stay; they are about all workloads."""
-    if reader.namespaces is None:
-        return plan
-    summary = plan.summary
-    return replace(
-        plan,
-        summary=replace(
-            summary,
-            nowhere=reader.seen(summary.nowhere),
-            short=reader.seen(summary.short),
-            new_failures=reader.seen(summary.new_failures),
-        ),
-        policies=[_visible_effect(each, reader) for each in plan.policies if reader.sees_policy(each.policy)],
-        unplaced=[each for each in plan.unplaced if reader.sees_resource(each.resource)],
-        moves=[each for each in plan.moves if reader.sees_resource(each.resource)],
-        staying=[each for each in plan.staying if reader.sees_resource(each.resource)],
-        loss=visible_loss(plan.loss, reader) if plan.loss is not None else None,
-    )
-
-
-def visible_loss(loss: Loss, reader: Reader) -> Loss:
-    """Return what stops without the names of others. The totals stay."""
-    return replace(
-        loss,
-        only_copy=reader.seen(loss.only_copy),
-        left=reader.seen(loss.left),
-        not_simulated=reader.seen(loss.not_simulated),
-        preserved=reader.seen(loss.preserved),
-        hanging={name: reader.seen(found) for name, found in loss.hanging.items()},
-    )
-
-
-def _visible_effect(effect: PolicyEffect, reader: Reader) -> PolicyEffect:
-    def visible(changes: Sequence[ClaimChange]) -> list[ClaimChange]:
-        return [each for each in changes if reader.sees_resource(each.resource)]
-
-    return replace(
-        effect,
-        gains=visible(effect.gains),
-        takes=visible(effect.takes),
-        loses=visible(effect.loses),
-        unclaimed=visible(effect.unclaimed),
-    )
+    return {name: reader.named(getattr(explained, name)) for name in ("follows", "followed_by", "missing")}

@@ -1,13 +1,15 @@
-"""``/v1/bindings/.../claims``, ``/why-not`` and ``/decisions/{id}``: why a workload is where it is, and not elsewhere.
+"""Why a workload is where it is, and not elsewhere: claims, overview, why-not, and recorded decisions of a binding.
 
 Why-not decides up to some hundred times, and a recorded decision needs the fleet as it was. A process answers one such
 question at a time. Others wait for it, within their own time.
 """
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from http import HTTPStatus
+from typing import Final, TypeVar
 
 import msgspec.structs
 
@@ -17,8 +19,7 @@ from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import FieldError, InputError, shown
 from berthmaster.model.gaps import about
 from berthmaster.model.policy import PolicyReference
-from berthmaster.native_api.why import ClaimsView, WhyNotView
-from berthmaster.native_api.wire import Staleness
+from berthmaster.native_api.why import BindingOverview, ClaimsView, WhyNotView
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.profile import Profile
@@ -27,41 +28,70 @@ from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.detector import metadata_of
 from berthmaster.simulation.report import claim_rows
 from berthmaster.simulation.run import examine
-from berthmaster.simulation.why_not import WhyNot, request_of, why_not
+from berthmaster.simulation.why_not import request_of, why_not
 from berthmaster.simulation.workload import SimulatedWorkload
 from berthmaster.simulation.world import peers_of
-from extender.protocols.native.bindings import require_binding
+from extender.protocols.native.bindings import (
+    PARAMETERS,
+    binding_outlook,
+    described,
+    explained,
+    require_binding,
+    room_of,
+)
+from extender.protocols.native.drift import drift_of_binding
 from extender.protocols.native.history import from_ledger, ledger_of
-from extender.protocols.native.parameters import invalid, key_of, reader_of
+from extender.protocols.native.parameters import invalid, key_of, reader_of, values
 from extender.protocols.native.schedule import require_explicable, require_synced
-from extender.protocols.native.visible import visible_record
+from extender.protocols.native.visible import visible_binding, visible_decision, visible_record
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Call, Services
 
+T = TypeVar("T")
 
-def claims_of(services: Services, namespace: str, name: str) -> ClaimsView:
+
+def claims_of(services: Services, key: tuple[str, str]) -> ClaimsView:
     """Return which policy holds the workload of a binding, and which others match it."""
-    version = services.state.version
-    workload = require_binding(services, namespace, name).workload
-    return claims_view(workload, services.state.gaps(about(namespace)), version, services.state.staleness)
-
-
-def claims_view(workload: SimulatedWorkload, gaps: list[str], version: str, staleness: Staleness) -> ClaimsView:
-    """Return which policies match a workload."""
+    state, version = services.state, services.state.version
+    workload = require_binding(services, key).workload
     return ClaimsView(
         resource=str(workload),
         holder=str(workload.held_by) if workload.held_by is not None else None,
         why=why_held(workload),
         claims=claim_rows(workload),
-        gaps=gaps,
+        gaps=state.gaps(about(key[0])),
         version=version,
-        staleness=staleness,
+        staleness=state.staleness,
     )
 
 
-def why_not_view(answer: WhyNot, gaps: list[str], version: str, staleness: Staleness) -> WhyNotView:
-    """Return an answer about the present; the arguments are those of ``claims_view``."""
-    return WhyNotView(**msgspec.structs.asdict(answer), gaps=gaps, version=version, staleness=staleness)
+_LEFT_OUT: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.CONFLICT)
+"""A placement with very many groups is not explained, and an installation may lack what a part needs."""
+
+
+def binding_overview(services: Services, call: Call) -> BindingOverview:
+    """Return a binding, the decision on it, what each of its groups could hold, who claims it, and its drift."""
+    version, key, reader = services.state.version, key_of(call), reader_of(call)
+    most = values(PARAMETERS, call.query).get("clusters")
+    binding = described(services, key)
+    missing: dict[str, str] = {}
+
+    def part(title: str, ask: Callable[[], T]) -> T | None:
+        try:
+            return ask()
+        except Refusal as refusal:
+            if refusal.status not in _LEFT_OUT:
+                raise
+            missing[title] = refusal.detail
+            return None
+
+    decision = part("decision", lambda: visible_decision(explained(services, key, most), reader))
+    outlook = part("outlook", lambda: binding_outlook(services, key, call.query.get("group"), most))
+    claims = part("claims", lambda: claims_of(services, key))
+    drifts = part("drift", lambda: drift_of_binding(services, key))
+    diagnosis = None if decision is None else decision.diagnosis
+    room = room_of(services, binding, [] if diagnosis is None else [each.group for each in diagnosis.groups])
+    return BindingOverview(visible_binding(binding, reader), decision, outlook, claims, missing, version, room, drifts)
 
 
 class Investigator:
@@ -71,25 +101,27 @@ class Investigator:
         self._asking = threading.Lock()
         self._fleet: _OwnFleet | None = None
 
-    def asked(self, services: Services, call: Call) -> WhyNotView:
-        """Answer a request, about the present or about a recorded decision."""
+    def why_not(self, services: Services, call: Call) -> WhyNotView:
+        """Return the smallest change under which a cluster would get a workload, now or at a recorded decision."""
         cluster, record = call.query.get("cluster", ""), call.query.get("record")
         if not cluster:
             raise invalid("cluster", "the name of a cluster is required")
         if record is not None:
-            return self.why_not_then(services, call, key_of(call), record, cluster)
+            return self._why_not_then(services, call, record, cluster)
         require_synced(services)
-        return self.why_not(services, call, key_of(call), cluster)
+        return self._why_not_now(services, call, cluster)
 
     def explained(self, services: Services, call: Call) -> PastExplanation:
-        """Answer a request for the recorded decision that the path names."""
-        found = self.recorded(services, call, key_of(call), call.path_values["record"])
+        """Explain the recorded decision that the path names."""
+        ledger, wanted = ledger_of(services), _record_id(call.path_values["record"])
+        with self._alone(services, call):
+            found = from_ledger(services, lambda: ledger.explain(wanted, difference=True))
+        _require_same(found.record, key_of(call))
         return visible_record(found, reader_of(call))
 
-    def why_not(self, services: Services, call: Call, key: tuple[str, str], cluster: str) -> WhyNotView:
-        """Return the smallest change under which a cluster would get the workload of a binding now."""
-        state, version = services.state, services.state.version
-        workload, check = require_binding(services, *key).workload, partial(services.give_way, call)
+    def _why_not_now(self, services: Services, call: Call, cluster: str) -> WhyNotView:
+        key, state, version = key_of(call), services.state, services.state.version
+        workload, check = require_binding(services, key).workload, partial(services.give_way, call)
         with state.reading() as cache:
             clusters = cache.world.clusters
         if cluster not in clusters:
@@ -101,7 +133,8 @@ class Investigator:
         if binding is not None and binding.spec.workload_affinity_groups is not None:
             peers = peers_of(state.world(check))
         with self._alone(services, call):
-            scheduler = self._scheduler(clusters, state.profile)
+            self._fleet = self._fleet or _OwnFleet(state.profile)
+            scheduler = self._fleet.of(clusters)
             scheduler.peers = peers
             try:
                 result = examine(scheduler, workload, services.clock.now())
@@ -109,31 +142,15 @@ class Investigator:
             except InputError as error:
                 raise Refusal(409, str(error)) from None
             answer = why_not(scheduler, request, cluster, check, due=result.trigger is not Trigger.NONE)
-        return why_not_view(answer, state.gaps(about(key[0])), version, state.staleness)
+        gaps = state.gaps(about(key[0]))
+        return WhyNotView(**msgspec.structs.asdict(answer), gaps=gaps, version=version, staleness=state.staleness)
 
-    def why_not_then(
-        self, services: Services, call: Call, key: tuple[str, str], record: str, cluster: str
-    ) -> WhyNotView:
-        """Return the smallest change under which a recorded decision would have taken a cluster."""
+    def _why_not_then(self, services: Services, call: Call, record: str, cluster: str) -> WhyNotView:
         ledger, wanted = ledger_of(services), _record_id(record)
         with self._alone(services, call):
-            _require_same(from_ledger(services, lambda: ledger.explain(wanted)).record, key)
+            _require_same(from_ledger(services, lambda: ledger.explain(wanted)).record, key_of(call))
             answer = from_ledger(services, lambda: ledger.why_not(wanted, cluster))
         return WhyNotView(**msgspec.structs.asdict(answer), record=str(wanted))
-
-    def recorded(self, services: Services, call: Call, key: tuple[str, str], record: str) -> PastExplanation:
-        """Explain a recorded decision on a binding; raises as ``why_not_then``."""
-        ledger, wanted = ledger_of(services), _record_id(record)
-        with self._alone(services, call):
-            found = from_ledger(services, lambda: ledger.explain(wanted, difference=True))
-        _require_same(found.record, key)
-        return found
-
-    def _scheduler(self, clusters: Mapping[str, Cluster], profile: Profile) -> Scheduler:
-        """Return a scheduler of its own for these clusters: a search changes the fleet and restores it."""
-        if self._fleet is None:
-            self._fleet = _OwnFleet(profile)
-        return self._fleet.of(clusters)
 
     @contextmanager
     def _alone(self, services: Services, call: Call) -> Iterator[None]:

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 import msgspec.structs
 
 from berthmaster.kube.kinds import BINDINGS
+from berthmaster.model.decode import decode_json
 from berthmaster.model.gaps import Reader
 from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.native_api.fleet import (
@@ -23,7 +24,17 @@ from berthmaster.native_api.fleet import (
     WorkloadState,
 )
 from berthmaster.native_api.wire import Staleness
-from extender.protocols.native.parameters import MAX_OFFSET, NAMESPACES, choice, count, flag, sort, text, values
+from extender.protocols.native.parameters import (
+    MAX_OFFSET,
+    NAMESPACES,
+    choice,
+    count,
+    flag,
+    reader_of,
+    sort,
+    text,
+    values,
+)
 from extender.protocols.native.schedule import require_watched
 from extender.protocols.services import Call, Services
 from extender.state.placed_index import PlacedIndex, WorkloadTotals, in_order, namespace_of
@@ -49,8 +60,9 @@ Filter = Callable[[Sequence[PlacedWorkload]], Sequence[PlacedWorkload]]
 """Returns those of some workloads that meet a condition, in their order. One call looks at all: lists are long."""
 
 
-def workload_page(services: Services, call: Call, query: WorkloadQuery) -> WorkloadPage:
-    """Return the page of workloads that a query asks for."""
+def workload_page(services: Services, call: Call) -> WorkloadPage:
+    """Return the page of workloads that a query asks for; in a body if it is too long for a request line."""
+    query = decode_json(WorkloadQuery, call.body) if call.body else query_of(call.query, reader_of(call))
     require_watched(services, BINDINGS, subject="the workloads are")
     state = services.state
     version, staleness = state.version, state.staleness  # before the data, see ``State.version``

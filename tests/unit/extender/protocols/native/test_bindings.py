@@ -11,12 +11,11 @@ from msgspec.structs import replace
 
 from berthmaster.deciding.lease_record import BRAKE, SOURCES, SourcesRecord, text_of
 from berthmaster.model.errors import InputError
-from berthmaster.model.gaps import ANY_READER, Reader
 from berthmaster.model.move import MOVE
 from berthmaster.native_api.why import FreeAmount, MovesView, Room
 from extender.protocols import native
 from extender.protocols.native.bindings import binding_outlook, described, room_of
-from extender.protocols.native.routes import binding_overview
+from extender.protocols.native.why import binding_overview
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Call
 from extender.state.folder import FolderSource
@@ -51,7 +50,7 @@ def services():
 
 
 def test_a_stored_binding_is_shown_as_stored(services):
-    known = described(services, "shop", "web-deployment")
+    known = described(services, ("shop", "web-deployment"))
     assert (known.policy, known.groups, known.observed_group) == (
         "PropagationPolicy shop/web",
         ["first", "second"],
@@ -67,12 +66,12 @@ def test_a_stored_binding_is_shown_as_stored(services):
 
 def test_an_unknown_binding_is_refused(services):
     with pytest.raises(Refusal, match="there is no binding 'shop/other-deployment'") as refused:
-        described(services, "shop", "other-deployment")
+        described(services, ("shop", "other-deployment"))
     assert refused.value.status == 404
 
 
 def test_the_outlook_is_about_the_placement_that_is_written_next(services):
-    found = binding_outlook(services, "shop", "web-deployment", "")
+    found = binding_outlook(services, ("shop", "web-deployment"), "")
     assert [(each.group, each.matched) for each in found.groups] == [(None, 2)]
     assert [each.cluster for each in found.diagnosis.clusters] == ["first", "second"]
     assert (found.move, found.gaps, found.staleness.stale_since) == (None, [], None)
@@ -80,28 +79,33 @@ def test_the_outlook_is_about_the_placement_that_is_written_next(services):
 
 def test_the_outlook_refuses_an_unknown_group(services):
     with pytest.raises(Refusal, match="there is no group 'third'") as refused:
-        binding_outlook(services, "shop", "web-deployment", "third")
+        binding_outlook(services, ("shop", "web-deployment"), "third")
     assert refused.value.status == 404
+
+
+def overview(services, **query):
+    path = {"namespace": "shop", "name": "web-deployment"}
+    return binding_overview(services, Call("1", 1e9, query=query, path_values=path))
 
 
 def test_an_overview_has_the_parts_and_why_one_is_missing(services, monkeypatch):
     def refused(*_arguments):
         raise Refusal(400, "too many groups")
 
-    found = binding_overview(services, "shop", "web-deployment", None, Reader(frozenset({"pay"})))
+    found = overview(services, namespaces="pay")
     assert (found.binding.name, found.binding.required_by, found.missing) == ("web-deployment", [], {})
     assert found.decision is not None
     assert found.outlook is not None
     assert found.claims is not None
     monkeypatch.setitem(binding_overview.__globals__, "explained", refused)
-    found = binding_overview(services, "shop", "web-deployment", None, ANY_READER)
+    found = overview(services)
     assert (found.decision, found.missing) == (None, {"decision": "too many groups"})
     with pytest.raises(Refusal, match="there is no group"):
-        binding_overview(services, "shop", "web-deployment", "third", ANY_READER)
+        overview(services, group="third")
 
 
 def test_a_shortened_overview_counts_clusters_and_says_what_is_free_for_what_has_no_place(services):
-    found = binding_overview(services, "shop", "web-deployment", "", ANY_READER, 1)
+    found = overview(services, group="", clusters="1")
     for group in (*found.decision.diagnosis.groups, found.outlook.diagnosis):
         assert [each.cluster for each in group.clusters] == ["second"]
         assert [(each.plugin, each.clusters) for each in group.totals.rejected] == [("ClusterEviction", ["first"])]

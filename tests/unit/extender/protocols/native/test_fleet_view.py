@@ -12,6 +12,7 @@ from tables import cases
 from berthmaster.kube.kinds import NODES
 from berthmaster.kube.requests import APIRequest
 from berthmaster.model.cluster import Cluster, ResourceSummary
+from berthmaster.model.decode import encode_json
 from berthmaster.model.gaps import ANY_READER, Reader
 from berthmaster.model.meta import ObjectMeta
 from berthmaster.native_api.fleet import FleetAmount, Restriction, SortKey, WorkloadQuery
@@ -23,6 +24,7 @@ from extender.protocols.problem import Refusal
 from extender.protocols.services import Call
 from extender.state.watch import BindingOptions
 
+CALL = Call("1", 1e9)
 GROUPS = {"clusterAffinities": [{"affinityName": name, "clusterNames": [name]} for name in ("own", "cloud")]}
 WEB = policy("web", selector(), placement=GROUPS)
 OTHER = policy("other", selector(), namespace="bank", placement={})
@@ -52,8 +54,7 @@ class Watched(WatchedPlane):
         )  # fmt: skip
 
     def page(self, **query):
-        call = Call("1", deadline_s=self.services.clock.passed_s + 60)
-        return workload_page(self.services, call, WorkloadQuery(**query))
+        return workload_page(self.services, Call("1", 1e9, encode_json(WorkloadQuery(**query))))
 
     def names(self, **query):
         return [row.name for row in self.page(**query).items]
@@ -68,14 +69,14 @@ def watched():
 
 
 def test_clusters_say_what_is_assigned_to_them(watched):
-    cloud, own = fleet_view(watched.services).clusters
+    cloud, own = fleet_view(watched.services, CALL).clusters
     assert (own.workloads, own.replicas, own.by_group, own.without_groups) == (2, 3, [1], 1)
     assert (cloud.workloads, cloud.replicas, cloud.by_group, cloud.without_groups) == (1, 3, [0, 1], 0)
     assert (own.ready, own.ready_message, own.draining) == (True, "", False)
 
 
 def test_what_a_cluster_does_not_run_yet_is_assumed_on_it(watched):
-    cloud, own = fleet_view(watched.services).clusters
+    cloud, own = fleet_view(watched.services, CALL).clusters
     assert cloud.resources["cpu"] == FleetAmount(allocatable=100_000, used=None, assumed=1500)
     assert (cloud.resources["pods"].assumed, own.resources["cpu"].assumed) == (3, 0)
 
@@ -92,7 +93,7 @@ def test_rows_say_where_workloads_are(watched):
     assert (late.state.value, late.group_index, late.preferred) == ("placed", 1, False)
     assert (refused.state.value, refused.message, refused.clusters) == ("nowhere", "no cluster fits", {})
     assert (page.matched, page.total) == (4, 4)
-    assert page.version == state_version(watched.services).version == fleet_view(watched.services).version
+    assert page.version == state_version(watched.services, CALL).version == fleet_view(watched.services, CALL).version
 
 
 @cases(
@@ -170,19 +171,19 @@ def test_totals_and_facets_are_those_of_the_visible_namespaces(watched):
 def test_a_change_is_in_the_next_answer_with_another_version(watched):
     before = watched.page()
     store(watched.api, placed("new", 1, group="own", own=1))
-    watched.wait(lambda: state_version(watched.services).version != before.version)
+    watched.wait(lambda: state_version(watched.services, CALL).version != before.version)
     assert watched.names(q="new") == ["new"]
     watched.api.send(
         APIRequest("/apis/work.karmada.io/v1alpha2/namespaces/shop/resourcebindings/new-deployment", method="DELETE")
     )
-    watched.wait(lambda: state_version(watched.services).version == before.version)
+    watched.wait(lambda: state_version(watched.services, CALL).version == before.version)
     assert watched.page().items == before.items
 
 
 def test_files_do_not_say_what_members_run():
     stored = typed_binding(clusters={"a": 1}, requests={"cpu": 1})
     workload = SimulatedWorkload(stored.spec.resource, (), stored, present=True)
-    (row,) = fleet_view(services_of(World({"a": typed_cluster("a", cpu=4)}, [workload]))).clusters
+    (row,) = fleet_view(services_of(World({"a": typed_cluster("a", cpu=4)}, [workload])), CALL).clusters
     assert (row.workloads, row.resources["cpu"]) == (1, FleetAmount(4000, None, None))
 
 
@@ -192,14 +193,14 @@ def test_without_bindings_nothing_is_said_about_workloads():
     with services.state.updating(services.clock.now()) as cache:
         taints = ["policy.berthmaster.io/draining:NoSchedule"]
         cache.apply_cluster(typed_cluster("a", cpu=4, ready=False, taints=taints))
-    view = fleet_view(services)
+    view = fleet_view(services, CALL)
     (row,) = view.clusters
     assert (row.workloads, row.replicas, row.by_group, row.arriving) == (None, None, None, None)
     assert (row.ready_message, row.draining) == ("its condition Ready is False", True)
     assert cluster_row(Cluster(ObjectMeta("b")), None).ready_message == "it reports no condition Ready"
     assert "bindings are not watched: what is assigned to clusters is not known" in view.gaps[-1]
     with pytest.raises(Refusal, match="start it with --watch clusters,bindings"):
-        workload_page(services, Call("1", deadline_s=60), WorkloadQuery())
+        workload_page(services, CALL)
 
 
 @cases(

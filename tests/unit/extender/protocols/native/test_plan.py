@@ -161,7 +161,7 @@ def reported(plane, monkeypatch):
     def ask(**request):
         running, planner = plane(), Reporting()
         call = Call("1", running.clock.passed_s + LIMIT_S, bursts=[[b"{"], [msgspec.json.encode(request)[1:]]])
-        return planner, map(msgspec.json.decode, planner.lines(running.services, call)), running
+        return planner, map(msgspec.json.decode, planner.lines(running.services, call).body), running
 
     return ask
 
@@ -193,7 +193,7 @@ def test_a_plan_whose_client_leaves_ends(plane, monkeypatch):
     monkeypatch.setattr("extender.protocols.native.plan._REPORT_S", 0.01)
     running, planner = plane(), Reporting()
     body = msgspec.json.encode({"update": [web(MOVED)]})
-    lines = planner.lines(running.services, Call("1", running.clock.passed_s + LIMIT_S, bursts=[[body]]))
+    lines = planner.lines(running.services, Call("1", running.clock.passed_s + LIMIT_S, bursts=[[body]])).body
     next(lines)
     lines.close()
     wait_for(planner.gone.is_set)

@@ -110,7 +110,7 @@ def test_an_unknown_field_of_the_placement_is_refused(services, placement, path,
     call = Call("id", 1e9, json.dumps(document).encode())
     for _ in range(1 + again):
         with pytest.raises(Refusal) as refused:
-            schedule.schedule_one(services, call, diagnose=False)
+            schedule.schedule_one(services, call)
         assert [refused.value.status, *(each.path for each in refused.value.errors)] == [400, path]
 
 
@@ -118,7 +118,7 @@ def test_an_unknown_field_of_the_placement_is_refused(services, placement, path,
 def test_unknown_fields_elsewhere_and_null_are_ignored(services, change):
     document = json.loads(encode_json(ScheduleRequest(grouped(1), CLUSTERS)))
     document["binding"]["spec"].update(change)
-    assert schedule.schedule_one(services, Call("id", 1e9, json.dumps(document).encode()), diagnose=False)
+    assert schedule.schedule_one(services, Call("id", 1e9, json.dumps(document).encode())).body
 
 
 def test_a_decision_that_takes_too_many_steps_is_an_answer_of_its_own(services):
@@ -142,7 +142,7 @@ def test_a_body_with_too_many_groups_is_refused_before_it_is_decoded(services, m
     most = limits.groups * (1 + limits.overflow_affinities)
     body = encode_json(ScheduleRequest(grouped(most + 1)))
     with pytest.raises(Refusal, match=r"clusterAffinities: 66,561 groups and overflow .*; at most 66,560 are read"):
-        schedule.schedule_one(services, Call("id", 1e9, body), diagnose=False)
+        schedule.schedule_one(services, Call("id", 1e9, body))
     assert decoded == []
 
 
@@ -165,7 +165,7 @@ def answers(clock, metrics):
             [json.dumps({"id": name, **examples.SCHEDULE_OWN_FLEET}).encode() for name in burst] for burst in bursts
         ]
         call = Call("request-1", clock.passed_s + 10, bursts=given)
-        pieces = schedule.schedule_batch(services, call, diagnose=False)
+        pieces = schedule.schedule_batch(services, call).body
         return [json.loads(line) for piece in pieces for line in piece.splitlines()]
 
     return ask

@@ -30,16 +30,9 @@ from berthmaster.simulation.workload import SimulatedWorkload
 from berthmaster.simulation.world import World
 from berthmaster.views.policy_rows import PolicyRow, TakeoverRow
 from extender.protocols.native import routes
+from extender.protocols.native import visible as answers
 from extender.protocols.native.bindings import described, explained
 from extender.protocols.native.simulate import Simulator
-from extender.protocols.native.visible import (
-    visible_binding,
-    visible_decision,
-    visible_impact,
-    visible_plan,
-    visible_policy,
-    visible_record,
-)
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Call
 from extender.state.state import NO_SOURCE
@@ -61,11 +54,11 @@ BINDING = binding_view(required_by=[RequiringBinding(each, f"web-{each}", {}) fo
 @cases(
     ("visible", "answer"),
     {
-        "a policy": (visible_policy, POLICY),
-        "a failure": (visible_impact, IMPACT),
-        "a binding": (visible_binding, BINDING),
-        "a decision": (visible_decision, EXPLANATION),
-        "a record": (visible_record, PastExplanation(ROW, EXPLANATION, reproduced=True)),
+        "a policy": (answers.visible, POLICY),
+        "a failure": (answers.visible, IMPACT),
+        "a binding": (answers.visible_binding, BINDING),
+        "a decision": (answers.visible_decision, EXPLANATION),
+        "a record": (answers.visible_record, PastExplanation(ROW, EXPLANATION, reproduced=True)),
     },
 )
 def test_an_answer_names_nothing_of_other_namespaces(visible, answer):
@@ -94,19 +87,19 @@ def plan():
 
 
 def test_only_rows_of_the_namespaces_of_the_reader_stay():
-    text = encode_json(visible_plan(plan(), SHOP)).decode()
+    text = encode_json(answers.visible_plan(plan(), SHOP)).decode()
     assert "secret" not in text
     assert "shop/Deployment/web" in text
 
 
 def test_the_id_and_the_totals_are_about_all_workloads():
-    seen = visible_plan(plan(), SHOP)
+    seen = answers.visible_plan(plan(), SHOP)
     assert (seen.id, seen.summary.moved, seen.concerned, len(seen.moves)) == ("id", 3, 3, 1)
 
 
 def test_a_reader_of_all_namespaces_gets_the_plan_as_it_is():
     made = plan()
-    assert visible_plan(made, ANY_READER) is made
+    assert answers.visible_plan(made, ANY_READER) is made
 
 
 @pytest.fixture
@@ -116,11 +109,11 @@ def services():
 
 
 def decision(services):
-    return explained(services, "default", "web-deployment")
+    return explained(services, ("default", "web-deployment"))
 
 
 def known(services):
-    return described(services, "default", "web-deployment")
+    return described(services, ("default", "web-deployment"))
 
 
 def simulated(change):
@@ -178,7 +171,7 @@ def test_an_explanation_does_not_change_where_peers_are(services):
     placed = binding("shop", replicas=1, placement=Placement(), clusters={}, workload_affinity_groups=groups)
     with services.state.updating(services.clock.now()) as cache:
         cache.replace(World({"a": cluster("a")}, [SimulatedWorkload(placed.spec.resource, (), placed)]))
-    answer = explained(services, "default", "shop-deployment")
+    answer = explained(services, ("default", "shop-deployment"))
     assert answer.clusters, "the scheduler would place it"
     with services.state.reading() as cache:
         assert not cache.scheduler.peers.of("affinity", "default", "app=shop", except_for="")
