@@ -63,7 +63,7 @@ class MoveCounts:
     replicas: int = 0
     lost: int = 0
     short: int = 0
-    deleted: int = 0
+    deleted_copies: int = 0
     preempts: bool = False
     worst: list[PlannedWorkload] = field(default_factory=list)
 
@@ -71,7 +71,7 @@ class MoveCounts:
         if planned.moves:
             self.moved += 1
             self.replicas += moved_replicas(planned.moves)
-            self.deleted += deleted_copies(planned)
+            self.deleted_copies += deleted_copies(planned)
         if fails:
             self.short += bool(planned.after.assignment)
             self.lost += not planned.after.assignment
@@ -83,7 +83,7 @@ class MoveCounts:
             (limits.moved, self.moved),
             (limits.percent, 100 * self.moved / self.workloads if self.workloads else 0),
             (limits.lost, self.lost),
-            (limits.deleted, self.deleted),
+            (limits.deleted, self.deleted_copies),
         )
         return any(limit is not None and found > limit for limit, found in pairs)
 

@@ -35,6 +35,7 @@ from extender.protocols.native.visible import limited, visible_plan
 from extender.protocols.problem import RETRY_SOON, Refusal, internal_error, problem_of, refuse_invalid
 from extender.protocols.route import JSON_LINES, Reply
 from extender.protocols.services import Call, Services, sized
+from extender.state.state import State
 
 _WAITING: Final = 0.5
 """The share of the time of a request in which lists that are not watched yet may arrive."""
@@ -152,9 +153,7 @@ class Planner:
             call = call._replace(deadline_s=min(call.deadline_s, now_s + request.timeout_ms / 1000))
         request = _as_stored(services, request)
         changes = changes_of(services, request)
-        require_synced(services)
-        require_watched(services, WORKLOADS, subject="the workloads that a policy selects are")
-        require_fresh(services)
+        require_plannable(services)
         policies = [*changes.policies, *known_policies(services, request)]
         require_templates(services, call, policies)
         plans = self._of_clusters if request.changes else self._of_policies
@@ -188,12 +187,15 @@ def _planned(
     changes = _with_changes(changes, world, request, now, check)
     index = plans.index_of(world, state.profile)
     check()
-    gaps: Sequence[Gap] = ()
-    if state.observed is not None:
-        gaps = state.observed.gaps() if changes.changes_clusters else state.observed.left_out(policies)
-    elif not world.workloads:
-        gaps = state.file_gaps
+    gaps = plan_gaps(state, world, None if changes.changes_clusters else policies)
     return plan(index, changes, now, gaps=gaps, check=check, progress=progress, reader=reader)
+
+
+def plan_gaps(state: State, world: World, policies: Sequence[Policy] | None) -> Sequence[Gap]:
+    """Return what is not known that a plan of changes of some policies depends on; None for any change."""
+    if state.observed is None:
+        return () if world.workloads else state.file_gaps
+    return state.observed.gaps() if policies is None else state.observed.left_out(policies)
 
 
 def _with_changes(
@@ -312,6 +314,13 @@ def known_policies(services: Services, request: PlanRequest) -> list[Policy]:
             raise Refusal(409, f"{reference} is not known to the service; retry if it was created just now")
     created = (stored.get(each.reference) for each in request.create)
     return [stored[each] for each in needed] + [each for each in created if each is not None]
+
+
+def require_plannable(services: Services) -> None:
+    """Refuse a request while the workloads are not known, or while the state may be out of date."""
+    require_synced(services)
+    require_watched(services, WORKLOADS, subject="the workloads that a policy selects are")
+    require_fresh(services)
 
 
 def require_fresh(services: Services) -> None:

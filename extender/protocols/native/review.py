@@ -4,7 +4,6 @@ Reviews have an index and a lock of their own, and a bounded share of time: a ch
 so after a few decisions. A change that takes longer is planned in a thread of its own, beside the plans of people. The
 review waits for that plan as long as it can, and a later review of the same change gets it.
 
-
 Karmada's gate PropagationPolicyPreemption cannot be read from a control plane. A review assumes that preemption is on:
 a policy that may take workloads over never passes because the service does not know the gate.
 """
@@ -14,15 +13,23 @@ import hashlib
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from functools import partial
-from typing import Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
-from berthmaster.kube.kinds import WORKLOADS
 from berthmaster.model.decode import encode_json
 from berthmaster.model.errors import InputError
 from berthmaster.model.gaps import ANY_READER, Gap, texts
 from berthmaster.model.policy import Policy
-from berthmaster.native_api.what_if import ChangeReview, PlanRequest, PolicySet, ReviewAnswer, ReviewedWorkload
+from berthmaster.native_api.what_if import (
+    ChangeReview,
+    PlanAnswer,
+    PlanCounts,
+    PlanRequest,
+    PolicySet,
+    ReviewAnswer,
+    ReviewedWorkload,
+)
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import log_exceptions
 from berthmaster.simulation.change_set import ChangeSet
@@ -33,10 +40,11 @@ from extender.protocols.native.plan import (
     Planner,
     changes_of,
     known_policies,
+    plan_gaps,
     require_fresh,
+    require_plannable,
     require_templates,
 )
-from extender.protocols.native.schedule import require_synced, require_watched
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Call, Services
 
@@ -70,9 +78,7 @@ class PlanReviewer:
             call = call._replace(deadline_s=min(call.deadline_s, until_s))
         wanted = plan_request(request)
         changes = changes_of(services, wanted)
-        require_synced(services)
-        require_watched(services, WORKLOADS, subject="the workloads that a policy selects are")
-        require_fresh(services)
+        require_plannable(services)
         stored = _known(services, call, wanted)
         key = hashlib.sha256(encode_json([request.change, *(each.spec for each in stored)])).hexdigest()
         answer = self._long_answer(services, call, key)
@@ -97,10 +103,11 @@ class PlanReviewer:
 
     def _judged(
         self, services: Services, call: Call, request: ChangeReview, objects: tuple[ChangeSet, Sequence[Policy]]
-    ) -> tuple[PlanReview, list[Gap]]:
+    ) -> tuple[PlanReview, Sequence[Gap]]:
         """Return what can be counted in a turn, and what is not known."""
         (changes, policies), state, clock = objects, services.state, services.clock
-        plans, gaps = self._planner.of_reviews, list[Gap]()
+        plans = self._planner.of_reviews
+        gaps: Sequence[Gap] = ()
         with services.one_at_a_time(plans.lock, call, "other reviews"):
             left = _TURN_STEPS
 
@@ -118,49 +125,25 @@ class PlanReviewer:
             try:
                 world = state.assuming(state.world(check, changes.policies), clock.now(), preemption=Switch.ON)
                 index = plans.index_of(world, state.profile)
-                if state.observed is not None:
-                    gaps = list(state.observed.left_out(policies))
-                elif not world.workloads:
-                    gaps = list(state.file_gaps)
+                gaps = plan_gaps(state, world, policies)
                 return review_plan(index, changes, clock.now(), request.limits, gaps=gaps, check=step), gaps
             except OutOfTimeError:
                 return PlanReview(MoveCounts(len(state.world().workloads) if state.observed is None else 0)), gaps
 
     def _long_answer(self, services: Services, call: Call, key: str) -> ReviewAnswer | None:
         """Return the answer of a plan that a review began; None without one, or if it is not ready in time."""
-        plan = self._plans.result(key, services.clock, call.deadline_s)
-        return _answer_of_plan(plan[0], plan[1]) if plan is not None else None
+        made = self._plans.result(key, services.clock, call.deadline_s)
+        return _answer_of_plan(made.plan, made.counts, made.plan.preemption_matters) if made is not None else None
 
-    def _planned(self, services: Services, wanted: PlanRequest) -> tuple[Plan, MoveCounts]:
-        call = Call("review", services.clock.monotonic_s() + _PLAN_S)
-        answer = self._planner.plan(services, call, wanted)
-        counts = answer.counts
-        return answer.plan, MoveCounts(
-            counts.workloads, counts.concerned, counts.moved, counts.replicas, counts.lost, counts.short,
-            counts.deleted_copies, answer.plan.preemption_matters,
-        )  # fmt: skip
+    def _planned(self, services: Services, wanted: PlanRequest) -> PlanAnswer:
+        return self._planner.plan(services, Call("review", services.clock.monotonic_s() + _PLAN_S), wanted)
 
 
-_Made = tuple[Plan, MoveCounts]
+class _LongPlan(NamedTuple):
+    """A plan that a thread makes. ``begun_s`` is when a review asked for it, on the monotonic clock."""
 
-
-class _LongPlan:
-    """A plan that is made in a thread of its own. ``begun_s`` is when a review asked for it, on the monotonic clock."""
-
-    def __init__(self, begun_s: float) -> None:
-        self.begun_s = begun_s
-        self.made: _Made | None = None
-        self.done = threading.Event()
-
-    def make(self, make: Callable[[], _Made], turn: threading.Lock, log: logging.Logger) -> None:
-        """Make the plan when it is its turn. Never raises."""
-
-        def work() -> None:
-            with turn, contextlib.suppress(InputError, Refusal):
-                self.made = make()
-
-        log_exceptions(work, log, "the plan of a review could not be made")
-        self.done.set()
+    begun_s: float
+    made: Future[PlanAnswer | None]
 
 
 class _LongPlans:
@@ -174,7 +157,7 @@ class _LongPlans:
         self._turn = threading.Lock()
         self._plans: dict[str, _LongPlan] = {}
 
-    def begin(self, key: str, make: Callable[[], _Made], services: Services, *, queues: bool) -> bool:
+    def begin(self, key: str, make: Callable[[], PlanAnswer], services: Services, *, queues: bool) -> bool:
         """Begin a plan, and return whether it is under way.
 
         Args:
@@ -184,40 +167,47 @@ class _LongPlans:
             self._forget(services.clock.monotonic_s())
             if key in self._plans:
                 return True
-            waiting = any(not each.done.is_set() for each in self._plans.values())
+            waiting = any(not each.made.done() for each in self._plans.values())
             if len(self._plans) >= _MAX_PLANS or (waiting and not queues):
                 return False
-            plan = self._plans[key] = _LongPlan(services.clock.monotonic_s())
-        arguments = make, self._turn, services.log
-        threading.Thread(target=plan.make, args=arguments, name="long-plan", daemon=True).start()
+            plan = self._plans[key] = _LongPlan(services.clock.monotonic_s(), Future())
+        work = partial(self._make, plan.made, make, services.log)
+        threading.Thread(target=work, name="long-plan", daemon=True).start()
         return True
 
-    def result(self, key: str, clock: Clock, until_s: float) -> _Made | None:
+    def _make(self, made: Future[PlanAnswer | None], make: Callable[[], PlanAnswer], log: logging.Logger) -> None:
+        found: list[PlanAnswer] = []
+
+        def work() -> None:
+            with self._turn, contextlib.suppress(InputError, Refusal):
+                found.append(make())
+
+        log_exceptions(work, log, "the plan of a review could not be made")
+        made.set_result(found[0] if found else None)
+
+    def result(self, key: str, clock: Clock, until_s: float) -> PlanAnswer | None:
         """Return the plan of a change, once it is made. None if there is none, or if it is not made in time."""
         with self._lock:
             self._forget(clock.monotonic_s())
             plan = self._plans.get(key)
-        if plan is None or not plan.done.wait(max(0.0, until_s - clock.monotonic_s())):
+        try:
+            return None if plan is None else plan.made.result(max(0.0, until_s - clock.monotonic_s()))
+        except TimeoutError:
             return None
-        return plan.made
 
     def _forget(self, now_s: float) -> None:
         for key, each in list(self._plans.items()):
-            if each.done.is_set() and (now_s - each.begun_s > _KEPT_S or each.made is None):
+            if each.made.done() and (now_s - each.begun_s > _KEPT_S or each.made.result() is None):
                 del self._plans[key]
 
 
 def plan_request(request: ChangeReview) -> PlanRequest:
     """Return the request for the whole plan of a change."""
     change = request.change
-    if not isinstance(change, PolicySet):
-        return PlanRequest(delete=(change.policy,), limit=_SHOWN, preemption=Switch.ON)
-    return PlanRequest(
-        create=(change.policy,) if change.creates else (),
-        update=() if change.creates else (change.policy,),
-        limit=_SHOWN,
-        preemption=Switch.ON,
-    )
+    edits: dict[str, Any] = {"delete": (change.policy,)}
+    if isinstance(change, PolicySet):
+        edits = {"create" if change.creates else "update": (change.policy,)}
+    return PlanRequest(**edits, limit=_SHOWN, preemption=Switch.ON)
 
 
 def _known(services: Services, call: Call, wanted: PlanRequest) -> list[Policy]:
@@ -236,7 +226,7 @@ def review_answer(reviewed: PlanReview, gaps: Sequence[Gap] = (), *, planning: b
     """Return the answer to a review."""
     counts = reviewed.counts
     if reviewed.plan is not None:
-        return _answer_of_plan(reviewed.plan, counts)
+        return _answer_of_plan(reviewed.plan, counts, counts.preempts)
     worst = [
         _reviewed(
             move_of(each) if each.moves else None,
@@ -244,40 +234,29 @@ def review_answer(reviewed: PlanReview, gaps: Sequence[Gap] = (), *, planning: b
         )
         for each in counts.worst
     ]
-    return _answer("", counts, worst, texts(gaps, ANY_READER), complete=False, planning=planning)
+    return ReviewAnswer(
+        "", complete=False, **_totals(counts), worst=worst, assumes_preemption=counts.preempts,
+        gaps=_cut(texts(gaps, ANY_READER)), planning=planning,
+    )  # fmt: skip
 
 
-def _answer_of_plan(plan: Plan, counts: MoveCounts) -> ReviewAnswer:
+def _answer_of_plan(plan: Plan, counts: MoveCounts | PlanCounts, preempts: bool) -> ReviewAnswer:  # noqa: FBT001 - a fact
     unplaced = {each.resource: each for each in plan.unplaced if each.by_change}
     moves = {each.resource: each for each in plan.moves}
     worst = [_reviewed(moves.get(name), unplaced.get(name)) for name in [*unplaced, *moves][:_SHOWN]]
-    return _answer(plan.id, counts, worst, plan.gaps, complete=plan.complete)
-
-
-def _answer(
-    plan: str,
-    counts: MoveCounts,
-    worst: list[ReviewedWorkload],
-    gaps: Sequence[str],
-    *,
-    complete: bool,
-    planning: bool = False,
-) -> ReviewAnswer:
     return ReviewAnswer(
-        id=plan,
-        complete=complete,
-        workloads=counts.workloads,
-        concerned=counts.concerned,
-        moved=counts.moved,
-        replicas=counts.replicas,
-        lost=counts.lost,
-        short=counts.short,
-        deleted_copies=counts.deleted,
-        worst=worst,
-        assumes_preemption=counts.preempts,
-        gaps=[each[:_MESSAGE] for each in gaps[:_SHOWN]],
-        planning=planning,
-    )
+        plan.id, complete=plan.complete, **_totals(counts), worst=worst, assumes_preemption=preempts,
+        gaps=_cut(plan.gaps),
+    )  # fmt: skip
+
+
+def _totals(counts: MoveCounts | PlanCounts) -> dict[str, Any]:
+    names = ("workloads", "concerned", "moved", "replicas", "lost", "short", "deleted_copies")
+    return {name: getattr(counts, name) for name in names}
+
+
+def _cut(gaps: Sequence[str]) -> list[str]:
+    return [each[:_MESSAGE] for each in gaps[:_SHOWN]]
 
 
 def _reviewed(move: PlannedMove | None, failure: UnplacedWorkload | None) -> ReviewedWorkload:
