@@ -19,8 +19,9 @@ from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.eligibility import due, why_not_scheduled
+from berthmaster.simulation.run import scheduler_of
 from berthmaster.simulation.workload import SimulatedWorkload
-from berthmaster.simulation.world import World, peers_of
+from berthmaster.simulation.world import World
 
 DEFAULT_PENDING_S: Final = 300.0
 
@@ -104,7 +105,7 @@ def workload_drifts(
     Args:
         pending_s: how long after the last scheduling replicas that do not run count, in seconds.
     """
-    scheduler = Scheduler(Fleet(world.clusters.values()), profile, peers_of(world))
+    scheduler = scheduler_of(world, profile)
     costs = Costs(profile.prices, scheduler.fleet.get)
     found = []
     for workload in world.workloads:

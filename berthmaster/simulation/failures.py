@@ -7,7 +7,7 @@ reason to move, so the result is that of a simulation of the whole world.
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -114,21 +114,6 @@ def _domain_name(cluster: Cluster, domain: FailureDomain) -> str:
     return zones[0] if len(zones) == 1 else ""
 
 
-@dataclass(slots=True)
-class _Settled:
-    """The world after the scheduling that is due, and what the next scheduling would do without a failure.
-
-    Attributes:
-        fitting: the positions of the workloads that are scheduled at every event, for each cluster that fits them.
-    """
-
-    world: World
-    idle: list[WorkloadResult]
-    holders: dict[str, set[int]]
-    fitting: dict[str, set[int]]
-    always: set[int]
-
-
 class Failures:
     """Simulates failures of one world.
 
@@ -147,8 +132,7 @@ class Failures:
         shared_capacity: bool = False,
         check: Callable[[], None] = lambda: None,
     ) -> None:
-        self._check = check
-        self._shared = shared_capacity
+        self._check, self._shared = check, shared_capacity
         self._later = now + _LATER
         self._observed = world.clusters
         self._gone = gone_of(world.clusters, frozenset(), frozenset())
@@ -156,12 +140,27 @@ class Failures:
         # Explanations of failed decisions would take longer than all the rest.
         settled, _ = run(world, profile, now, diagnose="none", shared_capacity=shared_capacity, check=check)
         # In the settled world all moves have ended well. A failure does not roll back a move that has ended.
-        settled = replace(settled, workloads=[_with_ended_move(each) for each in settled.workloads])
+        self._world = settled = replace(settled, workloads=[_with_ended_move(each) for each in settled.workloads])
         self._scheduler = Scheduler(Fleet(settled.clusters.values()), profile)
-        self._settled = self._settle(settled)
-        # Dependencies follow their workloads, wherever these go.
         self._has_groups = any(map(_has_affinity, settled.workloads))
-        self._leaders = leaders_of([each.workload for each in self._settled.idle])
+        # Schedule once more, to learn which workloads are scheduled at every event, and which clusters fit them.
+        _, self._idle = run(
+            settled, profile, self._later, diagnose="none", shared_capacity=shared_capacity, check=check
+        )
+        self._holders: dict[str, set[int]] = defaultdict(set)
+        self._fitting: dict[str, set[int]] = defaultdict(set)
+        self._always: set[int] = set()
+        for position, (workload, result) in enumerate(zip(settled.workloads, self._idle, strict=True)):
+            for name in clusters_of(workload.binding) if workload.binding is not None else ():
+                self._holders[name].add(position)
+            if result.decision is not None and (shared_capacity or _has_affinity(workload)):
+                self._always.add(position)
+            elif result.decision is not None:
+                for attempt in result.decision.attempts:
+                    for name in self._scheduler.fleet.names(attempt.rows):
+                        self._fitting[name].add(position)
+        # Dependencies follow their workloads, wherever these go.
+        self._leaders = leaders_of([each.workload for each in self._idle])
         self._dependencies: dict[int, set[int]] = defaultdict(set)
         for position, leaders in self._leaders.items():
             for leader in leaders:
@@ -172,86 +171,52 @@ class Failures:
 
     def after(self, failure: DomainLoss) -> dict[int, WorkloadResult]:
         """Return the results of the workloads that a failure may affect, by position in the world."""
-        world = self._settled.world
-        affected = sorted(self._affected(failure))
-        part = self._lost(failure, affected)
-        fleet = self._scheduler.fleet
+        lost, changed = self._lost(failure)
+        affected = set(self._always)
+        for name in failure.clusters:
+            affected |= self._holders.get(name, set()) | self._fitting.get(name, set())
+        fleet, found = self._scheduler.fleet, dict[int, WorkloadResult]()
+        shared = SharedCapacity(fleet) if self._shared else None
+        # Peers matter only to workloads with affinity groups, which are few.
+        self._scheduler.peers = peers_of(self._world) if self._has_groups else Peers()
         try:
             for name in failure.clusters:
-                fleet.apply(part.clusters[name])
-            results = self._run(part)
+                fleet.apply(lost.clusters[name])
+            for position in sorted(affected):
+                self._check()
+                workload = changed.get(position, self._world.workloads[position])
+                found[position] = schedule_one(
+                    self._scheduler, workload, self._later, lost, diagnose="none", shared=shared
+                )
         finally:
+            if shared is not None:
+                shared.restore()
             for name in failure.clusters:
-                fleet.apply(world.clusters[name])
-        found = dict(zip(affected, results, strict=True))
+                fleet.apply(self._world.clusters[name])
         return self._followed(found) if self._leaders else found
 
-    def _lost(self, failure: DomainLoss, affected: Sequence[int]) -> World:
-        """Return the world after a failure: the lost clusters, and the workloads that it may affect."""
-        world, workloads = self._settled.world, self._settled.world.workloads
+    def _lost(self, failure: DomainLoss) -> tuple[World, dict[int, SimulatedWorkload]]:
+        """Return the lost clusters as a world, and the workloads that change, by position."""
+        world, workloads = self._world, self._world.workloads
         # A loss changes only the cluster, and the bindings that name it. To look at all others would take long.
         lost = replace(world, clusters={name: world.clusters[name] for name in failure.clusters})
         changed: dict[int, SimulatedWorkload] = {}
         for name in failure.clusters:
-            here = sorted(self._settled.holders.get(name, ()))
+            here = sorted(self._holders.get(name, ()))
             part = [changed.get(each, workloads[each]) for each in here]
             lost = Down(name).applied(replace(lost, workloads=part), self._later)
             changed.update(zip(here, lost.workloads, strict=True))
-        touched = [changed.get(each, workloads[each]) for each in affected]
-        return replace(lost, workloads=touched, assumptions=self._assumptions(frozenset(failure.clusters)))
+        return replace(lost, assumptions=self._assumptions(frozenset(failure.clusters))), changed
 
     def _assumptions(self, lost: frozenset[str]) -> Assumptions:
         """Return what holds after a loss. Whether it engages the storm brake depends on all clusters."""
-        return self._settled.world.assumptions.after_loss(len(lost), len(self._ready - lost))
-
-    def _run(self, part: World) -> list[WorkloadResult]:
-        shared = SharedCapacity(self._scheduler.fleet) if self._shared else None
-        # Peers matter only to workloads with affinity groups, which are few.
-        self._scheduler.peers = peers_of(self._settled.world) if self._has_groups else Peers()
-        results = []
-        for workload in part.workloads:
-            self._check()
-            results.append(schedule_one(self._scheduler, workload, self._later, part, diagnose="none", shared=shared))
-        if shared is not None:
-            shared.restore()
-        return results
-
-    def _settle(self, world: World) -> _Settled:
-        """Schedule once more, to learn which workloads are scheduled at every event, and which clusters fit them."""
-        profile, later = self._scheduler.profile, self._later
-        _, idle = run(world, profile, later, diagnose="none", shared_capacity=self._shared, check=self._check)
-        holders: dict[str, set[int]] = defaultdict(set)
-        fitting: dict[str, set[int]] = defaultdict(set)
-        always = set()
-        fleet = self._scheduler.fleet
-        for position, (workload, result) in enumerate(zip(world.workloads, idle, strict=True)):
-            for name in clusters_of(workload.binding) if workload.binding is not None else ():
-                holders[name].add(position)
-            if result.decision is None:
-                continue
-            if self._shared or _has_affinity(workload):
-                always.add(position)
-                continue
-            for attempt in result.decision.attempts:
-                for row in attempt.rows.tolist():
-                    cluster = fleet.clusters[row]
-                    if cluster is not None:
-                        fitting[cluster.name].add(position)
-        return _Settled(world, idle, holders, fitting, always)
-
-    def _affected(self, failure: DomainLoss) -> set[int]:
-        settled = self._settled
-        affected = set(settled.always)
-        for name in failure.clusters:
-            affected |= settled.holders.get(name, set()) | settled.fitting.get(name, set())
-        return affected
+        return self._world.assumptions.after_loss(len(lost), len(self._ready - lost))
 
     def _followed(self, found: Mapping[int, WorkloadResult]) -> dict[int, WorkloadResult]:
         """Return the results with those of the dependencies that follow. Only these and their leaders are looked at."""
-        idle = self._settled.idle
         concerned = found.keys() | {each for leader in found for each in self._dependencies.get(leader, ())}
         part = sorted(concerned | {leader for each in concerned for leader in self._leaders.get(each, ())})
-        results = [found.get(position, idle[position]) for position in part]
+        results = [found.get(position, self._idle[position]) for position in part]
         followed = follow([each.workload for each in results])
         return {
             position: result if workload is result.workload else replace(result, workload=workload)
@@ -262,7 +227,12 @@ class Failures:
     def impact(self, failure: DomainLoss) -> Impact:
         lost = frozenset(failure.clusters)
         gone = self._gone._replace(lost=lost)
-        planned = [self._planned(position, after) for position, after in self.after(failure).items()]
+        planned = []
+        for position, after in self.after(failure).items():
+            before = self._idle[position]
+            # What runs now is part of the status of clusters.
+            present = replace(before, workload=replace(before.workload, present=True))
+            planned.append(PlannedWorkload(present, after, before))
         moving = [each for each in planned if each.moves]
         left = [each for each in planned if is_left(each, gone)]
         loss = loss_of(planned, gone)
@@ -289,11 +259,6 @@ class Failures:
             },
             assumptions=self._assumptions(lost),
         )
-
-    def _planned(self, position: int, after: WorkloadResult) -> PlannedWorkload:
-        """Return a workload before and after a failure. What runs now is part of the status of clusters."""
-        before = self._settled.idle[position]
-        return PlannedWorkload(replace(before, workload=replace(before.workload, present=True)), after, before)
 
 
 def ranked(impacts: Iterable[Impact]) -> list[Impact]:

@@ -35,18 +35,7 @@ from berthmaster.scheduling.kubeadmiral.trigger import (
 from berthmaster.scheduling.kubeadmiral.unit import SchedulingUnit, placed, request_of
 from berthmaster.scheduling.request import Decision, Failure, FailureKind, Mode
 from berthmaster.scheduling.scheduler import Scheduler
-from berthmaster.simulation.changes import (
-    AddCluster,
-    AddLabel,
-    AddTaint,
-    Down,
-    RemoveCluster,
-    RemoveLabel,
-    RemoveTaint,
-    Reschedule,
-    Scale,
-    Up,
-)
+from berthmaster.simulation import changes as edits
 from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import Change, World
 
@@ -281,17 +270,17 @@ def apply_to_federation(changes: Iterable[Change], federation: Federation, now: 
     """
     for change in changes:
         match change:
-            case Scale():
+            case edits.Scale():
                 federation = _scaled(federation, change)
-            case Reschedule():
+            case edits.Reschedule():
                 federation = replace(federation, forced=True)
-            case Down():
+            case edits.Down():
                 federation = replace(federation, clusters=change.not_ready(World(federation.clusters, ())).clusters)
-            case RemoveCluster():
+            case edits.RemoveCluster():
                 known = change.applied(World(federation.clusters, ()), now).clusters
                 left = {name: each for name, each in known.items() if name != change.cluster}
                 federation = replace(federation, clusters=left)
-            case AddLabel() | AddTaint() | RemoveLabel() | RemoveTaint() | Up() | AddCluster():
+            case edits.ClusterEdit() | edits.Up() | edits.AddCluster():
                 federation = replace(federation, clusters=change.applied(World(federation.clusters, ()), now).clusters)
     return federation
 
@@ -402,7 +391,7 @@ def _failed(error: FieldError) -> Decision:
     return Decision(None, {}, Failure(FailureKind.SELECT_FAILED, str(error)), Mode.STEADY)
 
 
-def _scaled(federation: Federation, change: Scale) -> Federation:
+def _scaled(federation: Federation, change: edits.Scale) -> Federation:
     found = [each for each in federation.workloads if change.resource.matches(each.workload)]
     option = f"--scale {change.resource}={change.replicas}"
     if len(found) != 1:

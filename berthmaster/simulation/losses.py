@@ -50,7 +50,11 @@ def copies(result: WorkloadResult) -> dict[str, int]:
     for task in binding.spec.graceful_eviction_tasks:
         if task.purge_mode != DIRECTLY:
             found.setdefault(task.from_cluster, task.replicas or 0)
-    if not binding.spec.is_workload or binding.spec.components:
+    return _running(binding, found)
+
+
+def _running(binding: Binding | None, found: dict[str, int]) -> dict[str, int]:
+    if binding is None or not binding.spec.is_workload or binding.spec.components:
         return found
     return {name: count for name, count in found.items() if count}
 
@@ -94,7 +98,8 @@ def _stays_stopped(planned: PlannedWorkload, gone: Gone) -> bool:
     binding = planned.after.workload.binding
     if not running or binding is None or planned.after.failure is not None:
         return True
-    if not _divides(binding):
+    scheduling = binding.spec.placement.replica_scheduling if binding.spec.placement is not None else None
+    if scheduling is None or scheduling.replica_scheduling_type != "Divided":
         return False
     assigned = planned.before.assignment.items()
     before = sum(count for name, count in assigned if name in gone.ready or gone.stops(name))
@@ -102,12 +107,8 @@ def _stays_stopped(planned: PlannedWorkload, gone: Gone) -> bool:
 
 
 def _running_after(planned: PlannedWorkload, gone: Gone) -> dict[str, int]:
-    """Return the replicas that run after the changes, by cluster."""
-    binding = planned.after.workload.binding
     found = {name: count for name, count in planned.after.assignment.items() if gone.runs(name)}
-    if binding is None or not binding.spec.is_workload or binding.spec.components:
-        return found
-    return {name: count for name, count in found.items() if count}
+    return _running(planned.after.workload.binding, found)
 
 
 def loss_of(planned: Sequence[PlannedWorkload], gone: Gone) -> Loss:
@@ -155,9 +156,3 @@ def _is_foreign(planned: PlannedWorkload) -> bool:
 def preserves(binding: Binding | None) -> bool:
     """Return whether members keep the resource when its copy is deleted, as the copies say now."""
     return binding is not None and bool(binding.spec.preserve_resources_on_deletion)
-
-
-def _divides(binding: Binding) -> bool:
-    placement = binding.spec.placement
-    scheduling = placement.replica_scheduling if placement is not None else None
-    return scheduling is not None and scheduling.replica_scheduling_type == "Divided"

@@ -120,8 +120,10 @@ def review_plan(
     """
     edits = list(policy_edits(index, changes))
     counts = MoveCounts(len(index))
-    if not edits:
-        return PlanReview(counts, plan_of_nothing(index, changes, now, gaps))
+    if not edits:  # such as the deletion of a policy that does not exist
+        changed = ChangedWorkloads()
+        decider = PlanDecider(index, changed, now, check)
+        return PlanReview(counts, plan_of(index, changes, changed, decider, {}, gaps=gaps, lists_staying=False))
     (edit,) = edits
     reviewer, counted = _Reviewer(index, edit, now, check), counts
     counts.preempts = reviewer.preempts
@@ -141,13 +143,6 @@ def review_plan(
         return PlanReview(counts, reviewer.plan(changes, decided, gaps))
     except OutOfTimeError:
         return PlanReview(max(counts, counted, key=lambda each: each.moved))
-
-
-def plan_of_nothing(index: PlanIndex, changes: ChangeSet, now: datetime, gaps: Sequence[Gap]) -> Plan:
-    """Return the plan of changes that edit nothing, such as the deletion of a policy that does not exist."""
-    changed = ChangedWorkloads()
-    decider = PlanDecider(index, changed, now, lambda: None)
-    return plan_of(index, changes, changed, decider, {}, gaps=gaps, lists_staying=False)
 
 
 _Decided = tuple[ChangedWorkloads, PlanDecider, dict[WorkloadKey, PlannedWorkload]]

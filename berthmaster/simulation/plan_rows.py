@@ -7,7 +7,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from operator import attrgetter
 from typing import Final, NamedTuple
+
+import msgspec.structs
 
 from berthmaster.model.binding import APPLIED_PLACEMENT, DIRECTLY, Binding
 from berthmaster.model.claims import takes
@@ -38,7 +41,7 @@ from berthmaster.simulation.plan_answer import (
 )
 from berthmaster.simulation.report import row
 from berthmaster.simulation.run import Moves, PlannedWorkload
-from berthmaster.simulation.workload import NO_COMPANIONS, NotScheduled, SimulatedWorkload
+from berthmaster.simulation.workload import NO_COMPANIONS, NotScheduled
 
 _NONE_GONE: Final = Gone()
 _PARTS: Final = {
@@ -62,10 +65,7 @@ def seen_by(planned: PlannedWorkload, reader: Reader) -> PlannedWorkload:
 def move_of(planned: PlannedWorkload) -> PlannedMove:
     """Return the row of a workload that moves."""
     after, before = planned.after, planned.before
-    left = {name for name, (_, now) in planned.moves.items() if now is None}
-    evicting = _evicting(planned) & left
-    preserved = preserves(before.workload.binding)
-    gone = sorted(left - evicting)
+    deleted, preserved, evicting = _left(planned)
     return PlannedMove(
         resource=planned.resource,
         policy_before=policy_text(planned.holder_before),
@@ -76,9 +76,9 @@ def move_of(planned: PlannedWorkload) -> PlannedMove:
         after=after.assignment,
         moves=planned.moves,
         replicas=moved_replicas(planned.moves),
-        deleted=[] if preserved else gone,
-        preserved=gone if preserved else [],
-        evicting=sorted(evicting),
+        deleted=deleted,
+        preserved=preserved,
+        evicting=evicting,
         trigger=after.trigger,
         reason="the resource is deleted" if planned.is_deleted else why_moved(planned),
         due=planned.is_due,
@@ -88,9 +88,7 @@ def move_of(planned: PlannedWorkload) -> PlannedMove:
 
 def deleted_copies(planned: PlannedWorkload) -> int:
     """Return how many copies Karmada deletes: the length of ``PlannedMove.deleted``."""
-    left = {name for name, (_, now) in planned.moves.items() if now is None}
-    preserved = preserves(planned.before.workload.binding)
-    return 0 if preserved or not left else len(left - _evicting(planned))
+    return len(_left(planned)[0])
 
 
 def unplaced_of(planned: PlannedWorkload, gone: Gone = _NONE_GONE) -> UnplacedWorkload:
@@ -119,11 +117,15 @@ def policy_text(reference: PolicyReference | None) -> str | None:
     return str(reference) if reference is not None else None
 
 
-def _evicting(planned: PlannedWorkload) -> set[str]:
-    """Return the clusters whose copy stays until an eviction task ends."""
+def _left(planned: PlannedWorkload) -> tuple[list[str], list[str], list[str]]:
+    """Return the clusters that a workload leaves: those that lose, keep and evict their copy."""
+    left = sorted(name for name, (_, now) in planned.moves.items() if now is None)
     binding = None if planned.is_deleted else planned.after.workload.binding
     tasks = binding.spec.graceful_eviction_tasks if binding is not None else ()
-    return {each.from_cluster for each in tasks if each.purge_mode != DIRECTLY}
+    evicting = {each.from_cluster for each in tasks if each.purge_mode != DIRECTLY}.intersection(left)
+    gone = [name for name in left if name not in evicting]
+    kept = preserves(planned.before.workload.binding)
+    return [] if kept else gone, gone if kept else [], sorted(evicting)
 
 
 def why_moved(planned: PlannedWorkload) -> str:
@@ -231,9 +233,9 @@ def policy_effects(
             if then is not None and then in effects:
                 keeps[then] += not planned.is_deleted
             continue
-        change = ClaimChange(planned.resource, policy_text(then), policy_text(now))
+        change, workload = ClaimChange(planned.resource, policy_text(then), policy_text(now)), planned.after.workload
         taker, holder = _known(now, after, index), _known(then, after, index)
-        taken = taker is not None and holder is not None and _takes(taker, holder, planned.after.workload)
+        taken = taker is not None and holder is not None and takes(taker, holder, template_of(workload.manifest))
         # A policy that is not edited is listed if it takes something, or if no edited policy is concerned.
         if then is not None and (then in effects or now is None):
             effect = effects.setdefault(then, PolicyEffect(str(then), "unchanged"))
@@ -241,16 +243,10 @@ def policy_effects(
         if now is not None and (now in effects or taken or then not in effects):
             effect = effects.setdefault(now, PolicyEffect(str(now), "unchanged"))
             (effect.takes if taken else effect.gains).append(change)
-    return [_sorted_effect(effect, keeps[reference]) for reference, effect in effects.items()]
-
-
-def _sorted_effect(effect: PolicyEffect, keeps: int) -> PolicyEffect:
-    lists = (effect.gains, effect.takes, effect.loses, effect.unclaimed)
-    return PolicyEffect(effect.policy, effect.action, keeps, *(sorted(each, key=_resource) for each in lists))
-
-
-def _resource(change: ClaimChange) -> str:
-    return change.resource
+    for effect in effects.values():
+        for listed in (effect.gains, effect.takes, effect.loses, effect.unclaimed):
+            listed.sort(key=attrgetter("resource"))
+    return [msgspec.structs.replace(effect, keeps=keeps[reference]) for reference, effect in effects.items()]
 
 
 def _action(edit: PolicyEdit, index: PlanIndex) -> str:
@@ -268,11 +264,6 @@ def _known(
     if reference is None:
         return None
     return after[reference] if reference in after else index.policy(reference)
-
-
-def _takes(taker: Policy, holder: Policy, workload: SimulatedWorkload) -> bool:
-    template = template_of(workload.manifest)
-    return takes(taker, holder, template)
 
 
 RESOURCES: Final = ("cpu", "memory")

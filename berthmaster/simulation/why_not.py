@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import msgspec
 import msgspec.structs
 
-from berthmaster.model.cluster import APIEnablement, APIResource, Cluster, ResourceSummary, repelling_taints
+from berthmaster.model.cluster import APIEnablement, APIResource, Cluster, ResourceSummary, Taint, repelling_taints
 from berthmaster.model.errors import InputError, name_list
 from berthmaster.model.meta import (
     INT32_MAX,
@@ -89,11 +89,15 @@ def filter_remedies(case: Case, term: ClusterAffinity | None) -> list[Remedy]:
     """
     request, cluster = case.request, case.cluster
     taints = repelling_taints(cluster.spec.taints, request.placement.cluster_tolerations)
-    found = [_untainted(str(taint)) for taint in taints]
+    found = [_untainted(taint) for taint in taints]
     if (request.api_version, request.kind) not in set(cluster.enabled_kinds()):
         found.append(Remedy("kind", f"let {cluster.name} serve {request.api_version} {request.kind}", _served))
     if cluster.name in request.evicted_from:
-        found.append(Remedy("eviction", f"end the eviction from {cluster.name}", _not_evicted))
+        others = request.evicted_from - {cluster.name}
+        ended = f"end the eviction from {cluster.name}"
+        found.append(
+            Remedy("eviction", ended, lambda case: replace(case, request=replace(case.request, evicted_from=others)))
+        )
     if term is not None:
         found += _affinity_remedies(cluster, request.placement, term)
     fields = {each.spread_by_field for each in request.placement.spread_constraints}
@@ -102,12 +106,15 @@ def filter_remedies(case: Case, term: ClusterAffinity | None) -> list[Remedy]:
     return found
 
 
-def _untainted(text: str) -> Remedy:
-    def applied(case: Case) -> Case:
-        kept = tuple(each for each in case.cluster.spec.taints if str(each) != text)
-        return replace(case, cluster=with_spec(case.cluster, taints=kept))
+def _of_cluster(kind: str, text: str, change: Callable[[Cluster], Cluster]) -> Remedy:
+    return Remedy(kind, text, lambda case: replace(case, cluster=change(case.cluster)))
 
-    return Remedy("taint", f"remove the taint {text}, or tolerate it", applied)
+
+def _untainted(taint: Taint) -> Remedy:
+    def changed(cluster: Cluster) -> Cluster:
+        return with_spec(cluster, taints=tuple(each for each in cluster.spec.taints if str(each) != str(taint)))
+
+    return _of_cluster("taint", f"remove the taint {taint}, or tolerate it", changed)
 
 
 def _served(case: Case) -> Case:
@@ -116,18 +123,10 @@ def _served(case: Case) -> Case:
     return replace(case, cluster=with_status(case.cluster, api_enablements=(*enablements, added)))
 
 
-def _not_evicted(case: Case) -> Case:
-    return replace(case, request=replace(case.request, evicted_from=case.request.evicted_from - {case.cluster.name}))
-
-
 def _located(field: str, name: str) -> Remedy:
-    def applied(case: Case) -> Case:
-        value = f"a {field} of its own"
-        return replace(
-            case, cluster=with_spec(case.cluster, **({"zones": (value,)} if field == "zone" else {field: value}))
-        )
-
-    return Remedy("location", f"set the {field} of {name}", applied)
+    value = f"a {field} of its own"
+    fields = {"zones": (value,)} if field == "zone" else {field: value}
+    return _of_cluster("location", f"set the {field} of {name}", lambda cluster: with_spec(cluster, **fields))
 
 
 def _affinity_remedies(cluster: Cluster, placement: Placement, term: ClusterAffinity) -> Iterator[Remedy]:
@@ -157,13 +156,11 @@ def _label_remedy(requirement: Requirement, name: str) -> Iterator[Remedy]:
 
 
 def _labelled(text: str, key: str, value: str | None) -> Remedy:
-    def applied(case: Case) -> Case:
-        labels = {each: text for each, text in case.cluster.metadata.labels.items() if each != key}
-        if value is not None:
-            labels[key] = value
-        return replace(case, cluster=with_metadata(case.cluster, labels=labels))
+    def changed(cluster: Cluster) -> Cluster:
+        labels = {each: text for each, text in cluster.metadata.labels.items() if each != key}
+        return with_metadata(cluster, labels=labels if value is None else {**labels, key: value})
 
-    return Remedy("label", text, applied)
+    return _of_cluster("label", text, changed)
 
 
 def _with_term(placement: Placement, term: ClusterAffinity, text: str, **fields: object) -> Remedy:
@@ -393,8 +390,12 @@ def why_not(
         if not due and cluster not in request.current:
             return _not_due(search, request, cluster)
         return WhyNot(cluster, taken=True, reasons=[], changes=[], clusters=decided)
-    reasons = [*_held(request, cluster, due=due), *search.reasons()]
-    unknown = _limits(found)
+    reasons = search.reasons()
+    if cluster in request.current:
+        follows = "the next scheduling removes it" if due else "it stays until something triggers scheduling"
+        held = f"{cluster} has the workload now (replicas: {request.current[cluster]}), and {follows}"
+        reasons = [held, *reasons]
+    unknown = [f"{cluster} is being deleted; no change helps"] if found.deleting else []
     smallest = search.smallest()
     if not smallest:
         unknown.append("no combination of the changes that were tried helps")
@@ -406,14 +407,6 @@ def why_not(
         cluster, taken=False, reasons=reasons, changes=best, clusters=search.assignment(smallest[0]), unknown=unknown,
         alternatives=others,
     )  # fmt: skip
-
-
-def _held(request: Request, cluster: str, *, due: bool) -> list[str]:
-    """Return what happens to the replicas that a cluster has, if the next decision does not take it."""
-    if cluster not in request.current:
-        return []
-    follows = "the next scheduling removes it" if due else "it stays until something triggers scheduling"
-    return [f"{cluster} has the workload now (replicas: {request.current[cluster]}), and {follows}"]
 
 
 def _not_due(search: "Search", request: Request, cluster: str) -> WhyNot:
@@ -434,10 +427,6 @@ def _preference(remedies: Sequence[Remedy]) -> tuple[int, int, int]:
     kinds = [each.kind for each in remedies]
     of_cluster = sum(each in _OF_THE_CLUSTER for each in kinds)
     return kinds.count("more replicas"), sum(each in _EDITS for each in kinds), of_cluster
-
-
-def _limits(cluster: Cluster) -> list[str]:
-    return [f"{cluster.name} is being deleted; no change helps"] if cluster.deleting else []
 
 
 class Search:
@@ -552,9 +541,9 @@ class Search:
 
     def _helping(self, before: list[Remedy], field: NumberField) -> Remedy | None:
         """Return the value of a number nearest to the present one that helps; None if none does."""
-        helps = self._takes
-        if field.kind == "replicas" and not self.assignment(before):
-            helps = self._fits  # fewer replicas than fit may all go to other clusters
+        # Fewer replicas than fit may all go to other clusters.
+        anywhere = field.kind == "replicas" and not self.assignment(before)
+        helps = (lambda remedies: bool(self.assignment(remedies))) if anywhere else self._takes
         useless, distance = 0, 1
         while not helps([*before, field.at(min(distance, field.distance))]):
             if distance >= field.distance:
@@ -562,9 +551,6 @@ class Search:
             useless, distance = distance, distance * 4
         found = self._bisected(before, field, useless, min(distance, field.distance), helps)
         return found if self._takes([*before, found]) else None
-
-    def _fits(self, remedies: Sequence[Remedy]) -> bool:
-        return bool(self.assignment(remedies))
 
     def _bisected(
         self,

@@ -283,7 +283,8 @@ class _Index:
                 yield position
         elif dependency.label_selector is not None:
             for key, position in self._by_name.items():
-                if key[:3] == kind and _selects(dependency, self._workloads[position]):
+                template = self._workloads[position].template if key[:3] == kind else None
+                if template is not None and dependency.label_selector.matches(template_of(template).labels):
                     yield position
 
 
@@ -305,29 +306,17 @@ def _following(
     # Karmada attaches a dependency once its leader has clusters.
     kept += [each for key, each in wanted.items() if key not in known and each.clusters]
     if binding is None:
-        return replace(workload, binding=_attached(workload, kept), unscheduled=None) if kept else workload
+        resource = workload.resource
+        attached = Binding(
+            spec=BindingSpec(resource=resource, required_by=tuple(kept)),
+            metadata=ObjectMeta(name=binding_name(resource.kind, resource.name), namespace=resource.namespace),
+        )
+        return replace(workload, binding=attached, unscheduled=None) if kept else workload
     if tuple(kept) == binding.spec.required_by:
         return workload
     return replace(workload, binding=with_spec(binding, required_by=tuple(kept)))
 
 
-def _attached(workload: SimulatedWorkload, snapshots: Sequence[BindingSnapshot]) -> Binding:
-    resource = workload.resource
-    return Binding(
-        spec=BindingSpec(resource=resource, required_by=tuple(snapshots)),
-        metadata=ObjectMeta(name=binding_name(resource.kind, resource.name), namespace=resource.namespace),
-    )
-
-
 def _key(workload: SimulatedWorkload) -> _ResourceKey:
     resource = workload.resource
     return resource.api_version, resource.kind, resource.namespace, resource.name
-
-
-def _selects(dependency: Dependency, workload: SimulatedWorkload) -> bool:
-    selector = dependency.label_selector
-    return (
-        selector is not None
-        and workload.template is not None
-        and selector.matches(template_of(workload.template).labels)
-    )

@@ -223,7 +223,7 @@ def test_dependencies_follow_in_every_failure(leaders):
     before = world_of(load(*documents))
     found = Failures(before, PROFILE, NOW).after(DomainLoss(FailureDomain.CLUSTER, "a", ("a",)))
     compared = planned_fleet(before, ChangeSet(edits=(Down("a"),)), PROFILE, NOW)
-    idle = Failures(before, PROFILE, NOW)._settled.idle  # noqa: SLF001 - the reference of the comparison
+    idle = Failures(before, PROFILE, NOW)._idle  # noqa: SLF001 - the reference of the comparison
     for position, planned in enumerate(compared.workloads):
         assert found.get(position, idle[position]).assignment == planned.after.assignment, planned.resource
     if any(needs and where == "a" for needs, where in leaders):
