@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from berthmaster.deciding.config import (
     Budget,
@@ -70,8 +70,7 @@ def pause_of(annotations: Mapping[str, str]) -> Pause:
         return "Planned"  # a pause that cannot be read was meant to pause something
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(NamedTuple):
     """The move has to wait.
 
     Attributes:
@@ -126,29 +125,17 @@ class Budgets:
         now: datetime,
         totals: Mapping[str, int] | None = None,
     ) -> Waiting | None:
-        """Return what a move waits for; None if it may begin.
+        """Return what a move waits for, in one answer for all reasons; None if it may begin.
 
         Args:
             active: all moves under way. An entry with the candidate's key does not count against it.
             totals: the result of ``totals``. A budget with a percentage is closed without it.
         """
-        found = self.waits(candidate, active, now, totals)
+        others = (each for each in active if each.key != candidate.key)
+        found = self.waits(candidate, self.counted(others, candidate.subject), now, totals)
         if not found:
             return None
         return found[0] if found[0].cause == "paused" else _joined(found)
-
-    def waits(
-        self,
-        candidate: MoveCandidate,
-        active: Iterable[MoveCandidate],
-        now: datetime,
-        totals: Mapping[str, int] | None = None,
-    ) -> list[Waiting]:
-        """Return each reason why a move must wait; none if it may begin. The arguments are those of ``admit``."""
-        if (paused := self._paused(candidate)) is not None:
-            return [paused]
-        others = (each for each in active if each.key != candidate.key)
-        return self.waits_among(candidate, self.counted(others, candidate.subject), now, totals)
 
     def counted(self, active: Iterable[MoveCandidate], subject: MoveSubject | None = None) -> dict[int, CountedMoves]:
         """Return the moves under way that count against each budget, by the position of the budget.
@@ -156,22 +143,26 @@ class Budgets:
         Args:
             subject: only budgets that select it are counted; None for all.
         """
-        found = {number: each.selector for number, each in enumerate(self._config.budgets)}
-        chosen = {number: each for number, each in found.items() if subject is None or each.matches(subject)}
-        moves = list(active) if chosen else []
+        moves = list(active)
         return {
-            number: _counted([each for each in moves if selector.matches(each.subject)])
-            for number, selector in chosen.items()
+            number: _counted([each for each in moves if budget.selector.matches(each.subject)])
+            for number, budget in enumerate(self._config.budgets)
+            if subject is None or budget.selector.matches(subject)
         }
 
-    def waits_among(
+    def waits(
         self,
         candidate: MoveCandidate,
         counted: Mapping[int, CountedMoves],
         now: datetime,
         totals: Mapping[str, int] | None = None,
     ) -> list[Waiting]:
-        """Return what ``waits`` returns. ``counted`` has the moves under way, without the candidate."""
+        """Return each reason why a move must wait; none if it may begin.
+
+        Args:
+            counted: the moves under way, without the candidate.
+            totals: see ``admit``.
+        """
         if (paused := self._paused(candidate)) is not None:
             return [paused]
         return [
@@ -228,11 +219,7 @@ def _waits(
         yield Waiting(reason, max(1.0, wait_s), "window", budget.name, (budget.name, _utc(opens_at)))
     if failover and not budget.limits_failover:
         return
-    for reason in _limits_reached(budget, candidate, counted):
-        yield Waiting(f"budget {budget.name}: {reason}", RETRY_S, budget=budget.name, about=(budget.name,))
-    if budget.replicas_percent is not None and (
-        reason := _too_many_replicas(budget, budget.replicas_percent, candidate, counted, totals)
-    ):
+    for reason in _limits_reached(budget, candidate, counted, totals):
         yield Waiting(f"budget {budget.name}: {reason}", RETRY_S, budget=budget.name, about=(budget.name,))
 
 
@@ -246,7 +233,9 @@ def _counted(moves: Sequence[MoveCandidate]) -> CountedMoves:
     )
 
 
-def _limits_reached(budget: Budget, candidate: MoveCandidate, counted: CountedMoves) -> Iterator[str]:
+def _limits_reached(
+    budget: Budget, candidate: MoveCandidate, counted: CountedMoves, totals: Mapping[str, int] | None
+) -> Iterator[str]:
     if _reached(budget.max_moves, counted.moves):
         yield f"{_moves(counted.moves)} under way, at most {budget.max_moves}"
     policy = candidate.subject.policy
@@ -260,6 +249,9 @@ def _limits_reached(budget: Budget, candidate: MoveCandidate, counted: CountedMo
     full = _full_clusters(budget.max_moves_to_cluster, candidate.targets, counted.arriving)
     if full:
         yield f"at most {budget.max_moves_to_cluster} moves may arrive at {name_list(full)}"
+    if budget.replicas_percent is not None:
+        total = None if totals is None else totals.get(budget.name)
+        yield from _too_many_replicas(budget.replicas_percent, candidate.moving, counted.replicas, total)
 
 
 def _full_clusters(limit: int | None, wanted: Mapping[str, int], counted: Counter[str]) -> list[str]:
@@ -269,29 +261,16 @@ def _full_clusters(limit: int | None, wanted: Mapping[str, int], counted: Counte
     return sorted(name for name in wanted if counted[name] >= limit)
 
 
-def _too_many_replicas(
-    budget: Budget,
-    percent: int,
-    candidate: MoveCandidate,
-    counted: CountedMoves,
-    totals: Mapping[str, int] | None,
-) -> str:
-    """Return why a move exceeds a percentage of replicas; empty if it does not."""
-    total = None if totals is None else totals.get(budget.name)
+def _too_many_replicas(percent: int, needed: int, moving: int, total: int | None) -> Iterator[str]:
+    """Yield why a move exceeds a percentage of replicas."""
     if total is None:
-        return "the replicas of its workloads are not counted yet"
-    allowed = total * percent // 100
-    moving = counted.replicas
-    if candidate.moving > allowed:
-        return (
-            f"this move needs {candidate.moving} replicas; {percent} % of {total} is {allowed}, so it never fits "
-            "unless the percentage is raised"
-        )
-    if moving + candidate.moving > allowed:
-        return (
-            f"{moving} replicas are moving and this move needs {candidate.moving}; {percent} % of {total} is {allowed}"
-        )
-    return ""
+        yield "the replicas of its workloads are not counted yet"
+        return
+    allowed = f"{percent} % of {total} is {total * percent // 100}"
+    if needed > total * percent // 100:
+        yield f"this move needs {needed} replicas; {allowed}, so it never fits unless the percentage is raised"
+    elif moving + needed > total * percent // 100:
+        yield f"{moving} replicas are moving and this move needs {needed}; {allowed}"
 
 
 def _reached(limit: int | None, count: int) -> bool:

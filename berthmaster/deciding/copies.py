@@ -7,7 +7,7 @@ worth reading the Works; no copy is released, replaced or believed gone by entri
 """
 
 import re
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any, Final
 
 from berthmaster.model.binding import DIRECTLY, AggregatedStatusItem, Binding, GracefulEvictionTask
@@ -49,13 +49,12 @@ def unhealthy_by_report(
         return dict.fromkeys(state.target, "its status may be older than the move")
     items = {each.cluster_name: each for each in binding.status.aggregated_status}
     newest = max((each.number("resourceTemplateGeneration") for each in items.values()), default=0)
-    problems = {
-        name: _problem(items.get(name), replicas, newest, binding.spec.resource.kind, shrinks=_shrinks(state, name))
-        if name not in unready
-        else "its cluster is not ready"
-        for name, replicas in state.target.items()
-    }
-    return {name: why for name, why in problems.items() if why}
+    kind = binding.spec.resource.kind
+    return _unhealthy(
+        state,
+        unready,
+        lambda name, replicas, shrinks: _problem(items.get(name), replicas, newest, kind, shrinks=shrinks),
+    )
 
 
 def unhealthy_by_works(
@@ -65,15 +64,28 @@ def unhealthy_by_works(
     if copies.problem:
         return dict.fromkeys(state.target, copies.problem)
     newest = max((each.generation for each in copies.by_cluster.values() if not each.deleting), default=0)
-    problems = {
-        name: _problem_of_copy(
-            copies.by_cluster.get(name), replicas, newest, binding.spec.resource.kind, shrinks=_shrinks(state, name)
-        )
+    kind, found = binding.spec.resource.kind, copies.by_cluster
+    return _unhealthy(
+        state,
+        unready,
+        lambda name, replicas, shrinks: _problem_of_copy(found.get(name), replicas, newest, kind, shrinks=shrinks),
+    )
+
+
+def _unhealthy(state: MoveState, unready: Container[str], problem: Callable[[str, int, bool], str]) -> dict[str, str]:
+    """Return the problem of each cluster of the target that has one.
+
+    Args:
+        problem: returns the problem of a copy. It gets the cluster, its replicas, and whether the move only takes
+            replicas from it, and leaves some there.
+    """
+    found = {
+        name: problem(name, replicas, replicas < state.source.get(name, 0))
         if name not in unready
         else "its cluster is not ready"
         for name, replicas in state.target.items()
     }
-    return {name: why for name, why in problems.items() if why}
+    return {name: why for name, why in found.items() if why}
 
 
 def lag_left_s(state: MoveState, now: Timestamp) -> float:
@@ -127,11 +139,6 @@ def _healthy_of(item: AggregatedStatusItem, replicas: int, kind: str) -> int:
     if kind in _COUNTED or _has(item.status, "replicas"):
         return min(item.ready_replicas, replicas)
     return max(1, replicas) if item.applied and item.healthy else 0
-
-
-def _shrinks(state: MoveState, cluster: str) -> bool:
-    """Whether a move only takes replicas from a cluster, and leaves some there."""
-    return state.target[cluster] < state.source.get(cluster, 0)
 
 
 def _problem_of_copy(copy: CopyOfWorkload | None, replicas: int, newest: int, kind: str, *, shrinks: bool) -> str:

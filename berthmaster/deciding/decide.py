@@ -9,7 +9,7 @@ import msgspec.structs
 
 from berthmaster.deciding.decision_recorder import DecisionInputs, DecisionOutcome
 from berthmaster.deciding.failover import FailoverOptions, Replacement, eviction_tasks, replacement
-from berthmaster.deciding.lifecycle import CopiesChange, MoveEvent
+from berthmaster.deciding.lifecycle import CopiesChange
 from berthmaster.deciding.writes import (
     REASONS,
     SUCCESS,
@@ -65,6 +65,11 @@ class ClusterState:
     failover: FailoverOptions
     draining: AbstractSet[str] = frozenset()
 
+    @property
+    def unusable(self) -> frozenset[str]:
+        """The clusters that a planned move must not use: not ready, or drained."""
+        return frozenset((*self.unready_since_s, *self.draining))
+
 
 class BindingDecision(msgspec.Struct, frozen=True):
     """What the scheduler does for a binding. It never changes; ``msgspec.structs.replace`` makes another one.
@@ -77,6 +82,7 @@ class BindingDecision(msgspec.Struct, frozen=True):
         attempts: the steps of the decision, one entry per group; empty unless they were asked for.
         inputs: what it read, for a ledger; None without a ledger, or if the decision is not recorded. The cache sets
             it.
+        move_note: the note of the event of its step; empty for no event.
         plain: the decision of ``decide`` that a move carries out in steps; None if this is one.
     """
 
@@ -94,7 +100,7 @@ class BindingDecision(msgspec.Struct, frozen=True):
     inputs: DecisionInputs | None = None
     replaced: Replacement | None = None
     change: CopiesChange = CopiesChange.NONE
-    move_event: MoveEvent | None = None
+    move_note: str = ""
     waits_for_place: bool = False
     plain: "BindingDecision | None" = None
 
@@ -206,7 +212,7 @@ def outcome_of(decision: BindingDecision) -> DecisionOutcome:
         decision.refresh,
         decision.requeue_after_s,
         None if write is None else write.clusters,
-        "" if decision.move_event is None else f"{decision.move_event.change.value}: {decision.move_event.note}",
+        f"{decision.change.reason}: {decision.move_note}" if decision.move_note else "",
     )
 
 

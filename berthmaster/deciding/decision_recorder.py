@@ -107,11 +107,9 @@ GroupKey = tuple[str, str]
 class MoveInputs(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What a decision asked about moves, and the answers. A ledger stores and replays it as one value.
 
-    A new field stands at the end and has a default: records of earlier versions lack it.
-
     Attributes:
         policy: what applies to the binding, as JSON; empty if the decision did not ask.
-        admissions: the answers of the budgets in order: reason, seconds to wait and cause; None for an admission.
+        admissions: the answers of the budgets in order; None for an admission.
         copies: the copies of the binding by their Works, as JSON; empty if they were not read.
         stuck: see ``MoveContext``.
     """
@@ -120,8 +118,7 @@ class MoveInputs(msgspec.Struct, frozen=True, array_like=True, gc=False):
     producer: str
     braked: str
     policy: bytes
-    admissions: tuple[tuple[str, float, str] | None, ...]
-    abouts: tuple[tuple[str, ...], ...] = ()
+    admissions: tuple[Waiting | None, ...]
     copies: bytes = b""
     stuck: Mapping[str, int] | None = None
 
@@ -246,8 +243,7 @@ class MoveTrace:
             asked.producer,
             self._braked,
             b"" if self._policy is None else msgspec.json.encode(self._policy),
-            tuple(None if each is None else (each.reason, each.retry_after_s, each.cause) for each in self._admissions),
-            tuple(() if each is None else each.about for each in self._admissions),
+            tuple(self._admissions),
             b"" if asked.copies is None else msgspec.json.encode(asked.copies),
             asked.stuck,
         )
@@ -275,13 +271,14 @@ def context_of(inputs: MoveInputs) -> MoveContext:
     policy = decode_json(PolicyMoves, inputs.policy) if inputs.policy else PolicyMoves()
     # The recorded version did not need them. Another version, or another binding, may.
     copies = decode_json(Copies, inputs.copies) if inputs.copies else Copies(problem="the Works are not on record")
-    abouts = inputs.abouts or ((),) * len(inputs.admissions)
-    admissions = iter(zip(inputs.admissions, abouts, strict=True))
-
-    def admit(_binding: Binding, _state: MoveState) -> Waiting | None:
-        answer, about = next(admissions, (None, ()))
-        return None if answer is None else Waiting(*answer, about=about)
+    admissions = iter(inputs.admissions)
 
     return MoveContext(
-        inputs.now, lambda _binding: policy, admit, inputs.producer, lambda: inputs.braked, copies, inputs.stuck
+        inputs.now,
+        lambda _binding: policy,
+        lambda _binding, _state: next(admissions, None),
+        inputs.producer,
+        lambda: inputs.braked,
+        copies,
+        inputs.stuck,
     )

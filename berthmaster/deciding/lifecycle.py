@@ -47,43 +47,38 @@ hour, whatever the capacities do."""
 _LOOK_S: Final = 30.0
 _FUTURE_S: Final = 60.0
 
-Urgency = Literal["Normal", "Warning"]
-
 
 class CopiesChange(Enum):
-    """What a step of a move does to the copies of a workload. It is also the reason of the step's event."""
+    """What a step of a move does to the copies of a workload, with the reason and the urgency of the step's event."""
 
-    NONE = ""
+    NONE = "", "Normal"
     """Nothing. Only the record changes, or nothing at all."""
-    BEGUN = "MoveStarted"
+    BEGUN = "MoveStarted", "Normal"
     """The move begins: new copies start, or with BreakBeforeMake the old ones go."""
-    NEW_STARTED = "MoveOldCopiesGone"
+    NEW_STARTED = "MoveOldCopiesGone", "Normal"
     """Only BreakBeforeMake: the old copies are gone, and the new ones start."""
-    HEALTHY = "MoveHealthy"
+    HEALTHY = "MoveHealthy", "Normal"
     """Nothing yet. The new copies are healthy, and soak from now on."""
-    RELEASED = "MoveReleased"
+    RELEASED = "MoveReleased", "Normal"
     """The old copies go. The move has ended well."""
-    RETARGETED = "MoveRetargeted"
+    RETARGETED = "MoveRetargeted", "Normal"
     """Copies of another target start, and those of the former target go."""
-    ROLLED_BACK = "MoveRolledBack"
+    ROLLED_BACK = "MoveRolledBack", "Warning"
     """The new copies go, and the old assignment is restored."""
-    RETURNING = "MoveReturning"
+    RETURNING = "MoveReturning", "Warning"
     """Only BreakBeforeMake: the new copies go. The old ones start again when the new ones are gone."""
-    STALLED = "MoveStalled"
+    STALLED = "MoveStalled", "Warning"
     """Nothing. The move has failed, has nothing better to return to, and keeps all copies."""
-    ABANDONED = "MoveAbandoned"
-    """The move ends without a result. What another decision assigns counts."""
-    VANISHED = "MoveCopiesVanished"
+    SUPERSEDED = "MoveAbandoned", "Normal"
+    """The placement was edited. The move ends without a result, and what another decision assigns counts."""
+    ABANDONED = "MoveAbandoned", "Warning"
+    """The move cannot continue, and ends without a result. What another decision assigns counts."""
+    VANISHED = "MoveCopiesVanished", "Warning"
     """The copies of a released move are gone. The workload is decided again without their clusters."""
 
-
-@dataclass(frozen=True, slots=True)
-class MoveEvent:
-    """An event of a move. ``change`` is what the step of the event does. Its value is the reason of the event."""
-
-    urgency: Urgency
-    change: CopiesChange
-    note: str
+    def __init__(self, reason: str, urgency: Literal["Normal", "Warning"]) -> None:
+        self.reason = reason
+        self.urgency = urgency
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +90,7 @@ class Step:
         clusters: the assignment after it: replicas by cluster; None if it stays.
         tasks: all eviction tasks after it; None if they stay.
         wait_s: when to look again; None if only a change of the binding matters.
+        note: the note of its event; empty for no event.
     """
 
     state: MoveState | None
@@ -103,7 +99,7 @@ class Step:
     group: str = ""
     tasks: tuple[GracefulEvictionTask, ...] | None = None
     wait_s: float | None = None
-    event: MoveEvent | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +144,7 @@ def begun(binding: Binding, state: MoveState, around: Surroundings) -> Step:
         state.source_group,
         tasks_before(binding, state, around.producer) if breaks else None,
         _wait(state, around.now),
-        MoveEvent("Normal", CopiesChange.BEGUN, note),
+        note,
     )
 
 
@@ -218,7 +214,7 @@ def retargeted(binding: Binding, state: MoveState, target: Mapping[str, int], gr
         state.source_group,
         tasks,
         _wait(state, now),
-        MoveEvent("Normal", CopiesChange.RETARGETED, note),
+        note,
     )
 
 
@@ -237,7 +233,7 @@ def rolled_back(binding: Binding, state: MoveState, around: Surroundings, why: s
         state.source_group,
         tasks_after(binding, state, around.producer) if breaks else None,
         (until - around.now).total_seconds(),
-        MoveEvent("Warning", CopiesChange.ROLLED_BACK, note),
+        note,
     )
 
 
@@ -246,9 +242,8 @@ def new_copies_started(state: MoveState, around: Surroundings) -> Step:
     state = _entered(state, MovePhase.SURGING, around.now, around.settings.deadline_s)
     state = msgspec.structs.replace(state, gone_since=None, message="")
     note = f"{state.reason.value}: the old copies are gone, {short_assignment(state.target)} starts"
-    event = MoveEvent("Normal", CopiesChange.NEW_STARTED, note)
     return Step(
-        state, CopiesChange.NEW_STARTED, dict(state.target), state.source_group, None, _wait(state, around.now), event
+        state, CopiesChange.NEW_STARTED, dict(state.target), state.source_group, None, _wait(state, around.now), note
     )
 
 
@@ -270,7 +265,7 @@ def released(binding: Binding, state: MoveState, around: Surroundings) -> Step:
         state.target_group,
         tasks_after(binding, state, around.producer) if breaks else None,
         (until - around.now).total_seconds(),
-        MoveEvent("Normal", CopiesChange.RELEASED, note),
+        note,
     )
 
 
@@ -290,7 +285,9 @@ def refused(
             if after is None or after.reason is MoveReason.FAILOVER:
                 return None
             held_s = hold_down_s(after.failures + 1, around.settings)
-            return Step(flapped(after, around.settings, around.now, why), wait_s=held_s)
+            return Step(
+                flapped(after, around.settings, around.now, why), CopiesChange.ABANDONED, wait_s=held_s, note=why
+            )
         case CopiesChange.NEW_STARTED:
             return None if before is None else rolled_back(binding, before, around, why)
         case CopiesChange.ROLLED_BACK:
@@ -305,6 +302,7 @@ def refused(
             | CopiesChange.RELEASED
             | CopiesChange.RETURNING
             | CopiesChange.STALLED
+            | CopiesChange.SUPERSEDED
             | CopiesChange.ABANDONED
             | CopiesChange.VANISHED
         ):
@@ -442,7 +440,7 @@ def _overdue(binding: Binding, state: MoveState, around: Surroundings) -> Step:
         return rolled_back(binding, state, around, why)
     note = f"{state.reason.value}: {why}; the move waits for them"
     state = msgspec.structs.replace(state, until=None)
-    return Step(state, CopiesChange.STALLED, wait_s=_LOOK_S, event=MoveEvent("Warning", CopiesChange.STALLED, note))
+    return Step(state, CopiesChange.STALLED, wait_s=_LOOK_S, note=note)
 
 
 def _surging(binding: Binding, state: MoveState, around: Surroundings) -> Step | str:
@@ -457,8 +455,7 @@ def _surging(binding: Binding, state: MoveState, around: Surroundings) -> Step |
         state = _entered(state, MovePhase.SOAKING, now, settings.soak_s)
         state = msgspec.structs.replace(state, template=_template(binding), message="")
         note = f"{state.reason.value}: {short_assignment(state.target)} is healthy"
-        event = MoveEvent("Normal", CopiesChange.HEALTHY, note)
-        return Step(state, CopiesChange.HEALTHY, wait_s=_wait(state, now), event=event)
+        return Step(state, CopiesChange.HEALTHY, wait_s=_wait(state, now), note=note)
     if state.until is None or now < state.until:
         wait_s = _wait(state, now)
         return Step(state, wait_s=lag_left_s(state, now) or wait_s)
@@ -514,7 +511,7 @@ def _stalled(state: MoveState, now: Timestamp, why: str, deadline_s: float | Non
     message = why[:MAX_MESSAGE]
     state = msgspec.structs.replace(state, phase=MovePhase.SURGING, since=_whole(now), until=until, message=message)
     note = f"{state.reason.value}: {why}; old and new copies stay"
-    return Step(state, CopiesChange.STALLED, wait_s=_LOOK_S, event=MoveEvent("Warning", CopiesChange.STALLED, note))
+    return Step(state, CopiesChange.STALLED, wait_s=_LOOK_S, note=note)
 
 
 def _returned(binding: Binding, state: MoveState, around: Surroundings, why: str) -> Step:
@@ -540,7 +537,7 @@ def _returned(binding: Binding, state: MoveState, around: Surroundings, why: str
         back.source_group,
         returning_tasks(binding, state, back, around.producer),
         _wait(back, around.now),
-        MoveEvent("Warning", CopiesChange.RETURNING, note),
+        note,
     )
 
 

@@ -6,7 +6,7 @@ docs/moves.md has the rules.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec.structs
 import numpy as np
@@ -102,7 +102,8 @@ def draining_clusters(state: ClusterState, binding: Binding) -> frozenset[str]:
     return frozenset(
         name
         for name in found
-        if (cluster := fleet.get(name)) is not None and repelling_taints(_drain_taints(cluster), tolerations)
+        if (cluster := fleet.get(name)) is not None
+        and repelling_taints([each for each in cluster.spec.taints if each.key == DRAINING], tolerations)
     )
 
 
@@ -230,7 +231,7 @@ def rebalancing(
     """
     policy, placement, clusters = moves.policy(binding), binding.spec.placement, binding.assignment
     settings = policy.settings.rebalance
-    unusable = frozenset(state.unready_since_s) | frozenset(state.draining)
+    unusable = state.unusable
     if settings.mode == "Off" or policy.problem or placement is None or not clusters or not binding.spec.is_workload:
         return None
     if binding.spec.graceful_eviction_tasks or not unusable.isdisjoint(clusters):
@@ -291,8 +292,7 @@ def _drain(
     bounds: Mapping[str, int] | None,
 ) -> MoveRequest:
     settings = policy.settings
-    avoided = frozenset(state.unready_since_s) | frozenset(state.draining)
-    target = drain_target(state.scheduler, binding, draining, avoided, bounds)
+    target = drain_target(state.scheduler, binding, draining, state.unusable, bounds)
     return MoveRequest(
         MoveReason.DRAIN,
         policy,
@@ -312,8 +312,7 @@ def _failback(
     settings = policy.settings
     if settings.failback.mode == "Off":
         return None
-    avoided = frozenset(state.unready_since_s) | frozenset(state.draining)
-    found = earlier_target(state.scheduler, binding, avoided, settings.failback.headroom_percent, bounds)
+    found = earlier_target(state.scheduler, binding, state.unusable, settings.failback.headroom_percent, bounds)
     if isinstance(found, Target) and found.clusters == binding.assignment:
         found = MoveRefusal(Cause.SAME_CLUSTERS, f"group {found.group} would use the same clusters", (found.group,))
     return MoveRequest(
@@ -332,10 +331,6 @@ def _possible(binding: Binding, settings: MoveSettings, found: Target | MoveRefu
         return found
     leaving = [name for name in binding.assignment if name not in found.clusters]
     return why_not_broken(binding, leaving) or found
-
-
-def _drain_taints(cluster: Cluster) -> list[Any]:
-    return [each for each in cluster.spec.taints if each.key == DRAINING]
 
 
 def _ready_since(fleet: Fleet, clusters: Iterable[str]) -> Timestamp | None:

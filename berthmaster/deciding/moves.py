@@ -37,7 +37,6 @@ from berthmaster.deciding.failover import Replacement, eviction_tasks, replaceme
 from berthmaster.deciding.lifecycle import (
     SOON_LOOK_S,
     CopiesChange,
-    MoveEvent,
     Step,
     Surroundings,
     advanced,
@@ -187,7 +186,7 @@ class MoveDecider:
             requeue_after_s=step.wait_s,
             clusters=step.clusters,
             change=step.change,
-            move_event=step.event,
+            move_note=step.note,
         )
 
 
@@ -199,7 +198,7 @@ def continued(decider: MoveDecider, binding: Binding, move: MoveState) -> Bindin
         prior = moved if breaks and move.phase is not MovePhase.ADMITTED else as_before(binding)
         if breaks:
             prior = with_tasks(prior, tasks_after(binding, move, decider.moves.producer))
-        return abandoned(decider, binding, prior, MoveEvent("Normal", CopiesChange.ABANDONED, why), move)
+        return abandoned(decider, binding, prior, CopiesChange.SUPERSEDED, why, move)
     lost, loss_s = lost_clusters(decider.state, moved, decider.now_s)
     if decider.moves.braked:
         lost = frozenset()
@@ -221,14 +220,19 @@ def continued(decider: MoveDecider, binding: Binding, move: MoveState) -> Bindin
 
 
 def abandoned(
-    decider: MoveDecider, binding: Binding, prior: Binding, event: MoveEvent, move: MoveState | None = None
+    decider: MoveDecider,
+    binding: Binding,
+    prior: Binding,
+    change: CopiesChange,
+    why: str,
+    move: MoveState | None = None,
 ) -> BindingDecision:
     """End a move without a result. The binding is decided as if it were ``prior``, without a move.
 
     A move that ends without a result is a failure: the binding is held down, so that the same move cannot start and
     end in a loop.
     """
-    record = None if move is None else flapped(move, decider.settings(binding), decider.now, event.note)
+    record = None if move is None else flapped(move, decider.settings(binding), decider.now, why)
     group = prior.status.scheduler_observing_affinity_name
     plain = without_move(prior, prior.assignment, group)
     decision = decider.decide(plain)
@@ -246,7 +250,7 @@ def abandoned(
         components_of(decider.state, binding, decision.request),
     )
     decision = msgspec.structs.replace(
-        decision, write=write, clusters=clusters, binding=binding, change=CopiesChange.ABANDONED, move_event=event
+        decision, write=write, clusters=clusters, binding=binding, change=change, move_note=why
     )
     return sooner(decision, SOON_S)
 
@@ -314,8 +318,7 @@ def _is_stalled(move: MoveState) -> bool:
 def _back_to_its_group(decider: MoveDecider, binding: Binding, move: MoveState) -> Target | None:
     """Return an earlier group that can hold a stalled failover; None without one. All its copies count as present."""
     running = without_move(binding, binding.assignment, move.target_group)
-    avoided = frozenset(decider.state.unready_since_s) | frozenset(decider.state.draining)
-    found = earlier_target(decider.state.scheduler, running, avoided, 0)
+    found = earlier_target(decider.state.scheduler, running, decider.state.unusable, 0)
     return found if isinstance(found, Target) else None
 
 
@@ -387,10 +390,7 @@ def decide_refused(
     before = move_of(binding)
     message = f"the API server refused the move: {why}"[:MAX_MESSAGE]
     step = refused(binding, decision.change, after, decider.around(binding, before), message)
-    if step is None:
-        return None
-    event = step.event or MoveEvent("Warning", CopiesChange.ABANDONED, message)
-    return decider.stepped(binding, replace(step, event=event), Trigger.NONE)
+    return None if step is None else decider.stepped(binding, step, Trigger.NONE)
 
 
 def _decided(decider: MoveDecider, binding: Binding) -> BindingDecision:
@@ -400,13 +400,13 @@ def _decided(decider: MoveDecider, binding: Binding) -> BindingDecision:
     if move is not None and under_way and is_intact(binding, move):
         return continued(decider, binding, left_by(binding, move))
     if problem := move_problem(binding):
-        return abandoned(decider, binding, binding, MoveEvent("Warning", CopiesChange.ABANDONED, problem))
+        return abandoned(decider, binding, binding, CopiesChange.ABANDONED, problem)
     # No move is under way, so nothing would ever remove its tasks.
     leftover = _leftover_tasks(binding, decider.moves.producer)
     if under_way or leftover is not None:
         prior = binding if leftover is None else with_tasks(binding, leftover)
-        event = MoveEvent("Warning", CopiesChange.ABANDONED, "another client has changed the assignment")
-        return abandoned(decider, binding, prior, event, move if under_way else None)
+        why = "another client has changed the assignment"
+        return abandoned(decider, binding, prior, CopiesChange.ABANDONED, why, move if under_way else None)
     if move is not None and not any(binding.metadata.labels.get(label) for label in MANAGED_BY):
         rest = BindingDecision(Trigger.NONE, binding, Request.of(binding), unchanged(binding))
         return msgspec.structs.replace(
@@ -458,11 +458,9 @@ def _replaced(decider: MoveDecider, binding: Binding, record: MoveState, vanishe
     why = f"the copies on {names} are gone after the {record.reason.value} was released"
     failed = flapped(record, decider.settings(binding), decider.now, why[:MAX_MESSAGE])
     found = replacement(decider.state.scheduler, Request.of(binding), vanished)
-    event = MoveEvent("Warning", CopiesChange.VANISHED, why)
-    if isinstance(found, MoveRefusal):
-        step = Step(failed, CopiesChange.VANISHED, wait_s=LOOK_S, event=event)
-    else:
-        step = Step(failed, CopiesChange.VANISHED, found.clusters, found.group, wait_s=LOOK_S, event=event)
+    step = Step(failed, CopiesChange.VANISHED, wait_s=LOOK_S, note=why)
+    if isinstance(found, Replacement):
+        step = replace(step, clusters=found.clusters, group=found.group)
     return decider.stepped(binding, step, Trigger.NONE)
 
 

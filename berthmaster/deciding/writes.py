@@ -213,18 +213,10 @@ def assignment_write(
         components: the pods of each template on each cluster, for a workload of several templates; empty for others.
             A stored list without components is completed only with another assignment: an older API has no such field.
     """
-    annotations: dict[str, str | None] = {APPLIED_PLACEMENT: applied_placement(placement)}
-    annotations[APPLIED_AFFINITY] = applied_affinity(group, clusters) if group else None
-    known = binding.metadata.annotations
-    changed = {key: value for key, value in annotations.items() if known.get(key) != value}
-    listed = tuple(TargetCluster(name, replicas, components) for name, replicas in sorted(clusters.items()))
+    tasks = (*binding.spec.graceful_eviction_tasks, *evictions)
     outdated = any(each.components not in {(), components} for each in binding.spec.clusters)
-    write = AssignmentWrite(
-        changed,
-        listed if outdated or dict(clusters) != binding.assignment else None,
-        (*binding.spec.graceful_eviction_tasks, *evictions) if evictions else None,
-    )
-    return write if changed or write.clusters is not None or write.evictions is not None else None
+    annotations = {APPLIED_PLACEMENT: applied_placement(placement)}
+    return _write(binding, annotations, clusters, group, tasks, components, outdated=outdated)
 
 
 def move_write(
@@ -242,14 +234,31 @@ def move_write(
         record: the state of its move after the write; None removes it.
         clusters: the assignment after the write; None if it stays.
     """
-    wanted: dict[str, str | None] = {**(annotations or {}), MOVE: annotation_of(record) if record is not None else None}
+    wanted = {**(annotations or {}), MOVE: annotation_of(record) if record is not None else None}
+    return _write(binding, wanted, clusters, group, evictions, components)
+
+
+def _write(
+    binding: Binding,
+    annotations: Mapping[str, str | None],
+    clusters: Mapping[str, int] | None,
+    group: str,
+    evictions: tuple[GracefulEvictionTask, ...] | None,
+    components: tuple[TargetComponent, ...],
+    *,
+    outdated: bool = False,
+) -> AssignmentWrite | None:
+    """Return the write of what differs from a binding; None if nothing does.
+
+    Args:
+        outdated: whether the list of clusters is written even with the same replicas.
+    """
+    wanted, listed, known = dict(annotations), None, binding.metadata.annotations
     if clusters is not None:
         wanted[APPLIED_AFFINITY] = applied_affinity(group, clusters) if group else None
-    known = binding.metadata.annotations
+        if outdated or dict(clusters) != binding.assignment:
+            listed = tuple(TargetCluster(name, replicas, components) for name, replicas in sorted(clusters.items()))
     changed = {key: value for key, value in wanted.items() if known.get(key) != value}
-    listed = None
-    if clusters is not None and dict(clusters) != binding.assignment:
-        listed = tuple(TargetCluster(name, replicas, components) for name, replicas in sorted(clusters.items()))
     tasks = evictions if evictions != binding.spec.graceful_eviction_tasks else None
     return AssignmentWrite(changed, listed, tasks) if changed or listed is not None or tasks is not None else None
 

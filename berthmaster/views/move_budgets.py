@@ -83,7 +83,7 @@ def _waits(move: BindingMove, state: MoveState, leader: LeaderMoves, now: dateti
     if leader.config is None or move.candidate is None:
         return
     candidate = replace(move.candidate, pause=pause_of(_annotations(move.binding, leader)))
-    found = Budgets(leader.config).waits_among(candidate, leader.counted, now, leader.totals)
+    found = Budgets(leader.config).waits(candidate, leader.counted, now, leader.totals)
     yield from (_wait_reason(each, now) for each in found)
     waits = state.held_down(now) or (state.until is not None and state.until > now)
     if not found and not waits and leader.annotations is not None:

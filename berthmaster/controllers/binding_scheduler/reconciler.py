@@ -203,7 +203,7 @@ class BindingReconciler:
                 return _Written(instead, error)
         reason = error.reason if error.reason == QUOTA_EXCEEDED else SCHEDULER_ERROR
         refused = msgspec.structs.replace(
-            decision, result=SchedulingResult(reason, str(error)), write=None, warning="", move_event=None
+            decision, result=SchedulingResult(reason, str(error)), write=None, warning="", move_note=""
         )
         with suppress(ApiError):  # the refusal itself is raised
             self._write_status(key, binding, refused, self._clock.now())
@@ -256,17 +256,10 @@ class BindingReconciler:
         """Record events on the binding and on its workload, unless the condition has the same message already."""
         if decision.warning:
             self._record(binding, "Warning", _FAILOVER_BLOCKED, decision.warning)
-        if decision.move_event is not None and decision.write is not None:
-            event = decision.move_event
-            self._record(binding, event.urgency, event.change.value, event.note)
-            _LOG.info(
-                "move",
-                extra=fields(
-                    binding=key_text(binding.metadata.key),
-                    event=event.change.value,
-                    note=event.note,
-                ),
-            )
+        if (note := decision.move_note) and decision.write is not None:
+            change = decision.change
+            self._record(binding, change.urgency, change.reason, note)
+            _LOG.info("move", extra=fields(binding=key_text(binding.metadata.key), event=change.reason, note=note))
         conditions = [each for each in binding.status.conditions if each.type == SCHEDULED]
         result = decision.result
         if result.ok and (decision.attempted or any(each.status == "False" for each in conditions)):
