@@ -14,20 +14,15 @@ class FixedControl:
     """A ``LiveControl`` with a configuration that does not change. A test engages and ends its brake."""
 
     admissions: Admissions
-    settings: MovesConfig
+    config: MovesConfig
     brake: str = ""
+    totals: Mapping[str, int] | None = None
 
     def begin(self, now_s: float) -> None:
         pass
 
-    def config(self) -> MovesConfig:
-        return self.settings
-
     def brake_reason(self) -> str | None:
         return self.brake or None
-
-    def totals(self) -> Mapping[str, int] | None:
-        return None
 
 
 def default_moves(clock: Clock) -> MoveSupervisor:

@@ -12,6 +12,7 @@ from kube_store import JSON
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.preemption.event_handlers import NamedKind
 from berthmaster.controllers.preemption.reconciler import PreemptionController, controller
+from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.deciding.decision_recorder import DecisionRecorder
 from berthmaster.kube.events import EventContent
 from berthmaster.kube.kinds import POLICIES_BY_KIND
@@ -128,7 +129,7 @@ class Stage:
         self.context = ControllerContext(
             self.api, self.clock, self.recorder, self.recorder, decisions=cast("DecisionRecorder", self.ledger)
         )
-        self.controller = cast("PreemptionController", controller(self.context))
+        self.controller = cast("PreemptionController", controller(self.context, ControllerSettings()))
         self.queue = self.controller.queue
         for each in stored:
             self.put(each)

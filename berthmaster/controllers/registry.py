@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Final
 
 from berthmaster.model.errors import InputError, shown
@@ -30,38 +31,25 @@ class Registration:
     gate: Gate | None = None
 
 
-def _binding_scheduler(context: "ControllerContext", settings: "ControllerSettings") -> "Controller":
-    from berthmaster.controllers.binding_scheduler.controller import BindingScheduler  # noqa: PLC0415 - see Registration
+def _lazily(where: str) -> "Callable[[ControllerContext, ControllerSettings], Controller]":
+    """Return what builds a controller by the function at ``MODULE:NAME``, which is imported only then."""
 
-    return BindingScheduler(context, settings)
+    def build(context: "ControllerContext", settings: "ControllerSettings") -> "Controller":
+        found: Controller = resolve_name(f"berthmaster.controllers.{where}")(context, settings)
+        return found
 
-
-def _shadow_scheduler(context: "ControllerContext", settings: "ControllerSettings") -> "Controller":
-    from berthmaster.controllers.binding_scheduler import shadow_controller  # noqa: PLC0415 - see Registration
-
-    return shadow_controller.ShadowScheduler(context, settings)
-
-
-def _workload_rebalancer(context: "ControllerContext", settings: "ControllerSettings") -> "Controller":
-    from berthmaster.controllers.rebalancer import controller  # noqa: PLC0415 - see Registration
-
-    return controller(context, settings.concurrent_rebalancers)
-
-
-def _preemption(context: "ControllerContext", _settings: "ControllerSettings") -> "Controller":
-    from berthmaster.controllers.preemption import controller  # noqa: PLC0415 - see Registration
-
-    return controller(context)
+    return build
 
 
 REGISTRY: Final[tuple[Registration, ...]] = (
-    Registration("binding-scheduler", _binding_scheduler),
-    Registration("preemption", _preemption, gate=POLICY_PREEMPTION),
-    Registration("workload-rebalancer", _workload_rebalancer, by_default=False),  # Karmada runs its own
+    Registration("binding-scheduler", _lazily("binding_scheduler.controller:BindingScheduler")),
+    Registration("preemption", _lazily("preemption.reconciler:controller"), gate=POLICY_PREEMPTION),
+    # Karmada runs its own.
+    Registration("workload-rebalancer", _lazily("rebalancer.reconciler:controller"), by_default=False),
 )
-
-
-SHADOW: Final = Registration("shadow-scheduler", _shadow_scheduler, by_default=False)
+SHADOW: Final = Registration(
+    "shadow-scheduler", _lazily("binding_scheduler.shadow_controller:ShadowScheduler"), by_default=False
+)
 
 
 def selected(switches: Sequence[str], known: Sequence[Registration]) -> list[Registration]:

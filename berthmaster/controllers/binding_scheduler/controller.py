@@ -95,7 +95,7 @@ class BindingScheduler:
         clusters = context.informer(*KARMADA_CLUSTERS)
         # The storm brake observes a lost cluster before the caches do, so that no failover is faster.
         self._control = LiveControl(context, settings.moves_config, settings.scheduler_name)
-        self._control.follow(clusters)
+        self._control.storm.follow(clusters)
         self._bindings = BindingCache(context, hold_unknown=settings.unknown_fields == "hold")
         # Without a configuration of moves no right to read policies is needed.
         annotations = PolicyAnnotations(context) if control is not None or settings.moves_config is not None else None
@@ -112,8 +112,15 @@ class BindingScheduler:
         )
         by_priority = settings.gates.on(PRIORITY_BASED_SCHEDULING)
         self.queue = SchedulingQueue(context.clock, self._bindings.priority if by_priority else lambda _: 0)
-        self._handlers = self._made_handlers(settings)
-        self.workers = self._made_workers(context, settings)
+        self._handlers = EventHandlers(
+            self._bindings, self._clusters, self.queue, settings.scheduler_name, self._moves, self._estimators
+        )
+        reconciler = BindingReconciler(
+            self._bindings, self._clusters, self.queue, context, settings.scheduler_name, self._moves, settings.console
+        )
+        self.workers = QueueController(
+            NAME, reconciler, self.queue, context.metrics, context.clock, settings.concurrent_bindings
+        )
         # Without the ticker no unschedulable binding would be activated any more.
         self._ticker = RepeatingThread(
             f"{NAME}-ticker", self.housekeep, lambda: _TICK_S, _LOG, f"{NAME}: the ticker crashed"
@@ -127,30 +134,6 @@ class BindingScheduler:
         QuotaWatch(context, self._bindings, self.queue)
         if annotations is not None:
             annotations.subscribe(self._handlers.policy_changed)
-
-    def _made_handlers(self, settings: ControllerSettings) -> EventHandlers:
-        return EventHandlers(
-            self._bindings,
-            self._clusters,
-            self.queue,
-            settings.scheduler_name,
-            self._moves,
-            self._estimators,
-        )
-
-    def _made_workers(self, context: ControllerContext, settings: ControllerSettings) -> QueueController[Key]:
-        reconciler = BindingReconciler(
-            self._bindings,
-            self._clusters,
-            self.queue,
-            context,
-            settings.scheduler_name,
-            self._moves,
-            settings.console,
-        )
-        return QueueController(
-            NAME, reconciler, self.queue, context.metrics, context.clock, settings.concurrent_bindings
-        )
 
     def load(self) -> ControllerLoad:
         return self.workers.load()

@@ -7,6 +7,8 @@ import threading
 from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from prometheus_client import Counter, Gauge, Histogram
@@ -15,7 +17,7 @@ from berthmaster.controllers.estimators.endpoints import check_tls
 from berthmaster.controllers.estimators.messages import (
     Metadata,
     Question,
-    UnschedulableReplicas,
+    answered_number,
     replicas_question,
     sets_question,
     unschedulable_question,
@@ -24,10 +26,9 @@ from berthmaster.controllers.settings import EstimatorSettings
 from berthmaster.deciding.config import RebalanceSettings
 from berthmaster.kube.client import APIClient
 from berthmaster.kube.requests import key_text
-from berthmaster.model.binding import Binding, BindingSpec, Component
-from berthmaster.model.errors import InputError
-from berthmaster.model.replicas import ReplicaRequirements
-from berthmaster.runtime.clock import Clock
+from berthmaster.model.binding import Binding, BindingSpec, ObjectReference
+from berthmaster.model.errors import InputError, ServiceError
+from berthmaster.runtime.clock import Backoff, Clock
 from berthmaster.runtime.installation import extra_remedy
 from berthmaster.runtime.logs import fields
 from berthmaster.scheduling.columns import TooLargeError, Work
@@ -37,13 +38,7 @@ from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 
 if TYPE_CHECKING:  # gRPC is an optional dependency
-    from berthmaster.controllers.estimators.channels import GRPCConnector
-from enum import Enum
-from typing import TYPE_CHECKING
-
-from berthmaster.controllers.estimators.messages import answered_number
-from berthmaster.model.errors import ServiceError
-from berthmaster.runtime.clock import Backoff
+    from berthmaster.controllers.estimators.channels import GRPCChannel, GRPCConnector
 
 FAILURES_UNTIL_BROKEN: Final = 3
 """The number of consecutive failures that decisions wait for."""
@@ -54,9 +49,6 @@ _LOG: Final = logging.getLogger("berthmaster.estimators")
 _TRIAL_LIMIT_S: Final = 120.0  # longer than any trial takes, so that only one runs at a time
 _NO_OPINION: Final = -1
 """The answer of an estimator that cannot estimate. Smaller numbers count as the same."""
-
-if TYPE_CHECKING:  # gRPC is an optional dependency
-    from berthmaster.controllers.estimators.channels import GRPCChannel, GRPCConnector
 
 
 class EstimatorHealth(Enum):
@@ -259,25 +251,14 @@ class EstimatorQuery:
 
     Attributes:
         clusters: the clusters that pass the filters in any group that may be tried, each once.
-        requirements: what a replica needs. None asks for pod slots.
+        question: encodes the question, later: a decision under the lock only collects what it needs. It raises
+            ``InputError`` if a node affinity is invalid.
         workload: the workload's kind and name, for the logs of the estimators.
-        unschedulable: asks how many replicas of a workload are unschedulable; None asks for available replicas.
     """
 
     clusters: Sequence[str]
-    requirements: ReplicaRequirements | None
+    question: partial[Question]
     workload: str
-    components: tuple[Component, ...] = ()
-    namespace: str = ""
-    unschedulable: UnschedulableReplicas | None = None
-
-    def question(self) -> Question:
-        """Return the encoded question. Raises ``InputError`` if a node affinity is invalid."""
-        if self.unschedulable is not None:
-            return unschedulable_question(self.unschedulable)
-        if self.components:
-            return sets_question(self.components, self.namespace)
-        return replicas_question(self.requirements)
 
 
 def query_of(scheduler: Scheduler, request: Request, spec: BindingSpec) -> EstimatorQuery | None:
@@ -297,14 +278,12 @@ def query_of(scheduler: Scheduler, request: Request, spec: BindingSpec) -> Estim
     except TooLargeError:
         return None
     clusters = [cluster.name for row in sorted(rows) if (cluster := scheduler.fleet.clusters[row]) is not None]
-    resource = spec.resource
-    name = key_text((resource.namespace, resource.name))
     if not clusters:
         return None
-    components = spec.components if places_whole_sets(request, compiled) else ()
-    return EstimatorQuery(
-        clusters, spec.replica_requirements, f"{resource.kind} {name}", components, resource.namespace
-    )
+    question = partial(replicas_question, spec.replica_requirements)  # without requirements, pod slots count
+    if spec.components and places_whole_sets(request, compiled):
+        question = partial(sets_question, spec.components, spec.resource.namespace)
+    return EstimatorQuery(clusters, question, _named(spec.resource))
 
 
 def stuck_query_of(binding: Binding, missing: Mapping[str, int], settings: RebalanceSettings) -> EstimatorQuery | None:
@@ -327,11 +306,12 @@ def stuck_query_of(binding: Binding, missing: Mapping[str, int], settings: Rebal
         return None
     if strategy_of(placement.replica_scheduling) not in {Strategy.DYNAMIC_WEIGHT, Strategy.AGGREGATED}:
         return None
-    asked = UnschedulableReplicas(
-        resource.api_version, resource.kind, resource.namespace, resource.name, max(settings.after_s, SHORTEST_STUCK_S)
-    )
-    workload = f"{resource.kind} {key_text((resource.namespace, resource.name))}"
-    return EstimatorQuery(sorted(missing), None, workload, unschedulable=asked)
+    question = partial(unschedulable_question, resource, max(settings.after_s, SHORTEST_STUCK_S))
+    return EstimatorQuery(sorted(missing), question, _named(resource))
+
+
+def _named(workload: ObjectReference) -> str:
+    return f"{workload.kind} {key_text((workload.namespace, workload.name))}"
 
 
 def _needs_capacity(request: Request, groups: Sequence[Group]) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-from berthmaster.model.binding import Component
+from berthmaster.model.binding import Component, ObjectReference
 from berthmaster.model.decode import builtins, convert
 from berthmaster.model.errors import ServiceError
 from berthmaster.model.meta import Value
@@ -97,16 +97,6 @@ class Question(NamedTuple):
         return _encoded("Cluster", {"cluster": cluster}) + self.content
 
 
-class UnschedulableReplicas(NamedTuple):
-    """A workload, and for how many seconds its replicas must be unschedulable to count."""
-
-    api_version: str
-    kind: str
-    namespace: str
-    name: str
-    for_s: int
-
-
 class _SelectorRequirement(Value, frozen=True):
     """``core/v1.NodeSelectorRequirement``."""
 
@@ -155,10 +145,12 @@ def sets_question(components: Iterable[Component], namespace: str) -> Question:
     return Question(COMPONENT_SETS, _encoded("ComponentSets", fields))
 
 
-def unschedulable_question(asked: UnschedulableReplicas) -> Question:
-    """Return the question how many replicas of a workload are unschedulable."""
-    resource = _given(apiVersion=asked.api_version, kind=asked.kind, namespace=asked.namespace, name=asked.name)
-    fields = {"resource": resource, "unschedulableThreshold": asked.for_s * 1_000_000_000}
+def unschedulable_question(workload: ObjectReference, for_s: int) -> Question:
+    """Return the question how many replicas of a workload have been unschedulable for so many seconds."""
+    resource = _given(
+        apiVersion=workload.api_version, kind=workload.kind, namespace=workload.namespace, name=workload.name
+    )
+    fields = {"resource": resource, "unschedulableThreshold": for_s * 1_000_000_000}
     return Question(UNSCHEDULABLE, _encoded("Unschedulable", fields))
 
 

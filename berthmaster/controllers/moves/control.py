@@ -183,6 +183,8 @@ class LiveControl:
     """The configuration of moves, which is reloaded, the storm brake, and what is admitted.
 
     Attributes:
+        config: the configuration in use.
+        totals: the replicas that each budget with a percentage selects; None until they are counted.
         admissions: the moves under way. The caller of its methods holds one lock for all of them.
     """
 
@@ -198,19 +200,15 @@ class LiveControl:
         self._context = context
         self._scheduler_name = scheduler_name
         self._problem = ""
-        self._config = MovesConfig()
+        self.config = MovesConfig()
         self._file = None if path is None else self._open(path)
         if self._file is not None:
-            self._config = self._file.content()
-        self._budgets = Budgets(self._config)
-        self._totals: dict[str, int] | None = None
+            self.config = self._file.content()
+        self._budgets = Budgets(self.config)
+        self.totals: Mapping[str, int] | None = None
         self._counted_s = float("-inf")
         self.admissions = Admissions(self._budgets, float("inf"))
-        self._storm = StormWatch(context, self._config.brake)
-
-    def follow(self, clusters: Informer[Cluster]) -> None:
-        """Observe clusters; see ``StormWatch.follow``."""
-        self._storm.follow(clusters)
+        self.storm = StormWatch(context, self.config.brake)
 
     def begin(self, now_s: float) -> None:
         """Begin to lead. All clusters and bindings were observed before.
@@ -219,24 +217,12 @@ class LiveControl:
             now_s: since when this process leads, on the monotonic clock.
         """
         self.admissions.lead(now_s)
-        self._storm.begin()
+        self.storm.begin()
         self._record_sources()
-
-    def config(self) -> MovesConfig:
-        return self._config
-
-    @property
-    def configured(self) -> bool:
-        """Whether there is a configuration file."""
-        return self._file is not None
 
     def brake_reason(self) -> str | None:
         """Return why no move may begin or end now; None if moves may."""
-        return self._storm.reason()
-
-    def totals(self) -> Mapping[str, int] | None:
-        """Return the replicas that each budget with a percentage selects; None until they are counted."""
-        return self._totals
+        return self.storm.reason()
 
     def tick(self, bindings: Iterable[tuple[Key, Binding]], moving: Iterable[tuple[Key, Binding]]) -> bool:
         """Read a changed file, keep the record in the lease up to date, and count. Call it every second or so.
@@ -250,14 +236,14 @@ class LiveControl:
             Whether the configuration changed.
         """
         changed = self._file is not None and self._use(self._file.content())
-        self._storm.tick()
+        self.storm.tick()
         self._record_sources()
         now_s = self._context.clock.monotonic_s()
         if now_s - self._counted_s >= _CHECK_S:
             passed_s = min(now_s - self._counted_s, 2 * _CHECK_S)
             self._counted_s = now_s
             self._count(moving, passed_s)
-            self._totals = self._budgets.totals(_sized(bindings)) if self._budgets.needs_totals else None
+            self.totals = self._budgets.totals(_sized(bindings)) if self._budgets.needs_totals else None
         return changed
 
     def _open(self, path: Path) -> ReloadedFiles[MovesConfig]:
@@ -292,12 +278,12 @@ class LiveControl:
 
     def _use(self, config: MovesConfig) -> bool:
         CONFIG_VALID.set(not self._problem)
-        if config is self._config:
+        if config is self.config:
             return False
-        self._config, self._budgets, self._totals = config, Budgets(config), None
+        self.config, self._budgets, self.totals = config, Budgets(config), None
         self._counted_s = float("-inf")
         self.admissions.set_budgets(self._budgets)
-        self._storm.configure(config.brake)
+        self.storm.configure(config.brake)
         _LOG.info("the configuration of moves changed", extra=fields(budgets=[each.name for each in config.budgets]))
         return True
 
@@ -306,14 +292,14 @@ class LiveControl:
         lease = self._context.lease
         if lease is None:
             return
-        defaults, brake = self._config.defaults, self._config.brake
+        defaults, brake = self.config.defaults, self.config.brake
         record = (
             SourcesRecord(
                 defaults.failback.mode,
                 defaults.drain.mode,
-                self._config.pause,
+                self.config.pause,
                 self._problem[:1024],
-                budget_records(self._config.budgets),
+                budget_records(self.config.budgets),
                 self._scheduler_name,
                 BrakeLimits(brake.enabled, brake.unhealthy_percent, brake.min_clusters),
                 defaults.rebalance.mode,

@@ -207,9 +207,6 @@ class DriftLooks:
         return True
 
 
-_NOTHING: Final[Mapping[str, str]] = {}
-
-
 class MoveSupervisor:
     """Answers for the decisions of one process. Safe for several threads."""
 
@@ -248,7 +245,7 @@ class MoveSupervisor:
 
         An invalid annotation turns nothing on; ``problem`` names it.
         """
-        settings = self._control.config().settings_for(subject_of(binding))
+        settings = self._control.config.settings_for(subject_of(binding))
         reference = holder(binding.metadata)
         annotations = self._annotations_of(reference)
         if not annotations.keys() & POLICY_KEYS:
@@ -261,7 +258,7 @@ class MoveSupervisor:
     @property
     def rebalances(self) -> bool:
         """Whether drift asks for moves of any binding."""
-        return self._control.config().rebalances
+        return self._control.config.rebalances
 
     def looks_for_drift(self, key: Key, binding: Binding) -> bool:
         """Return whether the next decision for a binding looks for drift: it is due, or drift is known and waits."""
@@ -309,14 +306,14 @@ class MoveSupervisor:
                 binding.metadata.resource_version,
                 self._clock.now(),
                 self._clock.monotonic_s(),
-                self._control.totals(),
+                self._control.totals,
             )
 
     def _candidate(self, key: Key, binding: Binding, state: MoveState) -> MoveCandidate:
         return candidate_of(key, binding, state, pause_of(self._annotations_of(holder(binding.metadata))))
 
     def _annotations_of(self, policy: PolicyReference | None) -> Mapping[str, str]:
-        return _NOTHING if policy is None or self._annotations is None else self._annotations.of(policy)
+        return _NONE if policy is None or self._annotations is None else self._annotations.of(policy)
 
 
 def _annotated(settings: MoveSettings, annotations: Mapping[str, str], kind: str) -> PolicyMoves:

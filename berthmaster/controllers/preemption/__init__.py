@@ -4,7 +4,3 @@ A policy with ``preemption: Always`` takes over resources that weaker policies c
 the kinds that they name put keys on a queue. The reconciler handles one key at a time: a resource, a kind to watch, or
 a recorded priority drop.
 """
-
-from berthmaster.controllers.preemption.reconciler import controller
-
-__all__ = ["controller"]

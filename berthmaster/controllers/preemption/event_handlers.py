@@ -6,7 +6,7 @@ weaker policy claims a resource later.
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import msgspec
@@ -96,11 +96,6 @@ class PolicyIndex:
                 del self._naming[resource]
 
 
-def kinds_of(resources: Iterable[Resource]) -> set[NamedKind]:
-    """Return the kinds of resources."""
-    return {NamedKind(resource.api_version, resource.kind) for resource in resources}
-
-
 class FoundResource(NamedTuple):
     """A resource that exists: its collection and its metadata."""
 
@@ -187,7 +182,7 @@ class PolicyHandler:
         if before is not None:
             self._enqueue_newly_eligible(before, after)
         named = [*_named(after), *_named(before)]
-        for kind in kinds_of(named):
+        for kind in {NamedKind(each.api_version, each.kind) for each in named}:
             self._enqueue(kind)
         for resource in dict.fromkeys(named):
             self._enqueue(resource)

@@ -14,6 +14,7 @@ from berthmaster.controllers.preemption.event_handlers import (
     ResourceWatches,
 )
 from berthmaster.controllers.preemption.takeover import PreemptionEvents, Takeover
+from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.kube.kinds import POLICIES_BY_KIND
 from berthmaster.kube.served_types import Discovery
 from berthmaster.model.claims import (
@@ -123,9 +124,8 @@ class PreemptionController(QueueController[PreemptionKey]):
         reconciler: PreemptionReconciler,
         queue: WorkQueue[PreemptionKey],
         watches: ResourceWatches,
-        workers: int,
     ) -> None:
-        super().__init__(NAME, reconciler, queue, context.metrics, context.clock, workers)
+        super().__init__(NAME, reconciler, queue, context.metrics, context.clock)
         self.watches = watches
 
     def stop(self, timeout_s: float = 10.0) -> None:
@@ -133,7 +133,7 @@ class PreemptionController(QueueController[PreemptionKey]):
         self.watches.stop()
 
 
-def controller(context: ControllerContext, workers: int = 1) -> Controller:
+def controller(context: ControllerContext, _settings: ControllerSettings) -> Controller:
     """Build the preemption controller. The caller checks the feature gate."""
     queue: WorkQueue[PreemptionKey] = WorkQueue(context.clock)
     index = PolicyIndex()
@@ -150,4 +150,4 @@ def controller(context: ControllerContext, workers: int = 1) -> Controller:
     takeover = Takeover(store, index, observed, events, context.metrics, context.clock)
     watches = ResourceWatches(store, context.clock, index, queue.add)
     reconciler = PreemptionReconciler(store, index, watches, takeover, events, context.clock)
-    return PreemptionController(context, reconciler, queue, watches, workers)
+    return PreemptionController(context, reconciler, queue, watches)

@@ -37,27 +37,49 @@ NOT_CLEARED: Final = "PriorityDropNotCleared"
 _API_VERSION: Final = "policy.karmada.io/v1alpha1"
 
 
-class PreemptionEvents:
-    """Records the events of takeovers.
+class Preemption(NamedTuple):
+    """A policy that names a resource, and the holder of the resource: the policy that claims it now.
 
-    In all methods, ``holder`` is the policy that claims the resource before the takeover.
+    Attributes:
+        holder_policy: the holder as it was read; None if it does not exist.
     """
+
+    preemptor: Policy
+    holder: PolicyReference
+    holder_policy: Policy | None
+
+    @property
+    def allowed(self) -> bool:
+        """Whether the preemptor may take the resource over.
+
+        Karmada's detector releases the resources of a missing policy and gives them to the first policy that matches.
+        Until then only one case is certain: a PropagationPolicy precedes every ClusterPropagationPolicy.
+        """
+        if self.preemptor.reference == self.holder:
+            return False
+        if self.holder_policy is not None:
+            return may_preempt(self.preemptor, self.holder_policy)
+        return self.holder.kind == "ClusterPropagationPolicy" and not self.preemptor.cluster_scoped
+
+    @property
+    def why(self) -> str:
+        """Why the preemptor takes the resource over."""
+        if self.holder_policy is None or self.preemptor.kind != self.holder.kind:
+            return f"a {self.preemptor.kind} precedes every {self.holder.kind}"
+        return f"its priority {self.preemptor.explicit_priority} is higher than {self.holder_policy.explicit_priority}"
+
+
+class PreemptionEvents:
+    """Records the events of takeovers."""
 
     def __init__(self, recorder: Recorder, decisions: DecisionRecorder | None = None) -> None:
         """Record to events, and takeovers and priority drops to the ledger ``decisions`` too."""
         self._recorder = recorder
         self._decisions = decisions
 
-    def took_over(
-        self,
-        preemptor: Policy,
-        resource: Resource,
-        found: FoundResource,
-        holder: PolicyReference,
-        holder_policy: Policy | None,
-    ) -> None:
-        """Record a takeover. ``holder_policy`` is the holder as it was read; None if it does not exist."""
-        note = f"{preemptor} took over {resource} from {holder}: {takeover_reason(preemptor, holder, holder_policy)}"
+    def took_over(self, preemption: Preemption, resource: Resource, found: FoundResource) -> None:
+        preemptor, holder, holder_policy = preemption
+        note = f"{preemptor} took over {resource} from {holder}: {preemption.why}"
         resource_reference, preemptor_reference = _resource(resource, found), _policy(preemptor)
         holder_reference = _reference(holder, holder_policy.metadata.uid if holder_policy is not None else "")
         self._record(resource_reference, SUCCEEDED, note, preemptor_reference)
@@ -65,10 +87,9 @@ class PreemptionEvents:
         self._record(holder_reference, SUCCEEDED, note, resource_reference)
         self._note("preemption", note, Reference(*resource), preemptor)
 
-    def failed(
-        self, preemptor: Policy, resource: Resource, found: FoundResource, holder: PolicyReference, error: ApiError
-    ) -> None:
-        note = f"{preemptor} could not take over {resource} from {holder}; the controller retries: {error}"
+    def failed(self, preemption: Preemption, resource: Resource, found: FoundResource, error: ApiError) -> None:
+        preemptor = preemption.preemptor
+        note = f"{preemptor} could not take over {resource} from {preemption.holder}; the controller retries: {error}"
         resource_reference, preemptor_reference = _resource(resource, found), _policy(preemptor)
         self._record(resource_reference, FAILED, note, preemptor_reference, "Warning")
         self._record(preemptor_reference, FAILED, note, resource_reference, "Warning")
@@ -113,17 +134,6 @@ class PreemptionEvents:
         self._recorder.record(EventContent(regarding, kind, reason, action, note, related))
 
 
-def takeover_reason(preemptor: Policy, holder: PolicyReference, holder_policy: Policy | None) -> str:
-    """Return why a policy takes over a resource.
-
-    Args:
-        holder_policy: the same policy as it was read; None if it does not exist.
-    """
-    if holder_policy is None or preemptor.kind != holder.kind:
-        return f"a {preemptor.kind} precedes every {holder.kind}"
-    return f"its priority {preemptor.explicit_priority} is higher than {holder_policy.explicit_priority}"
-
-
 def _resource(resource: Resource, found: FoundResource) -> Reference:
     return Reference(*resource, uid=found.metadata.uid)
 
@@ -142,27 +152,6 @@ _LOG: Final = logging.getLogger("berthmaster.preemption")
 _LOG.addFilter(BurstFilter(per_s=100, burst=1000))
 _STEPS: Final = logging.getLogger("berthmaster.preemption.steps")
 _STEPS.addFilter(BurstFilter(per_s=1000, burst=5000))
-
-
-class Preemption(NamedTuple):
-    """A policy that names a resource, and the holder of the resource."""
-
-    preemptor: Policy
-    holder: PolicyReference
-    holder_policy: Policy | None
-
-    @property
-    def allowed(self) -> bool:
-        """Whether the preemptor may take the resource over.
-
-        Karmada's detector releases the resources of a missing policy and gives them to the first policy that matches.
-        Until then only one case is certain: a PropagationPolicy precedes every ClusterPropagationPolicy.
-        """
-        if self.preemptor.reference == self.holder:
-            return False
-        if self.holder_policy is not None:
-            return may_preempt(self.preemptor, self.holder_policy)
-        return self.holder.kind == "ClusterPropagationPolicy" and not self.preemptor.cluster_scoped
 
 
 class Takeover:
@@ -253,15 +242,14 @@ class Takeover:
             if not error.conflict:
                 self._unconfirmed[resource] = preemption
                 self._metrics.preempted("error")
-                self._events.failed(preemption.preemptor, resource, found, preemption.holder, error)
+                self._events.failed(preemption, resource, found, error)
                 self._log("takeover not written", resource, preemption, started_s, problem=str(error))
             raise
         self._report(resource, found, preemption, started_s)
 
     def _report(self, resource: Resource, found: FoundResource, preemption: Preemption, started_s: float) -> None:
-        preemptor, present, holder_policy = preemption
         self._metrics.preempted("success")
-        self._events.took_over(preemptor, resource, found, present, holder_policy)
+        self._events.took_over(preemption, resource, found)
         self._log("takeover", resource, preemption, started_s)
 
     def _log(self, message: str, resource: Resource, preemption: Preemption, started_s: float, **more: object) -> None:
@@ -270,7 +258,7 @@ class Takeover:
             "api_version": resource.api_version,
             "before": str(preemption.holder),
             "after": str(preemption.preemptor),
-            "reason": takeover_reason(*preemption),
+            "reason": preemption.why,
             "duration_ms": round((self._clock.monotonic_s() - started_s) * 1000, 3),
         }
         _LOG.info(message, extra=fields(**values, **more))

@@ -3,7 +3,3 @@
 ``progress`` decides a rebalancer's status, its events and what comes next. ``reconciler`` reads
 and writes: bindings, the status, and the deletion of a finished rebalancer.
 """
-
-from berthmaster.controllers.rebalancer.reconciler import controller
-
-__all__ = ["controller"]

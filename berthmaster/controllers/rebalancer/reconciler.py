@@ -19,6 +19,7 @@ from berthmaster.controllers.rebalancer.progress import (
     progress_events,
     working_list,
 )
+from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.kube.client import APIClient, ask
 from berthmaster.kube.events import Reference
 from berthmaster.kube.requests import APIRequest, Collection, binding_collection, delete, get, merge_patch
@@ -45,7 +46,7 @@ _STEPS: Final = logging.getLogger("berthmaster.rebalancer.steps")
 _STEPS.addFilter(BurstFilter(per_s=1000, burst=5000))
 
 
-def controller(context: ControllerContext, workers: int = 1) -> Controller:
+def controller(context: ControllerContext, settings: ControllerSettings) -> Controller:
     """Build the controller of WorkloadRebalancers.
 
     It reconciles a rebalancer that is new, whose spec has changed, or whose time to live is over. A changed status does
@@ -58,6 +59,7 @@ def controller(context: ControllerContext, workers: int = 1) -> Controller:
             queue.add(key)
 
     context.informer(REBALANCERS, _decode).subscribe(handle)
+    workers = settings.concurrent_rebalancers
     return QueueController(NAME, RebalancerReconciler(context), queue, context.metrics, context.clock, workers)
 
 

@@ -11,6 +11,7 @@ from kube_store import JSON
 from move_plays import ON, SETTINGS, STATIC, WEB, Play
 
 from berthmaster.controllers.estimators.estimators import EstimatorQuery
+from berthmaster.controllers.estimators.messages import unschedulable_question
 from berthmaster.deciding.config import Budget, MovesConfig, RebalanceSettings
 from berthmaster.model.binding import REBALANCE
 from berthmaster.model.decode import decode_json
@@ -155,9 +156,9 @@ class Crowd:
 
     def _answer(self, query: EstimatorQuery) -> dict[str, int]:
         members = self.play.stage.model.members
-        if query.unschedulable is not None:
+        if query.question.func is unschedulable_question:
             self.asked += query.clusters
-            assert query.unschedulable.for_s == 300
+            assert query.question.args[1] == 300
             return {name: members.unschedulable(WEB).get(name, 0) for name in query.clusters}
         return {name: room for name in query.clusters if (room := members.room(name, WEB)) is not None}
 

@@ -124,7 +124,7 @@ def test_estimators_are_asked_about_sets_and_their_answers_are_reduced_by_assume
     clusters = cache(ask=ask)
     first, second, third = (clusters.decide_and_assume(("default", name), job(name)) for name in ("a", "b", "c"))
     assert [sorted(each.clusters or ()) for each in (first, second, third)] == [["small"], ["large"], ["small"]]
-    assert (queries[0].components, queries[0].namespace) == (PODS, "default")
+    assert queries[0].question.args == (PODS, "default")
 
 
 @cases(("protected", "free"), {"on": (True, 24), "off": (False, 30)})

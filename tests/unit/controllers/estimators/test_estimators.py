@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import grpc
@@ -27,8 +28,9 @@ from berthmaster.controllers.estimators.estimators import (
     EstimatorQuery,
     open_estimators,
 )
-from berthmaster.controllers.estimators.messages import UnschedulableReplicas
+from berthmaster.controllers.estimators.messages import replicas_question, unschedulable_question
 from berthmaster.controllers.settings import EstimatorSettings
+from berthmaster.model.binding import ObjectReference
 from berthmaster.model.errors import InputError
 from berthmaster.model.replicas import NodeClaim, ReplicaRequirements
 
@@ -37,7 +39,7 @@ HASTY_S = 0.6
 
 
 def query(*clusters):
-    return EstimatorQuery(list(clusters), None, "Deployment d/n")
+    return EstimatorQuery(list(clusters), partial(replicas_question, None), "Deployment d/n")
 
 
 def counted():
@@ -118,7 +120,8 @@ def test_a_request_has_the_requirements_and_the_workload(stage):
     requirements = ReplicaRequirements(
         quantities({"cpu": "1500m"}), NodeClaim(node_selector={"disk": "ssd"}), "shop", "high"
     )
-    stage.open().max_available(EstimatorQuery(["a"], requirements, "Deployment shop/wäb\n"), PATIENT_S)
+    question = partial(replicas_question, requirements)
+    stage.open().max_available(EstimatorQuery(["a"], question, "Deployment shop/wäb\n"), PATIENT_S)
     [(request, described)] = server.asked
     requirements = request.replicaRequirements
     assert described == "Deployment shop/w?b?"
@@ -129,13 +132,18 @@ def test_a_request_has_the_requirements_and_the_workload(stage):
 
 def test_a_request_for_unschedulable_replicas_names_the_workload_and_the_time(stage):
     server = stage.serve("a", 2)
-    asked = UnschedulableReplicas("apps/v1", "Deployment", "shop", "web", 300)
-    query = EstimatorQuery(["a"], None, "Deployment shop/web", unschedulable=asked)
+    asked = ObjectReference("apps/v1", "Deployment", "web", "shop")
+    query = EstimatorQuery(["a"], partial(unschedulable_question, asked, 300), "Deployment shop/web")
     assert stage.open().max_available(query, PATIENT_S) == {"a": 2}
     [(request, _)] = server.asked
     resource = request.resource
     assert (request.cluster, request.unschedulableThreshold) == ("a", 300 * 10**9)
-    assert (resource.apiVersion, resource.kind, resource.namespace, resource.name) == asked[:4]
+    assert (resource.apiVersion, resource.kind, resource.namespace, resource.name) == (
+        "apps/v1",
+        "Deployment",
+        "shop",
+        "web",
+    )
 
 
 @cases(
@@ -298,7 +306,8 @@ def test_a_cluster_that_is_removed_during_a_request_fails_alone(stage):
 def test_invalid_requirements_send_no_request(stage):
     server = stage.serve("a", 1)
     requirements = ReplicaRequirements(node_claim=NodeClaim({"nodeSelectorTerms": "all"}))
-    assert stage.open().max_available(EstimatorQuery(["a"], requirements, "Deployment d/n"), PATIENT_S) == {}
+    question = partial(replicas_question, requirements)
+    assert stage.open().max_available(EstimatorQuery(["a"], question, "Deployment d/n"), PATIENT_S) == {}
     assert not server.asked
 
 

@@ -79,10 +79,10 @@ def test_a_missing_file_is_an_error(tmp_path):
 @pytest.mark.usefixtures("at_once")
 def test_a_changed_file_is_used_without_a_restart(path):
     process = Process(path)
-    assert process.control.config().pause == "All"
+    assert process.control.config.pause == "All"
     path.write_text(f"{HEAD}pause: Planned\n")
     process.tick()
-    assert process.control.config().pause == "Planned"
+    assert process.control.config.pause == "Planned"
 
 
 @pytest.mark.usefixtures("at_once")
@@ -91,7 +91,7 @@ def test_an_invalid_file_leaves_the_last_valid_content_in_use_and_is_reported(pa
     path.write_text(f"{HEAD}pause: Sometimes\nsoak: 5\n")
     process.tick()
     process.tick()
-    assert process.control.config().pause == "All"
+    assert process.control.config.pause == "All"
     assert sample("config_valid") == 0
     [(event,)] = process.events.calls_of("record")
     assert event.reason == "InvalidMovesConfiguration"
@@ -99,7 +99,7 @@ def test_an_invalid_file_leaves_the_last_valid_content_in_use_and_is_reported(pa
     assert "soak: 5 is an int" in event.note
     path.write_text(f"{HEAD}pause: None\n")
     process.tick()
-    assert process.control.config().pause == "None"
+    assert process.control.config.pause == "None"
     assert sample("config_valid") == 1
 
 
@@ -107,11 +107,11 @@ def test_an_invalid_file_leaves_the_last_valid_content_in_use_and_is_reported(pa
 def test_a_file_that_is_invalid_at_the_start_pauses_planned_moves_until_it_is_corrected(path):
     path.write_text("kind: x")
     process = Process(path)
-    assert process.control.config().pause == "Planned"
+    assert process.control.config.pause == "Planned"
     assert [event.reason for (event,) in process.events.calls_of("record")] == ["InvalidMovesConfiguration"]
     path.write_text(HEAD)
     process.tick()
-    assert process.control.config().pause == "None"
+    assert process.control.config.pause == "None"
 
 
 @pytest.mark.usefixtures("at_once")
@@ -175,10 +175,10 @@ def test_the_replicas_of_percentages_are_counted_without_copies_of_moves(tmp_pat
     path = tmp_path / "moves.yaml"
     path.write_text(f"{HEAD}budgets: [{{name: all, replicasPercent: 10}}]\n")
     process = Process(path)
-    assert process.control.totals() is None
+    assert process.control.totals is None
     move = {"reason": "Drain", "phase": "Surging", "source": {"old": 4}, "target": {"new": 4}}
     process.tick(binding("a", clusters={"old": 4, "new": 4}, move=move), binding("b", clusters={"m1": 3}))
-    assert process.control.totals() == {"all": 7}
+    assert process.control.totals == {"all": 7}
 
 
 CONFIG_FILE_HEAD = {"apiVersion": "berthmaster.io/v1alpha1", "kind": "MovesConfiguration"}

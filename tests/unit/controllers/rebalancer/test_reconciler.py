@@ -17,14 +17,15 @@ from waiting import wait_for
 
 from berthmaster.controllers.controller import Requeue
 from berthmaster.controllers.controller_context import ControllerContext
-from berthmaster.controllers.rebalancer import controller
 from berthmaster.controllers.rebalancer.reconciler import (
     LONGEST_PASS_S,
     LONGEST_WAIT_S,
     MAX_ATTEMPTS,
     REBALANCERS,
     RebalancerReconciler,
+    controller,
 )
+from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.kube.requests import APIRequest
 from berthmaster.model.binding import REBALANCE, Binding
 from berthmaster.model.decode import decode_json
@@ -411,7 +412,7 @@ def test_a_rebalancer_without_a_creation_time_marks_nothing(bench):
     },
 )
 def test_which_changes_enqueue_a_rebalancer(bench, change, queued):
-    made = controller(bench.context, workers=2)
+    made = controller(bench.context, ControllerSettings(concurrent_rebalancers=2))
     bench.create(manifest())
     assert made.name == "workload-rebalancer"
     assert len(made.queue) == 1
@@ -426,7 +427,7 @@ def test_which_changes_enqueue_a_rebalancer(bench, change, queued):
 
 
 def test_workers_finish_a_rebalancer(bench):
-    made = controller(bench.context)
+    made = controller(bench.context, ControllerSettings())
     bench.create(manifest(["web"], ttl_s=0))
     assert bench.api.get(binding_path("web"))["status"]["lastScheduledTime"] == text(EARLIER)
     made.start()
