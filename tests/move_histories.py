@@ -20,6 +20,7 @@ from karmada_plane import cluster, deployment, policy, selector
 from kube_store import JSON
 
 from berthmaster.controllers.estimators.estimators import EstimatorQuery
+from berthmaster.controllers.estimators.messages import unschedulable_question
 from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.deciding.config import (
     Budget,
@@ -265,7 +266,7 @@ class History:
 
     def _estimate(self, query: EstimatorQuery) -> dict[str, int]:
         template = next(each for each in self._templates if query.workload.endswith(each["metadata"]["name"]))
-        if query.unschedulable is not None:
+        if query.question.func is unschedulable_question:
             found = self.stage.model.members.unschedulable(template)
             return {name: found.get(name, 0) for name in query.clusters}
         rooms = {name: self.stage.model.members.room(name, template) for name in query.clusters}
