@@ -147,7 +147,6 @@ class Stage:
         self._informer(stored).put((metadata.get("namespace", ""), metadata["name"]), raw)
 
     def get(self, manifest: JSON) -> JSON | None:
-        """Return a stored object, or None."""
         return self.api.get(self.api.served.path(manifest))
 
     def remove(self, manifest: JSON, *, observed: bool = True) -> None:
@@ -197,7 +196,6 @@ class Stage:
         return found
 
     def takeovers(self) -> int:
-        """Return how many writes to resources were requested."""
         return sum(not request.path.startswith(f"/apis/{API}/") for request in self.api.writes())
 
     def _informer(self, manifest: JSON) -> Any:

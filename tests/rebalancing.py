@@ -29,7 +29,6 @@ def item(name: str, result: str = "", **more: str) -> JSON:
 
 
 def text(moment: datetime | None) -> str | None:
-    """Format a time as Kubernetes does."""
     return moment and moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

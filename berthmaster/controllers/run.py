@@ -228,7 +228,6 @@ class Runtime:
         return 0
 
     def _watch(self) -> None:
-        """Start the informers, and register the metrics that are read at each scrape."""
         self._metrics.observe_leader(lambda: self.leading)
         for each in self._controllers:
             self._metrics.observe_controller(each.name, each.load)
@@ -259,7 +258,6 @@ class Runtime:
         informer.start(self._client)
 
     def _wait_until_synced(self) -> bool:
-        """Wait until all informers are synced; return False if ``stop`` is called first."""
         for informer in self._context.informers.values():
             while not informer.wait(_POLL_S):
                 if self._stop.asked:
@@ -271,7 +269,6 @@ class Runtime:
         return not self._stop.asked
 
     def _wait_until_leading(self) -> bool:
-        """Wait until this process leads; return False if ``stop`` is called first."""
         if self._candidate is None:
             return True
         self._candidate.start()

@@ -255,14 +255,12 @@ def _limits_reached(
 
 
 def _full_clusters(limit: int | None, wanted: Mapping[str, int], counted: Counter[str]) -> list[str]:
-    """Return the clusters of a move that have as many moves as a limit allows."""
     if limit is None:
         return []
     return sorted(name for name in wanted if counted[name] >= limit)
 
 
 def _too_many_replicas(percent: int, needed: int, moving: int, total: int | None) -> Iterator[str]:
-    """Yield why a move exceeds a percentage of replicas."""
     if total is None:
         yield "the replicas of its workloads are not counted yet"
         return
@@ -424,7 +422,6 @@ class Admissions:
         return [*(each.candidate for each in self._active.values()), *reserved]
 
     def _keep(self, key: Key, kept: Callable[[_Reservation], bool]) -> None:
-        """Remove the reservations of a binding for which a function returns false."""
         found = [each for each in self._reserved.get(key, ()) if kept(each)]
         if found:
             self._reserved[key] = found

@@ -164,7 +164,6 @@ class Window(Value, frozen=True):
         return self._start_after(now)
 
     def _start_after(self, moment: datetime) -> datetime:
-        """Return the first start that is later than a time, in UTC."""
         starts = CronSim(self.schedule, moment.astimezone(_zone_of(self.time_zone)))
         while True:
             start = next(starts).astimezone(UTC)

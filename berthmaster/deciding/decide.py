@@ -337,7 +337,6 @@ def _attempt_message(scheduler: Scheduler, request: Request, attempt: Attempt) -
 
 
 def _explained(scheduler: Scheduler, request: Request, decision: Decision) -> tuple[Mapping[str, Any], ...]:
-    """Return the steps of a decision for the debug log, one entry per group."""
     return tuple(
         {
             "group": attempt.group.name or "",

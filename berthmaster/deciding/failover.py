@@ -185,7 +185,6 @@ def _keeps(request: Request, clusters: dict[str, int], unready: frozenset[str]) 
 
 
 def _together(request: Request, decision: Decision) -> dict[str, int]:
-    """Return the kept replicas plus those that a group adds."""
     if not _divided(request):
         return {**request.current, **decision.assignment}
     names = [*request.current, *(name for name in decision.assignment if name not in request.current)]

@@ -542,7 +542,6 @@ def _returned(binding: Binding, state: MoveState, around: Surroundings, why: str
 
 
 def _failed(state: MoveState, phase: MovePhase, now: Timestamp, until: Timestamp, why: str) -> MoveState:
-    """Return the record of a binding that stays until a time after one more failure."""
     return msgspec.structs.replace(
         state,
         phase=phase,

@@ -423,7 +423,6 @@ def _leftover_tasks(binding: Binding, producer: str) -> tuple[GracefulEvictionTa
 
 
 def _at_rest(decider: MoveDecider, binding: Binding, record: MoveState | None) -> BindingDecision:
-    """Decide for a binding without a move under way."""
     if record is not None and (vanished := _vanished(decider, binding, record)):
         return _replaced(decider, binding, record, vanished)
     decision = decider.decide(binding)
@@ -453,7 +452,6 @@ def _vanished(decider: MoveDecider, binding: Binding, record: MoveState) -> froz
 
 
 def _replaced(decider: MoveDecider, binding: Binding, record: MoveState, vanished: frozenset[str]) -> BindingDecision:
-    """Decide again for a workload whose new copies have disappeared after their move was released."""
     names = name_list(sorted(vanished))
     why = f"the copies on {names} are gone after the {record.reason.value} was released"
     failed = flapped(record, decider.settings(binding), decider.now, why[:MAX_MESSAGE])
@@ -606,7 +604,6 @@ def _state_of(
 def _recorded(
     decider: MoveDecider, binding: Binding, decision: BindingDecision, record: MoveState | None
 ) -> BindingDecision:
-    """Return a decision that changes nothing else with the write of a record."""
     decision = msgspec.structs.replace(decision, write=move_write(binding, record))
     if record is None or record.until is None:
         return decision

@@ -190,7 +190,6 @@ class StormBrake:
         }
 
     def _engage_if_many(self, now_s: float) -> None:
-        """Engage if too many clusters turned unready in the window that ends now."""
         settings = self._settings
         if not settings.enabled or not self._begun:
             return

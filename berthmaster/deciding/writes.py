@@ -314,7 +314,6 @@ def _not_before_its_trigger(binding: Binding, now: datetime) -> datetime:
 def _with_scheduled(
     conditions: tuple[Condition, ...], result: SchedulingResult, now: datetime
 ) -> tuple[Condition, ...]:
-    """Return the conditions with an updated ``Scheduled``."""
     return _with_condition(conditions, SCHEDULED, result.reason, result.message[:_MESSAGE_LENGTH], now, holds=result.ok)
 
 

@@ -32,7 +32,6 @@ class NamedEstimator(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "NamedEstimator":
-        """Return what ``CLUSTER=HOST:PORT`` names."""
         cluster, _, address = text.partition("=")
         host, _, port = address.rpartition(":")
         assert cluster, f"ACCEPTANCE_ESTIMATOR is {text!r}; accepted is CLUSTER=HOST:PORT"
@@ -55,7 +54,6 @@ class NamedEstimator(NamedTuple):
         }
 
     def replicas(self, cpu: str, **node_selector: str) -> int:
-        """Ask how many replicas fit, with the protobuf library."""
         needs = proto(
             "ReplicaRequirements",
             nodeClaim=proto("NodeClaim", nodeSelector=node_selector),
@@ -65,7 +63,6 @@ class NamedEstimator(NamedTuple):
         return int(self._call("MaxAvailableReplicas", asked).maxReplicas)
 
     def sets(self, cpu: dict[str, str]) -> int:
-        """Ask how many sets with one replica of each component fit, by the CPU of the components."""
         components = [
             proto(
                 "Component",

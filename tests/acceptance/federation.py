@@ -107,7 +107,6 @@ class Federation:
         return manifest
 
     def policy(self, name: str, **spec: Any) -> JSON:
-        """Create a policy over the clusters of the suite, with the profile of the webhook."""
         return self._make(
             {
                 "apiVersion": API,
@@ -143,7 +142,6 @@ class Federation:
         )
 
     def groups(self, **groups: list[str]) -> dict[str, str]:
-        """Return the annotation that asks for ordered groups; empty without groups."""
         terms = [
             {"affinityName": name, "clusterNames": [f"{self.prefix}{each}" for each in shorts]}
             for name, shorts in groups.items()
@@ -154,7 +152,6 @@ class Federation:
         ask(self._client, merge_patch(self._collection(manifest), self._path(manifest), patch))
 
     def template(self) -> JSON:
-        """Return the template of the Deployment in its FederatedObject; empty if there is none."""
         return dict(self._federated().get("template", {}))
 
     def placement(self) -> dict[str, int]:
@@ -168,8 +165,6 @@ class Federation:
         return next((dict(spec) for spec in specs if spec["template"]["kind"] == "Deployment"), {})
 
     def wait(self, what: str, check: Callable[[], Value]) -> Value:
-        """Wait until a check returns something true, and return it."""
-
         def checked() -> Value:
             assert self._process.running, f"the extender ended:\n{self._process.tail()}"
             return check()
@@ -177,7 +172,6 @@ class Federation:
         return wait_for(checked, lambda: f"after {LIMIT_S:g} s still not: {what}; placed: {self.placement()}", LIMIT_S)
 
     def expect(self, placement: dict[str, int]) -> None:
-        """Wait until the Deployment is placed like this."""
         self.wait(f"the placement {placement}", lambda: self.placement() == placement)
 
     def close(self) -> None:

@@ -211,7 +211,6 @@ def kubeconfig() -> Path | None:
 
 
 def connect() -> APIClient:
-    """Return an administrator's access to the Karmada to test."""
     return load_client(kubeconfig(), os.environ.get("KARMADA_CONTEXT"))
 
 

@@ -13,7 +13,6 @@ _TOLERATED: Final = [{"key": OWN_TAINT, "operator": "Exists"}]
 
 
 def random_cluster(chance: random.Random, scene: Scene, short: str) -> JSON:
-    """Register a cluster of random size, place, labels and taints."""
     return scene.cluster(
         short,
         cpu=chance.choice((0, 2, 5, 20, 60)),

@@ -22,7 +22,6 @@ class Scene:
         self._made: list[JSON] = []
 
     def name(self, short: str) -> str:
-        """Return the full name of a cluster or of a cluster-scoped resource."""
         return f"{self.plane.prefix}{short}"
 
     def make(self, manifest: JSON) -> JSON:
@@ -111,7 +110,6 @@ class Scene:
         return {**affinity, "clusterTolerations": tolerations, "replicaScheduling": strategy or DYNAMIC, **fields}
 
     def groups(self, **groups: list[str]) -> list[JSON]:
-        """Return ``clusterAffinities``."""
         return [
             {"affinityName": name, "clusterNames": [self.name(each) for each in shorts]}
             for name, shorts in groups.items()
@@ -153,21 +151,17 @@ class Scene:
     # What scenarios look at
 
     def binding(self, template: JSON) -> JSON:
-        """Return the binding of a template; empty without."""
         return self.plane.get(binding_of(template)) or {}
 
     def assignment(self, template: JSON) -> dict[str, int]:
-        """Return the replicas of a template by short name of the cluster."""
         clusters = self.binding(template).get("spec", {}).get("clusters") or ()
         return {each["name"].removeprefix(self.plane.prefix): each.get("replicas", 0) for each in clusters}
 
     def scheduled(self, template: JSON) -> JSON:
-        """Return the condition ``Scheduled`` of a binding; empty without."""
         conditions = self.binding(template).get("status", {}).get("conditions") or ()
         return next((each for each in conditions if each["type"] == "Scheduled"), {})
 
     def works(self, template: JSON) -> dict[str, int]:
-        """Return the replicas of the Works of a template by short name of the cluster."""
         found = {}
         for work in self.plane.all("Work"):
             space, manifests = work["metadata"]["namespace"], work["spec"]["workload"]["manifests"]
@@ -182,12 +176,10 @@ class Scene:
         return {name.removeprefix(self.plane.prefix): count for name, count in found.items()}
 
     def reported(self, template: JSON) -> dict[str, str]:
-        """Return the health that the binding reports, by short name of the cluster."""
         items = self.binding(template).get("status", {}).get("aggregatedStatus") or ()
         return {each["clusterName"].removeprefix(self.plane.prefix): each.get("health", "") for each in items}
 
     def holder(self, template: JSON) -> str:
-        """Return the name of the policy that holds a template, by its claim; empty without."""
         found = self.plane.get(ident(template)) or {"metadata": {}}
         annotations = found["metadata"].get("annotations", {})
         for kind in ("propagationpolicy", "clusterpropagationpolicy"):
@@ -196,7 +188,6 @@ class Scene:
         return ""
 
     def expect(self, template: JSON, assignment: dict[str, int]) -> None:
-        """Wait until a template is assigned, and its Works and its pods follow."""
         what = f"{template['metadata']['name']} runs as {assignment}"
         self.plane.wait(what, lambda: self.assignment(template) == assignment or None)
         self.plane.wait(f"Works: {what}", lambda: self.works(template) == assignment)

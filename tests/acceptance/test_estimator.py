@@ -43,7 +43,6 @@ class EstimatedScene(Scene):
         self.estimator = estimator
 
     def few(self) -> int:
-        """Return how many replicas of one CPU the estimator says fit."""
         fits = self.estimator.replicas("1")
         if not 0 < fits < MOST:
             pytest.skip(f"needs an estimator of a member in which 1 to {MOST} replicas of one CPU fit; {fits} fit")

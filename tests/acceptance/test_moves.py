@@ -31,7 +31,6 @@ def total(scene: Scene, web: JSON) -> int:
 
 
 def move(scene: Scene, web: JSON) -> JSON:
-    """Return the record of the move of a workload; empty without."""
     return dict(json.loads(scene.binding(web)["metadata"].get("annotations", {}).get(MOVE, "{}")))
 
 
@@ -40,7 +39,6 @@ def resize(cluster: JSON, cpu: str) -> None:
 
 
 def in_second_group(scene: Scene) -> tuple[JSON, JSON]:
-    """Return a workload in its second group, and the small cluster of its first one."""
     small = scene.cluster("m1", cpu=1)
     scene.cluster("m2")
     web = scene.deployment()

@@ -41,7 +41,6 @@ def test_a_policy_becomes_running_pods(scene: Scene, strategy: JSON, expected: d
 
 
 def observed(binding: JSON) -> bool:
-    """Whether the scheduler has seen the latest generation of a binding."""
     return bool(binding["status"]["schedulerObservedGeneration"] == binding["metadata"]["generation"])
 
 

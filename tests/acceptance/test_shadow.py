@@ -27,7 +27,6 @@ LIMIT_S = 600.0
 
 
 def own_decision(state: ClusterState, binding: JSON) -> JSON:
-    """Return whether Berthmaster would schedule a binding, its assignment after that, and its group."""
     decision = decide(state, convert(Binding, binding), 0.0)
     clusters = decision.clusters if decision.clusters is not None else assigned(binding)
     group = decision.result.group if decision.result.ok else ""
@@ -35,21 +34,18 @@ def own_decision(state: ClusterState, binding: JSON) -> JSON:
 
 
 def made_decision(binding: JSON) -> JSON:
-    """Return whether the scheduler of the control plane scheduled a binding, its assignment, and its group."""
     ok = succeeded(binding)
     group = binding["status"].get("schedulerObservingAffinityName", "") if ok else ""
     return {"scheduled": ok, "clusters": assigned(binding), "group": group}
 
 
 def own_pods(state: ClusterState, binding: JSON) -> JSON:
-    """Return the pods of each template that Berthmaster would write, by cluster."""
     write = decide(state, convert(Binding, binding), 0.0).write
     clusters = (write.clusters if write is not None else None) or ()
     return {each.name: {one.name: one.replicas for one in each.components} for each in clusters}
 
 
 def made_pods(binding: JSON) -> JSON:
-    """Return the pods of each template that the scheduler of the control plane wrote, by cluster."""
     return {
         each["name"]: {one["name"]: one.get("replicas", 0) for one in each.get("components") or ()}
         for each in binding["spec"].get("clusters") or ()
@@ -104,7 +100,6 @@ def test_random_sets_of_components_get_the_same_answers(scene: Scene):
 
 
 def random_fleet(chance: random.Random, scene: Scene) -> tuple[ClusterState, list[str]]:
-    """Register random clusters, and return a scheduler that knows them, and their short names."""
     plane = scene.plane
     shorts = [f"m{number}" for number in range(CLUSTERS)]
     for short in shorts:
@@ -134,7 +129,6 @@ def some_fit(expected: dict[Ident, JSON]) -> bool:
 
 
 def scaled(chance: random.Random, scene: Scene, state: ClusterState, found: dict[Ident, JSON]) -> dict[Ident, JSON]:
-    """Scale all bindings, and return what Berthmaster would then assign."""
     wanted = {}
     for which, binding in found.items():
         replicas = chance.randint(1, 30)
@@ -144,8 +138,6 @@ def scaled(chance: random.Random, scene: Scene, state: ClusterState, found: dict
 
 
 def compare(scene: Scene, expected: dict[Ident, JSON]) -> dict[Ident, JSON]:
-    """Wait until all bindings are scheduled, compare them with what is expected, and return them."""
-
     def latest() -> list[JSON]:
         found = [
             each

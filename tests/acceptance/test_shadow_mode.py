@@ -20,7 +20,6 @@ BINDINGS = 500
 
 
 def start(processes: Processes) -> str:
-    """Start the shadow, and return where it serves its report."""
     port, context = processes.ports.free(), os.environ.get("KARMADA_CONTEXT")
     flags = [
         f"--kubeconfig={kubeconfig()}",
@@ -37,7 +36,6 @@ def start(processes: Processes) -> str:
 
 
 def report(url: str) -> JSON:
-    """Return what ``berthmaster shadow report`` says."""
     command = [str(COMMAND[0]), "shadow", "report", f"--server={url}", "-o", "json"]
     done = subprocess.run(command, capture_output=True, check=True, timeout=START_LIMIT_S)  # noqa: S603 - our own
     return dict(json.loads(done.stdout))

@@ -70,7 +70,6 @@ class Api:
         self._dynamic = DynamicClient(self.client, cache_file=str(cache))
 
     def create(self, manifest: Manifest, *, dry_run: bool = False) -> Reply:
-        """POST."""
         return self._send("create", manifest, whole(manifest), dry_run=dry_run)
 
     def replace(self, manifest: Manifest, *, dry_run: bool = False) -> Reply:
@@ -104,7 +103,6 @@ class Api:
         return self._send("server_side_apply", manifest, {**whole(manifest), "field_manager": manager})
 
     def get(self, target: Manifest) -> dict[str, Any]:
-        """GET the object a manifest names."""
         return self._send("get", target, address(target)).object
 
     def delete(self, target: Manifest, *, dry_run: bool = False) -> Reply:
@@ -158,7 +156,6 @@ def address(manifest: Manifest) -> dict[str, str | None]:
 
 
 def warnings_in(headers: Any) -> tuple[str, ...]:
-    """The texts of all ``Warning`` headers."""
     texts = (match for line in headers.getlist("Warning") for match in _WARNING.findall(line))
     return tuple(re.sub(r"\\(.)", r"\1", text) for text in texts)
 

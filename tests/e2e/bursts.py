@@ -53,7 +53,6 @@ class Burst:
         return api.list(karmada.BINDINGS, "ResourceBinding", self.namespace)
 
     def finished(self, api: Api) -> int:
-        """The number of bindings with a complete status."""
         return sum("lastScheduledTime" in each.get("status", {}) for each in self.found(api))
 
 

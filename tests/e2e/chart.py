@@ -40,7 +40,6 @@ class Installation:
         self.namespace = namespace
 
     def helm(self, *arguments: str, values: Mapping[str, Any] | None = None) -> str:
-        """Run helm and return its output."""
         whole = [
             str(helm_binary()),
             f"--kubeconfig={self._plane.kubeconfig}",

@@ -58,7 +58,6 @@ def api(control_plane: ControlPlane) -> Api:
 
 @pytest.fixture
 def namespace(control_plane: ControlPlane) -> str:
-    """The name of a namespace that only this test uses."""
     return control_plane.new_namespace()
 
 

@@ -35,7 +35,6 @@ ADMIN: Final = "system:masters"  # the group that RBAC lets do everything
 
 
 def crd_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the folder of the custom resource definitions."""
     beside = Path(__file__).parents[2].parent / "shared" / "crds"
     folder = Path(environment.get("BERTHMASTER_CRDS") or beside)
     if not any(folder.rglob("*.yaml")):
@@ -132,7 +131,6 @@ class ControlPlane:
         return [event for event in self._logged() if event["user"]["username"] == user]
 
     def new_namespace(self) -> str:
-        """Create a namespace that only the caller uses, and return its name."""
         manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "e2e-"}}
         return str(self.api.create(manifest).object["metadata"]["name"])
 

@@ -35,11 +35,9 @@ class Controllers:
     probe_url: str
 
     def ready(self) -> str | None:
-        """What its readiness probe says if it succeeds."""
         return fetch(f"{self.probe_url}/readyz")
 
     def alive(self) -> str | None:
-        """What its liveness probe says if it succeeds."""
         return fetch(f"{self.probe_url}/livez")
 
     @property
@@ -99,7 +97,6 @@ def start_controllers(
 
 
 def wait_for_leader(candidates: Sequence[Controllers], timeout_s: float) -> Controllers:
-    """Wait until one of several processes leads, and return it."""
     return wait_for("a leader", lambda: next((each for each in candidates if each.leading), None), timeout_s)
 
 

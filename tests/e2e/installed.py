@@ -89,7 +89,6 @@ class Installed:
         ]
 
     def bundles(self) -> set[str]:
-        """Every caBundle of the webhook configurations."""
         stored = (self.target.api.get(each) for each in self.registered())
         return {entry["clientConfig"].get("caBundle", "") for each in stored for entry in each["webhooks"]}
 

@@ -54,7 +54,6 @@ def install_clusters(api: Api) -> None:
 
 
 def install_quotas(api: Api) -> None:
-    """Install the FederatedResourceQuota CRD."""
     _install(api, QUOTA_DEFINITION)
 
 

@@ -44,12 +44,10 @@ class Load:
             thread.join(END_LIMIT_S)
 
     def more(self, requests: int, timeout_s: float = 30.0) -> None:
-        """Wait until that many more requests have been answered or have failed."""
         goal = self.answered + len(self.failures) + requests
         wait_for(f"{requests} more requests", lambda: self.answered + len(self.failures) >= goal, timeout_s)
 
     def report(self) -> str:
-        """The number of failures and the first of them."""
         first = "\n".join(self.failures[:_SHOWN_FAILURES])
         return f"{len(self.failures)} of {self.answered + len(self.failures)} requests failed:\n{first}"
 

@@ -32,7 +32,6 @@ def propagation_policy(namespace: str, **spec: Any) -> JSON:
 
 
 def cluster_propagation_policy(**spec: Any) -> JSON:
-    """A Karmada ClusterPropagationPolicy."""
     selector = deployments(namespace="default")
     return manifest(KARMADA, "ClusterPropagationPolicy", None, {"resourceSelectors": [selector], **spec})
 
@@ -66,7 +65,6 @@ EVERY_KIND: Final = tuple(policies_of_every_kind("any"))
 
 
 def node(cpu: str = "4", memory: str = "8Gi", **labels: str) -> JSON:
-    """A Node as a kubelet would register it."""
     name = unique("node")
     return {
         "apiVersion": "v1",

@@ -51,20 +51,17 @@ class Pod:
 
     @property
     def container(self) -> dict[str, Any]:
-        """Its only one."""
         [container] = self.spec["containers"]
         return dict(container)
 
     @property
     def ended(self) -> bool:
-        """Whether it has been started, and runs no more."""
         return self.process is not None and not self.process.running
 
     def ready(self) -> bool:
         return bool(self.probe_url) and fetch(f"{self.probe_url}/readyz") is not None
 
     def leave(self) -> None:
-        """Ask it to stop, once."""
         if not self.leaving and self.process is not None:
             self.process.ask_to_stop()
         self.leaving = True
@@ -171,7 +168,6 @@ class Pods:
         self._here = [each for each in self._here if not (each.leaving and (each.ended or each.process is None))]
 
     def _wanted(self) -> dict[str, dict[str, Any]]:
-        """The stored Deployments' specs, by name."""
         listed = self._installation.api.list("apps/v1", "Deployment", self._installation.namespace)
         return {each["metadata"]["name"]: each["spec"] for each in listed}
 

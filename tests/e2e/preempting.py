@@ -23,7 +23,6 @@ def policy(namespace: str, of: Mapping[str, Any], priority: int, *, always: bool
 
 
 def deployment(namespace: str) -> JSON:
-    """A Deployment without a claim."""
     name = unique("web")
     template = {
         "metadata": {"labels": {"app": name}},
@@ -38,7 +37,6 @@ def deployment(namespace: str) -> JSON:
 
 
 def claim_of(by: JSON) -> tuple[JSON, JSON]:
-    """Return the labels and annotations of a resource that a policy claims."""
     metadata = by["metadata"]
     annotations = {f"{P}namespace": metadata["namespace"], f"{P}name": metadata["name"]}
     return {f"{P}permanent-id": metadata["labels"][f"{P}permanent-id"]}, annotations
@@ -51,7 +49,6 @@ def claim(api: Api, resource: JSON, by: JSON) -> None:
 
 
 def taken(api: Api, resource: JSON, by: JSON) -> None:
-    """Wait until a policy has a resource."""
     labels, annotations = claim_of(by)
 
     def claimed() -> bool | None:
@@ -64,7 +61,6 @@ def taken(api: Api, resource: JSON, by: JSON) -> None:
 
 
 def cleared(api: Api, fallen: JSON) -> None:
-    """Wait until the record of a priority drop is removed."""
     wait_for(
         "the record to be cleared",
         lambda: DROP not in api.get(fallen)["metadata"].get("annotations", {}) or None,

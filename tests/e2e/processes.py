@@ -119,19 +119,16 @@ class Process:
             raise NotInTimeError(f"{problem}\nthe end of {self.log}:\n{self.tail()}") from None
 
     def ask_to_stop(self, how: signal.Signals = signal.SIGTERM) -> None:
-        """Send a signal and return at once."""
         if self.running:
             self._child.send_signal(how)
 
     def wait(self, timeout_s: float) -> int:
-        """Wait for its end; its exit code."""
         try:
             return self._child.wait(timeout_s)
         except subprocess.TimeoutExpired:
             raise NotInTimeError(f"{self.name} still runs after {timeout_s:g} s\n{self.tail()}") from None
 
     def stop(self) -> int:
-        """SIGTERM; its exit code."""
         self.ask_to_stop()
         try:
             return self.wait(_STOP_LIMIT_S)
@@ -162,7 +159,6 @@ class Processes:
         return process
 
     def named(self, name: str) -> Process:
-        """The first child by a name."""
         return next(process for process in self._started if process.name == name)
 
     def tails(self) -> list[tuple[str, str]]:

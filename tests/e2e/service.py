@@ -83,7 +83,6 @@ class Service:
         pair.write(self.certificate_file, self.key_file)
 
     def start(self, *flags: str) -> Replica:
-        """Start one more replica, wait until it is ready, and put it behind the address."""
         port, plain_port = self._processes.ports.free(), self._processes.ports.free()
         command: Sequence[str | Path] = (
             COMMAND,

@@ -70,7 +70,6 @@ def commands(text: str) -> list[str]:
 
 
 def parts(step: int) -> tuple[list[str], list[str], list[str]]:
-    """Return the commands that take a step, those that check it, and those that take it back."""
     text, _, back = STEPS[step].partition("**Back**")
     do, _, check = text.partition("**Check**")
     return commands(do), commands(check), commands(back)
@@ -103,7 +102,6 @@ class Karmada:
         return self.api.list(karmada.BINDINGS, "ResourceBinding", SHOP)
 
     def runs(self, cluster: str, scheduler: str) -> bool:
-        """Return whether this scheduler assigned all workloads to a cluster, and they run there."""
         found = self.bindings()
         assert len(found) == len(WORKLOADS), "not every workload has a binding"
         for each in found:
@@ -178,7 +176,6 @@ class Newcomer:
         return done.stdout
 
     def upgrade(self, line: str, more: str = "") -> None:
-        """Run a command of helm, and wait until its pods are ready."""
         self.run(line, more)
         wait_for("every pod to be ready", self._pods.settled, LIMIT_S)
 

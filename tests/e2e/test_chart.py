@@ -98,7 +98,6 @@ def test_the_check_finds(api: Api, restricted: str, change: dict[str, Any], mess
 
 @pytest.fixture
 def installation(control_plane: ControlPlane, namespace: str) -> Iterator[Installation]:
-    """A release to be, removed after the test."""
     made = Installation(control_plane, namespace)
     yield made
     made.uninstall()

@@ -90,7 +90,6 @@ class Scene:
         wait_for("a part of the burst", lambda: self.burst.finished(self.plane.api) >= PART, LIMIT_S)
 
     def assert_unfinished(self) -> None:
-        """See that the fault comes in time."""
         assert self.burst.finished(self.plane.api) < BINDINGS, "it comes too late to show anything"
 
     def await_all(self) -> None:
@@ -112,7 +111,6 @@ class Scene:
 
 @pytest.fixture
 def scene(plane: ControlPlane) -> Iterator[Scene]:
-    """A burst that no process works on yet."""
     made = Scene(plane)
     yield made
     made.finish()

@@ -48,7 +48,6 @@ def has(api: Api, wanted: dict[str, Any], value: str) -> bool:
 
 
 def writes(api: Api, namespace: str, names: list[str]) -> list[str]:
-    """How often each was written to; nothing for one that is not done."""
     found = {each["metadata"]["name"]: each["data"] for each in api.list("v1", "ConfigMap", namespace)}
     return [found[name].get("writes", "") for name in names]
 

@@ -57,7 +57,6 @@ def accepting(policy: JSON, plan: str) -> JSON:
 
 
 def part_of(changed: JSON) -> JSON:
-    """The part of a policy that a patch sends."""
     return {"metadata": {"annotations": changed["metadata"].get("annotations")}, "spec": changed["spec"]}
 
 
@@ -129,8 +128,6 @@ def computed(write: Any) -> Reply:
 
 
 def refused(api: Api, changed: JSON) -> RefusedError:
-    """The refusal of a change, once its impact is computed."""
-
     def refusal() -> RefusedError | None:
         try:
             accepted = api.patch(changed, part_of(changed), dry_run=True)

@@ -193,7 +193,6 @@ def rights_are_those_that_are_used(installed: Installed, components: Sequence[st
 
 
 def excused(component: str, right: Right, done: set[Right]) -> bool:
-    """Whether a right may be unused here."""
     if right in UNUSED[component]:
         return True
     if component == "controllers" and right.group in TEMPLATE_GROUPS:
@@ -202,7 +201,6 @@ def excused(component: str, right: Right, done: set[Right]) -> bool:
 
 
 def left(installed: Installed) -> list[str]:
-    """All objects of the release in both clusters."""
     kinds = {(each["apiVersion"], each["kind"]) for each in installed.rendered()}
     kinds |= {("v1", "Secret"), ("coordination.k8s.io/v1", "Lease")}
     return [each for plane in {installed.host, installed.target} for each in labelled(plane.api, kinds)]

@@ -122,7 +122,6 @@ def seen(stored: JSON) -> JSON:
 
 
 def answered(server: APIClient, request: APIRequest) -> Any:
-    """The result of a request: an object, or the status and reason of an error."""
     try:
         answer = json.loads(ask(server, request))
     except ApiError as error:
@@ -131,7 +130,6 @@ def answered(server: APIClient, request: APIRequest) -> Any:
 
 
 def observed_changes(server: APIClient, version: str, name: str) -> list[str]:
-    """The first event about an object in a watch that starts at a version."""
     with server.send(watch(REBALANCERS, version, 1, 5.0)) as watching:
         for chunk in watching.chunks():
             for line in filter(None, chunk.split(b"\n")):

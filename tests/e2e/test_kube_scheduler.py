@@ -22,7 +22,6 @@ JSON = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def extender(processes: Processes, control_plane: ControlPlane) -> Iterator[Extender]:
-    """An extender that watches nodes and policies."""
     running = start_extender(processes, control_plane, "nodes", "policies")
     yield running
     running.process.stop()
@@ -63,8 +62,6 @@ def node_of(api: Api, waiting: JSON) -> str:
 
 
 def failure_of(api: Api, waiting: JSON) -> str:
-    """What the FailedScheduling event of a pod says."""
-
     def message() -> str | None:
         events = api.list("v1", "Event", waiting["metadata"]["namespace"])
         about = (one for one in events if one["involvedObject"]["name"] == waiting["metadata"]["name"])
@@ -134,7 +131,6 @@ def _rejected_elsewhere(api: Api, owned: JSON, wanted: str) -> bool:
 
 @pytest.fixture
 def urgent(api: Api) -> Iterator[str]:
-    """The name of a priority class above all others."""
     made = manifest("scheduling.k8s.io/v1", "PriorityClass", None, {})
     del made["spec"]
     api.create({**made, "value": 1_000_000})

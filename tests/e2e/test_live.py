@@ -78,8 +78,6 @@ def shop(control_plane: ControlPlane, namespace: str) -> Iterator[Shop]:
 
 @pytest.fixture
 def run(control_plane: ControlPlane) -> Run:
-    """A function that starts the command with flags and returns the decoded answer and standard error."""
-
     def call(*args: object, kubeconfig: Path | None = None) -> tuple[Any, str]:
         access = f"--kubeconfig={kubeconfig or control_plane.kubeconfig}"
         return offline(*args, access)

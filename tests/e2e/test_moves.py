@@ -77,7 +77,6 @@ class Scene:
                 self.api.delete(each)
 
     def bind_many(self, count: int) -> None:
-        """Create bindings over all clusters, and wait until they are assigned."""
         placement = divided(("all", self.names))
 
         def one(_: int) -> None:

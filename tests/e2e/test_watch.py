@@ -22,7 +22,6 @@ LIMIT_S = 15.0
 
 @pytest.fixture(scope="module")
 def extender(processes: Processes, control_plane: ControlPlane) -> Iterator[Extender]:
-    """An extender that watches KubeAdmiral's clusters."""
     running = start_extender(processes, control_plane, "federatedclusters")
     yield running
     running.process.stop()
@@ -109,7 +108,6 @@ def start(processes: Processes, control_plane: ControlPlane) -> Iterator[Callabl
 
 
 def ask(extender: Extender, path: str, body: JSON | None = None) -> tuple[int, Any]:
-    """Ask the extender. Return the status and the answer."""
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(f"{extender.url}{path}", data, {"Content-Type": "application/json"})
     try:
@@ -126,7 +124,6 @@ def decision(extender: Extender, web: Web) -> JSON:
 
 
 def moves(extender: Extender, web: Web, down: str) -> JSON:
-    """The moves of the Deployment if a cluster is lost."""
     change = {"failover": "on", "changes": [{"type": "down", "cluster": down}]}
     status, answer = ask(extender, "/v1/simulate", change)
     assert status == 200, answer

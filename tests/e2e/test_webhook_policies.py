@@ -169,7 +169,6 @@ def drop_of(policy: Mapping[str, Any]) -> JSON | None:
 
 
 def to_priority(api: Api, policy: Mapping[str, Any], priority: int) -> JSON:
-    """The stored policy after a change of its priority."""
     return api.patch(policy, {"spec": {"priority": priority}}).object
 
 

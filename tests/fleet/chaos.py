@@ -90,7 +90,6 @@ class Workload(NamedTuple):
 
 
 def workloads(seed: int, count: int) -> list[Workload]:
-    """Return the workloads of a seed."""
     chance = random.Random(seed)
     found = []
     for index in range(count):
@@ -143,7 +142,6 @@ class Chaos:
         self._manifests: dict[str, JSON] = {}
 
     def play(self, what: Sequence[Workload], history: Sequence[Event]) -> list[tuple[float, str]]:
-        """Play a history, wait for the rest, and return the violations."""
         fleet = self._fleet
         assert fleet.observer is not None
         begin = len(fleet.observer.lines)
@@ -275,7 +273,6 @@ class Chaos:
         return problems
 
     def _drained_as_planned(self, name: str, by_app: dict[str, Workload]) -> list[str]:
-        """Drain a cluster that is at rest, and return which workloads end elsewhere than planned."""
         fleet, different = self._fleet, dict[str, str]()
         before, planned = {app: fleet.assigned(app) for app in by_app}, drain_plan(fleet, name)
 
@@ -308,7 +305,6 @@ def drain_plan(fleet: Fleet, name: str) -> dict[str, str]:
 
 
 def recorded_otherwise(fleet: Fleet) -> list[str]:
-    """Return the decisions on record that are decided or explained differently now."""
     command = [COMMAND[0], "replay", "--check", f"--ledger={fleet.ledger}"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=REPLAY_LIMIT_S, check=False)
     problems = [f"replay --check: {done.stdout[-1000:]}{done.stderr[-1000:]}"] if done.returncode else []
@@ -336,7 +332,6 @@ def _decisions(reader: LedgerReader) -> Iterator[HistoryRow]:
 
 
 def start(folder: Path) -> Fleet:
-    """Start a fleet on the Karmada of the environment, or on the model."""
     karmada = binaries()
     crds = karmada or crd_folder()
 

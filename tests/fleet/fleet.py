@@ -117,11 +117,9 @@ class Fleet:
 
     @property
     def api(self) -> Any:
-        """The administrator's client of the host."""
         return self.host.api
 
     def close(self) -> None:
-        """End everything."""
         if self.observer is not None:
             self.observer.close()
         if self.driver is not None:
@@ -175,7 +173,6 @@ class Fleet:
             self.start_berthmaster()
 
     def kill_berthmaster(self) -> None:
-        """Kill all its processes."""
         self.note("kill", process="berthmaster")
         for each in self.controllers:
             each.process.kill()
@@ -265,7 +262,6 @@ class Fleet:
         self.api.patch(workload, {"spec": spec})
 
     def place(self, app: str, *groups: Sequence[str]) -> None:
-        """Change the groups of the policy of a workload."""
         self.note("place", app=app, groups=list(groups))
         self.api.patch(propagation_policy(app), {"spec": {"placement": {"clusterAffinities": terms(groups)}}})
 
@@ -281,7 +277,6 @@ class Fleet:
         self.api.create(self._admitted(policy))
 
     def yield_to_others(self, app: str) -> None:
-        """Delete the policy that took a workload over."""
         self.note("yield", app=app)
         self.api.delete(propagation_policy(_first(app)))
 
@@ -301,7 +296,6 @@ class Fleet:
             self.api.delete(quota)
 
     def rebalance(self, workload: JSON, name: str) -> None:
-        """Ask for another scheduling of a workload."""
         self.note("rebalance", app=workload["metadata"]["name"])
         target = {"apiVersion": workload["apiVersion"], "kind": workload["kind"], "namespace": SPACE}
         self.api.create(
@@ -314,17 +308,14 @@ class Fleet:
         )
 
     def remove(self, app: str, workload: JSON | None = None) -> None:
-        """Delete the policy of a workload, or the workload."""
         self.note("delete", app=app, kind="policy" if workload is None else workload["kind"])
         self.api.delete(propagation_policy(app) if workload is None else workload)
 
     def complete(self, workload: JSON) -> bool:
-        """Return whether a workload and its policy exist, and stay."""
         both = (propagation_policy(workload["metadata"]["name"]), workload)
         return all(self.api.exists(each) and "deletionTimestamp" not in self.api.get(each)["metadata"] for each in both)
 
     def drain(self, name: str, *, on: bool = True) -> None:
-        """Drain a cluster, or end that."""
         self.note("drain" if on else "undrain", cluster=name)
         self._taint(name, DRAINING, "NoSchedule", on=on)
 
@@ -349,17 +340,14 @@ class Fleet:
         wait_for(f"the taint of {name}", changed, LIMIT_S)
 
     def cordon(self, name: str, *, on: bool = True) -> None:
-        """Let the node of a cluster take no further pods, or take pods again."""
         self.note("cordon" if on else "uncordon", cluster=name)
         self.members[name].cordon(on=on)
 
     def forget(self, name: str) -> None:
-        """Delete the Cluster of a member. Karmada removes it when no binding uses it."""
         self.note("forget", cluster=name)
         self.api.delete(_cluster(name))
 
     def joined(self, name: str) -> bool:
-        """Return whether a member has a Cluster."""
         return bool(self.api.exists(_cluster(name)))
 
     def rejoin(self, name: str) -> None:
@@ -371,12 +359,10 @@ class Fleet:
         self.note("rejoin", cluster=name)
 
     def kill(self, name: str) -> None:
-        """Kill the API server of a member."""
         self.note("kill", cluster=name)
         self.members[name].kill()
 
     def flap(self, name: str, times: int, down_s: float) -> None:
-        """Kill the API server of a member and start it again, several times."""
         self.note("flap", cluster=name, times=times)
         for _ in range(times):
             self.members[name].kill()
@@ -386,17 +372,14 @@ class Fleet:
         self.note("recover", cluster=name)
 
     def freeze(self, name: str) -> None:
-        """Freeze the API server of a member."""
         self.note("freeze", cluster=name)
         self.members[name].freeze()
 
     def recover(self, name: str) -> None:
-        """Let the API server of a member run again."""
         self.members[name].recover()
         self.note("recover", cluster=name)
 
     def clear(self) -> None:
-        """Bring all members back, and delete all workloads."""
         for name, member in self.members.items():
             if not member.up:
                 self.recover(name)
@@ -430,14 +413,12 @@ class Fleet:
         self.keep_berthmaster()
 
     def treat(self, name: str, pods: Pods) -> None:
-        """Change what becomes of the pods of a member."""
         self.note("pods", cluster=name, pods=pods.value)
         self.members[name].treat(pods)
 
     # What tests look at
 
     def note(self, event: str, **more: Any) -> None:
-        """Record what is done."""
         if self.observer is not None:
             self.observer.note(event, **more)
 
@@ -446,7 +427,6 @@ class Fleet:
         return {name: number for name, number in self._last_counts()["ready"].get(app, {}).items() if number}
 
     def until_phase(self, app: str, *phases: str, limit_s: float = 120.0) -> None:
-        """Wait until the move of an application is in one of some phases."""
         self.until(f"{app} is {' or '.join(phases)}", lambda: self.phase(app) in phases, limit_s)
 
     def move(self, app: str) -> JSON:
@@ -468,16 +448,13 @@ class Fleet:
         ]
 
     def stops(self) -> list[HistoryRow]:
-        """Return the records of the ledger that end the part of a process."""
         return LedgerReader(self.ledger).page(Query(trigger="stop"), 1000).rows
 
     def settled(self, app: str) -> dict[str, int]:
-        """Wait until an application is at rest, and return its ready pods."""
         self.until(f"{app} is at rest", lambda: not self.unrest(app))
         return self.ready(app)
 
     def serve(self, app: str, *groups: Sequence[str]) -> None:
-        """Create a Service of an application, and a policy for it."""
         selector = {"apiVersion": "v1", "kind": "Service", "name": app}
         spec = {"resourceSelectors": [selector], "placement": {"clusterAffinities": terms(groups)}}
         policy = {**propagation_policy(f"{app}-service"), "spec": spec | {"schedulerName": "berthmaster"}}
@@ -485,11 +462,9 @@ class Fleet:
         self.api.create({**_service(app), "spec": {"selector": {"app": app}, "ports": [{"port": 80}]}})
 
     def has_service(self, app: str, name: str) -> bool:
-        """Return whether a member has the Service of an application."""
         return bool(self.members[name].plane.api.exists(_service(app)))
 
     def begun(self, app: str) -> int:
-        """Return how many moves of an application began."""
         lines = self.observer.lines if self.observer is not None else []
         moving = [line["move"].get("phase") in _UNDER_WAY for line in lines if line.get("binding") == app]
         return sum(now and not before for before, now in itertools.pairwise([False, *moving]))
@@ -516,7 +491,6 @@ class Fleet:
         return ""
 
     def moves(self, app: str) -> bool:
-        """Return whether a move of an application is under way."""
         return self.phase(app) in _UNDER_WAY
 
     def phase(self, app: str) -> str:
@@ -524,8 +498,6 @@ class Fleet:
         return str(self.move(app).get("phase", ""))
 
     def until(self, what: str, check: Callable[[], Value], limit_s: float = LIMIT_S) -> Value:
-        """Wait until a check returns something true, and return it."""
-
         def slowly() -> Value:
             time.sleep(POLL_S)
             return check()
@@ -533,7 +505,6 @@ class Fleet:
         return wait_for(what, slowly, limit_s)
 
     def until_ready(self, app: str, counts: Mapping[str, int], limit_s: float = LIMIT_S) -> None:
-        """Wait until the ready pods of an application are these."""
         self.until(f"{app} runs as {dict(counts)}", lambda: self.ready(app) == counts, limit_s)
 
     def _admitted(self, policy: JSON) -> JSON:
@@ -557,7 +528,6 @@ class Fleet:
 
 
 def terms(groups: Sequence[Sequence[str]]) -> list[JSON]:
-    """Return ``clusterAffinities``."""
     return [{"affinityName": f"g{index}", "clusterNames": list(names)} for index, names in enumerate(groups, 1)]
 
 

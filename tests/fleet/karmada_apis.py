@@ -93,7 +93,6 @@ def _metrics_api() -> JSON:
 
 
 def offer(fleet: Fleet, app: str, consumer: str) -> None:
-    """Offer an application to a cluster by a Service and a MultiClusterService."""
     named = {"name": app, "namespace": SPACE}
     service = {"selector": {"app": app}, "ports": [{"port": 80}]}
     fleet.api.create({"apiVersion": "v1", "kind": "Service", "metadata": named, "spec": service})
@@ -108,7 +107,6 @@ def offer(fleet: Fleet, app: str, consumer: str) -> None:
 
 
 def endpoints(fleet: Fleet, app: str, consumer: str) -> int:
-    """Return how many ready endpoints of an application a cluster knows."""
     slices = fleet.members[consumer].plane.api.list("discovery.k8s.io/v1", "EndpointSlice", SPACE)
     return sum(
         each["conditions"].get("ready", False)

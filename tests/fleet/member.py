@@ -177,7 +177,6 @@ class Member:
         self.plane.apiserver.ask_to_stop(signal.SIGSTOP)
 
     def recover(self) -> None:
-        """Let its API server run again."""
         if self._frozen:
             self.plane.apiserver.ask_to_stop(signal.SIGCONT)
             self.plane.api.client.rest_client.pool_manager.clear()  # it closes connections that were idle
@@ -192,7 +191,6 @@ class Member:
             self._scheduler = self.plane.start_scheduler({})
 
     def cordon(self, *, on: bool) -> None:
-        """Let its node take no further pods, or take pods again."""
         self.plane.api.patch(_node(self.name), {"spec": {"unschedulable": on or None}})
 
     def treat(self, pods: Pods) -> None:
@@ -222,7 +220,6 @@ class Member:
 
 
 def start_controller_manager(processes: Processes, plane: ControlPlane, controllers: tuple[str, ...]) -> Process:
-    """Start kube-controller-manager with some controllers on an API server."""
     return processes.start("kube-controller-manager", [
         binary("kube-controller-manager"), f"--kubeconfig={plane.kubeconfig}",
         f"--controllers={','.join(controllers)}", "--leader-elect=false", "--secure-port=0",

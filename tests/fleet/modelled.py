@@ -72,11 +72,9 @@ class Modelled:
         self._run(_Agent(member, host, cluster).turn)
 
     def kill(self, *_flags: str) -> None:
-        """Replace the controllers by new ones, which list everything."""
         self._model = self._new_model()
 
     def admitted(self, policy: JSON) -> JSON:
-        """Return a policy with the label that Karmada's webhook sets."""
         label = "propagationpolicy.karmada.io/permanent-id"
         metadata = policy["metadata"]
         return {**policy, "metadata": {**metadata, "labels": {label: f"id-of-{metadata['name']}"}}}
@@ -134,7 +132,6 @@ class _Agent:
                     continue  # the next turn tries again
 
     def _join(self) -> None:
-        """Write the status of a Cluster that was created."""
         cluster = self._cluster
         if self._host.exists(cluster) and "resourceSummary" not in self._host.get(cluster).get("status", {}):
             self._host.patch(cluster, {"status": _joined()}, subresource="status")

@@ -143,7 +143,6 @@ def scale(fleet: Fleet, seen: Recorder, workload: JSON, replicas: int, writer: s
 
 
 def shell(fleet: Fleet, folder: Path, line: str) -> None:
-    """Run a command of the page as an administrator."""
     tools = [str(Path(each).parent) for each in (binary("kubectl"), COMMAND)]
     environment = {
         "PATH": ":".join([*tools, os.environ["PATH"]]), "HOME": str(folder), "KUBECONFIG": str(fleet.host.kubeconfig)
@@ -156,7 +155,6 @@ def shell(fleet: Fleet, folder: Path, line: str) -> None:
 
 
 def is_observed(binding: JSON) -> bool:
-    """Return whether a scheduler has seen the present generation of a binding."""
     return bool(binding.get("status", {}).get("schedulerObservedGeneration") == binding["metadata"]["generation"])
 
 
@@ -175,6 +173,5 @@ def _write(fields: JSON) -> tuple[str | None, ...]:
 
 
 def pods(fleet: Fleet, app: str) -> set[str]:
-    """Return the uids of the pods of an application in all members."""
     found = (each for member in fleet.members.values() for each in member.plane.api.list("v1", "Pod", SPACE))
     return {each["metadata"]["uid"] for each in found if each["metadata"]["labels"].get("app") == app}

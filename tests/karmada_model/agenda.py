@@ -43,7 +43,6 @@ class Agenda:
         self._due.setdefault(Task(lane, key), run)
 
     def add_after(self, seconds: float, lane: str, key: Hashable, run: Callable[[], object]) -> None:
-        """Queue a task after some time."""
         self._count += 1
         heapq.heappush(self._later, (self.now_s() + seconds, self._count, Task(lane, key), run))
 
@@ -54,7 +53,6 @@ class Agenda:
         return max(0.0, self._later[0][0] - self.now_s()) if self._later else None
 
     def step(self) -> bool:
-        """Run one task that is due. Return whether there was one."""
         while self._later and self._later[0][0] <= self.now_s():
             _, _, task, run = heapq.heappop(self._later)
             self._due.setdefault(task, run)

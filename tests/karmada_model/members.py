@@ -142,7 +142,6 @@ class Members:
         return self._members.setdefault(name, Member())
 
     def copies(self, template: JSON) -> dict[str, RunningCopy]:
-        """Return the copies of a template by member cluster, those of lost clusters too."""
         wanted = ident(template)
         return {
             name: copy
@@ -170,7 +169,6 @@ class Members:
         self._broken_images.add(image)
 
     def break_workload(self, cluster: str, name: str) -> None:
-        """Let the pods of a workload fail in a cluster, running ones too."""
         self._broken.add((cluster, name))
         for which, copy in self.member(cluster).copies.items():
             if copy.manifest["metadata"]["name"] == name:

@@ -132,7 +132,6 @@ class KarmadaModel:
         self._status.restart()
 
     def observe(self) -> int:
-        """Let all controllers see what changed. Return the number of changes."""
         news = self.objects.news()
         for each in news:
             for controller in self._controllers:
@@ -140,7 +139,6 @@ class KarmadaModel:
         return len(news)
 
     def step(self) -> bool:
-        """Let one controller reconcile one key. Return whether one had anything to do."""
         self.observe()
         return self._agenda.step()
 

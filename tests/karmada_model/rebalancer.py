@@ -37,7 +37,6 @@ class RebalancerController:
             self._objects.change(which, lambda content: content.update(status=status), status=True)
 
     def _rebalanced(self, item: JSON, rebalancer: JSON) -> JSON:
-        """Stamp the binding of a workload without a result, and return the result."""
         if item.get("result"):
             return item
         workload = item["workload"]
@@ -53,7 +52,6 @@ class RebalancerController:
 
 
 def working_list(rebalancer: JSON) -> list[JSON]:
-    """Return the items of the status and of the spec that count, in their order."""
     left = [dict(each) for each in rebalancer["spec"]["workloads"]]
     items = []
     for item in rebalancer.get("status", {}).get("observedWorkloads", ()):

@@ -83,7 +83,6 @@ class SteppedScheduler:
         self._control.brake = reason
 
     def estimate(self, ask: Ask) -> None:
-        """Ask a test instead of the estimators of clusters."""
         self.controller._clusters._ask = ask  # noqa: SLF001 - as above
 
     def observe(self) -> int:
@@ -104,7 +103,6 @@ class SteppedScheduler:
         return len(news)
 
     def step(self) -> bool:
-        """Reconcile one binding. Return whether one was due."""
         self.observe()
         if self._clock.monotonic_s() >= self._housekept_s + HOUSEKEEPING_S:
             self._housekept_s = self._clock.monotonic_s()

@@ -89,14 +89,12 @@ class Stage:
     # Time
 
     def step(self) -> bool:
-        """Let Karmada or the scheduler reconcile one key. Return whether one had anything to do."""
         turns: list[Callable[[], bool]] = [self.model.step, *(each.step for each in self._schedulers())]
         if self._chance is not None:
             self._chance.shuffle(turns)
         return any(turn() for turn in turns)
 
     def settle(self) -> int:
-        """Step until nothing is due, and return the number of steps."""
         for steps in range(MAX_STEPS):
             if not self.step():
                 return steps
@@ -147,11 +145,9 @@ class Stage:
     # What tests look at
 
     def get(self, manifest: JSON) -> JSON | None:
-        """Return a copy of a stored object, or None."""
         return self.api.get(self.api.served.path(manifest))
 
     def binding(self, template: JSON) -> JSON | None:
-        """Return a copy of the binding of a template, or None."""
         found = self.model.objects.get(binding_of(template))
         return None if found is None else dict(json.loads(json.dumps(found)))
 
@@ -169,14 +165,12 @@ class Stage:
         }
 
     def holder(self, template: JSON) -> str:
-        """Return the name of the policy that holds a template; empty without."""
         found = self.model.objects.get(ident(template))
         annotations = found["metadata"].get("annotations", {}) if found is not None else {}
         names = [annotations.get(f"{prefix}propagationpolicy.karmada.io/name") for prefix in ("", "cluster")]
         return next((name for name in names if name), "")
 
     def condition(self, template: JSON, kind: str = "Scheduled") -> JSON:
-        """Return a condition of the binding of a template; empty without."""
         found = self.model.objects.get(binding_of(template)) or {}
         conditions = found.get("status", {}).get("conditions") or ()
         return next((dict(each) for each in conditions if each["type"] == kind), {})

@@ -51,7 +51,6 @@ class WorkIndex:
             known[ident(news.latest)] = None
 
     def of(self, binding: JSON) -> Iterator[JSON]:
-        """Yield the Works of a binding, also those that are being deleted."""
         for which in list(self._works.get(binding_id(binding), ())):
             work = self._objects.get(which)
             if work is not None:
@@ -144,7 +143,6 @@ def target_clusters(binding: JSON) -> dict[str, int]:
 
 
 def kept_clusters(binding: JSON) -> set[str]:
-    """Return the clusters whose Works stay."""
     tasks = binding["spec"].get("gracefulEvictionTasks") or ()
     return {*target_clusters(binding), *(each["fromCluster"] for each in tasks if each.get("purgeMode") != DIRECTLY)}
 

@@ -41,7 +41,6 @@ class Cluster:
         return [each for each in found if "deletionTimestamp" not in each["metadata"]]
 
     def rolled_out(self) -> None:
-        """Wait until all Deployments have only ready pods of their last version."""
         for name in self.kubectl("get", "deployments", "--output=name").split():
             self.kubectl("rollout", "status", name, "--timeout=150s")
 

@@ -38,7 +38,6 @@ def cluster(host, node, command, target):
 
 
 def plugin(target):
-    """The configuration that the chart registers for KubeAdmiral's scheduler."""
     wanted = manifest(KUBEADMIRAL, "SchedulerPluginWebhookConfiguration", None, {})
     return target.api.get({**wanted, "metadata": {"name": "berthmaster"}})["spec"]
 

@@ -193,7 +193,6 @@ class SchedulingQueue(WorkQueue[Key]):
         return key
 
     def _release(self, key: Key) -> None:
-        """Hold a key back no longer."""
         if key in self._unschedulable:
             _, alike = self._unschedulable.pop(key)
             del alike.keys[key]

@@ -151,7 +151,6 @@ class BindingReconciler:
         return Requeue(decision.requeue_after_s) if decision.requeue_after_s is not None else None
 
     def _concerns(self, binding: Binding) -> bool:
-        """Whether the latest version of a binding still needs a decision."""
         return (
             eligible(binding, self._scheduler_name)
             and binding.metadata.deletion_timestamp is None
@@ -189,7 +188,6 @@ class BindingReconciler:
         return _Written(decision)
 
     def _refused(self, key: Key, binding: Binding, decision: BindingDecision, error: ApiError) -> _Written:
-        """Write something else instead of a refused step of a move."""
         self._clusters.observe(key, binding)
         instead = self._clusters.decide_refused(key, decision, str(error))
         if instead is not None:

@@ -152,7 +152,6 @@ def _unverified_context(settings: EstimatorSettings) -> ssl.SSLContext:
 
 
 def _name_in(certificate: bytes) -> str:
-    """Return a name of a certificate; empty if it has none."""
     try:
         extension = x509.load_der_x509_certificate(certificate).extensions.get_extension_for_class(
             x509.SubjectAlternativeName

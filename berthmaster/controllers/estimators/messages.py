@@ -210,7 +210,6 @@ def _encoded(message: str, fields: Mapping[str, Any]) -> bytes:
 
 @cache
 def _classes() -> dict[str, Any]:
-    """Return the classes of the messages of ``_PROTO`` by name."""
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory  # noqa: PLC0415 - as above
 
     # A field of proto2 that is set to its default is sent, as the fields of a map's entry are.

@@ -64,12 +64,10 @@ class PolicyIndex:
             return strongest_first(self._policies[each] for each in self._naming.get(resource, ()))
 
     def names(self, resource: Resource) -> bool:
-        """Return whether any policy may take over a resource."""
         with self._lock:
             return resource in self._naming
 
     def names_kind(self, kind: NamedKind) -> bool:
-        """Return whether any policy may take over resources of a kind."""
         with self._lock:
             return any(each[:2] == kind for each in self._naming)
 

@@ -184,7 +184,6 @@ def _decode(document: bytes) -> WorkloadRebalancer:
 
 
 def _relevant(rebalancer: WorkloadRebalancer) -> tuple[object, ...]:
-    """Return the parts whose change requeues a rebalancer."""
     return rebalancer.spec, rebalancer.metadata.uid
 
 

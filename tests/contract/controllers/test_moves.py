@@ -263,7 +263,6 @@ def test_a_failover_keeps_all_its_copies_when_the_placement_is_edited():
 
 
 def with_groups(play: Play, groups: list[JSON]) -> JSON:
-    """Return the policy of a play with other groups."""
     placement = {**play.policy["spec"]["placement"], "clusterAffinities": groups}
     return {**play.policy, "spec": {**play.policy["spec"], "placement": placement}}
 

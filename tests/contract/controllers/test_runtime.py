@@ -55,7 +55,6 @@ class Process:
         return fetch(f"http://127.0.0.1:{self.port}/{path}")
 
     def problem(self) -> str:
-        """Return why the process is not ready."""
         with pytest.raises(urllib.error.HTTPError) as refused:
             urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=LIMIT_S)
         return refused.value.read().decode()
@@ -261,7 +260,6 @@ def with_secrets(context: ControllerContext, settings: ControllerSettings) -> Qu
 
 
 def watched(kube) -> set[str]:
-    """Return the paths that a process has watched."""
     return {each.path for each in kube.api.requests if "watch" in dict(each.query)}
 
 

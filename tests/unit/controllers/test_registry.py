@@ -186,7 +186,6 @@ NEWEST = (*V1_18, "spec.clusters.components")
 
 
 def schema(*paths: str) -> dict[str, Any]:
-    """A schema with these fields. ``clusterAffinities`` and ``clusters`` are lists."""
     root: dict[str, Any] = {}
     for path in paths:
         node = root

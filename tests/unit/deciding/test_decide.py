@@ -44,7 +44,6 @@ def wanting(**fields: object) -> Binding:
 
 
 def written(decision: BindingDecision) -> Binding:
-    """The binding after a decision was written."""
     assert decision.write is not None
     return decision.write.applied(decision.binding, Version("2", 2))
 

@@ -30,7 +30,6 @@ SCHEDULED = SchedulingResult(SUCCESS, "scheduled to m1:1")
 
 
 def stored(**fields: Any) -> Binding:
-    """A binding with resourceVersion 7 and generation 3."""
     made = binding(**fields)
     metadata = msgspec.structs.replace(made.metadata, resource_version="7", generation=3)
     return msgspec.structs.replace(made, metadata=metadata)
@@ -41,7 +40,6 @@ def condition(status: str = "True", reason: str = SUCCESS, message: str = SCHEDU
 
 
 def unchanged_status(**status: Any) -> BindingStatus:
-    """The status of a scheduled binding that has not changed since."""
     fields = {
         "scheduler_observed_generation": 3,
         "last_scheduled_time": datetime(2026, 1, 1, tzinfo=UTC),
