@@ -6,25 +6,19 @@ from pathlib import Path
 from typing import Literal
 
 from berthmaster.deciding.lease_record import ControllersRecord
-from berthmaster.runtime.feature_gates import (
-    MULTIPLE_POD_TEMPLATES,
-    POLICY_PREEMPTION,
-    PRIORITY_BASED_SCHEDULING,
-    SCHEDULING_OVERCOMMIT_PROTECTION,
-    WORKLOAD_AFFINITY,
-    FeatureGates,
-)
+from berthmaster.runtime import feature_gates
+from berthmaster.runtime.feature_gates import FeatureGates
 from berthmaster.runtime.installation import ConsoleLink
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.profile import Profile
 
 UnknownFields = Literal["hold", "ignore"]
 GATES = (
-    MULTIPLE_POD_TEMPLATES,
-    POLICY_PREEMPTION,
-    PRIORITY_BASED_SCHEDULING,
-    SCHEDULING_OVERCOMMIT_PROTECTION,
-    WORKLOAD_AFFINITY,
+    feature_gates.MULTIPLE_POD_TEMPLATES,
+    feature_gates.POLICY_PREEMPTION,
+    feature_gates.PRIORITY_BASED_SCHEDULING,
+    feature_gates.SCHEDULING_OVERCOMMIT_PROTECTION,
+    feature_gates.WORKLOAD_AFFINITY,
 )
 
 

@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec.structs
 
+from berthmaster.deciding import lifecycle
 from berthmaster.deciding.config import MoveSettings
 from berthmaster.deciding.copies import (
     CopiesNotReadError,
@@ -34,23 +35,7 @@ from berthmaster.deciding.decide import (
 )
 from berthmaster.deciding.decision_recorder import MoveContext
 from berthmaster.deciding.failover import Replacement, eviction_tasks, replacement
-from berthmaster.deciding.lifecycle import (
-    SOON_LOOK_S,
-    CopiesChange,
-    Step,
-    Surroundings,
-    advanced,
-    begun,
-    flapped,
-    is_over,
-    later,
-    plausible,
-    reduced,
-    refused,
-    released,
-    retargeted,
-    rolled_back,
-)
+from berthmaster.deciding.lifecycle import CopiesChange, Step, Surroundings
 from berthmaster.deciding.move_targets import (
     MoveRequest,
     Target,
@@ -161,7 +146,7 @@ class MoveDecider:
             avoided=avoided,
         )
         if decision.warning and (self.moves.braked or avoided):
-            decision = sooner(decision, SOON_LOOK_S)
+            decision = sooner(decision, lifecycle.SOON_LOOK_S)
         return decision
 
     def stepped(self, binding: Binding, step: Step, trigger: Trigger) -> BindingDecision:
@@ -211,7 +196,7 @@ def continued(decider: MoveDecider, binding: Binding, move: MoveState) -> Bindin
     elif found.clusters != move.target:
         step = _retargeted(decider, binding, move, found)
     else:
-        step = advanced(binding, move, decider.around(binding, move))
+        step = lifecycle.advanced(binding, move, decider.around(binding, move))
     if tasks and step.tasks is None:
         step = replace(step, tasks=(*binding.spec.graceful_eviction_tasks, *tasks))
     requested = trigger is Trigger.RESCHEDULED and step.state is not None and step.state.phase not in AFTER_FAILURE
@@ -232,7 +217,7 @@ def abandoned(
     A move that ends without a result is a failure: the binding is held down, so that the same move cannot start and
     end in a loop.
     """
-    record = None if move is None else flapped(move, decider.settings(binding), decider.now, why)
+    record = None if move is None else lifecycle.flapped(move, decider.settings(binding), decider.now, why)
     group = prior.status.scheduler_observing_affinity_name
     plain = without_move(prior, prior.assignment, group)
     decision = decider.decide(plain)
@@ -330,9 +315,9 @@ def _without_target(decider: MoveDecider, binding: Binding, move: MoveState, fou
     unready = decider.state.unready_since_s
     restored = move.returning and move.phase is MovePhase.ADMITTED and not move.source.keys() & unready.keys()
     if braked or not (restored or move.can_return(unready)) or rollback_loses_replicas(binding, move):
-        return Step(msgspec.structs.replace(move, message=found.message[:MAX_MESSAGE]), wait_s=SOON_LOOK_S)
+        return Step(msgspec.structs.replace(move, message=found.message[:MAX_MESSAGE]), wait_s=lifecycle.SOON_LOOK_S)
     gone = f"the target is gone: {found.message}"[:MAX_MESSAGE]
-    return rolled_back(binding, move, decider.around(binding, move), gone)
+    return lifecycle.rolled_back(binding, move, decider.around(binding, move), gone)
 
 
 def _retargeted(decider: MoveDecider, binding: Binding, move: MoveState, found: Target) -> Step:
@@ -341,14 +326,14 @@ def _retargeted(decider: MoveDecider, binding: Binding, move: MoveState, found: 
     source = Target(move.source, move.source_group)
     changed = msgspec.structs.replace(move, target=found.clusters, target_group=found.group)
     if not binding.spec.replicas and any(move.source.values()):
-        return released(binding, changed, around)
+        return lifecycle.released(binding, changed, around)
     if move.can_return(decider.state.unready_since_s) and not rollback_loses_replicas(binding, move):
         if not is_better(decider.state, binding, move.reason, found, source):
-            return rolled_back(binding, move, around, "no target is better than the source")
+            return lifecycle.rolled_back(binding, move, around, "no target is better than the source")
         waiting = decider.moves.admit(binding, changed)
         if waiting is not None:
-            return rolled_back(binding, move, around, waiting.reason)
-    return retargeted(binding, move, found.clusters, found.group, around)
+            return lifecycle.rolled_back(binding, move, around, waiting.reason)
+    return lifecycle.retargeted(binding, move, found.clusters, found.group, around)
 
 
 LOOK_S: Final = 30.0
@@ -389,13 +374,13 @@ def decide_refused(
     after = move_of(decision.write.annotated(binding))
     before = move_of(binding)
     message = f"the API server refused the move: {why}"[:MAX_MESSAGE]
-    step = refused(binding, decision.change, after, decider.around(binding, before), message)
+    step = lifecycle.refused(binding, decision.change, after, decider.around(binding, before), message)
     return None if step is None else decider.stepped(binding, step, Trigger.NONE)
 
 
 def _decided(decider: MoveDecider, binding: Binding) -> BindingDecision:
     stored = move_of(binding)
-    move = None if stored is None else plausible(stored, decider.settings(binding), decider.now)
+    move = None if stored is None else lifecycle.plausible(stored, decider.settings(binding), decider.now)
     under_way = move is not None and move.under_way
     if move is not None and under_way and is_intact(binding, move):
         return continued(decider, binding, left_by(binding, move))
@@ -442,7 +427,7 @@ def _at_rest(decider: MoveDecider, binding: Binding, record: MoveState | None) -
 
 def _vanished(decider: MoveDecider, binding: Binding, record: MoveState) -> frozenset[str]:
     """Return the ready clusters whose copies have disappeared since the move to them was released."""
-    if record.phase is not MovePhase.RELEASED or is_over(record, decider.now) or decider.moves.braked:
+    if record.phase is not MovePhase.RELEASED or lifecycle.is_over(record, decider.now) or decider.moves.braked:
         return frozenset()
     there = record.target.keys() & binding.assignment.keys() - decider.state.unready_since_s.keys()
     silent = there - {*reported_copies(binding, there)}
@@ -454,7 +439,7 @@ def _vanished(decider: MoveDecider, binding: Binding, record: MoveState) -> froz
 def _replaced(decider: MoveDecider, binding: Binding, record: MoveState, vanished: frozenset[str]) -> BindingDecision:
     names = name_list(sorted(vanished))
     why = f"the copies on {names} are gone after the {record.reason.value} was released"
-    failed = flapped(record, decider.settings(binding), decider.now, why[:MAX_MESSAGE])
+    failed = lifecycle.flapped(record, decider.settings(binding), decider.now, why[:MAX_MESSAGE])
     found = replacement(decider.state.scheduler, Request.of(binding), vanished)
     step = Step(failed, CopiesChange.VANISHED, wait_s=LOOK_S, note=why)
     if isinstance(found, Replacement):
@@ -494,10 +479,10 @@ def _failed_over(
 ) -> BindingDecision:
     """Fail over. It is a move if healthy copies must stay until the new ones are healthy."""
     divided = sum(found.clusters.values()) == binding.spec.replicas
-    kept = reduced(found.kept, binding.spec.replicas, divided=divided)
+    kept = lifecycle.reduced(found.kept, binding.spec.replicas, divided=divided)
     if record is not None and record.phase is MovePhase.RELEASED:
         why = f"left {', '.join(found.left)} again after a {record.reason.value}"
-        record = flapped(record, decider.settings(binding), decider.now, why)
+        record = lifecycle.flapped(record, decider.settings(binding), decider.now, why)
     if all(name in found.clusters and replicas <= found.clusters[name] for name, replicas in kept.items()):
         plainly = _also(msgspec.structs.replace(decision, plain=decision), move_write(binding, record))
         return sooner(plainly, SOON_S) if _may_be_away(decider, plainly) else plainly
@@ -518,7 +503,7 @@ def _failover_step(
     ):
         state = msgspec.structs.replace(state, strategy=MoveStrategy.MAKE_BEFORE_BREAK)
     lost = (*binding.spec.graceful_eviction_tasks, *eviction_tasks(binding, found, decider.moves.producer))
-    step = begun(with_tasks(binding, lost), state, decider.around(binding))
+    step = lifecycle.begun(with_tasks(binding, lost), state, decider.around(binding))
     return replace(step, tasks=step.tasks if step.tasks is not None else lost)
 
 
@@ -556,7 +541,7 @@ def _requested(
         elif (old := _old_copies(decider, binding, request.target)) is not None:
             found = found.waiting_for(old, LOOK_S)
         else:
-            return decider.stepped(binding, begun(binding, state, decider.around(binding)), Trigger.NONE)
+            return decider.stepped(binding, lifecycle.begun(binding, state, decider.around(binding)), Trigger.NONE)
     kept = found.state
     if isinstance(request.target, MoveRefusal) and record is not None and ended_record(record, decider.now) is not None:
         kept = record  # how the last move ended says more than why the next one cannot begin
@@ -644,19 +629,19 @@ def waiting_record(
         names = tuple(sorted(request.target.clusters))
         return _eligible(state, record, MoveRefusal(Cause.DRY_RUN, "DryRun: it would move, and stays", names))
     state = _stabilising(state, request, record, now)
-    stable_at = later(state.since or now, request.after_s)
+    stable_at = lifecycle.later(state.since or now, request.after_s)
     if now < stable_at:
         state = msgspec.structs.replace(state, until=stable_at)
         return WaitingRecord(_kept(state, record), ready=False, wait_s=min(LOOK_S, (stable_at - now).total_seconds()))
     if braked:
         state = _with_refusal(state, MoveRefusal(Cause.BRAKE, f"storm brake: {braked}"))
-        return WaitingRecord(_kept(state, record), ready=False, wait_s=SOON_LOOK_S)
+        return WaitingRecord(_kept(state, record), ready=False, wait_s=lifecycle.SOON_LOOK_S)
     return WaitingRecord(state, ready=True, wait_s=LOOK_S, known=record)
 
 
 def ended_record(record: MoveState | None, now: Timestamp) -> MoveState | None:
     """Return the record of a binding that has no reason to move: None once it has no further meaning."""
-    if record is None or record.phase in WAITING or is_over(record, now):
+    if record is None or record.phase in WAITING or lifecycle.is_over(record, now):
         return None
     if record.phase is not MovePhase.RELEASED and not record.held_down(now):
         return None

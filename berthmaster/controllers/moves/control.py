@@ -8,31 +8,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final, Literal
 
+from berthmaster.controllers import metrics
 from berthmaster.controllers.controller_context import ControllerContext
-from berthmaster.controllers.metrics import (
-    BELOW_WANTED,
-    BINDINGS,
-    BRAKE_UNREADY,
-    CAUSES,
-    CONFIG_VALID,
-    HELD_DOWN,
-)
-from berthmaster.controllers.metrics import BRAKE as BRAKE_ENGAGED
-from berthmaster.controllers.metrics import WAITING as WAITING_MOVES
 from berthmaster.controllers.moves.config_file import read_moves_config
+from berthmaster.deciding import lease_record
 from berthmaster.deciding.budgets import Admissions, Budgets
 from berthmaster.deciding.config import BrakeLimits, BrakeSettings, MovesConfig, MoveSubject, subject_of
-from berthmaster.deciding.lease_record import (
-    BRAKE,
-    RESUME,
-    SOURCES,
-    BrakeRecord,
-    SourcesRecord,
-    brake_record,
-    budget_records,
-    resume_request,
-    text_of,
-)
 from berthmaster.deciding.storm_brake import BrakeState, StormBrake
 from berthmaster.kube.informer import Informer
 from berthmaster.model.binding import Binding
@@ -56,7 +37,7 @@ class StormWatch:
         self._clock = context.clock
         self._brake = StormBrake(settings)
         self._lock = threading.Lock()
-        self._record = BrakeRecord()
+        self._record = lease_record.BrakeRecord()
         self._begun = False
 
     def follow(self, clusters: Informer[Cluster]) -> None:
@@ -80,7 +61,7 @@ class StormWatch:
     def begin(self) -> None:
         """Judge the clusters, with the record of the previous leader. Call it when this process leads."""
         lease = self._context.lease
-        self._record = brake_record(lease.annotation(BRAKE) if lease is not None else None)
+        self._record = lease_record.brake_record(lease.annotation(lease_record.BRAKE) if lease is not None else None)
         with self._lock:
             now_s = self._clock.monotonic_s()
             resumed_at = self._record.resumed_at
@@ -100,7 +81,7 @@ class StormWatch:
         if not self._begun:
             return
         lease = self._context.lease
-        if lease is not None and (request := lease.annotation(RESUME)) is not None:
+        if lease is not None and (request := lease.annotation(lease_record.RESUME)) is not None:
             self._resume(request)
         with self._lock:
             state = self._brake.state(self._clock.monotonic_s())
@@ -138,31 +119,32 @@ class StormWatch:
         if lease is None:
             return
         now = self._clock.now().replace(microsecond=0)
-        request = resume_request(text, now)
+        request = lease_record.resume_request(text, now)
         with self._lock:
             engaged = self._brake.engaged(self._clock.monotonic_s())
             accepted = self._brake.resume()
-        lease.annotate(RESUME, None)
+        lease.annotate(lease_record.RESUME, None)
         if engaged is None and self._record.resumed_at is not None and self._record.resumed_at >= request.at:
             return  # the annotation is observed once more before its removal
-        self._record = BrakeRecord(resumed_at=now)
-        lease.annotate(BRAKE, text_of(self._record))
+        self._record = lease_record.BrakeRecord(resumed_at=now)
+        lease.annotate(lease_record.BRAKE, lease_record.text_of(self._record))
         was = f"was engaged: {engaged}" if engaged is not None else "was not engaged"
         why = f"; {request.message}" if request.message else ""
         note = f"a user ended the storm brake, which {was}; the loss of {accepted} clusters is accepted{why}"
         self._announce("Warning", "StormBrakeResumed", note)
 
     def _report(self, state: BrakeState) -> None:
-        BRAKE_ENGAGED.set(bool(state.reason))
-        BRAKE_UNREADY.set(state.unready)
+        metrics.BRAKE.set(bool(state.reason))
+        metrics.BRAKE_UNREADY.set(state.unready)
         before = self._record
         if (before.reason, before.unready) == (state.reason, state.unready):
             return
-        since = before.since if before.reason and state.reason else self._clock.now().replace(microsecond=0)
-        self._record = BrakeRecord(state.reason, since if state.reason else None, state.unready, before.resumed_at)
+        begun = before.since if before.reason else self._clock.now().replace(microsecond=0)
+        since = begun if state.reason else None
+        self._record = lease_record.BrakeRecord(state.reason, since, state.unready, before.resumed_at)
         if (lease := self._context.lease) is not None:
             quiet = not state.reason and before.resumed_at is None
-            lease.annotate(BRAKE, None if quiet else text_of(self._record))
+            lease.annotate(lease_record.BRAKE, None if quiet else lease_record.text_of(self._record))
         if state.reason and not before.reason:
             self._announce("Warning", "StormBrakeEngaged", f"nothing is moved or evicted: {state.reason}")
         elif before.reason and not state.reason:
@@ -277,7 +259,7 @@ class LiveControl:
         self._context.record_on_lease("Warning", "InvalidMovesConfiguration", "Moving", note)
 
     def _use(self, config: MovesConfig) -> bool:
-        CONFIG_VALID.set(not self._problem)
+        metrics.CONFIG_VALID.set(not self._problem)
         if config is self.config:
             return False
         self.config, self._budgets, self.totals = config, Budgets(config), None
@@ -294,12 +276,12 @@ class LiveControl:
             return
         defaults, brake = self.config.defaults, self.config.brake
         record = (
-            SourcesRecord(
+            lease_record.SourcesRecord(
                 defaults.failback.mode,
                 defaults.drain.mode,
                 self.config.pause,
                 self._problem[:1024],
-                budget_records(self.config.budgets),
+                lease_record.budget_records(self.config.budgets),
                 self._scheduler_name,
                 BrakeLimits(brake.enabled, brake.unhealthy_percent, brake.min_clusters),
                 defaults.rebalance.mode,
@@ -307,7 +289,7 @@ class LiveControl:
             if self._file is not None
             else None
         )
-        lease.annotate(SOURCES, None if record is None else text_of(record))
+        lease.annotate(lease_record.SOURCES, None if record is None else lease_record.text_of(record))
 
     def _count(self, bindings: Iterable[tuple[Key, Binding]], passed_s: float) -> None:
         now = self._context.clock.now()
@@ -324,12 +306,12 @@ class LiveControl:
                 missing += _missing_replicas(binding, state)
         for reason in MoveReason:
             for phase in MovePhase:
-                BINDINGS.labels(reason.value, phase.value).set(counts[reason, phase])
-        for cause in CAUSES:
-            WAITING_MOVES.labels(cause).set(causes[cause])
-        HELD_DOWN.set(held_down)
+                metrics.BINDINGS.labels(reason.value, phase.value).set(counts[reason, phase])
+        for cause in metrics.CAUSES:
+            metrics.WAITING.labels(cause).set(causes[cause])
+        metrics.HELD_DOWN.set(held_down)
         if missing:
-            BELOW_WANTED.inc(missing * passed_s)
+            metrics.BELOW_WANTED.inc(missing * passed_s)
 
 
 def _sized(bindings: Iterable[tuple[Key, Binding]]) -> Iterator[tuple[MoveSubject, int]]:

@@ -16,18 +16,9 @@ from berthmaster.kube.informer import Handler, Informer
 from berthmaster.kube.kinds import POLICIES_BY_KIND
 from berthmaster.kube.requests import Collection, get, merge_patch
 from berthmaster.kube.served_types import Discovery, ServedType
+from berthmaster.model import claims
 from berthmaster.model.binding import holder
-from berthmaster.model.claims import (
-    PRIORITY_DROP_ANNOTATION,
-    MetadataPatch,
-    PriorityDrop,
-    Resource,
-    claimed_externally,
-    named_resources,
-    newly_eligible,
-    permanent_id,
-    strongest_first,
-)
+from berthmaster.model.claims import Resource
 from berthmaster.model.decode import decode_json
 from berthmaster.model.meta import INT32_MIN, Key, ObjectMeta
 from berthmaster.model.policy import Policy, PolicyReference
@@ -61,7 +52,7 @@ class PolicyIndex:
     def naming(self, resource: Resource) -> list[Policy]:
         """Return the policies that may take over a resource, the strongest first."""
         with self._lock:
-            return strongest_first(self._policies[each] for each in self._naming.get(resource, ()))
+            return claims.strongest_first(self._policies[each] for each in self._naming.get(resource, ()))
 
     def names(self, resource: Resource) -> bool:
         with self._lock:
@@ -71,13 +62,13 @@ class PolicyIndex:
         with self._lock:
             return any(each[:2] == kind for each in self._naming)
 
-    def newly_eligible(self, drop: PriorityDrop, dropped: Policy) -> list[Policy]:
+    def newly_eligible(self, drop: claims.PriorityDrop, dropped: Policy) -> list[Policy]:
         """Return the policies that may preempt after a policy has dropped in priority, the strongest first."""
         with self._lock:
-            return newly_eligible(drop, dropped, self._policies.values())
+            return claims.newly_eligible(drop, dropped, self._policies.values())
 
     def _add(self, policy: Policy) -> None:
-        resources = named_resources(policy)
+        resources = claims.named_resources(policy)
         if not resources:
             return
         self._policies[policy.reference] = policy
@@ -88,7 +79,7 @@ class PolicyIndex:
         indexed = self._policies.pop(policy.reference, None)
         if indexed is None:
             return
-        for resource in named_resources(indexed):
+        for resource in claims.named_resources(indexed):
             self._naming[resource].discard(policy.reference)
             if not self._naming[resource]:
                 del self._naming[resource]
@@ -133,7 +124,7 @@ class ClaimStore:
         raw = ask_if_found(self.metadata_client, get(served.collection, (resource.namespace, resource.name)))
         return FoundResource(served.collection, metadata_of(raw)) if raw is not None else None
 
-    def patch_metadata(self, found: FoundResource, patch: MetadataPatch) -> None:
+    def patch_metadata(self, found: FoundResource, patch: claims.MetadataPatch) -> None:
         guarded = {**patch, "resourceVersion": found.metadata.resource_version}
         key = found.metadata.key
         ask(self.metadata_client, merge_patch(found.collection, key, {"metadata": guarded}))
@@ -173,7 +164,7 @@ class PolicyHandler:
 
     def __call__(self, key: Key, before: Policy | None, after: Policy | None) -> None:  # noqa: ARG002 - see Handler
         self._index.update(before, after)
-        if after is not None and PRIORITY_DROP_ANNOTATION in after.metadata.annotations:
+        if after is not None and claims.PRIORITY_DROP_ANNOTATION in after.metadata.annotations:
             self._enqueue(after.reference)
         if before is not None and after is not None and _relevant(before) == _relevant(after):
             return
@@ -192,20 +183,21 @@ class PolicyHandler:
         created before the deleted one's resources are released.
         """
         priority = after.explicit_priority if after is not None else _BELOW_ALL_PRIORITIES
-        drop = PriorityDrop(from_=before.explicit_priority, to=priority)
+        drop = claims.PriorityDrop(from_=before.explicit_priority, to=priority)
         for policy in self._index.newly_eligible(drop, before):
-            for resource in named_resources(policy):
+            for resource in claims.named_resources(policy):
                 self._enqueue(resource)
 
 
 def _named(policy: Policy | None) -> tuple[Resource, ...]:
-    return named_resources(policy) if policy is not None else ()
+    return claims.named_resources(policy) if policy is not None else ()
 
 
 def _relevant(policy: Policy) -> tuple[object, ...]:
     """Return the parts of a policy that decide which resources it may take over."""
-    spec, deleting = policy.spec, policy.metadata.deletion_timestamp is not None
-    return spec.resource_selectors, spec.priority, spec.preemption, deleting, permanent_id(policy), policy.metadata.uid
+    spec, meta = policy.spec, policy.metadata
+    deleting = meta.deletion_timestamp is not None
+    return spec.resource_selectors, spec.priority, spec.preemption, deleting, claims.permanent_id(policy), meta.uid
 
 
 class ClaimState(NamedTuple):
@@ -310,5 +302,5 @@ class ResourceWatches:
 def claim_state_of(raw: bytes) -> ClaimState:
     """Decode the claim state of a resource. All unclaimed resources share one value, which saves memory."""
     metadata = metadata_of(raw)
-    state = ClaimState(holder(metadata), claimed_externally(metadata), metadata.deletion_timestamp is not None)
+    state = ClaimState(holder(metadata), claims.claimed_externally(metadata), metadata.deletion_timestamp is not None)
     return state if state != _UNCLAIMED else _UNCLAIMED

@@ -13,18 +13,9 @@ from berthmaster.controllers.metrics import ControllerMetrics
 from berthmaster.controllers.preemption.event_handlers import ClaimStore, FoundResource, PolicyIndex
 from berthmaster.deciding.decision_recorder import DecisionRecorder
 from berthmaster.kube.events import EventContent, Recorder, Reference
+from berthmaster.model import claims
 from berthmaster.model.binding import holder
-from berthmaster.model.claims import (
-    PERMANENT_ID,
-    PRIORITY_DROP_ANNOTATION,
-    PriorityDrop,
-    Resource,
-    claim_patch,
-    claimed_externally,
-    may_preempt,
-    named_resources,
-    permanent_id,
-)
+from berthmaster.model.claims import Resource
 from berthmaster.model.errors import ApiError
 from berthmaster.model.note import Note
 from berthmaster.model.policy import Policy, PolicyReference
@@ -58,7 +49,7 @@ class Preemption(NamedTuple):
         if self.preemptor.reference == self.holder:
             return False
         if self.holder_policy is not None:
-            return may_preempt(self.preemptor, self.holder_policy)
+            return claims.may_preempt(self.preemptor, self.holder_policy)
         return self.holder.kind == "ClusterPropagationPolicy" and not self.preemptor.cluster_scoped
 
     @property
@@ -95,7 +86,7 @@ class PreemptionEvents:
         self._record(preemptor_reference, FAILED, note, resource_reference, "Warning")
 
     def no_permanent_id(self, preemptor: Policy, resource: Resource) -> None:
-        label = PERMANENT_ID[preemptor.kind]
+        label = claims.PERMANENT_ID[preemptor.kind]
         note = (
             f"{preemptor} does not take over {resource} because it lacks the label {label}. Karmada's webhook adds "
             "the label to new policies. The takeover follows once the label is there"
@@ -104,12 +95,12 @@ class PreemptionEvents:
 
     def not_cleared(self, dropped: Policy) -> None:
         note = (
-            f"the priority drop in the annotation {PRIORITY_DROP_ANNOTATION} is handled, but admission restored the "
-            "annotation. Start the webhook with --drop-handler and the name of this controller's user"
+            f"the priority drop in the annotation {claims.PRIORITY_DROP_ANNOTATION} is handled, but admission restored "
+            "the annotation. Start the webhook with --drop-handler and the name of this controller's user"
         )
         self._record(_policy(dropped), NOT_CLEARED, note, None, "Warning", "ClearingPriorityDrop")
 
-    def drop_handled(self, dropped: Policy, drop: PriorityDrop) -> None:
+    def drop_handled(self, dropped: Policy, drop: claims.PriorityDrop) -> None:
         """Record that all takeovers after a priority drop are done. It has no event: the takeovers have theirs."""
         note = f"the priority of {dropped} fell from {drop.from_} to {drop.to}; preemption ran for its resources"
         self._note("priority-drop", note, _policy(dropped), dropped)
@@ -189,7 +180,7 @@ class Takeover:
         candidates = self._index.naming(resource)
         found = self._store.resource(resource) if candidates else None
         unconfirmed = self._unconfirmed.pop(resource, None)
-        if found is None or found.metadata.deletion_timestamp is not None or claimed_externally(found.metadata):
+        if found is None or found.metadata.deletion_timestamp is not None or claims.claimed_externally(found.metadata):
             _step("the resource cannot be taken over", resource, candidates=len(candidates), found=found is not None)
             return None
         present = holder(found.metadata)
@@ -217,7 +208,7 @@ class Takeover:
             preemption = Preemption(candidate, present, holder_policy)
             if not preemption.allowed:
                 return None  # the remaining candidates are not stronger
-            if permanent_id(candidate):
+            if claims.permanent_id(candidate):
                 return preemption
             self._events.no_permanent_id(candidate, resource)
         return None
@@ -228,14 +219,14 @@ class Takeover:
         A later change of a policy requeues the resource.
         """
         preemptor = self._store.policy(preemption.preemptor.reference)
-        if preemptor is None or resource not in named_resources(preemptor) or not permanent_id(preemptor):
+        if preemptor is None or resource not in claims.named_resources(preemptor) or not claims.permanent_id(preemptor):
             return None
         confirmed = Preemption(preemptor, preemption.holder, self._store.policy(preemption.holder))
         return confirmed if confirmed.allowed else None
 
     def _take(self, resource: Resource, found: FoundResource, preemption: Preemption, started_s: float) -> None:
         try:
-            self._store.patch_metadata(found, claim_patch(found.metadata, preemption.preemptor))
+            self._store.patch_metadata(found, claims.claim_patch(found.metadata, preemption.preemptor))
         except ApiError as error:
             if error.not_found:
                 return  # the resource was deleted
