@@ -223,7 +223,6 @@ class History:
 
     def _engage(self, reason: str) -> None:
         self._braked = reason
-        assert self.stage.scheduler is not None
         self.stage.scheduler.brake(reason)
 
     def _reschedule(self) -> None:
@@ -261,7 +260,6 @@ class History:
         self.stage.model.members.crowd(self._random.choice(self._clusters), chosen["metadata"]["name"], room)
 
     def _start_asking(self) -> None:
-        assert self.stage.scheduler is not None
         self.stage.scheduler.estimate(self._estimate)
 
     def _estimate(self, query: EstimatorQuery) -> dict[str, int]:
@@ -482,7 +480,6 @@ class History:
 
     def _check_vanished(self) -> None:
         """Nobody deletes Works here, so the copies of a released move are never gone."""
-        assert self.stage.scheduler is not None
         events = [each.note for each in self.stage.scheduler.recorder.events if each.reason == "MoveCopiesVanished"]
         assert not events, self._history(str(events))
 
@@ -501,7 +498,6 @@ class History:
 
     def _unrest(self, template: JSON) -> str:
         binding = self.stage.binding(template)
-        assert binding is not None
         if MOVE in binding["metadata"]["annotations"]:
             return f"a record: {binding['metadata']['annotations'][MOVE]}"
         wanted = {each["name"]: each.get("replicas", 0) for each in binding["spec"].get("clusters") or ()}

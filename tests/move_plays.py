@@ -75,7 +75,6 @@ class Play:
 
     @property
     def events(self) -> list[str]:
-        assert self.stage.scheduler is not None
         recorded = self.stage.scheduler.recorder.events
         kind = self.template["kind"]
         return [each.reason for each in recorded if each.reason.startswith("Move") and each.regarding.kind != kind]

@@ -226,7 +226,6 @@ def test_a_killed_process_loses_at_most_what_waits(tmp_path: Path, seed: int):
             [sys.executable, "-c", WRITER, url, f"life-{life}"],
             stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(TESTS)},
         ) as writer:  # fmt: skip
-            assert writer.stdout is not None
             said = int(writer.stdout.readline())
             until_s = time.monotonic() + chance.uniform(0.2, 1.5)
             while time.monotonic() < until_s:

@@ -143,7 +143,6 @@ class Chaos:
 
     def play(self, what: Sequence[Workload], history: Sequence[Event]) -> list[tuple[float, str]]:
         fleet = self._fleet
-        assert fleet.observer is not None
         begin = len(fleet.observer.lines)
         fleet.berthmaster(*OWN_PREEMPTION, brake=BRAKE, rules=[JOBS_MOVE], rebalance=REBALANCE)
         for each in what:
@@ -360,7 +359,6 @@ def shrunk(fleet: Fleet, what: Sequence[Workload], history: list[Event], times: 
 
 def played(fleet: Fleet, what: Sequence[Workload], history: Sequence[Event], file: Path) -> list[tuple[float, str]]:
     """Play a history, write its time line and its violations to a file, and return the violations."""
-    assert fleet.observer is not None
     begin, found = len(fleet.observer.lines), list[tuple[float, str]]()
     try:
         found = Chaos(fleet).play(what, history)

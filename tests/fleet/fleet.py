@@ -400,7 +400,6 @@ class Fleet:
     def restart_karmada(self, *flags: str) -> None:
         """Kill Karmada's controllers, and start them again; see ``Driver.kill``."""
         self.note("kill", process="karmada")
-        assert self.driver is not None
         self.driver.kill(*flags)
 
     def lose_host(self, seconds: float) -> None:

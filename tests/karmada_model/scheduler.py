@@ -79,7 +79,6 @@ class SteppedScheduler:
 
     def brake(self, reason: str) -> None:
         """Engage the storm brake; an empty reason ends it."""
-        assert self._control is not None, "the scheduler has a configuration of moves"
         self._control.brake = reason
 
     def estimate(self, ask: Ask) -> None:

@@ -82,7 +82,6 @@ def test_a_drained_cluster_is_left_without_a_gap(groups: dict[str, list[str]], s
     assert "m1" not in play.clusters
     assert expected is None or play.clusters == expected
     assert play.lowest >= REPLICAS
-    assert play.move is not None
     assert play.move.phase is MovePhase.RELEASED
 
 
@@ -93,7 +92,6 @@ def test_a_drain_of_the_last_group_ends_in_an_earlier_one():
     play.drain("m2")
     play.run(200)
     assert (play.clusters, play.lowest) == ({"m1": 4}, REPLICAS)
-    assert play.move is not None
     assert (play.move.reason, play.move.phase) == (MoveReason.DRAIN, MovePhase.RELEASED)
 
 
@@ -287,7 +285,6 @@ def edit_placement(play: Play) -> None:
 
 def evict(play: Play, name: str) -> None:
     binding = play.stage.binding(WEB)
-    assert binding is not None
     left = [each for each in binding["spec"]["clusters"] if each["name"] != name]
     task = {"fromCluster": name, "reason": "Test", "producer": "Test", "purgeMode": "Gracefully"}
     play.stage.edit(binding, spec={"clusters": left, "gracefulEvictionTasks": [task]})

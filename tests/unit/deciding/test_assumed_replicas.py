@@ -42,7 +42,6 @@ def allocating(seen: list[Cluster]) -> dict[str, int]:
     found = {}
     for each in seen:
         summary = each.status.resource_summary
-        assert summary is not None
         found[each.name] = summary.allocating["cpu"].value() if "cpu" in summary.allocating else 0
     return found
 

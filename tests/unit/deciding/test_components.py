@@ -57,7 +57,6 @@ def free_cores(clusters: ClusterCache, name: str) -> int:
 
 
 def listed(decision: BindingDecision) -> list[tuple[str, tuple[TargetComponent, ...]]]:
-    assert decision.write is not None
     return [(each.name, each.components) for each in decision.write.clusters or ()]
 
 

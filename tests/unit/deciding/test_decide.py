@@ -44,7 +44,6 @@ def wanting(**fields: object) -> Binding:
 
 
 def written(decision: BindingDecision) -> Binding:
-    assert decision.write is not None
     return decision.write.applied(decision.binding, Version("2", 2))
 
 

@@ -54,7 +54,6 @@ def reporting(*items: AggregatedStatusItem) -> Binding:
 
 def test_a_move_begins_with_old_and_new_copies_in_the_group_of_the_old_ones():
     step = begun(reporting(), state(MovePhase.ADMITTED), around())
-    assert step.state is not None
     assert (step.state.phase, step.state.until) == (MovePhase.SURGING, at(900))
     assert (step.clusters, step.group, step.tasks) == ({"old": 4, "new": 4}, "g2", None)
 
@@ -74,14 +73,12 @@ def test_a_move_begins_with_old_and_new_copies_in_the_group_of_the_old_ones():
 )
 def test_the_next_phase(given: MoveState, items: list[AggregatedStatusItem], seconds: int, phase: str, clusters: Any):
     step = advanced(reporting(*items), given, around(seconds))
-    assert step.state is not None
     assert (step.state.phase.value, step.clusters) == (phase, clusters)
 
 
 @pytest.mark.parametrize("given", [state(), state(MovePhase.SOAKING, until=at(60))])
 def test_a_move_without_a_whole_source_stalls_and_keeps_both(given: MoveState):
     step = advanced(reporting(), given, around(900, returnable=False))
-    assert step.state is not None
     assert (step.state.phase, step.state.until, step.clusters) == (MovePhase.SURGING, None, None)
     assert step.change is CopiesChange.STALLED
 
@@ -90,12 +87,10 @@ def test_a_move_is_not_rolled_back_to_copies_that_are_less_healthy_than_the_new_
     partly = AggregatedStatusItem("new", {"replicas": 4, "readyReplicas": 2}, applied=True, health="Unhealthy")
     soaking = state(MovePhase.SOAKING, until=at(60))
     stalled = advanced(reporting(partly), soaking, around(30))
-    assert stalled.state is not None
     assert (stalled.state.phase, stalled.clusters, stalled.change) == (MovePhase.SURGING, None, CopiesChange.STALLED)
     assert stalled.state.until == at(30 + SETTINGS.deadline_s), "it looks again"
     old = AggregatedStatusItem("old", {"replicas": 4, "readyReplicas": 2}, applied=True, health="Unhealthy")
     returned = advanced(reporting(partly, old), stalled.state, around(30 + SETTINGS.deadline_s))
-    assert returned.state is not None
     assert (returned.state.phase, returned.clusters) == (MovePhase.ROLLED_BACK, {"old": 4})
 
 
@@ -106,13 +101,11 @@ def test_a_move_is_not_rolled_back_to_copies_that_are_less_healthy_than_the_new_
 def test_under_the_storm_brake_nothing_is_released_or_rolled_back(seconds: int, until: int):
     for items in ([], [HEALTHY]):
         step = advanced(reporting(*items), state(), around(seconds, braked="storm"))
-        assert step.state is not None
         assert (step.state.phase, step.state.until, step.clusters) == (MovePhase.SURGING, at(until), None)
 
 
 def test_a_time_in_the_future_counts_as_the_present():
     step = advanced(reporting(), state(since=at(3600), until=at(4500)), around())
-    assert step.state is not None
     assert (step.state.since, step.state.until, step.wait_s) == (T0, at(900), 0.0)
 
 
@@ -121,7 +114,6 @@ def test_each_failure_holds_down_twice_as_long_up_to_a_limit():
         600, 1200, 2400, 76800, 86400, 86400,
     ]  # fmt: skip
     step = rolled_back(reporting(), state(failures=1), around(), "why")
-    assert step.state is not None
     assert (step.state.failures, step.state.held_down_until, step.group) == (2, at(1200), "g2")
     assert flapped(state(failures=2), SETTINGS, T0, "why").held_down_until == at(2400)
 
@@ -161,7 +153,6 @@ def test_a_new_target_starts_the_time_again_and_keeps_the_old_copies():
         "g1",
         around(50),
     )
-    assert step.state is not None
     assert (step.state.phase, step.state.until) == (MovePhase.SURGING, at(950))
     assert step.clusters == {"old": 2, "new": 2}
 

@@ -87,7 +87,6 @@ def test_the_applied_placement_equals_karmadas(given: dict[str, Any], text: str)
 
 def test_a_first_assignment_writes_clusters_placement_and_group_together():
     write = assignment_write(stored(), GROUPS, {"m2": 1, "m1": 2}, "a")
-    assert write is not None
     assert write.patch(stored()) == {
         "metadata": {
             "resourceVersion": "7",
@@ -108,21 +107,18 @@ def test_an_existing_assignment_needs_no_write():
 def test_another_placement_with_the_same_result_writes_only_the_annotation():
     before = stored(clusters={"m1": 1}, annotations={APPLIED_PLACEMENT: "{}"})
     write = assignment_write(before, ANYWHERE, {"m1": 1}, "")
-    assert write is not None
     assert "spec" not in write.patch(before)
 
 
 def test_removing_all_clusters_sends_null():
     before = stored(clusters={"m1": 1})
     write = assignment_write(before, ANYWHERE, {}, "")
-    assert write is not None
     assert write.patch(before)["spec"] == {"clusters": None}
 
 
 def test_the_annotation_of_an_unused_group_is_removed():
     before = stored(annotations={APPLIED_AFFINITY: "a@1"})
     write = assignment_write(before, ANYWHERE, {"m1": 1}, "")
-    assert write is not None
     assert write.patch(before)["metadata"]["annotations"][APPLIED_AFFINITY] is None
     assert APPLIED_AFFINITY not in write.applied(before, Version("8", 4)).metadata.annotations
 
@@ -130,7 +126,6 @@ def test_the_annotation_of_an_unused_group_is_removed():
 def test_evictions_are_added_to_existing_ones():
     before = stored(graceful_eviction_tasks=(GracefulEvictionTask("old"),))
     write = assignment_write(before, ANYWHERE, {"m1": 1}, "", (GracefulEvictionTask("lost"),))
-    assert write is not None
     tasks = write.patch(before)["spec"]["gracefulEvictionTasks"]
     assert [task["fromCluster"] for task in tasks] == ["old", "lost"]
 
@@ -138,7 +133,6 @@ def test_evictions_are_added_to_existing_ones():
 def test_a_written_binding_needs_no_further_write():
     before = stored()
     write = assignment_write(before, GROUPS, {"m1": 1}, "b")
-    assert write is not None
     after = write.applied(before, Version("8", 4))
     assert assignment_write(after, GROUPS, {"m1": 1}, "b") is None
     status = status_write(after, SCHEDULED, NOW, refresh=True)

@@ -186,7 +186,6 @@ def test_replicas_that_grow_again_are_assumed_from_then_on(clusters: ClusterCach
 def test_observing_an_own_assignment_changes_nothing(clusters: ClusterCache):
     binding = wanting("web", 4)
     decision = decide(clusters, binding)
-    assert decision.write is not None
     clusters.adopt(key(binding), binding, decision.write.applied(binding, Version("2", 2)))
     assert available(clusters) == 6
 
@@ -194,7 +193,6 @@ def test_observing_an_own_assignment_changes_nothing(clusters: ClusterCache):
 @cases("elsewhere", {"evicted": {}, "moved": {"n": 4}})
 def test_capacity_is_freed_where_another_client_removed_the_binding(clusters: ClusterCache, elsewhere: dict[str, int]):
     decision = decide(clusters, wanting("web", 4))
-    assert decision.write is not None
     before = decision.write.applied(decision.binding, Version("2", 2))
     after = asked(name="web", scheduling=AGGREGATED, requests={"cpu": 1}, replicas=4, clusters=elsewhere)
     clusters.observe_assignment(key(before), before, after)
@@ -366,8 +364,6 @@ def test_bindings_of_one_policy_share_its_placement(bindings: BindingCache, info
     for name in ("web", "db"):
         informer.put(("ns", name), raw("1", placement=placement))
     first, second = (bindings.get(("ns", name)) for name in ("web", "db"))
-    assert first is not None
-    assert second is not None
     assert first.spec.placement is second.spec.placement is not None
 
 
@@ -376,7 +372,6 @@ def test_unknown_fields_of_a_placement_make_it_unsupported_unless_they_are_ignor
     bindings = BindingCache(context, hold_unknown=hold)
     context.informers[RESOURCE_BINDINGS].put(KEY, raw("1", placement={"clusterAffinity": {}, "racks": 1}))
     found = bindings.get(KEY)
-    assert found is not None
     assert bool(unsupported_parts(found.spec.placement)) == hold
 
 
@@ -386,7 +381,6 @@ def test_a_binding_whose_placement_gains_an_unknown_field_is_held_at_once(
     for version_, placement in (("1", {}), ("2", {"racks": 1}), ("3", {})):
         informer.put(KEY, raw(version_, placement=placement))
         found = bindings.get(KEY)
-        assert found is not None
         assert bool(unsupported_parts(found.spec.placement)) == (version_ == "2")
 
 
@@ -397,5 +391,4 @@ def test_an_unknown_value_is_never_ignored(context: ControllerContext, hold):
         KEY, raw("1", placement={"replicaScheduling": {"replicaSchedulingType": "Mirrored"}})
     )
     found = bindings.get(KEY)
-    assert found is not None
     assert "'Mirrored' is not accepted" in unsupported_parts(found.spec.placement)[0]

@@ -41,7 +41,6 @@ def taken(queue: SchedulingQueue) -> list[str]:
     names = []
     while queue.lengths()["active"]:
         found = queue.take()
-        assert found is not None
         names.append(found[1])
         queue.done(found)
     return names

@@ -73,7 +73,6 @@ class Bench:
 
     def status(self) -> dict[str, Any]:
         stored = self.api.get(NIGHT)
-        assert stored is not None
         return stored["status"]
 
     def results(self) -> dict[str, str]:
