@@ -84,8 +84,7 @@ _ENTRY_BYTES: Final = 1024
 class BoundedCache(Generic[K, T]):
     """A mapping that drops its oldest entries when their bytes exceed a limit. Not safe for several threads.
 
-    Attributes:
-        bytes: the bytes of all entries, as their sizes were given.
+    ``bytes``: the bytes of all entries, as their sizes were given.
     """
 
     __slots__ = ("_entries", "_limit_bytes", "_sizes", "bytes", "get")
@@ -221,8 +220,7 @@ _VALUE_STEPS: Final = 10
 class Journal:
     """The rows that changed, in order. ``version`` counts the changes.
 
-    Attributes:
-        arrays: bounds the bytes of the columns that follow this journal.
+    ``arrays``: bounds the bytes of the columns that follow this journal.
     """
 
     __slots__ = ("_first_version", "_rows", "arrays", "version")
@@ -366,8 +364,7 @@ class InvertedIndex:
 class InternedValues(Generic[V]):
     """A small number (code) for each distinct value in use, so that a question is asked once per distinct value.
 
-    Attributes:
-        values: by code. A value that is no longer in use stays until its code is assigned to another value.
+    ``values``: by code. A value that is no longer in use stays until its code is assigned to another value.
     """
 
     __slots__ = ("_codes", "_free", "_users", "values")

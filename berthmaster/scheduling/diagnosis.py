@@ -102,8 +102,7 @@ class GroupTotals(msgspec.Struct, frozen=True, rename="camel"):
 class GroupDiagnosis(msgspec.Struct, frozen=True, rename="camel"):
     """One group that was tried: its name, its failure (None if it won), and its clusters, ordered by name.
 
-    Attributes:
-        totals: the counts of a shortened list (``shortened``); absent if all clusters are listed.
+    ``totals``: the counts of a shortened list (``shortened``); absent if all clusters are listed.
     """
 
     group: str | None
@@ -119,8 +118,7 @@ class GroupDiagnosis(msgspec.Struct, frozen=True, rename="camel"):
 class GroupFailure(NamedTuple):
     """Why one group that was tried failed.
 
-    Attributes:
-        rejected: how many clusters each filter was the first to reject, largest number first. Empty if clusters fit.
+    ``rejected``: how many clusters each filter was the first to reject, largest number first. Empty if clusters fit.
     """
 
     group: str | None
@@ -129,11 +127,7 @@ class GroupFailure(NamedTuple):
 
 
 class Diagnosis(msgspec.Struct, frozen=True, rename="camel"):
-    """A decision explained.
-
-    Attributes:
-        skipped: groups before the one that the scheduler started with.
-    """
+    """A decision explained. ``skipped``: groups before the one that the scheduler started with."""
 
     strategy: Strategy
     skipped: list[str]

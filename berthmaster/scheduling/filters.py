@@ -25,11 +25,7 @@ NO_EFFECTS: frozenset[str] = frozenset()
 
 
 class Filter(ABC):
-    """A filter plugin.
-
-    Attributes:
-        exempts_current: clusters that already have the workload pass.
-    """
+    """A filter plugin. ``exempts_current``: clusters that already have the workload pass."""
 
     name: str
     exempts_current: bool = False
@@ -43,8 +39,7 @@ class Filter(ABC):
     def reason(self, context: Context, cluster: Cluster) -> str | None:
         """Say why the workload may not go to a cluster, or return None if it may.
 
-        Returns:
-            The end of a sentence that starts with the name of the cluster.
+        Returns the end of a sentence that starts with the name of the cluster.
         """
 
     def prune(self, context: Context, rows: IntArray) -> IntArray:
@@ -249,9 +244,8 @@ class TolerationColumn(Column[np.bool_]):
 class TaintTolerationFilter(PlacementFilter):
     """Reject clusters with untolerated NoSchedule or NoExecute taints.
 
-    Args:
-        evicting_effects: the effects that also reject clusters that have the workload. Karmada has none, because other
-            controllers evict workloads there. KubeAdmiral has NoExecute.
+    ``evicting_effects``: the effects that also reject clusters that have the workload. Karmada has none, because other
+    controllers evict workloads there. KubeAdmiral has NoExecute.
     """
 
     name = "TaintToleration"

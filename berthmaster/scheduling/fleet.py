@@ -155,8 +155,7 @@ class Fleet:
     ) -> "ClusterColumn[Scalar]":
         """Return the column of a function of each cluster (``ClusterColumn``). Make it once, then share it by key.
 
-        Args:
-            journal: by default the one of the structure.
+        ``journal``: by default the one of the structure.
         """
         if key not in self._columns:
             if len(self._columns) >= _DERIVED_KEPT:

@@ -42,7 +42,6 @@ class Price(NamedTuple):
     memory: float
 
     def monthly(self, requests: Requests) -> float:
-        """Return what requests cost each month."""
         amounts = dict(requests)
         cpu, memory = amounts.get(CPU, 0) / _UNIT[CPU], amounts.get(_MEMORY, 0) / _UNIT[_MEMORY]
         return HOURS * (cpu * self.cpu + memory * self.memory)
@@ -147,8 +146,7 @@ class ClusterCost(ColumnScore):
 class CostChange(msgspec.Struct, frozen=True, rename="camel"):
     """What a change costs more each month: requests x price x 730 h. Negative if it costs less.
 
-    Attributes:
-        unpriced: the replicas that are not counted, because their workload moves to or from a cluster without a price.
+    ``unpriced``: the replicas that are not counted, because their workload moves to or from a cluster without a price.
     """
 
     monthly: float
@@ -170,8 +168,7 @@ class Costs:
     def change(self, moves: Iterable[tuple[Request, Mapping[str, int], Mapping[str, int]]]) -> CostChange | None:
         """Return what moves cost; None if no cluster of them has a price.
 
-        Args:
-            moves: of each workload its request, and its replicas by cluster before and after.
+        ``moves``: of each workload its request, and its replicas by cluster before and after.
         """
         monthly, unpriced, known = 0.0, 0, False
         for request, before, after in moves:
@@ -196,5 +193,4 @@ def total_of(changes: Iterable[CostChange | None]) -> CostChange | None:
 
 
 def _amounts(request: Request) -> Requests:
-    """Return what one replica requests, or one set of pods."""
     return demand_of(request.set_templates) if request.set_templates else request.requests or ()

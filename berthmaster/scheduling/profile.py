@@ -153,7 +153,6 @@ def _load(offered: Iterable[EntryPoint], base: type[PluginClass]) -> list[Plugin
 
 
 def _problem(kind: object, base: type[Filter | Score]) -> str:
-    """Return why a loaded object is not a plugin, or an empty string if it is one."""
     if not (isinstance(kind, type) and issubclass(kind, base)):
         return f"is no subclass of berthmaster.scheduling.{base.__name__}"
     missing = sorted(getattr(kind, "__abstractmethods__", ()))

@@ -119,11 +119,9 @@ class ComponentSetsColumn(Column[np.int64]):
 def sets_on_nodes(grades: Sequence[NodeGrade], templates: ComponentSet, limit: int) -> int:
     """Return how many sets fit nodes, placed one after the other by first fit (karmada ``SchedulingSimulator``).
 
-    The pods of a template go to the first node that fits one, as many as it holds, and the rest to the nodes after
-    it. A set that does not fit ends the count. What it took is not given back.
-
-    Args:
-        limit: the most sets to place. Above ``MAX_SETS``, the result is the limit if ``MAX_SETS`` sets fit.
+    The pods of a template go to the first node that fits one, as many as it holds, and the rest to the nodes after it.
+    A set that does not fit ends the count. What it took is not given back. ``limit``: the most sets to place. Above
+    ``MAX_SETS``, the result is the limit if ``MAX_SETS`` sets fit.
     """
     named = sorted({name for each in templates for name, _ in filter(counts_for_nodes, each.requests or ())} | {PODS})
     asked = [_asked(each, named) for each in templates]
@@ -239,10 +237,8 @@ class Request:
     def occupied(self, clusters: Mapping[str, int]) -> Mapping[str, int]:
         """Return how much of a workload an assignment runs by cluster: its replicas, or its sets of pods.
 
-        Empty if it runs no pods, as far as is known.
-
-        Args:
-            clusters: replicas by cluster; 0 for a workload of several templates, of which each cluster has one set.
+        Empty if it runs no pods, as far as is known. ``clusters``: replicas by cluster; 0 for a workload of several
+        templates, of which each cluster has one set.
         """
         if self.divides_replicas:
             return clusters
@@ -323,7 +319,6 @@ class Candidates:
         return self._fleet.names(self.rows[positions])
 
     def name_rank(self) -> IntArray:
-        """Return the ranks of the names in byte order."""
         return self._fleet.name_rank()[self.rows]
 
     def regions(self) -> list[str]:
@@ -449,8 +444,7 @@ class Peers:
 class Context:
     """One attempt: a request, and the group of clusters that is being tried.
 
-    Attributes:
-        work: counts the steps of the decision. A stage adds steps that grow faster than the number of clusters.
+    ``work``: counts the steps of the decision. A stage adds steps that grow faster than the number of clusters.
     """
 
     fleet: Fleet
@@ -532,8 +526,7 @@ class Decision:
     def release(self, *, rows: bool = False) -> None:
         """Drop the candidates of all attempts, which can be all clusters. No diagnosis is possible afterwards.
 
-        Args:
-            rows: whether the rows of the clusters that fit are dropped, too.
+        ``rows``: whether the rows of the clusters that fit are dropped, too.
         """
         for each in self.attempts:
             each.candidates = each.selected = None

@@ -65,8 +65,7 @@ def available_replicas(cluster: Cluster, requests: Requests) -> int:
 class NodeGrade(NamedTuple):
     """Nodes of the same capacity: the smallest amounts of a grade, in the units of the columns.
 
-    Attributes:
-        capacity: by resource, pods included.
+    ``capacity``: by resource, pods included.
     """
 
     capacity: dict[str, int]
@@ -88,11 +87,7 @@ class NodeClasses(NamedTuple):
 
 
 class Resources:
-    """The capacity of all clusters in columns.
-
-    Attributes:
-        models: the nodes of the clusters' resource models.
-    """
+    """The capacity of all clusters in columns. ``models``: the nodes of the clusters' resource models."""
 
     def __init__(self, arrays: ArrayBudget | None = None) -> None:
         self.journal = Journal(arrays)
@@ -148,7 +143,6 @@ class Resources:
             raise FieldError(path, f"{problem}; remove names that no workload requests")
 
     def set(self, row: int, cluster: Cluster) -> None:
-        """Set the numbers of a row."""
         self._zero(row)
         summary = cluster.status.resource_summary
         if summary is not None:

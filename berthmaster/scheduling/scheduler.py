@@ -45,10 +45,8 @@ _NO_ROWS: Final[IntArray] = np.zeros(0, dtype=np.int64)
 class FeasibleRows:
     """The rows that pass all placement filters, for one group and one kind of workload, kept up to date.
 
-    Its arrays count in the budget of the fleet. If the budget is exceeded, the group forgets it.
-
-    Attributes:
-        steps: the steps of computing it, see ``Work``. A decision takes them even if the result is known already.
+    Its arrays count in the budget of the fleet. If the budget is exceeded, the group forgets it. ``steps``: the steps
+    of computing it, see ``Work``. A decision takes them even if the result is known already.
     """
 
     def __init__(self, context: Context, filters: Sequence[Filter]) -> None:
@@ -120,8 +118,7 @@ class FeasibleRows:
 def kind_of(request: Request) -> tuple[str, str, bool]:
     """Return what a placement filter reads of a workload, besides its placement and its current clusters.
 
-    Returns:
-        The apiVersion and the kind of the workload, and whether it has replicas.
+    Returns the apiVersion and the kind of the workload, and whether it has replicas.
     """
     return request.api_version, request.kind, request.is_workload
 
@@ -141,11 +138,9 @@ class Scheduler:
     The scheduler tries the groups of a placement in order. In each group it filters the clusters, scores those that
     fit, selects among them and assigns replicas. The profile says what each stage does.
 
-    A scheduler caches compiled placements and filter results. It is not safe for use by several threads.
-
-    Attributes:
-        filters: all filters in the order in which a diagnosis lists their reasons. The first is the profile's
-            ``members``, which no switch disables.
+    A scheduler caches compiled placements and filter results. It is not safe for use by several threads. ``filters``:
+    all filters in the order in which a diagnosis lists their reasons. The first is the profile's ``members``, which no
+    switch disables.
     """
 
     def __init__(self, fleet: Fleet, profile: Profile, peers: Peers | None = None) -> None:

@@ -66,7 +66,6 @@ class PlanIndex:
         return len(self._workloads)
 
     def update(self, world: World) -> None:
-        """Take the next version of the world."""
         fleet = self.scheduler.fleet
         for name in self.world.clusters.keys() - world.clusters.keys():
             fleet.remove(name)
@@ -94,7 +93,6 @@ class PlanIndex:
         return self._workloads.get(key)
 
     def keys(self) -> Iterable[WorkloadKey]:
-        """Return the keys of all workloads, in the order of the world."""
         return self._workloads.keys()
 
     def policy(self, reference: PolicyReference) -> Policy | None:
@@ -136,7 +134,6 @@ class PlanIndex:
 
     @property
     def replicas(self) -> Counter[str]:
-        """The assigned replicas by cluster."""
         return self.prepare().replicas
 
 
@@ -162,7 +159,6 @@ class _Lookup:
     def update(
         self, known: Mapping[WorkloadKey, SimulatedWorkload], current: Mapping[WorkloadKey, SimulatedWorkload]
     ) -> None:
-        """Take the next version of the workloads."""
         for key, workload in known.items():
             if current.get(key) is not workload:
                 for term in _terms(key, workload):
@@ -315,7 +311,6 @@ class ChangedWorkloads:
     _by_policy: dict[PolicyReference | str, set[WorkloadKey]] = field(default_factory=dict)
 
     def put(self, key: WorkloadKey, workload: SimulatedWorkload) -> None:
-        """Store what the changes make of a workload."""
         self.after[key] = workload
         for policy in (workload.held_by, *policy_ids(workload)):
             if policy is not None:
@@ -414,8 +409,7 @@ def edited_workloads(
 ) -> Iterator[WorkloadKey]:
     """Record what one edit of a policy makes of the workloads, and yield each after that.
 
-    Args:
-        found: what is known so far. What is not known because of the edit is added when the iterator is exhausted.
+    ``found``: what is known so far. What is not known because of the edit is added when the iterator is exhausted.
     """
     world = index.world
     if edit.has_effect and any(True for _ in preemptors(edit, catalog)):

@@ -72,7 +72,6 @@ class ClusterEdit:
         return with_cluster(world, self.cluster, self.changed)
 
     def changed(self, cluster: Cluster) -> Cluster:
-        """Return the cluster after the change."""
         raise NotImplementedError
 
 
@@ -111,7 +110,6 @@ class Scale:
         return replace(world, workloads=[scaled if each is chosen else each for each in world.workloads])
 
     def chosen(self, world: World) -> SimulatedWorkload:
-        """Return the workload that is scaled."""
         found = world.find(self.resource)
         if not found:
             close = get_close_matches(str(self.resource), map(str, world.workloads), n=1)
@@ -122,7 +120,6 @@ class Scale:
         return found[0]
 
     def scaled(self, workload: SimulatedWorkload, policies: Iterable[Policy]) -> SimulatedWorkload:
-        """Return the workload with its new replicas."""
         if workload.waits is not None:
             return workload  # the template changes, and its policy waits
         # The detector applies a policy only to templates that it selects (karmada getAndApplyPolicy).
@@ -405,8 +402,7 @@ def parsed_name(text: str) -> ResourceName:
 def full_name(name: ResourceName, namespace: str = "", known: Iterable[KindNames] = ()) -> ResourceName:
     """Return a name with the kind that a plural or short name means, and without the namespace of a cluster-scoped one.
 
-    Args:
-        namespace: the namespace if the name has none; empty for any.
+    ``namespace``: the namespace if the name has none; empty for any.
     """
     found = resolve(name.kind, [*known, *BUILT_IN_NAMES])
     if found is None:

@@ -189,7 +189,6 @@ class WorkloadBuilder:
         return Holding(recorded, holding.claims, recorded, note)
 
     def of_binding(self, binding: Binding) -> SimulatedWorkload:
-        """Return the workload of a binding whose template is not known."""
         return SimulatedWorkload(
             binding.spec.resource,
             (),
@@ -406,8 +405,7 @@ def without_record(
 ) -> SimulatedWorkload:
     """Return a workload whose template and binding do not record a policy of this kind.
 
-    Args:
-        only_id: the binding keeps its record unless that has this permanent ID; None to remove any.
+    ``only_id``: the binding keeps its record unless that has this permanent ID; None to remove any.
     """
     labels, annotations = record_keys(reference.kind)
     template, binding = workload.template, workload.binding
@@ -442,7 +440,6 @@ def bound_by(binding: Binding, policy: Policy) -> Binding:
 
 
 def _placeholder(reference: PolicyReference) -> str:
-    """Return what stands for the permanent ID of a policy that has none yet."""
     return f"new:{reference}"
 
 
@@ -601,8 +598,7 @@ class Detector:
     ) -> SimulatedWorkload:
         """Return a workload after a reconcile of its template.
 
-        Args:
-            lazily: whether a Lazy policy waits: the reconcile follows from the event of one.
+        ``lazily``: whether a Lazy policy waits: the reconcile follows from the event of one.
         """
         reference = recorded(workload)
         if reference is None:

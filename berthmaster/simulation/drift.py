@@ -102,8 +102,7 @@ def workload_drifts(
 ) -> list[WorkloadDrift]:
     """Return the drift of each workload that a scheduler looks at.
 
-    Args:
-        pending_s: how long after the last scheduling replicas that do not run count, in seconds.
+    ``pending_s``: how long after the last scheduling replicas that do not run count, in seconds.
     """
     scheduler = scheduler_of(world, profile)
     costs = Costs(profile.prices, scheduler.fleet.get)

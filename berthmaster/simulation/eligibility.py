@@ -139,8 +139,7 @@ def woken(
 ) -> Sequence[SimulatedWorkload]:
     """Return workloads after a change of a cluster, which makes the scheduler try those again that may use it.
 
-    Args:
-        before: the cluster before; None if it joins. Karmada taints a new cluster, which is a change of its spec.
+    ``before``: the cluster before; None if it joins. Karmada taints a new cluster, which is a change of its spec.
     """
     if before is not None and (before.metadata.labels, before.spec, before.deleting) == (
         after.metadata.labels, after.spec, after.deleting,
@@ -167,8 +166,7 @@ def _may_use(binding: Binding | None, versions: Iterable[Cluster]) -> bool:
 class Due(NamedTuple):
     """What is due for a binding.
 
-    Attributes:
-        binding: the binding as the decision sees it: as if its move had ended, or had not begun.
+    ``binding``: the binding as the decision sees it: as if its move had ended, or had not begun.
     """
 
     binding: Binding
@@ -257,9 +255,7 @@ def evicted(
 
     It evicts the bindings of every scheduler, also suspended ones (karmada ``taint_manager.go``). A binding that no
     scheduler has written has no applied placement, and is never evicted. A limited toleration only delays the eviction.
-
-    Args:
-        is_scheduled: whether a scheduler looks at the binding, so that it gets an applied placement.
+    ``is_scheduled``: whether a scheduler looks at the binding, so that it gets an applied placement.
     """
     binding = workload.binding
     if not assumptions.evicts or binding is None or binding.metadata.deletion_timestamp is not None:
@@ -284,10 +280,8 @@ def evicted(
 def evicted_after_s(taints: Sequence[Taint], tolerations: Iterable[Toleration]) -> int | None:
     """Return the seconds after which NoExecute taints evict a workload; None if it tolerates them without a limit.
 
-    As in Karmada, the first toleration that tolerates a taint counts, and of several limits the shortest.
-
-    Args:
-        taints: the NoExecute taints of the cluster; all of them are new.
+    As in Karmada, the first toleration that tolerates a taint counts, and of several limits the shortest. ``taints``:
+    the NoExecute taints of the cluster; all of them are new.
     """
     given = list(tolerations)
     used = [next((each for each in given if each.tolerates(taint)), None) for taint in taints]
@@ -309,8 +303,7 @@ class Replaced(NamedTuple):
 def replaced(scheduler: Scheduler, binding: Binding, assumptions: Assumptions, now: datetime) -> Replaced | None:
     """Return a binding after Berthmaster's failover; None if that does not concern it (``deciding/failover.py``).
 
-    Args:
-        binding: the binding, without a move under way. A scheduler looks at it.
+    ``binding``: the binding, without a move under way. A scheduler looks at it.
     """
     if not assumptions.replaces or binding.scheduler != assumptions.replaces:
         return None

@@ -273,7 +273,6 @@ def ranked(impacts: Iterable[Impact]) -> list[Impact]:
 
 
 def _with_ended_move(workload: SimulatedWorkload) -> SimulatedWorkload:
-    """Return a workload whose move has ended well, if one is under way."""
     moved = None if workload.binding is None else as_moved(workload.binding)
     return workload if moved is workload.binding else replace(workload, binding=moved)
 

@@ -227,8 +227,7 @@ def run_federation(
 ) -> tuple[Federation, list[FederatedResult]]:
     """Schedule every workload that needs it.
 
-    Returns:
-        The federation after the run, and a result for each workload in order.
+    Returns the federation after the run, and a result for each workload in order.
     """
     run = _Run(federation, now, diagnose=diagnose)
     results = []
@@ -299,7 +298,6 @@ class _Run:
         self._diagnose = diagnose
 
     def schedule(self, bound: BoundWorkload) -> FederatedResult:
-        """Schedule a workload if KubeAdmiral would."""
         result = self._schedule(bound)
         notes = result.notes
         if bound.others:

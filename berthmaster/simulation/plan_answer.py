@@ -213,8 +213,7 @@ class ResourceTotal(msgspec.Struct, frozen=True, rename="camel"):
 class ClusterTotal(msgspec.Struct, frozen=True, rename="camel"):
     """A cluster before and after changes.
 
-    Attributes:
-        arriving: the replicas that the cluster does not run now; None if it is not known what clusters run.
+    ``arriving``: the replicas that the cluster does not run now; None if it is not known what clusters run.
     """
 
     cluster: str

@@ -92,8 +92,7 @@ class MoveCounts:
 class PlanReview:
     """The result of a review.
 
-    Attributes:
-        plan: the whole plan, without the list of workloads that stay; None if the review ended early.
+    ``plan``: the whole plan, without the list of workloads that stay; None if the review ended early.
     """
 
     counts: MoveCounts

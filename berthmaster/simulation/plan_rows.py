@@ -310,8 +310,7 @@ def cluster_totals(
 ) -> list[ClusterTotal]:
     """Return each cluster before and after changes, ordered by name.
 
-    Args:
-        clusters: the clusters after the changes. What runs there now is part of their status.
+    ``clusters``: the clusters after the changes. What runs there now is part of their status.
     """
     totals = {each.name: _Total(each) for each in clusters}
     for each in planned:
@@ -336,8 +335,7 @@ def cluster_totals(
 class _Unit(NamedTuple):
     """What an assignment counts: a replica, or one set of the pods of several templates.
 
-    Attributes:
-        whole_sets: whether each assigned cluster has one set, whatever replicas the assignment names.
+    ``whole_sets``: whether each assigned cluster has one set, whatever replicas the assignment names.
     """
 
     request: Mapping[str, int]

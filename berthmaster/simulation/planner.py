@@ -134,8 +134,7 @@ class PlanDecider:
     def all(self, staying: Sequence[WorkloadResult | None]) -> list[WorkloadResult]:
         """Return where all workloads go as dependencies follow them, in the order of the world.
 
-        Args:
-            staying: the results of the workloads that ``stays`` names, and None for each other workload.
+        ``staying``: the results of the workloads that ``stays`` names, and None for each other workload.
         """
         keys = (key for key, each in zip(self._index.keys(), staying, strict=True) if each is None)
         decided = iter([planned.after for _, planned in self.deciding(keys)])
@@ -244,7 +243,6 @@ class PlanDecider:
         return before.held_by != after.held_by or _spec(before.binding) != _spec(after.binding)
 
     def _settled(self, workload: SimulatedWorkload) -> WorkloadResult:
-        """Return where a workload would go without the change, at its next scheduling."""
         scheduler = self._index.scheduler
         scheduler.peers = self._peers[0]
         found = schedule_one(scheduler, workload, self._now, self._index.world, diagnose="none")
@@ -272,9 +270,14 @@ def with_followers(
     index: PlanIndex, decider: PlanDecider, concerned: dict[WorkloadKey, PlannedWorkload]
 ) -> tuple[list[PlannedWorkload], list[PlannedWorkload]]:
     """Return the concerned workloads as dependencies follow them, and the dependencies that only follow."""
-    if not any(_leads_or_follows(index.get(key), each) for key, each in concerned.items()):
+    workloads = [
+        *map(index.get, concerned),
+        *(each.after.workload for each in concerned.values() if not each.is_deleted),
+    ]
+    if not any(each is not None and is_companion(each) for each in workloads):
         return list(concerned.values()), []
-    known = _workloads_before(index)
+    schedulers = index.world.schedulers
+    known = {key_of(each.resource): present_result(each, schedulers).workload for each in index.world.workloads}
     known = {**{key_of(each.resource): each for each in _unclaimed_dependencies(index, concerned.values())}, **known}
     before = _followed(known)
     after = _followed(_workloads_after(known, concerned))
@@ -307,11 +310,6 @@ def _decided_follower(
     if workload.binding is not None and workload.binding.spec.placement is not None:
         return decider.decided(workload)
     return WorkloadResult(workload, Trigger.NONE)
-
-
-def _workloads_before(index: PlanIndex) -> dict[WorkloadKey, SimulatedWorkload]:
-    schedulers = index.world.schedulers
-    return {key_of(each.resource): present_result(each, schedulers).workload for each in index.world.workloads}
 
 
 def _unclaimed_dependencies(index: PlanIndex, concerned: Iterable[PlannedWorkload]) -> Iterator[SimulatedWorkload]:
@@ -348,14 +346,7 @@ def _followed(workloads: dict[WorkloadKey, SimulatedWorkload]) -> dict[WorkloadK
     return dict(zip(workloads, follow(list(workloads.values())), strict=True))
 
 
-def _leads_or_follows(before: SimulatedWorkload | None, planned: PlannedWorkload) -> bool:
-    return (before is not None and is_companion(before)) or (
-        not planned.is_deleted and is_companion(planned.after.workload)
-    )
-
-
 def _absent(workload: SimulatedWorkload) -> WorkloadResult:
-    """Return the result of a workload that does not exist: it is on no cluster."""
     return WorkloadResult(replace(workload, binding=None, present=False), Trigger.NONE)
 
 
@@ -420,8 +411,7 @@ def plan(
 class PlannedFleet:
     """All workloads before and after changes.
 
-    Attributes:
-        workloads: the workloads, in the order of the world. ``settled`` is set.
+    ``workloads``: the workloads, in the order of the world. ``settled`` is set.
     """
 
     workloads: Sequence[PlannedWorkload]
@@ -584,13 +574,11 @@ def _unknown_dependencies(rows: Iterable[PlannedWorkload]) -> list[Gap]:
 def plan_id(changes: ChangeSet, answer: Plan) -> str:
     """Return the id of a plan: a hash of the change and of its effect.
 
-    The change enters with everything that affects decisions, but without the rest of its metadata. The effect is:
-    which policy holds what before and after, from where to where each workload moves, which copies are deleted, which
+    The change enters with everything that affects decisions, but without the rest of its metadata. The effect is: which
+    policy holds what before and after, from where to where each workload moves, which copies are deleted, which
     workloads cannot be scheduled, and which clusters are overcommitted. Amounts, messages, the rest of the world, and
-    workloads that do not move do not enter. ``docs/plan.md`` has the table.
-
-    Args:
-        answer: the plan. Its own id does not count.
+    workloads that do not move do not enter. ``docs/plan.md`` has the table. ``answer``: the plan. Its own id does not
+    count.
     """
     content = [_FORMAT, changes.digest_input(), _effect(answer)]
     encoded = msgspec.json.encode(content, order="sorted")

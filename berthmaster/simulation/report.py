@@ -67,8 +67,7 @@ class ChangeRow(msgspec.Struct, frozen=True, rename="camel"):
 class ClaimRow(msgspec.Struct, frozen=True, rename="camel"):
     """A policy that matches a workload.
 
-    Attributes:
-        matched_by: how the policy selects the workload: ``kind``, ``labels`` or ``name``.
+    ``matched_by``: how the policy selects the workload: ``kind``, ``labels`` or ``name``.
     """
 
     policy: str

@@ -59,8 +59,7 @@ class SharedCapacity:
     def take(self, request: Request, assignment: Mapping[str, int]) -> None:
         """Deduct what an assignment adds to the present one, which the status of the clusters contains.
 
-        Args:
-            assignment: replicas by cluster, or 0 for each cluster that gets one set of the pods of several templates.
+        ``assignment``: replicas by cluster, or 0 for each cluster that gets one set of the pods of several templates.
         """
         before, after = request.occupied(request.current), request.occupied(assignment)
         for name, replicas in after.items():
@@ -176,7 +175,6 @@ class PlannedWorkload:
 
     @cached_property
     def resource(self) -> str:
-        """``NAMESPACE/KIND/NAME``."""
         return str(self.before.workload)
 
     @cached_property

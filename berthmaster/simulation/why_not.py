@@ -439,7 +439,6 @@ class Search:
         self._least = _MOST_CHANGES
 
     def assignment(self, remedies: Sequence[Remedy]) -> dict[str, int]:
-        """Return the decision after changes."""
         self._check()
         case = self._case
         for remedy in remedies:

@@ -154,8 +154,7 @@ _ResourceKey = tuple[str, str, str, str]
 class Companions:
     """The workloads that a workload follows, and those that follow it, by name.
 
-    Attributes:
-        missing: its dependencies that are not among the workloads.
+    ``missing``: its dependencies that are not among the workloads.
     """
 
     follows: tuple[str, ...] = ()

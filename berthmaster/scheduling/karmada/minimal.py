@@ -132,7 +132,6 @@ class Goal:
         self.needed = self._needed(by_region=by_region)
 
     def _limits(self, field: str, used: int, selected: int) -> GroupLimits:
-        """Return the limits of a constraint, so that the fresh decision is within them."""
         constraint = self._compiled.spread.get(field, _UNCONSTRAINED)
         return GroupLimits(min(constraint.min_groups, used), max(constraint.max_groups, selected))
 
@@ -188,8 +187,7 @@ class Goal:
     def faults(self, replicas: IntArray, elsewhere: int = 0) -> dict[DriftKind, int]:
         """Return in what way an assignment to the candidates does not satisfy the policy, and the replicas concerned.
 
-        Args:
-            elsewhere: the replicas that are on other clusters. They count as assigned.
+        ``elsewhere``: the replicas that are on other clusters. They count as assigned.
         """
         if self.copies:
             found = {DriftKind.COPIES: 0 if self.constrained else int((replicas < self.fresh).sum()) * self.unit}
@@ -302,7 +300,6 @@ class Keeping:
         return found
 
     def search(self) -> KeptClusters:
-        """Return the clusters with which the fewest replicas start or stop."""
         best, leaves, nodes = KeptClusters(None, 0), 0, 0
         root = _Node(0, (), 0, frozenset())
         least = self._least(root)
@@ -393,8 +390,7 @@ def _fewest(
 ) -> list[int] | None:
     """Return the fewest clusters that hold enough, from the start of each list; None if there are none.
 
-    Args:
-        lists: the clusters to choose from: first those that need no new region, then those of each new region.
+    ``lists``: the clusters to choose from: first those that need no new region, then those of each new region.
     """
     most = min(added.high, sum(map(len, lists)))
     size = min(most, max(_FIRST_TABLE, added.low))

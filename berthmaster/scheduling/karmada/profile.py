@@ -143,8 +143,7 @@ def karmada_profile(
 ) -> Profile:
     """Return Karmada's profile.
 
-    Args:
-        component_sets: Karmada's gate ``MultiplePodTemplatesScheduling``. Only workloads with components differ.
+    ``component_sets``: Karmada's gate ``MultiplePodTemplatesScheduling``. Only workloads with components differ.
     """
     stages = replace(STAGES, compile=partial(KarmadaPlacement, component_sets=component_sets))
     return Profile(plugins or built_in(), stages, keep_empty, limits, prices)

@@ -148,8 +148,7 @@ def search_cost(groups: list[ClusterGroup], min_groups: int, max_groups: int, ta
 def select_groups(groups: list[ClusterGroup], min_groups: int, max_groups: int, target: int) -> list[ClusterGroup]:
     """Return the best choice of groups, heaviest first, or an empty list if there is none.
 
-    Args:
-        max_groups: the largest number of groups. 0 allows none.
+    ``max_groups``: the largest number of groups. 0 allows none.
     """
     if not search_cost(groups, min_groups, max_groups, target):
         return []

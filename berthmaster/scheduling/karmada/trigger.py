@@ -62,12 +62,10 @@ def trigger_of(binding: Binding, fleet: Fleet, *, not_ready_counts: bool = False
 def placement_changed(placement: Placement, applied: str, observed_group: str, *, in_order: bool = True) -> bool:
     """Return whether a placement differs from the applied one in a way that affects the assignment.
 
-    Of several groups only the one that the assignment came from counts. A change to the others, or to their order,
-    does not. Workload affinity does not count. An applied placement that cannot be decoded counts as unchanged.
-
-    Args:
-        in_order: whether another order of the clusters of ``clusterAffinity`` is a change. Karmada schedules again
-            after one. For a MultiClusterService, Karmada itself writes them in any order.
+    Of several groups only the one that the assignment came from counts. A change to the others, or to their order, does
+    not. Workload affinity does not count. An applied placement that cannot be decoded counts as unchanged.
+    ``in_order``: whether another order of the clusters of ``clusterAffinity`` is a change. Karmada schedules again
+    after one. For a MultiClusterService, Karmada itself writes them in any order.
     """
     before = _decoded(applied) if len(applied) <= _LENGTH_KEPT else _decoded.__wrapped__(applied)
     if before is None:

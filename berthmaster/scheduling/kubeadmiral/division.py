@@ -44,8 +44,7 @@ class Share(NamedTuple):
 class CapacityLimits(NamedTuple):
     """How many replicas clusters hold, by name. A cluster without an entry has no limit.
 
-    Attributes:
-        estimated: what auto-migration estimated. Replicas above it are reported as overflow.
+    ``estimated``: what auto-migration estimated. Replicas above it are reported as overflow.
     """
 
     estimated: Mapping[str, int] = {}
@@ -229,8 +228,7 @@ def divide_in_order(
 ) -> Division:
     """Fill clusters in order. Unlike ``divide_by_weight``, differences are relative to ``total``.
 
-    Args:
-        shares: the clusters in the order in which they are filled. Weights do not count.
+    ``shares``: the clusters in the order in which they are filled. Weights do not count.
     """
     if not may_divide_again(shares, current, scheduled, limits):
         return Division(dict(current), {})
@@ -262,18 +260,9 @@ def divide_in_order(
 
 def distribute_in_order(total: int, shares: Sequence[Share], limits: CapacityLimits) -> Division:
     """Give minima in order, then give each cluster in order as many replicas as it takes."""
-    remaining = total
-    replicas: dict[str, int] = {}
-    overflow: dict[str, int] = {}
-    for each in shares:
-        given = min(each.minimum, remaining)
-        given = min(given, limits.limited.get(each.name, given))
-        estimated = limits.estimated.get(each.name)
-        if estimated is not None and estimated < given:
-            overflow[each.name] = given - estimated
-            given = estimated
-        replicas[each.name] = given
-        remaining -= given
+    minima = _Distribution(total, shares, limits, 0)
+    minima.give_minima()
+    remaining, replicas, overflow = minima.remaining, minima.replicas, minima.overflow
     for each in shares:
         wanted = replicas[each.name] + remaining
         wanted = wanted if each.maximum is None else min(wanted, each.maximum)
@@ -334,10 +323,7 @@ def _shares(
 ) -> tuple[list[Share], int]:
     """Return the shares of the clusters that the division can reach, and the sum of the weights of all others.
 
-    A cluster with an untolerated NoSchedule taint cannot gain replicas.
-
-    Args:
-        every: return the shares of all clusters.
+    A cluster with an untolerated NoSchedule taint cannot gain replicas. ``every``: return the shares of all clusters.
     """
     fleet, current, rows = context.fleet, context.request.current, selected.rows
     weights = division_weights(unit, fleet, selected)

@@ -65,8 +65,7 @@ def allocatable_column(fleet: Fleet, name: str) -> Column[np.int64]:
 class Allocation:
     """One resource in some rows: what is allocatable, what is free, and what one replica requests.
 
-    Attributes:
-        free: the amount that is not allocated. It may be negative.
+    ``free``: the amount that is not allocated. It may be negative.
     """
 
     __slots__ = ("capacity", "free", "name", "requested")

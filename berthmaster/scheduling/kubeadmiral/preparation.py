@@ -63,11 +63,7 @@ class UnitWorkload:
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """The result of ``prepare``.
-
-    Attributes:
-        suppressed: an annotation disables scheduling. The previous assignment stays.
-    """
+    """The result of ``prepare``. ``suppressed``: an annotation disables scheduling. The previous assignment stays."""
 
     unit: SchedulingUnit
     suppressed: bool = False

@@ -104,7 +104,6 @@ def _effective(point: str, changes: PluginSet, defaults: Sequence[str], webhooks
 
 
 def _problem(point: str, plugin: PluginReference, names: Sequence[str], *, is_default: bool) -> str | None:
-    """Return why a plugin cannot be added to the given ones, or None."""
     if plugin.name in names:
         return "is enabled by default; disable it to move it" if is_default else "is a duplicate"
     known = _BUILT_IN[point]

@@ -76,9 +76,7 @@ def adopted(stored: str, current: Snapshot) -> str:
     KubeAdmiral's hashes are over Go's encoding of its own types. They are replaced by the current ones: what they stand
     for is assumed not to have changed since the last scheduling. So are the resource requests, which KubeAdmiral
     computes from the whole pod template. Numbers and names are kept, so that their changes still trigger scheduling.
-
-    Returns:
-        The snapshot as text; ``stored`` itself if it cannot be decoded.
+    Returns the snapshot as text; ``stored`` itself if it cannot be decoded.
     """
     try:
         before = decode_json(Snapshot, stored)
@@ -171,7 +169,6 @@ def _hash(value: object) -> str:
 
 
 def _json(value: object) -> bytes:
-    """Encode compact JSON. The keys of maps are sorted."""
     return msgspec.json.encode(value, order="deterministic")
 
 
