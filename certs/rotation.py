@@ -77,6 +77,7 @@ class RotationInput:
         trusted: the authorities that readable configurations trust now. A leaf's Secret is not a configuration: other
             accounts may write to it, so an authority in it alone is not trusted.
         now: the current time, not earlier than the other values were read.
+        create: creates an authority. It is called only if the step needs one.
     """
 
     state: AuthorityState
@@ -85,6 +86,7 @@ class RotationInput:
     trusted: Bundle
     overlap: timedelta
     now: datetime
+    create: Callable[[], KeyPair]
     replaced: frozenset[str] = frozenset()
 
 
@@ -93,74 +95,64 @@ class RotationStep(NamedTuple):
     finding: CertificateFinding
 
 
-CreateAuthority = Callable[[], KeyPair]
-_Rule = Callable[[RotationInput, CreateAuthority], RotationStep | None]
+def next_rotation_step(given: RotationInput) -> RotationStep | None:
+    """Return the next step, or None if nothing is due."""
+    return next((step for rule in _RULES if (step := rule(given)) is not None), None)
 
 
-def next_rotation_step(given: RotationInput, create: CreateAuthority) -> RotationStep | None:
-    """Return the next step, or None if nothing is due.
-
-    Args:
-        create: creates an authority. It is called only if the step needs one.
-    """
-    return next((step for rule in _RULES if (step := rule(given, create)) is not None), None)
-
-
-def _replace_lost(given: RotationInput, create: CreateAuthority) -> RotationStep | None:
+def _replace_lost(given: RotationInput) -> RotationStep | None:
     """Replace an issuer that is missing or expired: with overlap if all leaves still serve, else at once."""
     state, now = given.state, given.now
     if state.issuer is not None and state.issuer.certificate.not_valid_after_utc > now:
         return None
     finding = state.problem or CertificateFinding(Reason.AUTHORITY_MISSING, "there is no authority")
     if state.issuer is not None:
-        finding = _expired(Reason.AUTHORITY_EXPIRED, state.issuer.certificate)
+        finding = CertificateFinding(Reason.AUTHORITY_EXPIRED, _expiry(state.issuer.certificate))
     with_overlap = _all_leaves_serve(given)
     if not with_overlap and _may_be_trusted(given):
         return None
-    successor = _unexpired(state.successor, now)
-    if successor is None:
-        made = create()
+    successor = state.successor
+    if successor is None or successor.certificate.not_valid_after_utc <= now:
+        made = given.create()
         # The bundles beside the leaves still name the lost authority.
         known = state.bundle.with_more(each for leaf in given.leaves for each in _trusted_beside(given, leaf))
         issuer, successor = (None, made) if with_overlap else (made, None)
-        return _step(given, finding, issuer=issuer, successor=successor, bundle=known)
-    return None if with_overlap else _step(given, finding, issuer=successor, successor=None)
+        return _step(given, *finding, issuer=issuer, successor=successor, bundle=known)
+    return None if with_overlap else _step(given, *finding, issuer=successor, successor=None)
 
 
-def _drop_expired_successor(given: RotationInput, _create: CreateAuthority) -> RotationStep | None:
+def _drop_expired_successor(given: RotationInput) -> RotationStep | None:
     successor = given.state.successor
-    if successor is None or _unexpired(successor, given.now):
+    if successor is None or successor.certificate.not_valid_after_utc > given.now:
         return None
-    return _step(given, _expired(Reason.SUCCESSOR_EXPIRED, successor.certificate), successor=None)
+    return _step(given, Reason.SUCCESSOR_EXPIRED, _expiry(successor.certificate), successor=None)
 
 
-def _repair_bundle(given: RotationInput, _create: CreateAuthority) -> RotationStep | None:
+def _repair_bundle(given: RotationInput) -> RotationStep | None:
     """Add the authorities that must be trusted, and remove expired ones."""
     repaired, stored = _required_bundle(given, given.state), given.state.bundle
     if repaired == stored:
         return None
     missing = [each.subject.rfc4514_string() for each in repaired if each not in stored]
     if missing:
-        return _step(given, CertificateFinding(Reason.BUNDLE_EDITED, f"it lacks {', '.join(missing)}"))
-    return _step(given, CertificateFinding(Reason.BUNDLE_OUTDATED, "it holds expired authorities"))
+        return _step(given, Reason.BUNDLE_EDITED, f"it lacks {', '.join(missing)}")
+    return _step(given, Reason.BUNDLE_OUTDATED, "it holds expired authorities")
 
 
-def _begin(given: RotationInput, create: CreateAuthority) -> RotationStep | None:
+def _begin(given: RotationInput) -> RotationStep | None:
     state = given.state
     if state.issuer is None or state.successor is not None:
         return None
     due = moment_of_life(state.issuer.certificate, RENEWED_AT)
     if fingerprint(state.issuer.certificate) in given.replaced:
-        finding = CertificateFinding(Reason.ROTATION_REQUESTED, "a user requested a new authority")
-    elif due <= given.now:
-        message = f"two thirds of its life passed at {timestamp_text(due)}"
-        finding = CertificateFinding(Reason.AUTHORITY_DUE_FOR_ROTATION, message)
-    else:
+        return _step(given, Reason.ROTATION_REQUESTED, "a user requested a new authority", successor=given.create())
+    if due > given.now:
         return None
-    return _step(given, finding, successor=create())
+    message = f"two thirds of its life passed at {timestamp_text(due)}"
+    return _step(given, Reason.AUTHORITY_DUE_FOR_ROTATION, message, successor=given.create())
 
 
-def _introduce(given: RotationInput, _create: CreateAuthority) -> RotationStep | None:
+def _introduce(given: RotationInput) -> RotationStep | None:
     """Record since when every client trusts the successor, and clear the record if a client does not."""
     state = given.state
     if state.successor is None:
@@ -169,23 +161,23 @@ def _introduce(given: RotationInput, _create: CreateAuthority) -> RotationStep |
     lacking = sum(1 for each in given.clients if each is not None and certificate not in each)
     if _is_about(state.introduced, certificate):
         message = f"{lacking} clients no longer trust the successor"
-        finding = CertificateFinding(Reason.SUCCESSOR_NOT_EVERYWHERE, message)
-        return _step(given, finding, introduced=None) if lacking else None
+        return _step(given, Reason.SUCCESSOR_NOT_EVERYWHERE, message, introduced=None) if lacking else None
     if lacking or None in given.clients:
         return None
-    finding = CertificateFinding(Reason.SUCCESSOR_INTRODUCED, f"all {len(given.clients)} clients trust the successor")
-    return _step(given, finding, introduced=Observation(fingerprint(certificate), given.now))
+    message = f"all {len(given.clients)} clients trust the successor"
+    introduced = Observation(fingerprint(certificate), given.now)
+    return _step(given, Reason.SUCCESSOR_INTRODUCED, message, introduced=introduced)
 
 
-def _take_over(given: RotationInput, _create: CreateAuthority) -> RotationStep | None:
+def _take_over(given: RotationInput) -> RotationStep | None:
     state = given.state
     if state.successor is None or not _overlap_passed(given, state.introduced, state.successor.certificate):
         return None
-    finding = CertificateFinding(Reason.SUCCESSOR_TAKES_OVER, f"every client has trusted it for {given.overlap}")
-    return _step(given, finding, issuer=state.successor, successor=None, introduced=None)
+    message = f"every client has trusted it for {given.overlap}"
+    return _step(given, Reason.SUCCESSOR_TAKES_OVER, message, issuer=state.successor, successor=None, introduced=None)
 
 
-def _supersede(given: RotationInput, _create: CreateAuthority) -> RotationStep | None:
+def _supersede(given: RotationInput) -> RotationStep | None:
     """Record since when every leaf comes from the issuer, and clear the record if a leaf does not."""
     state = given.state
     if state.issuer is None or not state.predecessors:
@@ -193,33 +185,34 @@ def _supersede(given: RotationInput, _create: CreateAuthority) -> RotationStep |
     certificate = state.issuer.certificate
     others = sum(1 for each in given.leaves if not _comes_from(each.leaf, certificate))
     if _is_about(state.superseded, certificate):
-        finding = CertificateFinding(Reason.PREDECESSOR_IN_USE, f"{others} leaves do not come from the issuer")
-        return _step(given, finding, superseded=None) if others else None
+        message = f"{others} leaves do not come from the issuer"
+        return _step(given, Reason.PREDECESSOR_IN_USE, message, superseded=None) if others else None
     if others:
         return None
-    finding = CertificateFinding(Reason.PREDECESSOR_SUPERSEDED, f"all {len(given.leaves)} leaves come from the issuer")
-    return _step(given, finding, superseded=Observation(fingerprint(certificate), given.now))
+    message = f"all {len(given.leaves)} leaves come from the issuer"
+    superseded = Observation(fingerprint(certificate), given.now)
+    return _step(given, Reason.PREDECESSOR_SUPERSEDED, message, superseded=superseded)
 
 
-def _retire(given: RotationInput, _create: CreateAuthority) -> RotationStep | None:
+def _retire(given: RotationInput) -> RotationStep | None:
     state = given.state
     if state.issuer is None or not _overlap_passed(given, state.superseded, state.issuer.certificate):
         return None
     kept = Bundle(each for each in state.bundle if each not in state.predecessors)
     names = ", ".join(each.subject.rfc4514_string() for each in state.predecessors)
     message = f"no server has presented a leaf of {names} for {given.overlap}"
-    finding = CertificateFinding(Reason.PREDECESSOR_RETIRED, message)
-    return _step(given, finding, bundle=kept, superseded=None)
+    return _step(given, Reason.PREDECESSOR_RETIRED, message, bundle=kept, superseded=None)
 
 
-_RULES: Final[tuple[_Rule, ...]] = (
+_RULES: Final = (
     _replace_lost, _drop_expired_successor, _repair_bundle, _begin, _introduce, _take_over, _supersede, _retire,
 )  # fmt: skip
 
 
-def _step(given: RotationInput, finding: CertificateFinding, **changes: Any) -> RotationStep:  # noqa: ANN401 - fields
+def _step(given: RotationInput, reason: Reason, message: str, **changes: Any) -> RotationStep:  # noqa: ANN401 - fields
     state = replace(given.state, **changes)
-    return RotationStep(replace(state, bundle=_required_bundle(given, state), problem=None), finding)
+    state = replace(state, bundle=_required_bundle(given, state), problem=None)
+    return RotationStep(state, CertificateFinding(reason, message))
 
 
 def _required_bundle(given: RotationInput, state: AuthorityState) -> Bundle:
@@ -261,10 +254,6 @@ def _comes_from(stored: StoredLeaf, issuer: x509.Certificate) -> bool:
     return leaf is not None and key_fits(leaf, stored.key_pem) and issued_by(leaf, issuer)
 
 
-def _unexpired(pair: KeyPair | None, now: datetime) -> KeyPair | None:
-    return pair if pair is not None and pair.certificate.not_valid_after_utc > now else None
-
-
 def _is_about(observed: Observation | None, certificate: x509.Certificate) -> bool:
     return observed is not None and observed.fingerprint == fingerprint(certificate)
 
@@ -273,5 +262,5 @@ def _overlap_passed(given: RotationInput, observed: Observation | None, certific
     return observed is not None and _is_about(observed, certificate) and observed.at + given.overlap <= given.now
 
 
-def _expired(reason: Reason, certificate: x509.Certificate) -> CertificateFinding:
-    return CertificateFinding(reason, f"it expired at {timestamp_text(certificate.not_valid_after_utc)}")
+def _expiry(certificate: x509.Certificate) -> str:
+    return f"it expired at {timestamp_text(certificate.not_valid_after_utc)}"

@@ -8,16 +8,16 @@ steps. A write that another client overtook is refused as a conflict, and the ne
 
 import logging
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, generate_latest
 
 from berthmaster.kube.client import ask
-from berthmaster.kube.events import EventContent, Recorder, Reference
+from berthmaster.kube.events import EventContent, EventType, Recorder, Reference
 from berthmaster.model.errors import ApiError, BerthmasterError
 from berthmaster.runtime.clock import Backoff, Clock
 from berthmaster.runtime.logs import fields
@@ -32,6 +32,7 @@ from certs.steps import CertificateItem, Certificates, CertificateStep, Certific
 
 _LOG: Final = logging.getLogger("berthmaster.certs")
 _ACTION: Final = "KeepCertificates"
+_EVENT_TYPES: Final[Mapping[str, EventType]] = {"done": "Normal", "failed": "Warning"}
 _WRITES_PER_OBJECT: Final = 6
 """How often one object may be written until everything is settled, including some conflicts."""
 _NO_OBJECT: Final = Reference("", "", "", "")
@@ -52,24 +53,24 @@ class CertificateEvents:
         self._count = count
 
     def done(self, step: CertificateStep) -> None:
-        _LOG.info("%s %s: written: %s", step.about.kind, step.about.name, step.finding, extra=_fields(step))
-        self._count(step.finding.reason, "done")
-        self._record(step, "Normal", step.finding.message)
+        self._report(logging.INFO, step, "done", f"written: {step.finding}", step.finding.message)
 
     def overtaken(self, step: CertificateStep) -> None:
         """Report a write that was refused because another client had written the object."""
-        message = "%s %s: not written: another client has changed it"
-        _LOG.info(message, step.about.kind, step.about.name, extra=_fields(step))
-        self._count(step.finding.reason, "overtaken")
+        self._report(logging.INFO, step, "overtaken", "not written: another client has changed it")
 
     def failed(self, step: CertificateStep, error: ApiError) -> None:
-        _LOG.error("%s %s: not written: %s", step.about.kind, step.about.name, error, extra=_fields(step))
-        self._count(step.finding.reason, "failed")
-        self._record(step, "Warning", f"{step.finding.message}; the write failed: {error}")
+        note = f"{step.finding.message}; the write failed: {error}"
+        self._report(logging.ERROR, step, "failed", f"not written: {error}", note)
 
-    def _record(self, step: CertificateStep, kind: Literal["Normal", "Warning"], note: str) -> None:
-        recorder = self._on_target if step.on_target else self._on_host
-        recorder.record(EventContent(step.about, kind, step.finding.reason, _ACTION, note))
+    def _report(self, level: int, step: CertificateStep, outcome: str, message: str, note: str = "") -> None:
+        about, reason = step.about, step.finding.reason
+        names = fields(reason=reason, kind=about.kind, namespace=about.namespace, name=about.name)
+        _LOG.log(level, "%s %s: %s", about.kind, about.name, message, extra=names)
+        self._count(reason, outcome)
+        if note:
+            recorder = self._on_target if step.on_target else self._on_host
+            recorder.record(EventContent(about, _EVENT_TYPES[outcome], reason, _ACTION, note))
 
 
 class CertificateReport(NamedTuple):
@@ -149,11 +150,6 @@ class CertificateReconciler:
             return
         done.append((step.about, step.finding))
         self._events.done(step)
-
-
-def _fields(step: CertificateStep) -> dict[str, object]:
-    about = step.about
-    return fields(reason=step.finding.reason, kind=about.kind, namespace=about.namespace, name=about.name)
 
 
 def _replaced(snapshot: CertificateSnapshot, *, renew_leaves: bool, rotate_authority: bool) -> frozenset[str]:

@@ -167,9 +167,10 @@ class Certificates:
             ServedLeaf(secret.leaf, secret.bundle) if secret is not None else ServedLeaf(StoredLeaf(), EMPTY)
             for _, secret in snapshot.serving
         )
-        clients, trusted = snapshot.clients(), snapshot.trusted()
-        given = RotationInput(self.authority, leaves, clients, trusted, options.overlap, self.now, self.replaced)
-        return next_rotation_step(given, self._new_authority)
+        clients, trusted, create = snapshot.clients(), snapshot.trusted(), self._new_authority
+        return next_rotation_step(
+            RotationInput(self.authority, leaves, clients, trusted, options.overlap, self.now, create, self.replaced)
+        )
 
     def _new_authority(self) -> KeyPair:
         """Create an authority. Its name contains the time, which helps people to compare bundles."""
