@@ -3,6 +3,7 @@
 import pytest
 import yaml
 from charts.cases import CASES
+from tables import cases, data
 
 from berthmaster.controllers.rbac import rules_of
 from berthmaster.controllers.registry import REGISTRY, selected
@@ -177,9 +178,6 @@ def test_an_extender_without_watches_has_no_rights():
     assert roles(everything("extender-only"), "extender") == []
 
 
-ONE_TEMPLATE = [{"apiGroups": ["apps"], "resources": ["deployments"]}]
-
-
 def needed(controllers, *, lease, elects=True, estimators="", moves=False, shadow=False):
     """The rights that the controllers declare, with one kind of templates instead of all."""
     places = {"cluster": "", "lease": lease, "estimators": estimators}
@@ -191,56 +189,7 @@ def needed(controllers, *, lease, elects=True, estimators="", moves=False, shado
 
 
 @pytest.mark.parametrize("mode", ["single", "karmada"])
-@pytest.mark.parametrize(
-    ("values", "controllers", "more"),
-    [
-        pytest.param({}, ["binding-scheduler"], {}, id="by default"),
-        pytest.param(
-            {"moves": {"config": {"pause": "All"}}}, ["binding-scheduler"], {"moves": True}, id="policies for moves"
-        ),
-        pytest.param(
-            {"moves": {"config": {"pause": "All"}}, "enable": ["workload-rebalancer"]}, ["workload-rebalancer"], {},
-            id="none for moves without the binding scheduler",
-        ),
-        pytest.param(
-            {"featureGates": {"PolicyPreemption": True}, "templates": ONE_TEMPLATE},
-            ["binding-scheduler", "preemption"], {}, id="policies and templates with preemption",
-        ),
-        pytest.param(
-            {"featureGates": {"PolicyPreemption": True}, "enable": ["*", "-preemption"]},
-            ["binding-scheduler"], {}, id="without, where the controller is off",
-        ),
-        pytest.param(
-            {"enable": ["workload-rebalancer"]}, ["workload-rebalancer"], {}, id="rebalancers with their controller",
-        ),
-        pytest.param(
-            {
-                "enable": ["*", "workload-rebalancer"],
-                "featureGates": {"PolicyPreemption": True}, "templates": ONE_TEMPLATE,
-            },
-            ["binding-scheduler", "preemption", "workload-rebalancer"], {}, id="all of them",
-        ),
-        pytest.param(
-            {"estimator": {"enabled": True, "serviceNamespace": "estimators"}},
-            ["binding-scheduler"], {"estimators": "estimators"}, id="Services of estimators where they are asked",
-        ),
-        pytest.param(
-            {"replicas": 1, "leaderElection": {"enabled": False}},
-            ["binding-scheduler"], {"elects": False}, id="no Lease without election",
-        ),
-        pytest.param(
-            {"shadow": {"enabled": True}}, ["binding-scheduler"], {"shadow": True}, id="only reads in shadow mode",
-        ),
-        pytest.param(
-            {"shadow": {"enabled": True}, "estimator": {"enabled": True, "serviceNamespace": "estimators"}},
-            ["binding-scheduler"], {"shadow": True, "estimators": "estimators"}, id="and Services of estimators",
-        ),
-        pytest.param(
-            {"leaderElection": {"namespace": "leases"}}, ["binding-scheduler"], {"lease": "leases"},
-            id="a Lease elsewhere",
-        ),
-    ],
-)  # fmt: skip
+@cases(("values", "controllers", "more"), data("chart_tables")["rights of controllers"])
 def test_controllers_have_exactly_the_rights_that_they_declare(mode, values, controllers, more):
     on = values.get("featureGates", {})
     running = [

@@ -7,6 +7,7 @@ import pytest
 import yaml
 from charts.cases import CASES
 from charts.values_table import readme, table
+from tables import cases, data
 
 from berthmaster.model.validation import LIMIT_NAMES, MAX_LIMIT
 from berthmaster.version import __version__
@@ -44,14 +45,12 @@ def test_every_value_has_a_comment():
 
 
 def test_every_value_of_the_schema_has_a_default():
-    beyond = {
-        *(path for path in paths(SCHEMA) if re.fullmatch(r"controllers\.(?:shadow\.)?featureGates\..*", path)),
-        *(f"placementLimits.{name}" for name in LIMIT_NAMES),
-        *(path for path in paths(SCHEMA) if path.startswith("target.componentKubeconfigSecrets.") and path.count(".") == 3),
-        *(path for path in paths(SCHEMA) if path.startswith("serviceAccounts.names.")),
-        *(path for path in paths(SCHEMA) if path.startswith("controllers.moves.config.")),
-        "pods.affinity.nodeAffinity", "pods.affinity.podAffinity",
-    }  # fmt: skip
+    optional = (
+        r"controllers\.(?:shadow\.)?featureGates\..*|controllers\.moves\.config\..*|serviceAccounts\.names\..*|"
+        r"target\.componentKubeconfigSecrets\.\w+\.\w+|pods\.affinity\.(?:node|pod)Affinity|"
+        rf"placementLimits\.(?:{'|'.join(LIMIT_NAMES)})"
+    )
+    beyond = {path for path in paths(SCHEMA) if re.fullmatch(optional, path)}
     groups = {path for path in paths(SCHEMA) if any(other.startswith(f"{path}.") for other in paths(SCHEMA))}
     assert set(paths(SCHEMA)) - groups - beyond <= documented_paths()
 
@@ -74,85 +73,7 @@ def test_the_schema_is_closed_at_every_level():
     check(SCHEMA, "")
 
 
-WITH_BINDINGS = {"extender": {"enabled": True, "watch": ["clusters", "bindings"], "auth": {"tokenSecretName": "t"}}}
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        pytest.param({"webook": {}}, "webook", id="a misspelt group"),
-        pytest.param({"placementLimits": {"group": 1}}, "placementLimits", id="an unknown limit of placements"),
-        pytest.param({"placementLimits": {"groups": 0}}, r"placementLimits[./]groups", id="a limit of 0"),
-        pytest.param({"webhook": {"replica": 2}}, "replica", id="a misspelt value"),
-        pytest.param({"mode": "kubeadmiral"}, r"mode", id="an unknown mode"),
-        pytest.param({"webhook": {"rules": {"group-repeated": False}}}, r"webhook[./]rules", id="a level that YAML made a boolean"),
-        pytest.param({"webhook": {"replicas": 0}}, r"webhook[./]replicas", id="no replicas"),
-        pytest.param({"webhook": {"timeoutSeconds": 31}}, r"webhook[./]timeoutSeconds", id="longer than API servers wait"),
-        pytest.param({"webhook": {"timeoutSeconds": 2}}, "requestTimeoutSeconds must be less", id="a response that comes too late"),
-        pytest.param({"webhook": {"reviews": {"karmada": False}}}, "no kind is reviewed", id="a webhook that reviews no kind"),
-        pytest.param({"extender": {"enabled": True}}, "name a Secret with tokens", id="an extender without authentication"),
-        pytest.param({"extender": {"watch": ["clusters", "nodes"]}}, r"extender[./]watch", id="two kinds of clusters"),
-        pytest.param({"extender": {"watch": ["policies"]}}, r"extender[./]watch", id="policies and no clusters"),
-        pytest.param(
-            {"extender": {"watch": ["clusters", "workloads"]}}, r"extender[./]watch", id="workloads without bindings"
-        ),
-        pytest.param(
-            {"extender": {"watch": ["federatedclusters", "bindings"]}}, r"extender[./]watch", id="bindings of KubeAdmiral"
-        ),
-        pytest.param({"certs": {"enabled": False}}, "source own needs certs.enabled", id="own certificates without the certificate controller"),
-        pytest.param({"certificates": {"source": "secret"}}, "certificates.secret.webhook", id="provided certificates without a Secret name"),
-        pytest.param(
-            {"extender": {"enabled": True, "auth": {"tokenSecretName": "t"}, "kubeAdmiral": {"register": True}}},
-            "sends no bearer token", id="tokens, which KubeAdmiral does not send",
-        ),
-        pytest.param(
-            {"extender": {"enabled": True, "auth": {"clientCASecretName": "c"}, "kubeAdmiral": {"register": True}}},
-            "certData and keyData", id="client certificates without one for KubeAdmiral",
-        ),
-        pytest.param({"console": {"enabled": True}}, "console.enabled needs extender.enabled", id="a console without an extender"),
-        pytest.param({**WITH_BINDINGS, "console": {"enabled": True}}, "console.signIn: name a provider", id="a console without sign-in"),
-        pytest.param(
-            {**WITH_BINDINGS, "console": {"enabled": True, "signIn": {"oidc": {"issuerURL": "https://login.example.org"}}}},
-            "issuerURL needs clientID and publicURL", id="a provider that does not know the console",
-        ),
-        pytest.param(
-            {**WITH_BINDINGS, "console": {"enabled": True, "signIn": {"proxy": {"userHeader": "X-Forwarded-User"}}}},
-            "anyone can send a header", id="a proxy that does not prove itself",
-        ),
-        pytest.param(
-            {
-                **WITH_BINDINGS,
-                "console": {"enabled": True, "signIn": {"proxy": {"userHeader": "X-Forwarded-User", "clientNames": ["p"]}}},
-            },
-            "clientNames needs console.signIn.clientCASecretName", id="names of certificates without their CA",
-        ),
-        pytest.param(
-            {
-                "extender": {"enabled": True, "watch": ["clusters", "bindings"], "auth": {"clientCASecretName": "ca"}},
-                "console": {"enabled": True, "signIn": {"tokenSecretName": "visitors"}},
-            },
-            "console.clientCertificateSecretName", id="a console without the client certificate that the extender requires",
-        ),
-        pytest.param({"controllers": {"leaderElection": {"enabled": False}}}, "set controllers.replicas to 1", id="two replicas without leader election"),
-        pytest.param(
-            {"ledger": {"secretName": "s"}, "controllers": {"replicas": 1, "ledger": {"enabled": True}}},
-            "are two ledgers", id="a ledger on a volume and one in a database",
-        ),
-        pytest.param(
-            {"controllers": {"replicas": 1, "shadow": {"enabled": True}, "ledger": {"enabled": True}}},
-            "only compares decisions: remove controllers.ledger", id="a ledger of a process that decides nothing",
-        ),
-        pytest.param({"controllers": {"enable": ["preemption"]}}, "enables no controller", id="preemption without its gate"),
-        pytest.param({"controllers": {"featureGates": {"NoSuchGate": True}}}, "NoSuchGate", id="an unknown feature gate"),
-        pytest.param({"controllers": {"enable": ["rebalancer"]}}, r"controllers[./]enable[./]0", id="an unknown controller"),
-        pytest.param({"image": {"repository": "berthmaster"}}, "no image of Berthmaster is published", id="the default image"),
-        pytest.param({"commonLabels": {"app.kubernetes.io/name": "x"}}, r"commonLabels", id="a label of the chart"),
-        pytest.param({"webhook": {"pods": {"nodeSelectors": {}}}}, r"nodeSelectors", id="a misspelt setting of a component's pods"),
-        pytest.param({"image": {"digest": "latest"}}, r"image[./]digest", id="an invalid digest"),
-        pytest.param({"prices": {"entries": [{"cpu": -1, "memory": 0}]}}, r"prices[./]entries[./]0[./]cpu", id="a price below 0"),
-        pytest.param({"webhook": {"extraArgs": "--a"}}, r"webhook[./]extraArgs", id="a string instead of a list"),
-    ],
-)  # fmt: skip
+@cases(("values", "message"), data("chart_tables")["invalid values"])
 def test_invalid_values_are_rejected_by_name(values, message):
     with pytest.raises(helm.RefusedError) as refused:
         helm.render(values)

@@ -46,69 +46,7 @@ def policy_with(metadata=None, **spec):
     }
 
 
-@cases(
-    ("kind", "raw", "path", "problem"),
-    {
-        "a number for a string": (Cluster, {"metadata": {"name": 7}}, "metadata.name", "7 is an int; accepted is str"),
-        "a string for a list": (
-            Cluster,
-            cluster_with(spec={"zones": "n1"}),
-            "spec.zones",
-            "'n1' is a str; accepted is array",
-        ),
-        "a missing field of a list's entry": (
-            Cluster,
-            cluster_with(spec={"taints": [{"key": "a", "effect": "NoSchedule"}, {"key": "b"}]}),
-            "spec.taints[1].effect",
-            "is missing or null",
-        ),
-        "an invalid entry of a map is identified by its key": (
-            Cluster,
-            cluster_with(status={"resourceSummary": {"allocatable": {"memory": "1Gi", "cpu": "4 cores"}}}),
-            "status.resourceSummary.allocatable[cpu]",
-            "'4 cores' is not a quantity; accepted are",
-        ),
-        "a boolean for a quantity": (
-            Cluster,
-            cluster_with(status={"resourceSummary": {"allocatable": {"cpu": True}}}),
-            "status.resourceSummary.allocatable[cpu]",
-            "True is not a quantity",
-        ),
-        "a number for a label's value": (
-            Cluster,
-            cluster_with(metadata={"name": "a", "labels": {"ok": "x", "env": 3}}),
-            "metadata.labels[env]",
-            "3 is an int; accepted is str",
-        ),
-        "a value that is not accepted": (
-            Policy,
-            policy_with(placement={"replicaScheduling": {"replicaSchedulingType": "Split"}}),
-            "spec.placement.replicaScheduling.replicaSchedulingType",
-            "'Split' is not accepted; accepted are Duplicated, Divided",
-        ),
-        "more than an int32": (Policy, policy_with(priority=2**31), "spec.priority", "2147483648 is out of range"),
-        "a string for a number": (Policy, policy_with(priority="high"), "spec.priority", "'high' is a str"),
-        "a missing required field": (
-            Policy,
-            {"kind": "PropagationPolicy", "metadata": {"name": "p"}, "spec": {}},
-            "spec.resourceSelectors",
-            "is missing or null",
-        ),
-        "a required field that is null": (
-            Policy,
-            {"kind": "PropagationPolicy", "metadata": {"name": "p"}, "spec": None},
-            "spec",
-            "is missing or null",
-        ),
-        "a time without its offset": (
-            Policy,
-            policy_with(metadata={"name": "p", "creationTimestamp": "2026-01-01T00:00:00"}),
-            "metadata.creationTimestamp",
-            "",
-        ),
-        "not an object": (Policy, [], "", "[] is an array; accepted is object"),
-    },
-)
+@cases(("kind", "raw", "path", "problem"), ROWS["invalid values"])
 def test_errors_name_the_path_the_value_and_the_accepted_values(kind, raw, path, problem):
     with pytest.raises(FieldError) as caught:
         convert(kind, raw)
@@ -163,35 +101,7 @@ def test_an_empty_list_of_groups_differs_from_an_absent_one():
     assert convert(Placement, {}).cluster_affinities is None
 
 
-@cases(
-    ("raw", "errors"),
-    {
-        "nothing unknown": (policy_with(), []),
-        "a typo": (policy_with(placment={}), ["spec.placment: unknown field; did you mean placement?"]),
-        "no similar field": (policy_with(xyz={}), ["spec.xyz: unknown field"]),
-        "at the top level": ({**policy_with(), "speck": {}}, ["speck: unknown field; did you mean spec?"]),
-        "below an optional object": (
-            policy_with(placement={"clusterAffinity": {"clusterName": ["a"]}}),
-            ["spec.placement.clusterAffinity.clusterName: unknown field; did you mean clusterNames?"],
-        ),
-        "in an entry of an optional list": (
-            policy_with(placement={"clusterAffinities": [{"affinityName": "a"}, {"affinityname": "b"}]}),
-            ["spec.placement.clusterAffinities[1].affinityname: unknown field; did you mean affinityName?"],
-        ),
-        "several fields": (
-            policy_with(placement={"clusterTolerations": [{"keys": "a"}], "spreadConstraints": [{"maxGroup": 1}]}),
-            [
-                "spec.placement.clusterTolerations[0].keys: unknown field; did you mean key?",
-                "spec.placement.spreadConstraints[0].maxGroup: unknown field; did you mean maxGroups?",
-            ],
-        ),
-        "metadata is not checked": (policy_with(metadata={"name": "p", "managedFields": [], "selfLink": ""}), []),
-        "the keys of a map are not fields": (
-            policy_with(resourceSelectors=[{**SELECTORS[0], "labelSelector": {"matchLabels": {"anything": "x"}}}]),
-            [],
-        ),
-    },
-)
+@cases(("raw", "errors"), ROWS["unknown fields"])
 def test_unknown_fields(raw, errors):
     assert [str(error) for error in unknown_fields(Policy, raw)] == errors
 
@@ -278,20 +188,7 @@ def test_a_value_that_reads_like_a_location_is_no_location(kind, raw, path, size
 BIG = {"x": ["y" * 1024] * 1024}
 
 
-@cases(
-    ("raw", "message"),
-    {
-        "a type": ({"metadata": {"name": 7}}, "metadata.name: the value is an int; accepted is str"),
-        "a missing field": (
-            {"metadata": {"name": "a"}, "spec": {"taints": [{"key": "a", "effect": "b"}, {"key": "b"}]}},
-            "spec.taints[1].effect: is missing or null",
-        ),
-        "an entry of a map": (
-            {"metadata": {"name": "a"}, "status": {"resourceSummary": {"allocatable": {"cpu": "4 cores"}}}},
-            "status.resourceSummary.allocatable[...]: '4 cores' is not a quantity; accepted are decimal numbers",
-        ),
-    },
-)
+@cases(("raw", "message"), ROWS["invalid values of large documents"])
 def test_errors_of_large_documents_have_a_path(raw, message):
     with pytest.raises(FieldError) as caught:
         decode_json(Cluster, msgspec.json.encode({**raw, **BIG}))
