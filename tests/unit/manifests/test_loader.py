@@ -4,7 +4,7 @@ import json
 import pytest
 import yaml
 from builders import binding, cluster, deployment, policy
-from tables import cases
+from tables import cases, data
 
 from berthmaster.manifests import load_manifests
 from berthmaster.model.decode import builtins
@@ -95,48 +95,9 @@ def test_unpropagated_resources_are_recorded_as_ignored(write, kind, api_version
     assert (len(manifests.ignored), len(manifests.templates)) == ((1, 0) if ignored else (0, 1))
 
 
-@cases(
-    ("raw", "message"),
-    {
-        "an unknown field of a policy": (
-            changed(POLICY, "spec.placement", {"clusterAfinity": {}}),
-            "spec.placement.clusterAfinity: unknown field; did you mean clusterAffinity?",
-        ),
-        "a bad operator": (
-            changed(
-                POLICY,
-                "spec.placement.clusterAffinity.labelSelector",
-                {"matchExpressions": [{"key": "a", "operator": "Inn", "values": ["b"]}]},
-            ),
-            (
-                "spec.placement.clusterAffinity.labelSelector.matchExpressions[0].operator: unknown operator 'Inn'; "
-                "accepted are In, NotIn, Exists, DoesNotExist"
-            ),
-        ),
-        "a wrong type": (
-            changed(POLICY, "spec.priority", "high"),
-            "spec.priority: 'high' is a str; accepted is int | null",
-        ),
-        "a policy without selectors": (
-            changed(POLICY, "spec.resourceSelectors", []),
-            "spec.resourceSelectors: is empty; accepted are one or more selectors",
-        ),
-        "a negative quantity of a cluster": (
-            changed(MEMBER, "status.resourceSummary.allocatable", {"cpu": "-1"}),
-            "status.resourceSummary.allocatable[cpu]: '-1' is negative; accepted are quantities of 0 and more",
-        ),
-        "a negative request of a binding": (
-            changed(BINDING, "spec.replicaRequirements.resourceRequest", {"cpu": "-1"}),
-            "spec.replicaRequirements.resourceRequest[cpu]: '-1' is negative; accepted are quantities of 0 and more",
-        ),
-        "an unsupported version": (
-            changed(BINDING, "apiVersion", "work.karmada.io/v1alpha1"),
-            "apiVersion: 'work.karmada.io/v1alpha1' is not accepted; accepted is 'work.karmada.io/v1alpha2'",
-        ),
-    },
-)
-def test_errors_name_file_document_and_path(write, raw, message):
-    path = write(deployment(), raw)
+@cases(("kind", "at", "value", "message"), data("invalid_objects"))
+def test_errors_name_file_document_and_path(write, kind, at, value, message):
+    path = write(deployment(), changed({"policy": POLICY, "cluster": MEMBER, "binding": BINDING}[kind], at, value))
     with pytest.raises(ManifestError) as caught:
         load_manifests([path])
     assert str(caught.value) == f"{path}: document 2: {message}"

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 from karmada_plane import JSON, binding, cluster, deployment, policy, resource, selector
-from tables import cases
+from tables import cases, data
 
 from berthmaster.manifests.redaction import redacted
 
@@ -67,35 +67,7 @@ def at(value: Any, *path: Any) -> Any:
     return value
 
 
-POD = ("spec", "template", "spec")
-CONTAINER = (*POD, "containers", 0)
-
-
-@cases(
-    ("index", "path", "kept"),
-    {
-        "replicas": (1, ("spec", "replicas"), 4),
-        "requests": (1, (*CONTAINER, "resources"), {"requests": {"cpu": "500m"}}),
-        "the Secret that a variable refers to": (
-            1,
-            (*CONTAINER, "env"),
-            [{"name": "redacted-1", "valueFrom": {"secretKeyRef": {"name": "s"}}}],
-        ),
-        "a Secret's volume": (1, (*POD, "volumes", 1), {"name": "w", "secret": {"secretName": "s"}}),
-        "labels": (1, ("metadata", "labels", "app"), "web"),
-        "the record of a claim": (
-            1,
-            ("metadata", "annotations"),
-            {"propagationpolicy.karmada.io/name": "web", "propagationpolicy.karmada.io/namespace": "shop"},
-        ),
-        "the assignment": (2, ("spec", "clusters"), [{"name": "member1", "replicas": 4}]),
-        "the health of a member": (2, ("status", "aggregatedStatus", 0, "health"), "Healthy"),
-        "the capacity of a cluster": (3, ("status", "resourceSummary", "allocatable", "cpu"), "100"),
-        "replicas of a custom resource": (4, ("spec", "replicas"), 2),
-        "an override": (5, ("spec", "overrides", 0, "override", 0, "clusters", 0, "patches", 0, "value"), 3),
-        "the type of a Secret": (7, ("type",), "Opaque"),
-    },
-)
+@cases(("index", "path", "kept"), data("redacted_objects"))
 def test_what_a_decision_depends_on_is_kept(index, path, kept):
     objects = holding([f"{number:012}" for number in range(14)])
     assert at(redacted(objects[index]), *path) == kept

@@ -4,11 +4,10 @@ from builders import policy, selector
 from hypothesis import given
 from hypothesis import strategies as st
 from kube_store import merged
-from tables import cases
+from tables import cases, data
 
 from berthmaster.model.binding import holder
 from berthmaster.model.claims import (
-    MatchLevel,
     PriorityDrop,
     Resource,
     claim_patch,
@@ -22,9 +21,9 @@ from berthmaster.model.claims import (
     rank,
     strongest_first,
 )
-from berthmaster.model.decode import builtins
+from berthmaster.model.decode import builtins, convert
 from berthmaster.model.meta import ObjectMeta
-from berthmaster.model.policy import Policy, PolicyReference
+from berthmaster.model.policy import Policy, PolicyReference, ResourceSelector
 from berthmaster.model.replicas import Template
 
 NGINX = Template(api_version="apps/v1", kind="Deployment", name="nginx", namespace="default", labels={"app": "nginx"})
@@ -39,31 +38,9 @@ def winner(template, *policies):
     return found[0].policy.metadata.name if found else None
 
 
-@cases(
-    ("chosen", "level"),
-    {
-        "kind only": (BY_KIND, MatchLevel.KIND),
-        "labels": (BY_LABEL, MatchLevel.LABELS),
-        "an empty label selector matches by labels": (selector(labelSelector={}), MatchLevel.LABELS),
-        "name": (BY_NAME, MatchLevel.NAME),
-        "the same namespace": (selector(namespace="default"), MatchLevel.KIND),
-        "another namespace": (selector(namespace="other"), MatchLevel.NONE),
-        "another name": (selector(name="other"), MatchLevel.NONE),
-        "another kind": (selector(kind="StatefulSet"), MatchLevel.NONE),
-        "another version": (selector(api_version="apps/v1beta1"), MatchLevel.NONE),
-        "other labels": (selector(labelSelector={"matchLabels": {"app": "x"}}), MatchLevel.NONE),
-        "a name overrides the label selector": (
-            selector(name="nginx", labelSelector={"matchLabels": {"app": "x"}}),
-            MatchLevel.NAME,
-        ),
-        "an invalid label selector": (
-            selector(labelSelector={"matchExpressions": [{"key": "app", "operator": "Wrong"}]}),
-            MatchLevel.NONE,
-        ),
-    },
-)
+@cases(("chosen", "level"), data("model/match_levels"))
 def test_match_levels(chosen, level):
-    assert match_level(chosen, NGINX) is level
+    assert match_level(convert(ResourceSelector, chosen), NGINX).name == level
 
 
 @cases(

@@ -13,7 +13,7 @@ import pytest
 from builders import binding, cluster, policy
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import cases
+from tables import cases, data
 
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
@@ -31,6 +31,7 @@ from berthmaster.model.decode import (
 from berthmaster.model.errors import FieldError
 from berthmaster.model.policy import Placement, Policy
 
+ROWS = data("model/decode")
 SELECTORS = [{"apiVersion": "apps/v1", "kind": "Deployment"}]
 
 
@@ -48,6 +49,7 @@ def policy_with(metadata=None, **spec):
 
 @cases(("kind", "raw", "path", "problem"), ROWS["invalid values"])
 def test_errors_name_the_path_the_value_and_the_accepted_values(kind, raw, path, problem):
+    kind = {"Cluster": Cluster, "Policy": Policy}[kind]
     with pytest.raises(FieldError) as caught:
         convert(kind, raw)
     assert caught.value.path == path

@@ -2,7 +2,7 @@
 
 import pytest
 from builders import deployment, quantities
-from tables import cases
+from tables import cases, data
 
 from berthmaster.model.errors import FieldError
 from berthmaster.model.interpretation import (
@@ -72,39 +72,7 @@ def needed(pod):
     return [f"{each.kind} {each.name}" for each in found]
 
 
-def env(**source):
-    return {"containers": [{"name": "web", "env": [{"name": "X", "valueFrom": source}]}]}
-
-
-def volume(**source):
-    return {"volumes": [{"name": "v", **source}]}
-
-
-@pytest.mark.parametrize(
-    ("pod", "expected"),
-    [
-        pytest.param({}, [], id="nothing"),
-        pytest.param({"serviceAccountName": "web"}, ["ServiceAccount web"], id="a service account"),
-        pytest.param({"serviceAccountName": "default"}, [], id="the default service account"),
-        pytest.param({"imagePullSecrets": [{"name": "pull"}]}, ["Secret pull"], id="a secret for images"),
-        pytest.param(env(configMapKeyRef={"name": "c", "key": "k"}), ["ConfigMap c"], id="a key of a ConfigMap"),
-        pytest.param(env(secretKeyRef={"name": "s", "key": "k"}), ["Secret s"], id="a key of a Secret"),
-        pytest.param({"initContainers": [{"envFrom": [{"configMapRef": {"name": "c"}}, {"secretRef": {"name": "s"}}]}]},
-                     ["ConfigMap c", "Secret s"], id="whole objects of an init container"),
-        pytest.param({"ephemeralContainers": [{"envFrom": [{"secretRef": {"name": "s"}}]}]}, ["Secret s"],
-                     id="an ephemeral container"),
-        pytest.param(volume(configMap={"name": "c"}), ["ConfigMap c"], id="a volume of a ConfigMap"),
-        pytest.param(volume(secret={"secretName": "s"}), ["Secret s"], id="a volume of a Secret"),
-        pytest.param(volume(projected={"sources": [{"secret": {"name": "s"}}, {"configMap": {"name": "c"}}]}),
-                     ["ConfigMap c", "Secret s"], id="a projected volume"),
-        pytest.param(volume(persistentVolumeClaim={"claimName": "data"}), ["PersistentVolumeClaim data"], id="a claim"),
-        pytest.param(volume(azureFile={"secretName": "s"}), ["Secret s"], id="a share of Azure"),
-        pytest.param(volume(csi={"nodePublishSecretRef": {"name": "s"}}), ["Secret s"], id="a CSI volume"),
-        pytest.param(volume(iscsi={"secretRef": {"name": "s"}}), ["Secret s"], id="a volume of iSCSI"),
-        pytest.param(volume(configMap={"name": ""}), [], id="an empty name"),
-        pytest.param({"containers": "x", "volumes": [3, {"secret": []}]}, [], id="fields of the wrong type"),
-    ],
-)  # fmt: skip
+@cases(("pod", "expected"), data("model/needs_of_pods"))
 def test_what_a_pod_needs(pod, expected):
     assert needed(pod) == expected
 

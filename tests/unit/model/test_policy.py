@@ -2,7 +2,7 @@
 
 import pytest
 from builders import cluster, placement, policy, selector
-from tables import cases
+from tables import cases, data
 
 from berthmaster.model.decode import builtins, convert
 from berthmaster.model.errors import InputError
@@ -21,42 +21,7 @@ from berthmaster.model.selector import (
 )
 
 
-@cases(
-    ("written", "stored"),
-    {
-        "an empty placement": ({}, {}),
-        "replicas are divided by weight": (
-            {"replicaScheduling": {}},
-            {
-                "replicaScheduling": {
-                    "replicaSchedulingType": "Divided",
-                    "replicaDivisionPreference": "Weighted",
-                }
-            },
-        ),
-        "duplicated replicas have no preference": (
-            {"replicaScheduling": {"replicaSchedulingType": "Duplicated"}},
-            {"replicaScheduling": {"replicaSchedulingType": "Duplicated"}},
-        ),
-        "a preference stays": (
-            {"replicaScheduling": {"replicaDivisionPreference": "Aggregated"}},
-            {
-                "replicaScheduling": {
-                    "replicaSchedulingType": "Divided",
-                    "replicaDivisionPreference": "Aggregated",
-                }
-            },
-        ),
-        "spread over at least one cluster, without a maximum": (
-            {"spreadConstraints": [{}]},
-            {"spreadConstraints": [{"spreadByField": "cluster", "minGroups": 1}]},
-        ),
-        "a label replaces the field": (
-            {"spreadConstraints": [{"spreadByLabel": "rack", "minGroups": 2, "maxGroups": 3}]},
-            {"spreadConstraints": [{"spreadByLabel": "rack", "minGroups": 2, "maxGroups": 3}]},
-        ),
-    },
-)
+@cases(("written", "stored"), data("model/placements"))
 def test_placements(written, stored):
     assert builtins(defaulted_placement(placement(**written))) == stored
     assert defaulted_placement(placement(**stored)) == placement(**stored)

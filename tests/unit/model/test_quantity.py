@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import cases
+from tables import cases, data
 
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import InputError
@@ -237,10 +237,10 @@ def test_the_text_of_a_duration_is_read_as_the_same_duration(seconds):
 
 
 ROOT = Path(__file__).parents[3]
+ROWS = data("model/limits")
 TWO = PlacementLimits(*(2 for _ in LIMIT_NAMES))
 NAMES = ["a", "b", "c"]
 EXISTS = [{"key": name, "operator": "Exists"} for name in NAMES]
-AFFINITY = "clusterAffinity"
 SELECTORS = [{"apiVersion": "apps/v1", "kind": "Deployment", "name": name} for name in NAMES]
 
 
@@ -252,81 +252,7 @@ def remedies(errors):
     return {str(error).split("raise ")[1] for error in errors}
 
 
-def weights(count):
-    return {
-        "replicaScheduling": {"weightPreference": {"staticWeightList": [{"targetCluster": {}, "weight": 1}] * count}}
-    }
-
-
-PLACEMENTS = [
-    pytest.param(
-        {"clusterAffinities": [{"affinityName": name} for name in NAMES]},
-        "clusterAffinities: 3 groups; at most 2 are scheduled",
-        "groups",
-        id="groups",
-    ),
-    pytest.param(
-        {
-            "clusterAffinities": [
-                {"affinityName": "a"},
-                {"affinityName": "b", "overflowAffinities": [{"affinityName": "o"}] * 3},
-            ]
-        },
-        "clusterAffinities[1].overflowAffinities: 3 overflow affinities; at most 2 are scheduled",
-        "overflowAffinities",
-        id="overflow affinities of one group",
-    ),
-    pytest.param(
-        weights(3),
-        "replicaScheduling.weightPreference.staticWeightList: 3 static weights; at most 2 are scheduled",
-        "staticWeights",
-        id="static weights",
-    ),
-    pytest.param(
-        {"spreadConstraints": [{}] * 3},
-        "spreadConstraints: 3 spread constraints; at most 2 are scheduled",
-        "spreadConstraints",
-        id="spread constraints",
-    ),
-    pytest.param(
-        {"clusterTolerations": [{}] * 3},
-        "clusterTolerations: 3 tolerations; at most 2 are scheduled",
-        "tolerations",
-        id="tolerations",
-    ),
-    pytest.param(
-        {AFFINITY: {"labelSelector": {"matchExpressions": EXISTS}}},
-        "3 expressions in its selectors; at most 2 are scheduled",
-        "expressions",
-        id="expressions of one selector",
-    ),
-    pytest.param(
-        {
-            AFFINITY: {
-                "labelSelector": {"matchExpressions": EXISTS[:2]},
-                "fieldSelector": {"matchExpressions": EXISTS[:1]},
-            }
-        },
-        "3 expressions in its selectors; at most 2 are scheduled",
-        "expressions",
-        id="expressions of several selectors",
-    ),
-    pytest.param(
-        {AFFINITY: {"labelSelector": {"matchExpressions": [{"key": "a", "operator": "In", "values": NAMES}]}}},
-        "3 values in the expressions of its selectors; at most 2 are scheduled",
-        "values",
-        id="values",
-    ),
-    pytest.param(
-        {AFFINITY: {"clusterNames": NAMES[:2], "exclude": NAMES[:1]}},
-        "3 names of clusters; at most 2 are scheduled",
-        "clusterNames",
-        id="names, included and excluded",
-    ),
-]
-
-
-@pytest.mark.parametrize(("written", "expected", "name"), PLACEMENTS)
+@cases(("written", "expected", "name"), ROWS["placements above a limit"])
 def test_a_placement_above_a_limit_names_the_field_both_numbers_and_the_remedy(written, expected, name):
     placement = convert(Placement, written)
     errors = placement_excess(placement, TWO)
@@ -360,21 +286,7 @@ def test_the_paths_of_a_policy_start_at_the_policy():
     assert policy_excess(policy) == []
 
 
-@cases(
-    ("written", "expected"),
-    {
-        "terms": ({"clusterAffinity": [{}] * 3}, "spec.clusterAffinity: 3 terms; at most 2 are scheduled"),
-        "tolerations": ({"tolerations": [{}] * 3}, "spec.tolerations: 3 tolerations; at most 2 are scheduled"),
-        "clusters of the placement": (
-            {"placement": [{"cluster": name} for name in NAMES]},
-            "spec.placement: 3 clusters; at most 2 are scheduled",
-        ),
-        "expressions": (
-            {"clusterSelector": dict.fromkeys(NAMES[:2], ""), "clusterAffinity": [{"matchFields": EXISTS[:1]}]},
-            "spec: 3 expressions in its selectors; at most 2 are scheduled",
-        ),
-    },
-)
+@cases(("written", "expected"), ROWS["policies of KubeAdmiral above a limit"])
 def test_a_kubeadmiral_policy_above_a_limit(written, expected):
     spec = convert(KubeAdmiralSpec, written)
     assert texts(kubeadmiral_excess(spec, TWO)) == [expected]

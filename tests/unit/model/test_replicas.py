@@ -2,7 +2,7 @@ import pytest
 from builders import deployment, quantities
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import cases
+from tables import cases, data
 
 from berthmaster.model.cluster import Toleration
 from berthmaster.model.decode import convert
@@ -18,6 +18,8 @@ from berthmaster.model.replicas import (
     template_of,
 )
 
+ROWS = data("model/replicas")
+
 
 def container(requests=None, limits=None, *, sidecar=False):
     raw = {"name": "c", "resources": {"requests": requests or {}, "limits": limits or {}}}
@@ -28,41 +30,7 @@ def requested(**pod):
     return {name: amount.text for name, amount in pod_requests(convert(PodSpec, pod)).items()}
 
 
-@cases(
-    ("pod", "requests"),
-    {
-        "no containers, no requests": ({}, {}),
-        "a request of zero is not absent": ({"containers": [container({"cpu": "0"}, {"cpu": "1"})]}, {"cpu": "0"}),
-        "an init container runs beside the sidecars before it": (
-            {
-                "containers": [container({"cpu": "1"})],
-                "initContainers": [container({"cpu": "1"}, sidecar=True), container({"cpu": "5"})],
-            },
-            {"cpu": "6"},
-        ),
-        "overhead is added": (
-            {"containers": [container({"cpu": "1"})], "overhead": {"cpu": "250m", "memory": "120Mi"}},
-            {"cpu": "1250m", "memory": "120Mi"},
-        ),
-        "requests of the pod replace those of its containers, overhead is added": (
-            {
-                "containers": [container({"cpu": "1", "memory": "1Gi"})],
-                "initContainers": [container({"cpu": "8"})],
-                "resources": {"requests": {"cpu": "2"}},
-                "overhead": {"cpu": "1"},
-            },
-            {"cpu": "3", "memory": "1Gi"},
-        ),
-        "a limit of the pod counts if no container requests the resource": (
-            {"containers": [container({"cpu": "1"})], "resources": {"limits": {"cpu": "4", "memory": "4Gi"}}},
-            {"cpu": "1", "memory": "4Gi"},
-        ),
-        "extended resources count": (
-            {"containers": [container({"example.io/gpu": 2}), container({"example.io/gpu": 1})]},
-            {"example.io/gpu": "3"},
-        ),
-    },
-)
+@cases(("pod", "requests"), ROWS["requests of pods"])
 def test_pod_requests(pod, requests):
     assert requested(**pod) == requests
 
@@ -192,50 +160,7 @@ def test_replicas_at_a_path(raw, path, expected):
     assert replicas_of(raw, [path]) == expected
 
 
-@cases(
-    ("raw", "message"),
-    {
-        "negative": (deployment(replicas=-1), "spec.replicas: -1 is out of range: expected `int` >= 0"),
-        "too many": (deployment(replicas=2**31), "spec.replicas: 2147483648 is out of range: expected"),
-        "text": (deployment(replicas="3"), "spec.replicas: '3' is a str; accepted is int"),
-        "a negative request": (
-            deployment(requests={"memory": "1Gi", "cpu": "-1"}),
-            "spec.template.spec.containers[0].resources.requests[cpu]: '-1' is negative; accepted are",
-        ),
-        "an invalid quantity": (
-            deployment(requests={"cpu": "1 core"}),
-            "spec.template.spec.containers[0].resources.requests[cpu]: '1 core' is not a quantity; accepted are",
-        ),
-        "a negative limit of an init container": (
-            deployment(pod_spec={"initContainers": [{"resources": {"limits": {"cpu": "-1"}}}]}),
-            "spec.template.spec.initContainers[0].resources.limits[cpu]: '-1' is negative",
-        ),
-        "a negative overhead": (
-            deployment(pod_spec={"overhead": {"cpu": "-1"}}),
-            "spec.template.spec.overhead[cpu]: '-1' is negative",
-        ),
-        "a negative request at pod level": (
-            deployment(pod_spec={"resources": {"requests": {"cpu": "-1"}}}),
-            "spec.template.spec.resources.requests[cpu]: '-1' is negative",
-        ),
-        "containers that are not a list": (
-            deployment(pod_spec={"containers": {}}),
-            "spec.template.spec.containers: {} is an object; accepted is array",
-        ),
-        "no pod template": (
-            resource("apps/v1", "Deployment", replicas=1),
-            "spec.template: is missing; accepted is a pod template",
-        ),
-        "a spec that is not an object": (
-            {"apiVersion": "apps/v1", "kind": "Deployment", "spec": "x"},
-            "spec: 'x' is not accepted; accepted is an object",
-        ),
-        "a Pod has no template": (
-            resource("v1", "Pod", containers=[{"resources": {"requests": {"cpu": "x"}}}]),
-            "spec.containers[0].resources.requests[cpu]: 'x' is not a quantity",
-        ),
-    },
-)
+@cases(("raw", "message"), ROWS["invalid resources"])
 def test_errors_have_the_path_in_the_resource(raw, message):
     with pytest.raises(FieldError) as caught:
         replicas_of(raw)
