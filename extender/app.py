@@ -105,7 +105,6 @@ class Middleware:
         return _http_reply(reply, request_id)
 
     def _handled(self, route: Route, call: Call) -> Reply:
-        """Return the reply of the handler, if the request is not too large."""
         if not call.body:
             return route.handler(self._services, call)
         try:
@@ -141,7 +140,6 @@ class Middleware:
         return reply._replace(headers=(*reply.headers, *headers))
 
     def _check(self, route: Route, environ: "WSGIEnvironment") -> None:
-        """Check what can be checked before the body is read."""
         if not self._authenticate(environ):
             raise Refusal(401, _UNAUTHENTICATED, headers=_CHALLENGE)
         if route.accepts:

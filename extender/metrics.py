@@ -111,11 +111,9 @@ class ServiceMetrics:
         _histogram(STAGE_SECONDS, protocol, stage).observe(seconds)
 
     def rejected(self, plugin: str, clusters: int) -> None:
-        """Count the clusters that a filter rejected."""
         _counter(REJECTIONS, plugin).inc(clusters)
 
     def doubted(self, protocol: str, reason: str) -> None:
-        """Count an answer to a request that could not be decided."""
         DOUBTS.labels(protocol, reason).inc()
 
     def answered(self, protocol: str, route: str, status: int, seconds: float) -> None:
@@ -124,7 +122,6 @@ class ServiceMetrics:
         _histogram(REQUEST_SECONDS, protocol, route).observe(seconds)
 
     def drifted(self, found: FleetDrift, computed_at: datetime) -> None:
-        """Set the drift of the whole fleet."""
         DRIFTED.labels("any").set(found.total.drifted)
         for kind in DriftKind:
             DRIFTED.labels(kind.value).set(found.kinds.get(kind.value, 0))

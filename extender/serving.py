@@ -132,7 +132,6 @@ class _Extender:
         self._state.has_source = self._source is not None
 
     def prepare(self) -> None:
-        """Read the manifests before there are workers."""
         if self._source is not None:
             self._source.prepare()
 
@@ -262,7 +261,6 @@ class _Extender:
         _LOG.error("the new token file cannot be used: %s; the previous tokens stay valid", error)
 
     def _authenticated(self, environ: Mapping[str, Any]) -> bool:
-        """Return whether the client may send requests. TLS has checked client certificates in the handshake."""
         return self._tokens is None or self._tokens.name_of(environ.get("HTTP_AUTHORIZATION", "")) is not None
 
 

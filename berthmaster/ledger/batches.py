@@ -149,7 +149,6 @@ class SealedBatch(NamedTuple):
 
     @property
     def last_us(self) -> int:
-        """The latest time of a record."""
         return max(row.at_us for row in self.rows)
 
 
@@ -237,7 +236,6 @@ class BatchWriter:
 
     @property
     def full(self) -> bool:
-        """Whether the open batch should be sealed."""
         return len(self._entries) >= BATCH_RECORDS or self._bytes >= _BATCH_BYTES
 
     @property
@@ -281,7 +279,6 @@ class BatchWriter:
         self._clusters.update(note.clusters)
 
     def seal(self) -> SealedBatch:
-        """Encode the open batch, and start the next one."""
         batch = SealedBatch(
             self._number,
             self._start,

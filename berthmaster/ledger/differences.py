@@ -227,8 +227,6 @@ def _inputs(recalled: Recalled) -> Inputs:
 
 
 class _Trial:
-    """Decides again with some changes undone."""
-
     def __init__(self, past: PastDecision, inputs: Inputs) -> None:
         self._past = past
         self._inputs = inputs

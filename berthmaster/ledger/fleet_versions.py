@@ -65,8 +65,6 @@ def digest_of(document: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A cluster of the last version, its parts, and their digest."""
-
     cluster: Cluster
     parts: ClusterParts
     digest: int
@@ -151,7 +149,6 @@ def _kept(meta: ObjectMeta) -> ObjectMeta:
 
 
 def _same_identity(one: Cluster, other: Cluster) -> bool:
-    """Return whether two clusters have the same identity. Cheaper than encoding both."""
     ours, theirs = one.status, other.status
     # Tuples compare their elements by identity first. Versions that differ only in assumed replicas share these parts.
     return (

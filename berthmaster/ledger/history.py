@@ -143,7 +143,6 @@ def _entries(store: Store, segment: int, batch: int) -> dict[int, Entry]:
 
 
 def _found(store: Store, query: Query, after: RecordId | None) -> Iterator[tuple[RecordId, int]]:
-    """Yield the ids and the batches of records, the latest first."""
     position = _position(store, after) if after is not None else None
     within = _segments_within(store, query)
     rare = bool(query.cluster) and _is_rare(store, query.cluster, within)

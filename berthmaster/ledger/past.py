@@ -146,7 +146,6 @@ class SegmentReader:
             yield entry
 
     def decision(self, number: int, sequence: int) -> Recalled:
-        """Return a decision of a batch and its clusters."""
         entries = (each for payload in self._since_whole(number) for each in self._follow(decode_batch(payload)))
         found = next((entry for entry in entries if entry.sequence == sequence), None)
         if not isinstance(found, DecisionEntry):
@@ -260,7 +259,6 @@ class Replayed:
 
     @property
     def same(self) -> bool:
-        """Whether both decisions are the same, byte for byte."""
         return _ENCODER.encode(self.past.outcome) == _ENCODER.encode(self.outcome)
 
 
@@ -295,7 +293,6 @@ class Scene:
         self.update(clusters, ())
 
     def update(self, clusters: Iterable[Cluster], gone: Iterable[str]) -> None:
-        """Apply the changes between two fleet versions."""
         for name in gone:
             self.scheduler.fleet.remove(name)
             self._draining.discard(name)

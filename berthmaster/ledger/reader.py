@@ -28,7 +28,6 @@ class LedgerReader:
             return page(store, query, limit, after)
 
     def explain(self, wanted: Query | RecordId, *, difference: bool = False) -> PastExplanation:
-        """Explain a recorded decision; see ``explain_decision``."""
         with self._reading() as store:
             return explain_decision(store, wanted, difference=difference)
 

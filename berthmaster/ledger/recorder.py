@@ -209,7 +209,6 @@ class LedgerRecorder:
         WAITING.set(self._waiting())
 
     def _open_segment(self) -> None:
-        """Open the database and a segment if none is open, or if the open one is large or old enough."""
         if self._store is None:
             self._store = self._open(self._url)
         if self._segment is not None and self._batch is not None:

@@ -22,7 +22,6 @@ class RecordId(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "RecordId":
-        """Parse the text of an id."""
         parts = text.split(".")
         if len(parts) != 2 or not all(
             part.isascii() and part.isdecimal() and len(part) <= _MAX_DIGITS for part in parts
@@ -93,7 +92,6 @@ class HistoryRow(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def resource(self) -> str:
-        """The workload as ``NAMESPACE/KIND/NAME``."""
         return "/".join(part for part in (self.namespace, self.resource_kind, self.name) if part)
 
     @property

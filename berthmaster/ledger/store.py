@@ -270,7 +270,6 @@ def parsed_url(url: str | Path) -> URL:
 
 
 def _first_line(path: Path) -> str:
-    """Return the URL that a file holds: one line."""
     try:
         with path.open(encoding="utf-8") as file:
             lines = file.read(_MAX_URL_FILE).split("\n")
@@ -379,7 +378,6 @@ def _message(engine: Engine, error: Exception) -> str:
 
 
 def _name(engine: Engine) -> str:
-    """Return the file of a database, or its URL without a password."""
     url = engine.url
     if url.get_backend_name() == "sqlite":
         return str(url.database)
@@ -409,7 +407,6 @@ class Retention:
 
     @property
     def busy(self) -> bool:
-        """Whether a segment is removed in part."""
         return self.removing is not None
 
     def step(self, store: Store, own: int, now: datetime) -> Note | None:

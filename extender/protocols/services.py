@@ -134,7 +134,6 @@ class Services:
             raise Refusal(503, "the client has closed the connection")
 
     def check_deadline(self, call: Call) -> None:
-        """Refuse a request whose deadline has passed."""
         if self.clock.monotonic_s() >= call.deadline_s:
             problem = "the reply was not ready in time; send a smaller request, or raise the timeout"
             raise Refusal(503, problem, headers=RETRY_SOON)

@@ -78,7 +78,6 @@ class LeasePoll:
         self._stop.set()
 
     def read(self, client: APIClient) -> None:
-        """Read the lease once."""
         self._pause_s = _INTERVAL_S
         self.reading = found = self._read(client)
         # The renewals are no change, but their end is one.

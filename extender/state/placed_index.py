@@ -6,9 +6,10 @@ workloads of changed bindings are derived again.
 
 import threading
 from bisect import bisect_left, bisect_right
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import datetime
 from operator import attrgetter
 from typing import Any, Final, TypeVar
@@ -19,9 +20,8 @@ from berthmaster.native_api.fleet import SortKey
 from berthmaster.views.move_rows import BindingMove, moves_among
 from extender.state.placed_workload import (
     PlacedWorkload,
-    arriving,
     clusters_of,
-    leaving,
+    moving_between,
     not_running_yet,
     placed_workload,
 )
@@ -31,6 +31,7 @@ Key = tuple[str, str]
 """The namespace of a binding, empty for a cluster-scoped one, and its name."""
 
 
+@dataclass(eq=False, slots=True)
 class ClusterUse:
     """What is assigned to a cluster. The attributes are those of ``berthmaster.native_api.fleet.FleetCluster``.
 
@@ -39,64 +40,23 @@ class ClusterUse:
         assumed: the amounts of resources, pods included, that workloads request which it does not run yet.
     """
 
-    __slots__ = ("arriving", "assumed", "by_group", "keys", "leaving", "replicas", "without_groups")
-
-    def __init__(self) -> None:
-        self.keys: set[Key] = set()
-        self.replicas = 0
-        self.by_group: Counter[int] = Counter()
-        self.without_groups = 0
-        self.arriving = 0
-        self.leaving = 0
-        self.assumed: Counter[str] = Counter()
+    keys: set[Key] = field(default_factory=set)
+    replicas: int = 0
+    by_group: Counter[int] = field(default_factory=Counter)
+    without_groups: int = 0
+    arriving: int = 0
+    leaving: int = 0
+    assumed: Counter[str] = field(default_factory=Counter)
 
     @property
     def workloads(self) -> int:
         return len(self.keys)
 
     def groups(self) -> list[int]:
-        """Return how many workloads are in their first group, in their second, and so on."""
         return [self.by_group[index] for index in range(max(self.by_group, default=-1) + 1)]
 
 
-class ClusterUses:
-    """What is assigned to each cluster."""
-
-    def __init__(self) -> None:
-        self._uses: dict[str, ClusterUse] = {}
-
-    def of(self, cluster: str) -> ClusterUse:
-        return self._uses.get(cluster) or ClusterUse()
-
-    def count(self, key: Key, placed: PlacedWorkload, sign: int) -> None:
-        """Add what a workload contributes (1), or take it away (-1)."""
-        binding = placed.binding
-        for name, replicas in clusters_of(binding).items():
-            use = self._use(name)
-            if sign > 0:
-                use.keys.add(key)
-            else:
-                use.keys.discard(key)
-            use.replicas += sign * replicas
-            if placed.group_index is not None:
-                _count(use.by_group, placed.group_index, sign)
-            elif not placed.groups:
-                use.without_groups += sign
-        for name in arriving(binding):
-            self._use(name).arriving += sign
-        for name in leaving(binding):
-            self._use(name).leaving += sign
-        for name, amounts in not_running_yet(binding):
-            for resource, amount in amounts.items():
-                _count(self._use(name).assumed, resource, sign * amount)
-
-    def _use(self, cluster: str) -> ClusterUse:
-        use = self._uses.get(cluster)
-        if use is None:
-            use = self._uses[cluster] = ClusterUse()
-        return use
-
-
+@dataclass(eq=False, slots=True)
 class WorkloadTotals:
     """How many workloads have each value.
 
@@ -105,20 +65,16 @@ class WorkloadTotals:
         held: when the hold-downs of workloads end, by the keys of their bindings. Some may be over.
     """
 
-    __slots__ = ("clusters", "groups", "held", "moving", "not_preferred", "policies", "states", "workloads")
-
-    def __init__(self) -> None:
-        self.workloads = 0
-        self.policies: Counter[str] = Counter()
-        self.clusters: Counter[str] = Counter()
-        self.groups: Counter[str] = Counter()
-        self.states: Counter[str] = Counter()
-        self.not_preferred = 0
-        self.moving = 0
-        self.held: dict[Key, datetime] = {}
+    workloads: int = 0
+    policies: Counter[str] = field(default_factory=Counter)
+    clusters: Counter[str] = field(default_factory=Counter)
+    groups: Counter[str] = field(default_factory=Counter)
+    states: Counter[str] = field(default_factory=Counter)
+    not_preferred: int = 0
+    moving: int = 0
+    held: dict[Key, datetime] = field(default_factory=dict)
 
     def count(self, key: Key, placed: PlacedWorkload, sign: int) -> None:
-        """Add what a workload contributes (1), or take it away (-1)."""
         self.workloads += sign
         self.not_preferred += sign * (placed.preferred is False)
         self.moving += sign * placed.moving
@@ -135,51 +91,14 @@ class WorkloadTotals:
             self.held.pop(key, None)
 
     def held_down(self, now: datetime) -> int:
-        """Return how many workloads may not move yet."""
         return sum(until > now for until in self.held.values())
 
     def add(self, other: "WorkloadTotals") -> None:
         self.workloads += other.workloads
         self.not_preferred += other.not_preferred
         self.moving += other.moving
-        self.policies.update(other.policies)
-        self.clusters.update(other.clusters)
-        self.groups.update(other.groups)
-        self.states.update(other.states)
-        self.held.update(other.held)
-
-
-class NamespaceTotals:
-    """The totals of all workloads, and of each namespace."""
-
-    def __init__(self) -> None:
-        self.all = WorkloadTotals()
-        self.by_namespace: dict[str, WorkloadTotals] = {}
-
-    def count(self, namespace: str, key: Key, placed: PlacedWorkload, sign: int) -> None:
-        """Add what a workload contributes (1), or take it away (-1)."""
-        self.all.count(key, placed, sign)
-        totals = self.by_namespace.get(namespace)
-        if totals is None:
-            totals = self.by_namespace[namespace] = WorkloadTotals()
-        totals.count(key, placed, sign)
-        if not totals.workloads:
-            del self.by_namespace[namespace]
-
-    def of(self, namespaces: Iterable[str]) -> WorkloadTotals:
-        found = WorkloadTotals()
-        for each in namespaces:
-            if each in self.by_namespace:
-                found.add(self.by_namespace[each])
-        return found
-
-    def sizes(self, namespaces: frozenset[str] | None) -> Mapping[str, int]:
-        """Return the number of workloads of each of the namespaces; of all by default."""
-        return {
-            name: totals.workloads
-            for name, totals in self.by_namespace.items()
-            if namespaces is None or name in namespaces
-        }
+        for name in ("policies", "clusters", "groups", "states", "held"):
+            getattr(self, name).update(getattr(other, name))
 
 
 def _count(counts: Counter[K], value: K, number: int) -> None:
@@ -204,8 +123,9 @@ class PlacedIndex:
 
     def __init__(self, workloads: Iterable[tuple[Key, PlacedWorkload]] = ()) -> None:
         self._placed: dict[Key, PlacedWorkload] = {}
-        self._uses = ClusterUses()
-        self._totals = NamespaceTotals()
+        self._uses: defaultdict[str, ClusterUse] = defaultdict(ClusterUse)
+        self._totals = WorkloadTotals()
+        self._by_namespace: defaultdict[str, WorkloadTotals] = defaultdict(WorkloadTotals)
         self._moves: dict[Key, BindingMove] = {}
         self._kept: OrderedDict[Hashable, Any] = OrderedDict()
         self._rows: list[PlacedWorkload] | None = None
@@ -231,15 +151,21 @@ class PlacedIndex:
         self._kept.clear()
 
     def use(self, cluster: str) -> ClusterUse:
-        return self._uses.of(cluster)
+        return self._uses.get(cluster) or ClusterUse()
 
     def totals(self, namespaces: frozenset[str] | None = None) -> WorkloadTotals:
         """Return how many workloads of these namespaces have each value; of all namespaces by default."""
-        return self._totals.all if namespaces is None else self._totals.of(namespaces)
+        if namespaces is None:
+            return self._totals
+        found = WorkloadTotals()
+        for each in namespaces & self._by_namespace.keys():
+            found.add(self._by_namespace[each])
+        return found
 
     def sizes(self, namespaces: frozenset[str] | None = None) -> Mapping[str, int]:
         """Return the number of workloads of each of these namespaces; of all by default."""
-        return self._totals.sizes(namespaces)
+        found = self._by_namespace.items()
+        return {name: each.workloads for name, each in found if namespaces is None or name in namespaces}
 
     def in_namespaces(self, namespaces: Iterable[str]) -> Sequence[PlacedWorkload]:
         """Return the workloads of some namespaces, ``CLUSTER_SCOPED`` for those without one, in the order by name."""
@@ -251,8 +177,7 @@ class PlacedIndex:
         return found
 
     def on_clusters(self, names: Iterable[str]) -> Sequence[PlacedWorkload]:
-        """Return the workloads on some clusters, in the order by name."""
-        keys: set[Key] = set().union(*(self._uses.of(each).keys for each in names))
+        keys: set[Key] = set().union(*(self.use(each).keys for each in names))
         if _MANY * len(keys) < len(self):
             return sorted((self._placed[each] for each in keys), key=_by_name)
         return [each for each in self.by_name() if each.binding.metadata.key in keys]
@@ -268,7 +193,6 @@ class PlacedIndex:
         return self.kept((sort, descending), lambda: in_order(self.by_name(), sort, descending=descending))
 
     def moves(self) -> Sequence[BindingMove]:
-        """Return the moves of the bindings that the control plane has."""
         return list(self._moves.values())
 
     def kept(self, question: Hashable, make: Callable[[], T]) -> T:
@@ -282,8 +206,32 @@ class PlacedIndex:
         return found
 
     def _count(self, key: Key, placed: PlacedWorkload, sign: int) -> None:
-        self._uses.count(key, placed, sign)
-        self._totals.count(namespace_of(placed), key, placed, sign)
+        """Add what a workload contributes (1), or take it away (-1)."""
+        self._totals.count(key, placed, sign)
+        namespace = namespace_of(placed)
+        self._by_namespace[namespace].count(key, placed, sign)
+        if not self._by_namespace[namespace].workloads:
+            del self._by_namespace[namespace]
+        binding = placed.binding
+        for name, replicas in clusters_of(binding).items():
+            use = self._uses[name]
+            if sign > 0:
+                use.keys.add(key)
+            else:
+                use.keys.discard(key)
+            use.replicas += sign * replicas
+            if placed.group_index is not None:
+                _count(use.by_group, placed.group_index, sign)
+            elif not placed.groups:
+                use.without_groups += sign
+        arriving, leaving = moving_between(binding)
+        for name in arriving:
+            self._uses[name].arriving += sign
+        for name in leaving:
+            self._uses[name].leaving += sign
+        for name, amounts in not_running_yet(binding):
+            for resource, amount in amounts.items():
+                _count(self._uses[name].assumed, resource, sign * amount)
 
     def _replace_row(
         self, rows: list[PlacedWorkload], before: PlacedWorkload | None, after: PlacedWorkload | None

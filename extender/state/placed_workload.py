@@ -118,21 +118,14 @@ def row_of(placed: PlacedWorkload, now: datetime) -> WorkloadRow:
     )
 
 
-def arriving(binding: Binding) -> frozenset[str]:
-    """Return the clusters that a move under way brings a workload to."""
-    state = move_of(binding)
-    if state is None or not state.under_way or not is_intact(binding, state):
-        return frozenset()
-    return frozenset(left_by(binding, state).arriving)
-
-
-def leaving(binding: Binding) -> frozenset[str]:
-    """Return the clusters that a move under way, or an eviction, removes a workload from."""
+def moving_between(binding: Binding) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the clusters that a move brings a workload to, and those that a move or an eviction removes it from."""
     evicted = frozenset(task.from_cluster for task in binding.spec.graceful_eviction_tasks)
     state = move_of(binding)
     if state is None or not state.under_way or not is_intact(binding, state):
-        return evicted
-    return evicted | left_by(binding, state).leaving.keys()
+        return frozenset(), evicted
+    left = left_by(binding, state)
+    return frozenset(left.arriving), evicted | left.leaving.keys()
 
 
 def not_running_yet(binding: Binding) -> Iterator[tuple[str, Mapping[str, int]]]:

@@ -69,7 +69,6 @@ class FleetCache:
 
     @property
     def world(self) -> World:
-        """The clusters, policies and workloads as an immutable value, which needs no lock."""
         if self._world is None:
             clusters = {each.name: each for each in self.fleet.clusters if each is not None}
             self._world = World(clusters, self._workloads, self._policies)
@@ -90,7 +89,6 @@ class FleetCache:
         self._workloads, self._policies, self._world = world.workloads, world.policies, world
 
     def apply_cluster(self, cluster: Cluster) -> None:
-        """Add or update a cluster."""
         self.fleet.apply(cluster)
         self._world = None
 
@@ -111,7 +109,6 @@ class FleetCache:
             self.apply_binding(workload.binding.metadata.key, workload.binding)
 
     def replace_policies(self, policies: Sequence[Policy]) -> None:
-        """Replace the policies. They have their defaults."""
         self._policies = policies
         self._world = None
 
@@ -155,7 +152,6 @@ class State:
         return len(self.observed) if self.observed is not None else self._cache.bindings
 
     def gaps(self, reader: Reader) -> list[str]:
-        """Return what is not known about the workloads and what follows, one sentence each."""
         return texts(self.observed.gaps() if self.observed is not None else self.file_gaps, reader)
 
     def world(self, check: Callable[[], None] = lambda: None, claimants: Sequence[Policy] = ()) -> World:
@@ -237,7 +233,6 @@ class State:
 
     @contextmanager
     def reading(self) -> Iterator[FleetCache]:
-        """Hold the lock for one decision."""
         with self._lock:
             yield self._cache
 

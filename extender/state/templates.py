@@ -53,8 +53,6 @@ TAINT_POLICIES: Final = KindName(TAINT_POLICY_API, TAINT_POLICY)
 
 
 class _KindWatch(NamedTuple):
-    """The watch of a kind, and the fingerprint of its templates."""
-
     informer: Informer[Document]
     fingerprint: Fingerprint
 
@@ -122,7 +120,6 @@ class TemplateWatches:
         return next(filter(None, map(self._why_unknown, kinds)), None)
 
     def has(self, kind: KindName, key: Key) -> bool | None:
-        """Return whether an object exists; None if its kind is not listed."""
         informer = self._informer(kind)
         return informer.get(key) is not None if informer is not None and informer.listed else None
 
@@ -158,7 +155,6 @@ class TemplateWatches:
             self._wake.set()
 
     def _is_pending(self, kind: KindName) -> bool:
-        """Return whether it is not known yet whether a kind can be listed."""
         informer = self._informer(kind)
         if informer is not None:
             return not (informer.listed or informer.problem)
@@ -191,7 +187,6 @@ class TemplateWatches:
         return informer.get(key) if informer is not None else None
 
     def items(self, kind: KindName) -> Iterator[Document]:
-        """Iterate over the templates of a kind."""
         informer = self._informer(kind)
         return (document for _, document in informer.items()) if informer is not None else iter(())
 
@@ -199,7 +194,6 @@ class TemplateWatches:
         return sorted(self._running)
 
     def gaps(self) -> list[Gap]:
-        """Return which kinds are not known and what follows."""
         found = {kind: gap for kind, gap in self._refused.items() if kind != TAINT_POLICIES or not _is_unserved(gap)}
         for kind, informer in self._informers():
             if (gap := _unlisted(kind, informer)) is not None:

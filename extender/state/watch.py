@@ -136,7 +136,6 @@ class WatchSource:
         self._kinds.update(before, after)
 
     def prepare(self) -> None:
-        """Check the access to an API server, without a request."""
         self._connect()
 
     def start(self, state: State) -> None:
@@ -175,13 +174,11 @@ class WatchSource:
             self._mark(self._state)
 
     def _follow_check(self) -> None:
-        """Update the state after the API server stopped to return current objects, or returns them again."""
         with self._lock:
             if self._state is not None:
                 self._mark(self._state)
 
     def _follow(self, feed: "_Feed") -> None:
-        """Update the state after a collection changed, was confirmed, or was lost."""
         with self._lock:
             if self._state is None:
                 return

@@ -135,7 +135,6 @@ class KindCounts:
         self._lock = threading.Lock()
 
     def update(self, before: Binding | Policy | None, after: Binding | Policy | None) -> None:
-        """Count a change of a binding or of a policy."""
         with self._lock:
             self._counts.update(_kinds_of(after))
             self._counts.subtract(_kinds_of(before))
@@ -198,7 +197,6 @@ class ObservedWorkloads:
         return sum(map(len, self._bindings))
 
     def gaps(self) -> list[Gap]:
-        """Return what is not known and what follows."""
         if self._templates is None:
             return [Gap(GapKind.NO_TEMPLATES)]
         invalid = [each.gap for each in list(self._pairing.built.values()) if each.gap is not None]
@@ -212,7 +210,6 @@ class ObservedWorkloads:
             yield from (binding for _, binding in informer.items())
 
     def workload(self, key: BindingKey, policies: Sequence[Policy]) -> WatchedWorkload | None:
-        """Return the workload of a binding; None if there is no such binding."""
         binding = self._binding(key)
         if binding is None:
             return None
@@ -263,7 +260,6 @@ class ObservedWorkloads:
         return [each.workload for each in current.values() if each.workload is not None]
 
     def _version(self) -> tuple[object, object]:
-        """Return a value that differs after each change of a binding or a template."""
         return self._changed, self._templates.version if self._templates is not None else None
 
     def _binding_changed(self, _key: Key, _before: Binding | None, _after: Binding | None) -> None:
@@ -303,7 +299,6 @@ class ObservedWorkloads:
         return tuple(found)
 
     def existing(self, policies: Iterable[Policy]) -> Existing:
-        """Return whether the objects exist that policies wait for, as far as their kinds are listed."""
         return self._existing(dict.fromkeys(waited_for(policies)))
 
     def _existing(self, names: Iterable[str]) -> Existing:
@@ -396,8 +391,6 @@ class ObservedWorkloads:
 
 
 class _Pairing:
-    """Workloads that were built from templates and bindings with one set of policies."""
-
     def __init__(
         self,
         policies: Sequence[Policy],
@@ -412,7 +405,6 @@ class _Pairing:
         self._catalog = catalog
 
     def unaffected_by(self, changed: PolicyChanges) -> dict[_Identity, _Built]:
-        """Return what stays the same if policies change."""
         if changed.all:
             return {}
         return {identity: built for identity, built in self.built.items() if not _is_affected(built, changed)}

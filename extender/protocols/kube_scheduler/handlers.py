@@ -116,7 +116,6 @@ class RecentNodes:
         self._clusters.update((cluster.name, cluster) for cluster in clusters[:_MAX_CLUSTERS])
 
     def get(self, name: str) -> Cluster | None:
-        """Return a node by name; None if no recent request contained it."""
         return self._clusters.get(name)
 
 
@@ -141,8 +140,6 @@ class KubeSchedulerOptions:
 
 
 class _Filtering(NamedTuple):
-    """One filter request whose pod has a placement."""
-
     args: Args
     request: Request
     placement: PodPlacement
@@ -229,13 +226,11 @@ class Extender:
         return Reply(encode_preemption_result(remaining))
 
     def _work(self, services: Services, call: Call) -> Work:
-        """Return the work that a request may take, up to its deadline."""
         return Work(self._options.limits.steps, partial(services.check_deadline, call))
 
     def _scores(
         self, services: Services, args: Args, clusters: Sequence[Cluster], work: Work
     ) -> Sequence[NodeScore] | None:
-        """Return the scores of the nodes of a request; None if the pod has no placement."""
         placement = self._placement(services, args.pod).placement
         if placement is None:
             return None
@@ -344,7 +339,6 @@ class Extender:
 
 
 def _decode(services: Services, call: Call) -> Args:
-    """Decode a request. Its nodes stay raw."""
     begun_s = services.clock.monotonic_s()
     args = decode_args(call.body)
     services.metrics.took(PROTOCOL, "decode", services.clock.monotonic_s() - begun_s)
@@ -360,7 +354,6 @@ def _decode_nodes(services: Services, kind: type[NodeIdentity], args: Args) -> l
 
 
 def _is_nominated(pod: Pod, names: Sequence[str]) -> bool:
-    """Return whether the only offered node is the nominated node of the pod."""
     return len(names) == 1 and names[0] == pod.status.nominated_node_name
 
 
@@ -370,7 +363,6 @@ def _answer(
     failed: dict[str, str] | None = None,
     unresolvable: dict[str, str] | None = None,
 ) -> FilterResult:
-    """Return an answer with names or with nodes, as in the request."""
     if args.names is not None:
         return FilterResult(None, [args.names[position] for position in kept], failed or {}, unresolvable or {})
     return FilterResult(NodeList([args.nodes[position] for position in kept]), None, failed or {}, unresolvable or {})

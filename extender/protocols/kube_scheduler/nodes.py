@@ -188,7 +188,6 @@ class CachedNodes:
         self._reason_count = 0
 
     def ranked(self, request: Request, names: Sequence[str], work: Work | None = None) -> RankedNodes:
-        """Rank nodes by name."""
         groups = PlacementGroups.of(self._scheduler, request)
         ranks = _with_default(self._ranks(request, work), UNKNOWN)[self._rows(names)].tolist()
         return RankedNodes(groups, names, ranks)
@@ -267,7 +266,6 @@ class CachedNodes:
         return total
 
     def _rows(self, names: Sequence[str]) -> IntArray:
-        """Return the rows of nodes by name; -1 for an unknown node, see ``_with_default``."""
         return np.array(list(map(self.fleet.row_of.get, names, repeat(-1))), dtype=np.int64)
 
     def _ranks(self, request: Request, work: Work | None) -> IntArray:
@@ -288,7 +286,6 @@ class RequestNodes:
         self._columns: CachedNodes | None = None
 
     def ranked(self, request: Request, work: Work | None = None) -> RankedNodes:
-        """Rank the nodes."""
         groups = PlacementGroups.of(self._scheduler, request)
         if len(self._clusters) > _FEW and _affinity_count(groups) > _FEW:
             self._columns = CachedNodes(Fleet(self._clusters), self._profile, self._members)
@@ -332,7 +329,6 @@ class _Reasons(NamedTuple):
 
 
 def _affinity_count(groups: PlacementGroups) -> int:
-    """Return how many affinities rank or weigh a node."""
     weights = groups.placement.weights
     tiers = sum(1 + len(context.group.overflow or ()) for context in groups.contexts)
     return tiers + (0 if weights is None else len(weights))
@@ -420,7 +416,6 @@ def host_scores(scores: Sequence[NodeScore]) -> list[int]:
 
 
 def _deciding_values(scores: Sequence[NodeScore]) -> list[int]:
-    """Return the first of score, weight and available replicas that differs; zeros if all are equal."""
     for values in zip(*((each.score, each.weight, each.available) for each in scores), strict=True):
         if len(set(values)) > 1:
             return [max(0, value) for value in values]

@@ -208,7 +208,6 @@ def _pod(raw: bytes) -> Pod:
 
 
 def _items(raw: msgspec.Raw) -> list[msgspec.Raw] | None:
-    """Return the items of a NodeList; None if there is no list."""
     try:
         found = _ITEMS.decode(raw)
     except _NOT_CANONICAL:

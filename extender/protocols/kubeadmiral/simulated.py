@@ -22,21 +22,8 @@ from berthmaster.scheduling.filters import UnscorableError
 from berthmaster.scheduling.kubeadmiral.plugins import ScoredCluster, Webhooks
 from berthmaster.scheduling.kubeadmiral.unit import SchedulingUnit
 from berthmaster.simulation.federation import FederationRow, federation_of, federation_row, run_federation
-from extender.protocols.kubeadmiral.groups import (
-    DIVIDE,
-    AffinityGroup,
-    ClusterPlacement,
-    ClusterScore,
-    Member,
-    MemberStatus,
-    PlacementPreferences,
-    PluginSchedulingUnit,
-    SelectRequest,
-    group_of,
-    groups_of,
-    located,
-)
-from extender.protocols.kubeadmiral.plugin import PREFIX, select_for
+from extender.protocols.kubeadmiral import plugin as webhook
+from extender.protocols.kubeadmiral.plugin import PREFIX, group_of, groups_of, located
 from extender.protocols.problem import RETRY_SOON, Refusal
 from extender.protocols.route import JSON, Reply, Route
 from extender.protocols.services import Call, Services
@@ -67,8 +54,8 @@ class GroupsPlugin:
         return sum(len(group.tiers) for group in groups) - found[0] if found is not None else 0
 
     def select(self, unit: SchedulingUnit, scored: Sequence[ScoredCluster]) -> list[str] | str:
-        scores = tuple(ClusterScore(_member(each.cluster), each.score) for each in scored)
-        answer = select_for(SelectRequest(_wire_unit(unit), scores))
+        scores = tuple(webhook.ClusterScore(_member(each.cluster), each.score) for each in scored)
+        answer = webhook.select_for(webhook.SelectRequest(_wire_unit(unit), scores))
         return answer.error or answer.response.selected_cluster_names
 
     def remark(self, unit: SchedulingUnit, selected: Sequence[Cluster]) -> str:
@@ -77,23 +64,23 @@ class GroupsPlugin:
         return f"group {', '.join(sorted(names))}" if names else ""
 
 
-def _groups(unit: SchedulingUnit) -> tuple[AffinityGroup, ...]:
+def _groups(unit: SchedulingUnit) -> tuple[webhook.AffinityGroup, ...]:
     try:
         return groups_of(unit.annotations)
     except FieldError as error:
         raise UnscorableError(str(error)) from None
 
 
-def _wire_unit(unit: SchedulingUnit) -> PluginSchedulingUnit:
+def _wire_unit(unit: SchedulingUnit) -> webhook.PluginSchedulingUnit:
     """Return the unit as KubeAdmiral sends it: a cluster without a number has 0."""
     clusters = sorted(unit.candidates | unit.preferences.keys())
-    return PluginSchedulingUnit(
+    return webhook.PluginSchedulingUnit(
         api_version=unit.api_version,
         kind=unit.kind,
         namespace=unit.namespace,
         name=unit.name,
         annotations=dict(unit.annotations),
-        scheduling_mode=DIVIDE if unit.divide else "Duplicate",
+        scheduling_mode=webhook.DIVIDE if unit.divide else "Duplicate",
         desired_replicas=unit.replicas if unit.divide else None,
         resource_request=dict(unit.requests),
         current_clusters=tuple(unit.current),
@@ -106,12 +93,14 @@ def _wire_unit(unit: SchedulingUnit) -> PluginSchedulingUnit:
     )
 
 
-def _placement(unit: SchedulingUnit, name: str) -> ClusterPlacement:
+def _placement(unit: SchedulingUnit, name: str) -> webhook.ClusterPlacement:
     preference = unit.preference(name)
-    return ClusterPlacement(name, PlacementPreferences(preference.minimum, preference.maximum, preference.weight))
+    return webhook.ClusterPlacement(
+        name, webhook.PlacementPreferences(preference.minimum, preference.maximum, preference.weight)
+    )
 
 
-def _member(cluster: Cluster) -> Member:
+def _member(cluster: Cluster) -> webhook.Member:
     summary = cluster.status.resource_summary
     resources = FederatedClusterResources()
     if summary is not None:
@@ -120,7 +109,9 @@ def _member(cluster: Cluster) -> Member:
             for name, amount in summary.allocatable.items()
         }
         resources = FederatedClusterResources(allocatable=dict(summary.allocatable), available=available)
-    return Member(cluster.metadata, FederatedClusterSpec(taints=cluster.spec.taints), MemberStatus(resources))
+    return webhook.Member(
+        cluster.metadata, FederatedClusterSpec(taints=cluster.spec.taints), webhook.MemberStatus(resources)
+    )
 
 
 def _nanos(amount: Quantity | None) -> int:

@@ -72,7 +72,6 @@ class Drifts:
             self._background.refresh(services, _TOLERANCE, after_s=_REFRESH_S)
 
     def answer(self, services: Services, call: Call) -> DriftView:
-        """Return the drift of the workloads that the reader may see, with a page of those that the query selects."""
         reader = reader_of(call)
         query = DriftQuery(**values(PARAMETERS, call.query), namespaces=reader.namespaces)
         require_watched(services, BINDINGS, subject="the workloads are")

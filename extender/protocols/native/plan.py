@@ -51,7 +51,6 @@ class PlannedWorld:
         self._index: PlanIndex | None = None
 
     def index_of(self, world: World, profile: Profile) -> PlanIndex:
-        """Return the index of a world. The caller holds the lock."""
         if self._index is None:
             self._index = PlanIndex(world, profile)
         else:
@@ -74,7 +73,6 @@ class Planner:
 
     @property
     def is_prepared(self) -> bool:
-        """Whether ``prepare`` has built the index."""
         return bool(self._prepared)
 
     def prepare(self, services: Services) -> None:
@@ -179,7 +177,6 @@ def _planned(
     objects: tuple[ChangeSet, Sequence[Policy]],
     progress: ReportProgress,
 ) -> Plan:
-    """Return the plan of a request. The caller holds the lock."""
     changes, policies = objects
     state, check = services.state, partial(services.give_way, call)
     now, reader = services.clock.now(), Reader(request.namespaces)

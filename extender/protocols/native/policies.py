@@ -161,7 +161,6 @@ class Policies:
             yield _Look(uses, drops, [*([_NO_WORKLOADS] if uses is None else []), *gaps])
 
     def _known_uses(self, services: Services, check: Callable[[], None]) -> Mapping[PolicyReference, PolicyUse] | None:
-        """Return what the workloads say; None if they are not known."""
         state = services.state
         if state.watched is not None and BINDINGS not in state.watched:
             return None

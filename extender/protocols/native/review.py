@@ -72,7 +72,6 @@ class PlanReviewer:
         self._plans = _LongPlans()
 
     def review(self, services: Services, call: Call, request: ChangeReview) -> ReviewAnswer:
-        """Review a change."""
         if request.timeout_ms is not None:
             until_s = services.clock.monotonic_s() + request.timeout_ms / 1000
             call = call._replace(deadline_s=min(call.deadline_s, until_s))
@@ -260,7 +259,6 @@ def _cut(gaps: Sequence[str]) -> list[str]:
 
 
 def _reviewed(move: PlannedMove | None, failure: UnplacedWorkload | None) -> ReviewedWorkload:
-    """Return what happens to a workload that moves, fails or both."""
     moves = move.moves if move is not None else {}
     leaves = [name for name, (_, after) in moves.items() if after is None]
     reaches = {name: after for name, (before, after) in moves.items() if before is None and after is not None}

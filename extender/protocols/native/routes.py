@@ -176,7 +176,6 @@ def _listed(
     *,
     synced: bool = True,
 ) -> Iterator[Route]:
-    """Yield the routes of an answer that differs by reader."""
     operation = Operation(name, summary, answer, refusals=refusals)
     return for_readers(Route("GET", path, answers(ask, synced=synced), PROTOCOL, query=query, operation=operation))
 

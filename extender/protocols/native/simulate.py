@@ -68,7 +68,6 @@ def _run(
 
 
 def _require_known(services: Services, request: SimulateRequest) -> None:
-    """Refuse changes whose effect depends on objects that the service does not watch."""
     require_watched(services, BINDINGS, subject="the workloads are")
     if any(isinstance(each, PolicyChange) for each in request.changes):
         require_watched(services, WORKLOADS, subject="the workloads that a policy selects are")

@@ -112,7 +112,6 @@ class Investigator:
         return self._why_not_now(services, call, cluster)
 
     def explained(self, services: Services, call: Call) -> PastExplanation:
-        """Explain the recorded decision that the path names."""
         ledger, wanted = ledger_of(services), _record_id(call.path_values["record"])
         with self._alone(services, call):
             found = from_ledger(services, lambda: ledger.explain(wanted, difference=True))

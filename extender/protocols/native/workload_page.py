@@ -117,7 +117,6 @@ def _found(index: PlacedIndex, query: WorkloadQuery, conditions: _Conditions) ->
 
 
 def _accepted(index: PlacedIndex, conditions: _Conditions, without: str = "") -> Sequence[PlacedWorkload]:
-    """Return the workloads that all conditions accept, except that of one facet."""
     names = conditions.visible
     if conditions.namespaces is not None and without != "namespaces":
         names = conditions.namespaces if names is None else names & conditions.namespaces
@@ -158,7 +157,6 @@ def _counted(
 def _totals_by_facet(
     totals: WorkloadTotals, namespaces: Mapping[str, int], now: datetime
 ) -> dict[str, Mapping[str, int]]:
-    """Return how many of the workloads that a reader may see have each value."""
     states = totals.states
     counted: Mapping[Restriction, int] = {
         Restriction.NOT_PREFERRED: totals.not_preferred,

@@ -24,7 +24,7 @@ from berthmaster.model.move import APPLIED_AFFINITY, MOVE, MovePhase, MoveReason
 from berthmaster.model.policy import Suspension
 from berthmaster.native_api.fleet import SortKey, WorkloadState
 from extender.state.placed_index import ObservedIndex, PlacedIndex, WorkloadTotals
-from extender.state.placed_workload import arriving, clusters_of, leaving, not_running_yet, placed_workload, row_of
+from extender.state.placed_workload import clusters_of, moving_between, not_running_yet, placed_workload, row_of
 
 NOW = datetime(2026, 1, 15, 12, tzinfo=UTC)
 DIVIDED = placement(replicaScheduling={"replicaSchedulingType": "Divided"})
@@ -125,18 +125,18 @@ def test_a_move_under_way_brings_and_removes_copies():
     stored = binding(replicas=2, clusters={"a": 2, "b": 2}, annotations=moving(MovePhase.SURGING))
     placed = placed_workload(stored)
     assert (placed.moving, placed.held_down(NOW)) == (True, False)
-    assert (arriving(stored), leaving(stored)) == ({"a"}, {"b"})
+    assert moving_between(stored) == ({"a"}, {"b"})
     assert "a move (Failback) to a:2 is under way" in row_of(placed, NOW).message
 
 
 def test_a_move_that_another_client_interrupted_brings_and_removes_nothing():
     stored = binding(replicas=2, clusters={"c": 2}, annotations=moving(MovePhase.SURGING))
-    assert (arriving(stored), leaving(stored)) == (frozenset(), frozenset())
+    assert moving_between(stored) == (frozenset(), frozenset())
 
 
 def test_an_eviction_removes_copies():
     stored = binding(clusters={"a": 1}, graceful_eviction_tasks=(GracefulEvictionTask("b"),))
-    assert leaving(stored) == {"b"}
+    assert moving_between(stored)[1] == {"b"}
 
 
 def test_a_hold_down_ends():
