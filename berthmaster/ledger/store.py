@@ -9,22 +9,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import (
-    Connection,
-    Engine,
-    Row,
-    bindparam,
-    create_engine,
-    delete,
-    event,
-    func,
-    insert,
-    inspect,
-    or_,
-    select,
-    text,
-    update,
-)
+import sqlalchemy as sa
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
@@ -76,13 +61,13 @@ class OpenSegment:
 class Store:
     """An open ledger. All methods raise ``LedgerError`` if the database cannot be read or written."""
 
-    def __init__(self, engine: Engine, path: Path | None) -> None:
+    def __init__(self, engine: sa.Engine, path: Path | None) -> None:
         self.engine = engine
         self._path = path
         self._inode = _inode(path)
         # Each batch runs the same statements, so they are compiled once. Rows have a value for each column, in order.
         self._insert_batch, self._insert_records, self._insert_touched = (
-            str(insert(table).compile(dialect=engine.dialect)) for table in (batches, records, touched)
+            str(sa.insert(table).compile(dialect=engine.dialect)) for table in (batches, records, touched)
         )
 
     @property
@@ -93,7 +78,7 @@ class Store:
         self.engine.dispose()
 
     @contextmanager
-    def transaction(self) -> Iterator[Connection]:
+    def transaction(self) -> Iterator[sa.Connection]:
         """Run statements in one transaction.
 
         Raises:
@@ -120,18 +105,18 @@ class Store:
             no end, and of which no gap is recorded yet.
         """
         with self.transaction() as connection:
-            head = connection.execute(select(ledger).with_for_update()).one_or_none()
+            head = connection.execute(sa.select(ledger).with_for_update()).one_or_none()
             if head is None:
-                connection.execute(insert(ledger).values(id=1, segments=0, opening=GENESIS))
+                connection.execute(sa.insert(ledger).values(id=1, segments=0, opening=GENESIS))
             number, previous = (0, GENESIS) if head is None else (head.segments, head.opening)
             number += 1
             opening = opening_digest(previous, number, role, writer, opened_us)
-            connection.execute(update(ledger).values(segments=number, opening=opening))
+            connection.execute(sa.update(ledger).values(segments=number, opening=opening))
             unended = _unended(connection, role, number, before_us)
             if not self.is_sqlite:
                 begin_partition(connection, number, opened_us)
             connection.execute(
-                insert(segments).values(
+                sa.insert(segments).values(
                     segment=number, role=role, writer=writer, opened_us=opened_us, previous=previous, opening=opening,
                     digest=opening, batches=0, records=0, last_us=opened_us, bytes=0,
                 )
@@ -151,7 +136,7 @@ class Store:
                 },
             )  # fmt: skip
             if changed.rowcount != 1:
-                found = select(segments.c.digest).where(segments.c.segment == opened.segment)
+                found = sa.select(segments.c.digest).where(segments.c.segment == opened.segment)
                 if connection.execute(found).scalar_one_or_none() == digest:
                     opened.digest, opened.last_us = digest, last_us  # the response to an earlier attempt was lost
                     return
@@ -175,7 +160,7 @@ class Store:
         with self.transaction() as connection:
             if self.is_sqlite:
                 pages, free, page = (
-                    int(connection.execute(text(f"PRAGMA {name}")).scalar_one())
+                    int(connection.execute(sa.text(f"PRAGMA {name}")).scalar_one())
                     for name in ("page_count", "freelist_count", "page_size")
                 )
                 return (pages - free) * page
@@ -185,7 +170,7 @@ class Store:
         """Return up to which segment the oldest ones are removed together; None if the last partition has them."""
         with self.transaction() as connection:
             if self.is_sqlite:
-                return int(connection.execute(select(func.min(segments.c.segment))).scalar_one() or 0)
+                return int(connection.execute(sa.select(sa.func.min(segments.c.segment))).scalar_one() or 0)
             return last_of_first(connection)
 
     def remove_step(self, segment: int, most_batches: int) -> bool:
@@ -196,34 +181,30 @@ class Store:
         with self.transaction() as connection:
             if not self.is_sqlite:
                 drop_first(connection)
-                connection.execute(delete(segments).where(segments.c.segment <= segment))
+                connection.execute(sa.delete(segments).where(segments.c.segment <= segment))
                 return False
-            numbers = list(
-                connection.execute(
-                    select(batches.c.number).where(batches.c.segment == segment).order_by(batches.c.number)
-                    .limit(most_batches)
-                ).scalars()
-            )  # fmt: skip
-            if numbers:
-                for table in (records, touched):
-                    connection.execute(delete(table).where(table.c.segment == segment, table.c.batch <= numbers[-1]))
-                connection.execute(delete(batches).where(batches.c.segment == segment, batches.c.number <= numbers[-1]))
+            found = sa.select(batches.c.number).where(batches.c.segment == segment).order_by(batches.c.number)
+            numbers = list(connection.execute(found.limit(most_batches)).scalars())
+            for table, number in ((records, "batch"), (touched, "batch"), (batches, "number")):
+                if numbers:
+                    own = table.c.segment == segment, table.c[number] <= numbers[-1]
+                    connection.execute(sa.delete(table).where(*own))
             if len(numbers) == most_batches:
                 return True
-            connection.execute(delete(segments).where(segments.c.segment == segment))
+            connection.execute(sa.delete(segments).where(segments.c.segment == segment))
             connection.exec_driver_sql(f"PRAGMA incremental_vacuum({_VACUUM_PAGES})")
         return False
 
 
 _APPEND: Final = (
-    update(segments)
-    .where(segments.c.segment == bindparam("own"), segments.c.digest == bindparam("before"))
+    sa.update(segments)
+    .where(segments.c.segment == sa.bindparam("own"), segments.c.digest == sa.bindparam("before"))
     .values(
-        digest=bindparam("after"),
+        digest=sa.bindparam("after"),
         batches=segments.c.batches + 1,
-        records=segments.c.records + bindparam("added"),
-        last_us=bindparam("at"),
-        bytes=segments.c.bytes + bindparam("size"),
+        records=segments.c.records + sa.bindparam("added"),
+        last_us=sa.bindparam("at"),
+        bytes=segments.c.bytes + sa.bindparam("size"),
     )
 )
 
@@ -281,7 +262,7 @@ def _first_line(path: Path) -> str:
     return lines[0].strip()
 
 
-def _sqlite(path: Path, *, writes: bool) -> Engine:
+def _sqlite(path: Path, *, writes: bool) -> sa.Engine:
     def connected(connection: Any, _record: object) -> None:  # noqa: ANN401 - sqlite3's connection
         connection.isolation_level = None  # SQLAlchemy begins transactions, see below
         cursor = connection.cursor()
@@ -295,24 +276,24 @@ def _sqlite(path: Path, *, writes: bool) -> Engine:
             cursor.execute("PRAGMA query_only=ON")
         cursor.close()
 
-    def begun(connection: Connection) -> None:
+    def begun(connection: sa.Connection) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
-    engine = create_engine(URL.create("sqlite", database=str(path)))
-    event.listen(engine, "connect", connected)
-    event.listen(engine, "begin", begun)
+    engine = sa.create_engine(URL.create("sqlite", database=str(path)))
+    sa.event.listen(engine, "connect", connected)
+    sa.event.listen(engine, "begin", begun)
     return engine
 
 
-def _postgresql(url: URL, *, writes: bool) -> Engine:
+def _postgresql(url: URL, *, writes: bool) -> sa.Engine:
     options = f"-c statement_timeout={_TIMEOUT_S * 1000 if writes else 60_000} -c lock_timeout={_TIMEOUT_S * 1000}"
     if not writes:
         options += " -c default_transaction_read_only=on"
     arguments = {"connect_timeout": _TIMEOUT_S, "options": options, "tcp_user_timeout": _TIMEOUT_S * 1000}
-    return create_engine(url, connect_args=arguments, paramstyle="format", pool_pre_ping=True, pool_size=2)
+    return sa.create_engine(url, connect_args=arguments, paramstyle="format", pool_pre_ping=True, pool_size=2)
 
 
-def _prepare(engine: Engine, *, create: bool) -> None:
+def _prepare(engine: sa.Engine, *, create: bool) -> None:
     """Bring the schema to this version's revision, or check that it has it."""
     with engine.begin() as connection:
         revision = _revision(connection)
@@ -327,31 +308,31 @@ def _prepare(engine: Engine, *, create: bool) -> None:
             missing = "has no ledger; name the database that the controllers write"
             raise InputError(f"--ledger: the database {_name(engine)} {missing}")
         if engine.dialect.name == "postgresql":
-            connection.execute(select(func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
         from berthmaster.ledger.migrations import upgrade  # noqa: PLC0415 - Alembic is slow to import
 
         upgrade(connection)
 
 
-def _revision(connection: Connection) -> str | None:
-    if not inspect(connection).has_table("alembic_version"):
+def _revision(connection: sa.Connection) -> str | None:
+    if not sa.inspect(connection).has_table("alembic_version"):
         return None
-    found = connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one_or_none()
+    found = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar_one_or_none()
     return None if found is None else str(found)
 
 
-def _unended(connection: Connection, role: str, number: int, before_us: int) -> list[tuple[int, str, int]]:
+def _unended(connection: sa.Connection, role: str, number: int, before_us: int) -> list[tuple[int, str, int]]:
     """Return the recent segments of a role without an end. A gap is recorded with the number of its segment as name."""
     last = (records.c.segment == segments.c.segment) & (records.c.sequence == segments.c.records - 1)
     own = (segments.c.role == role) & (segments.c.segment > number - _RECENT)
     recent = connection.execute(
-        select(segments.c.segment, segments.c.writer, segments.c.last_us)
+        sa.select(segments.c.segment, segments.c.writer, segments.c.last_us)
         .outerjoin(records, last)
-        .where(own, segments.c.opened_us < before_us, or_(records.c.kind.is_(None), records.c.kind != "stop"))
+        .where(own, segments.c.opened_us < before_us, sa.or_(records.c.kind.is_(None), records.c.kind != "stop"))
         .order_by(segments.c.segment.desc())
         .limit(_UNENDED)
     ).all()
-    noted = select(records.c.name).where(
+    noted = sa.select(records.c.name).where(
         records.c.name.in_([str(each.segment) for each in recent]), records.c.namespace == "", records.c.kind == "gap"
     )
     known = set(connection.execute(noted).scalars())
@@ -365,7 +346,7 @@ def _inode(path: Path | None) -> int:
         return -1
 
 
-def _message(engine: Engine, error: Exception) -> str:
+def _message(engine: sa.Engine, error: Exception) -> str:
     """Return which database failed, its own message without the statement and its values, and what to do."""
     cause = getattr(error, "orig", None) or error
     problem = str(cause).partition("\n")[0] or type(error).__name__
@@ -377,7 +358,7 @@ def _message(engine: Engine, error: Exception) -> str:
     return f"{_name(engine)}: {problem}; {remedy}"
 
 
-def _name(engine: Engine) -> str:
+def _name(engine: sa.Engine) -> str:
     url = engine.url
     if url.get_backend_name() == "sqlite":
         return str(url.database)
@@ -427,7 +408,7 @@ class Retention:
             return None
         with store.transaction() as connection:
             oldest = connection.execute(
-                select(segments).where(segments.c.segment <= end).order_by(segments.c.segment)
+                sa.select(segments).where(segments.c.segment <= end).order_by(segments.c.segment)
             ).all()
         if not oldest or not all(self._ended(store, each, now) for each in oldest):
             return None
@@ -448,13 +429,13 @@ class Retention:
             },
         )  # fmt: skip
 
-    def _ended(self, store: Store, segment: Row[Any], now: datetime) -> bool:
+    def _ended(self, store: Store, segment: sa.Row[Any], now: datetime) -> bool:
         """Return whether no process writes a segment any more: it ended, or it is silent for long."""
         if segment.last_us < (now - _SILENT).timestamp() * _MICROSECONDS:
             return True
         with store.transaction() as connection:
             last = connection.execute(
-                select(records.c.kind).where(
+                sa.select(records.c.kind).where(
                     records.c.segment == segment.segment, records.c.sequence == segment.records - 1
                 )
             ).scalar_one_or_none()

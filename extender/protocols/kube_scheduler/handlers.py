@@ -21,6 +21,7 @@ from berthmaster.runtime.logs import fields
 from berthmaster.scheduling.columns import TooLargeError, Work
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.request import Request
+from extender.protocols.kube_scheduler import wire
 from extender.protocols.kube_scheduler.nodes import (
     REJECTED,
     CachedNodes,
@@ -35,19 +36,6 @@ from extender.protocols.kube_scheduler.nodes import (
     members_of,
 )
 from extender.protocols.kube_scheduler.placements import PlacementFinder, PodPlacement, request_of
-from extender.protocols.kube_scheduler.wire import (
-    Args,
-    FilterResult,
-    MetaVictims,
-    NodeList,
-    Pod,
-    decode_args,
-    decode_node,
-    decode_preemption_args,
-    encode_filter_result,
-    encode_preemption_result,
-    encode_priorities,
-)
 from extender.protocols.route import Reply
 from extender.protocols.services import Call, Services
 from extender.state.state import NO_SOURCE, FleetCache
@@ -140,7 +128,7 @@ class KubeSchedulerOptions:
 
 
 class _Filtering(NamedTuple):
-    args: Args
+    args: wire.Args
     request: Request
     placement: PodPlacement
     work: Work
@@ -149,7 +137,7 @@ class _Filtering(NamedTuple):
 class _Filtered(NamedTuple):
     """The answer to filter, its result for metrics and logs, and the group whose nodes remain."""
 
-    answer: FilterResult
+    answer: wire.FilterResult
     result: str
     group: str = ""
 
@@ -177,12 +165,12 @@ class Extender:
             # An answer without the placement could place the pod on a forbidden node. kube-scheduler retries the pod.
             log_fields = fields(workload=str(args.pod), request_id=call.request_id)
             services.log.warning("invalid placement: %s", error, extra=log_fields)
-            filtered = _Filtered(FilterResult(error=f"berthmaster: {error}"), "unreadable")
+            filtered = _Filtered(wire.FilterResult(error=f"berthmaster: {error}"), "unreadable")
         services.metrics.decided(PROTOCOL, "filter", filtered.result)
         services.decisions.write(
             call, PROTOCOL, "filter", begun_s, lambda: {"workload": str(args.pod), **_logged(filtered)}
         )
-        return Reply(encode_filter_result(filtered.answer))
+        return Reply(wire.encode_filter_result(filtered.answer))
 
     def prioritize(self, services: Services, call: Call) -> Reply:
         """``prioritizeVerb``: a score for each node. An invalid placement gives 0: there is no field for an error."""
@@ -196,18 +184,18 @@ class Extender:
             services.metrics.doubted(PROTOCOL, "unreadable")
             scores = None
         if scores is None:
-            return Reply(encode_priorities(dict.fromkeys(names, 0)))
+            return Reply(wire.encode_priorities(dict.fromkeys(names, 0)))
         found = dict(zip(names, host_scores(scores), strict=True))
         services.metrics.decided(PROTOCOL, "prioritize", "graded")
         services.decisions.write(
             call, PROTOCOL, "prioritize", begun_s, lambda: {"workload": str(args.pod), "scores": _best(found)}
         )
-        return Reply(encode_priorities(found))
+        return Reply(wire.encode_priorities(found))
 
     def preempt(self, services: Services, call: Call) -> Reply:
         """``preemptVerb``: the candidates of the first group that has any; all for a pod without a placement."""
         begun_s = services.clock.monotonic_s()
-        args = decode_preemption_args(call.body)
+        args = wire.decode_preemption_args(call.body)
         remaining = args.candidates
         try:
             found = self._placement(services, args.pod)
@@ -223,13 +211,13 @@ class Extender:
             call, PROTOCOL, "preempt", begun_s,
             lambda: {"workload": str(args.pod), "result": result, "nodes": list(remaining)[:_NAMES_LOGGED]},
         )  # fmt: skip
-        return Reply(encode_preemption_result(remaining))
+        return Reply(wire.encode_preemption_result(remaining))
 
     def _work(self, services: Services, call: Call) -> Work:
         return Work(self._options.limits.steps, partial(services.check_deadline, call))
 
     def _scores(
-        self, services: Services, args: Args, clusters: Sequence[Cluster], work: Work
+        self, services: Services, args: wire.Args, clusters: Sequence[Cluster], work: Work
     ) -> Sequence[NodeScore] | None:
         placement = self._placement(services, args.pod).placement
         if placement is None:
@@ -242,7 +230,7 @@ class Extender:
             cached = self._cached_nodes(cache)
             return cached.scores(request, cached.ranked(request, args.names, work))
 
-    def _filter(self, services: Services, args: Args, work: Work) -> _Filtered:
+    def _filter(self, services: Services, args: wire.Args, work: Work) -> _Filtered:
         found = self._placement(services, args.pod)
         if found.placement is None:
             positions = range(len(args.nodes if args.names is None else args.names))
@@ -260,7 +248,7 @@ class Extender:
             better = self._better_nodes(filtering, cached, nodes)
             known = len(cached.fleet)
         if not result.kept and result.failed:
-            return _Filtered(FilterResult(error=_unknown_nodes(services, result, filtering.placement)), "unknown")
+            return _Filtered(wire.FilterResult(error=_unknown_nodes(services, result, filtering.placement)), "unknown")
         return self._settle(services, filtering, nodes, result, better, known)
 
     def _filter_nodes(self, services: Services, filtering: _Filtering) -> _Filtered:
@@ -291,7 +279,7 @@ class Extender:
             )  # fmt: skip
             if held:
                 error = f"berthmaster: {hold_message(nodes, better, known, source)}"
-                return _Filtered(FilterResult(error=error), "held")
+                return _Filtered(wire.FilterResult(error=error), "held")
         elif result.kept:
             self._holds.forget(pod)
         for plugin, count in result.rejected.items():
@@ -315,8 +303,8 @@ class Extender:
         return cached.better_than(request, nodes, nodes.best, node_selector, filtering.work)
 
     def _best_candidates(
-        self, services: Services, request: Request, candidates: dict[str, MetaVictims], work: Work
-    ) -> dict[str, MetaVictims]:
+        self, services: Services, request: Request, candidates: dict[str, wire.MetaVictims], work: Work
+    ) -> dict[str, wire.MetaVictims]:
         names = list(candidates)
         with services.state.reading() as cache:
             if any(name in cache.fleet.row_of for name in names):
@@ -325,7 +313,7 @@ class Extender:
         nodes = RequestNodes(recent, self._profile, self._members)
         return best_candidates(candidates, nodes.ranked(request, work))
 
-    def _placement(self, services: Services, pod: Pod) -> PodPlacement:
+    def _placement(self, services: Services, pod: wire.Pod) -> PodPlacement:
         with services.state.reading() as cache:
             policies = cache.policies
         with self._placements_lock:
@@ -338,34 +326,34 @@ class Extender:
         return self._cached
 
 
-def _decode(services: Services, call: Call) -> Args:
+def _decode(services: Services, call: Call) -> wire.Args:
     begun_s = services.clock.monotonic_s()
-    args = decode_args(call.body)
+    args = wire.decode_args(call.body)
     services.metrics.took(PROTOCOL, "decode", services.clock.monotonic_s() - begun_s)
     services.check_deadline(call)
     return args
 
 
-def _decode_nodes(services: Services, kind: type[NodeIdentity], args: Args) -> list[Cluster]:
+def _decode_nodes(services: Services, kind: type[NodeIdentity], args: wire.Args) -> list[Cluster]:
     begun_s = services.clock.monotonic_s()
-    nodes = [decode_node(kind, raw, index) for index, raw in enumerate(args.nodes)]
+    nodes = [wire.decode_node(kind, raw, index) for index, raw in enumerate(args.nodes)]
     services.metrics.took(PROTOCOL, "decode nodes", services.clock.monotonic_s() - begun_s)
     return list(map(cluster_of_node, nodes))
 
 
-def _is_nominated(pod: Pod, names: Sequence[str]) -> bool:
+def _is_nominated(pod: wire.Pod, names: Sequence[str]) -> bool:
     return len(names) == 1 and names[0] == pod.status.nominated_node_name
 
 
 def _answer(
-    args: Args,
+    args: wire.Args,
     kept: Sequence[int],
     failed: dict[str, str] | None = None,
     unresolvable: dict[str, str] | None = None,
-) -> FilterResult:
-    if args.names is not None:
-        return FilterResult(None, [args.names[position] for position in kept], failed or {}, unresolvable or {})
-    return FilterResult(NodeList([args.nodes[position] for position in kept]), None, failed or {}, unresolvable or {})
+) -> wire.FilterResult:
+    names = None if args.names is None else [args.names[position] for position in kept]
+    nodes = wire.NodeList([args.nodes[position] for position in kept]) if names is None else None
+    return wire.FilterResult(nodes, names, failed or {}, unresolvable or {})
 
 
 def _unknown_nodes(services: Services, result: FilteredNodes, placement: PodPlacement) -> str:
