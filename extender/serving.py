@@ -44,12 +44,7 @@ Questions update them as well, and must not find too many changes.
 
 @dataclass(frozen=True, slots=True)
 class ExtenderOptions:
-    """The options of the extender.
-
-    Attributes:
-        manifests: files and folders with clusters, policies, bindings and resources. Empty if requests bring their own
-            clusters.
-    """
+    """The options of the extender. Without ``manifests`` and ``watch`` requests bring their own clusters."""
 
     server: ServerOptions
     manifests: Sequence[Path] = ()
@@ -70,11 +65,7 @@ class ExtenderOptions:
 
 
 def serve(options: ExtenderOptions) -> None:
-    """Serve until a signal stops the server. Ends the process.
-
-    Raises:
-        InputError: the server would accept requests of any client, a file cannot be used, or a port cannot be bound.
-    """
+    """Serve until a signal stops the server. Ends the process. Raises ``InputError`` if it cannot start."""
     _require_protection(options)
     if options.token_file is not None:
         TokenFile(options.token_file)  # each worker reads the file; an error must show before there are workers

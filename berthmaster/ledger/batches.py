@@ -94,11 +94,7 @@ Entry = DecisionEntry | NoteEntry
 
 
 class BatchContent(msgspec.Struct, frozen=True, array_like=True):
-    """What the payload of a batch holds.
-
-    Attributes:
-        whole: the clusters before its first record; None if they are those after the batch before.
-    """
+    """What the payload of a batch holds. ``whole`` has the clusters before it; None if those after the batch before."""
 
     whole: FleetChange | None
     entries: list[Entry]
@@ -206,11 +202,7 @@ _MICROSECONDS: Final = 1_000_000
 
 
 class BatchWriter:
-    """The open batch of a segment. Not safe for several threads.
-
-    Attributes:
-        records: how many records the segment has, sealed or not.
-    """
+    """The open batch of a segment, which has ``records``, sealed or not. Not safe for several threads."""
 
     def __init__(self, configuration: Configuration) -> None:
         self._numbers: dict[bytes, int] = {}

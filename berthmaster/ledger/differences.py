@@ -5,7 +5,9 @@ Also: what changed in the inputs between two decisions, and which changes made t
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import combinations
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -35,13 +37,9 @@ from berthmaster.simulation.workload import SimulatedWorkload
 
 
 def explain_decision(store: Store, wanted: Query | RecordId, *, difference: bool = False) -> PastExplanation:
-    """Explain a recorded decision.
+    """Explain a recorded decision, or the latest one that a query finds.
 
-    Args:
-        wanted: the id of the decision, or a query: the latest decision that it finds is explained.
-
-    Raises:
-        InputError: the ledger is damaged, or a plugin that the decision used is not installed.
+    Raises ``InputError`` if the ledger is damaged, or if a plugin that the decision used is not installed.
     """
     recalled = recall(store, wanted)
     explained = past_explanation(recalled)
@@ -52,12 +50,7 @@ def explain_decision(store: Store, wanted: Query | RecordId, *, difference: bool
 
 
 def why_not_then(store: Store, wanted: Query | RecordId, cluster: str) -> WhyNot:
-    """Return the smallest change under which a recorded decision would have taken a cluster.
-
-    Raises:
-        InputError: the fleet of the decision has no such cluster, or the placement is not supported; or as
-            ``explain_decision``.
-    """
+    """Return the smallest change under which a recorded decision would have taken a cluster. Raises ``InputError``."""
     past, clusters = recall(store, wanted)
     unsupported = unsupported_parts(past.binding.spec.placement)
     if unsupported:
@@ -302,72 +295,58 @@ def _binding_changes(before: Binding, after: Binding) -> Iterator[InputChange]:
     for field, aspect in _BINDING_FIELDS:
         then, now = getattr(before.spec, field), getattr(after.spec, field)
         if then != now:
-            yield InputChange("binding", aspect, _text(then), _text(now), _with_spec(field, then))
+            yield InputChange("binding", aspect, _text(then), _text(now), partial(_with_spec, field, then))
     was, held_by = holder(before.metadata), holder(after.metadata)
     if was != held_by:
         # The holder itself decides nothing: its placement does.
         yield InputChange("binding", "policy", str(was or "none"), str(held_by or "none"), lambda inputs: inputs)
 
 
-def _with_spec(field: str, value: Any) -> Callable[[Inputs], Inputs]:  # noqa: ANN401 - the value of any field
-    def reverted(inputs: Inputs) -> Inputs:
-        return inputs._replace(binding=with_spec(inputs.binding, **{field: value}))
-
-    return reverted
+def _with_spec(field: str, value: Any, inputs: Inputs) -> Inputs:  # noqa: ANN401 - the value of any field
+    return inputs._replace(binding=with_spec(inputs.binding, **{field: value}))
 
 
 class _Aspect(NamedTuple):
-    """A part of a cluster: how to read it, how to put it into another version, and its text."""
+    """A part of a cluster: its fields, and the text of their values."""
 
     name: str
-    read: Callable[[Cluster], Any]
-    put: Callable[[Cluster, Any], Cluster]
-    text: Callable[[Any], str]
+    fields: tuple[str, ...]
+    text: Callable[..., str]
+
+    def values(self, cluster: Cluster) -> tuple[Any, ...]:
+        return tuple(attrgetter(each)(cluster) for each in self.fields)
 
 
-_LOCATION: Final = ("provider", "region", "zone", "zones")
+_WITH: Final = {"metadata": with_metadata, "spec": with_spec, "status": with_status}
 _ASPECTS: Final = (
     _Aspect(
-        "capacity",
-        lambda each: (each.status.resource_summary, each.spec.resource_models),
-        lambda each, value: with_spec(with_status(each, resource_summary=value[0]), resource_models=value[1]),
-        lambda value: _capacity(value[0]),
+        "capacity", ("status.resource_summary", "spec.resource_models"), lambda summary, _models: _capacity(summary)
     ),
-    _Aspect(
-        "taints",
-        lambda each: each.spec.taints,
-        lambda each, value: with_spec(each, taints=value),
-        lambda value: ", ".join(map(str, value)) or "none",
-    ),
+    _Aspect("taints", ("spec.taints",), lambda taints: ", ".join(map(str, taints)) or "none"),
     _Aspect(
         "conditions",
-        lambda each: each.status.conditions,
-        lambda each, value: with_status(each, conditions=value),
-        lambda value: ", ".join(f"{each.type}={each.status}" for each in value) or "none",
+        ("status.conditions",),
+        lambda conditions: ", ".join(f"{each.type}={each.status}" for each in conditions) or "none",
     ),
     _Aspect(
         "labels",
-        lambda each: each.metadata.labels,
-        lambda each, value: with_metadata(each, labels=value),
-        lambda value: ", ".join(f"{key}={text}" for key, text in sorted(value.items())) or "none",
+        ("metadata.labels",),
+        lambda labels: ", ".join(f"{key}={text}" for key, text in sorted(labels.items())) or "none",
     ),
     _Aspect(
         "location",
-        lambda each: tuple(getattr(each.spec, name) for name in _LOCATION),
-        lambda each, value: with_spec(each, **dict(zip(_LOCATION, value, strict=True))),
-        lambda value: "/".join(str(part) for part in value[:3] if part) or "none",
+        ("spec.provider", "spec.region", "spec.zone", "spec.zones"),
+        lambda *location: "/".join(part for part in location[:3] if part) or "none",
     ),
     _Aspect(
         "served kinds",
-        lambda each: each.status.api_enablements,
-        lambda each, value: with_status(each, api_enablements=value),
-        lambda value: f"{sum(len(each.resources) for each in value)} kinds",
+        ("status.api_enablements",),
+        lambda groups: f"{sum(len(each.resources) for each in groups)} kinds",
     ),
     _Aspect(
         "deletion",
-        lambda each: each.metadata.deletion_timestamp,
-        lambda each, value: with_metadata(each, deletion_timestamp=value),
-        lambda value: "being deleted" if value is not None else "not deleted",
+        ("metadata.deletion_timestamp",),
+        lambda at: "being deleted" if at is not None else "not deleted",
     ),
 )
 
@@ -375,49 +354,48 @@ _ASPECTS: Final = (
 def _cluster_changes(name: str, before: Cluster | None, after: Cluster | None) -> Iterator[InputChange]:
     if before is None or after is None:
         then, now = ("absent", "present") if before is None else ("present", "absent")
-        yield InputChange(name, "existence", then, now, _with_cluster(name, lambda _: before))
+        yield InputChange(name, "existence", then, now, partial(_with_cluster, name, before))
         return
     for aspect in _ASPECTS:
-        then, now = aspect.read(before), aspect.read(after)
-        if then != now:
-            yield InputChange(
-                name, aspect.name, *_different(aspect.text(then), aspect.text(now)),
-                _with_cluster(name, _restored(aspect, then)),
-            )  # fmt: skip
+        was, values = aspect.values(before), aspect.values(after)
+        if was != values:
+            then, now = _different(aspect.text(*was), aspect.text(*values))
+            yield InputChange(name, aspect.name, then, now, partial(_restored, name, aspect, was))
 
 
-def _with_cluster(name: str, change: Callable[[Cluster | None], Cluster | None]) -> Callable[[Inputs], Inputs]:
-    def reverted(inputs: Inputs) -> Inputs:
-        clusters = dict(inputs.clusters)
-        changed = change(clusters.pop(name, None))
-        if changed is not None:
-            clusters[name] = changed
-        return inputs._replace(clusters=clusters)
+def _with_cluster(name: str, cluster: Cluster | None, inputs: Inputs) -> Inputs:
+    clusters = {**inputs.clusters, name: cluster}
+    return inputs._replace(clusters={name: each for name, each in clusters.items() if each is not None})
 
-    return reverted
+
+def _restored(name: str, aspect: _Aspect, values: Sequence[Any], inputs: Inputs) -> Inputs:
+    cluster = inputs.clusters.get(name)
+    if cluster is None:
+        return inputs
+    for path, value in zip(aspect.fields, values, strict=True):
+        part, _, field = path.partition(".")
+        cluster = _WITH[part](cluster, **{field: value})
+    return _with_cluster(name, cluster, inputs)
 
 
 def _other_changes(before: Inputs, after: Inputs) -> Iterator[InputChange]:
-    if before.bounds != after.bounds:
-        yield InputChange(
-            "estimators", "bounds", _text(before.bounds), _text(after.bounds),
-            lambda inputs: inputs._replace(bounds=before.bounds),
-        )  # fmt: skip
-    if before.peers != after.peers:
-        yield InputChange(
-            "peers", "placement of the affinity groups", _peers_text(before.peers), _peers_text(after.peers),
-            lambda inputs: inputs._replace(peers=before.peers),
-        )  # fmt: skip
-    if before.unready_since_s.keys() != after.unready_since_s.keys():
-        then, now = (", ".join(sorted(each)) or "none" for each in (before.unready_since_s, after.unready_since_s))
-        yield InputChange(
-            "failover", "clusters that are not ready", then, now,
-            lambda inputs: inputs._replace(unready_since_s=before.unready_since_s),
-        )  # fmt: skip
+    for field, subject, aspect, text in (
+        ("bounds", "estimators", "bounds", _text),
+        ("peers", "peers", "placement of the affinity groups", _peers_text),
+        (
+            "unready_since_s",
+            "failover",
+            "clusters that are not ready",
+            lambda since: ", ".join(sorted(since)) or "none",
+        ),
+    ):
+        then, now = getattr(before, field), getattr(after, field)
+        if then != now and (field != "unready_since_s" or then.keys() != now.keys()):
+            yield InputChange(subject, aspect, text(then), text(now), partial(_with_field, field, then))
 
 
-def _restored(aspect: _Aspect, value: Any) -> Callable[[Cluster | None], Cluster | None]:  # noqa: ANN401 - of any aspect
-    return lambda cluster: None if cluster is None else aspect.put(cluster, value)
+def _with_field(field: str, value: Any, inputs: Inputs) -> Inputs:  # noqa: ANN401 - the value of any field
+    return inputs._replace(**{field: value})
 
 
 def _peers_text(peers: Mapping[GroupKey, Mapping[str, frozenset[str]]]) -> str:

@@ -86,11 +86,7 @@ def write_json_lines(records: Iterator[ExportedRecord], out: BinaryIO) -> int:
 
 
 def write_parquet(records: Iterator[ExportedRecord], out: BinaryIO) -> int:
-    """Write a Parquet file, and return how many rows it has. Nested values are JSON text.
-
-    Raises:
-        InputError: pyarrow is not installed.
-    """
+    """Write a Parquet file with nested values as JSON text, and return how many rows it has. Needs pyarrow."""
     try:
         import pyarrow as pa  # noqa: PLC0415 - an extra
         import pyarrow.parquet as pq  # noqa: PLC0415 - an extra

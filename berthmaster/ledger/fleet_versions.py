@@ -71,18 +71,10 @@ class _Entry:
 
 
 class FleetWriter:
-    """Encodes fleet versions, each as a change of the one before.
-
-    Attributes:
-        changed: the number of changes since the last whole version.
-    """
+    """Encodes fleet versions, each as a change of the one before. ``changed`` counts since the last whole version."""
 
     def __init__(self, number_of: Callable[[bytes], int], digest: Callable[[int], bytes]) -> None:
-        """Start without a version.
-
-        Args:
-            number_of: returns the number of a document, and stores the document if it is new.
-        """
+        """Start without a version; ``number_of`` returns the number of a document, and stores a new one."""
         self._number_of = number_of
         self._digest = digest
         self._last = NO_CLUSTERS
@@ -241,11 +233,7 @@ class FleetReader:
         self.read(whole)
 
     def read(self, changes: FleetChange) -> None:
-        """Apply the changes that one decision saw.
-
-        Raises:
-            InputError: they do not follow from the last version.
-        """
+        """Apply the changes that one decision saw. Raises ``InputError`` if they follow from another version."""
         for name, change in changes.items():
             before = self._parts.pop(name, None)
             if change is None:
@@ -260,11 +248,7 @@ class FleetReader:
             self._undigested.add(name)
 
     def changes(self) -> tuple[list[Cluster], set[str]]:
-        """Return the clusters that changed since the last call, and the names of those that are gone.
-
-        Raises:
-            InputError: a document is damaged.
-        """
+        """Return the clusters that changed since the last call, and the names of those that are gone."""
         clusters = [self._cluster(self._parts[name]) for name in sorted(self._stale & self._parts.keys())]
         gone, self._gone = self._gone, set()
         self._stale.clear()

@@ -47,11 +47,7 @@ _KEPT: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class PastDecision:
-    """A recorded decision with what it read.
-
-    Attributes:
-        binding: the binding as it was read; without the status of members unless it has a move.
-    """
+    """A recorded decision with what it read. The binding has no status of members unless it has a move."""
 
     segment: int
     entry: DecisionEntry
@@ -106,11 +102,7 @@ class Documents:
 
 
 class SegmentReader:
-    """Reads the decisions of one segment in order, with the fleet of each.
-
-    Attributes:
-        fleet: the fleet version of the last decision that was read.
-    """
+    """Reads the decisions of one segment in order. ``fleet`` is the version of the last decision that was read."""
 
     def __init__(self, store: Store, segment: int) -> None:
         self._store = store
@@ -120,12 +112,7 @@ class SegmentReader:
         self.fleet = FleetReader(self._documents)
 
     def entries(self, first: int, last: int | None = None) -> Iterator[Entry]:
-        """Yield the entries of batches in order. When it yields a decision, ``fleet`` has the version of it.
-
-        Args:
-            first: the first batch. It must be the ``start`` of a batch.
-            last: the last batch; None for all.
-        """
+        """Yield the entries from a ``start`` batch on, up to the last. ``fleet`` has the version of each decision."""
         number = first
         while last is None or number <= last:
             with self._store.transaction() as connection:
@@ -210,11 +197,7 @@ class SegmentReader:
 
 
 def unpacked(data: bytes) -> bytes:
-    """Decompress a payload or documents.
-
-    Raises:
-        InputError: the bytes are damaged, or they would need too much memory.
-    """
+    """Decompress a payload or documents. Raises ``InputError`` if they are damaged, or would need too much memory."""
     decompressor = zlib.decompressobj()
     try:
         unpacked = decompressor.decompress(data, _MAX_BYTES)
@@ -263,12 +246,7 @@ class Replayed:
 
 
 def profile_of(configuration: Configuration) -> Profile:
-    """Return the profile that a process decided with.
-
-    Raises:
-        InputError: a plugin that it used is not installed.
-        PluginError: an installed plugin cannot be loaded.
-    """
+    """Return the profile that a process decided with. Raises ``InputError`` if a plugin is not installed."""
     known = _installed_plugins()
     missing = sorted(set(configuration.plugins) - set(known.names))
     if missing:

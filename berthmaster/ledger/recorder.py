@@ -134,11 +134,7 @@ class LedgerRecorder:
         self._put(Dated(self._clock.now(), note))
 
     def flush(self, *, last: bool = False) -> None:
-        """Write what waits at once. Only for processes that do not start the thread.
-
-        Raises:
-            InputError, LedgerError: the database cannot be written.
-        """
+        """Write what waits at once. Only for processes that do not start the thread. Raises as ``Store``."""
         if self._queue or self._segment is not None:
             self._open_segment()
             self._encode()

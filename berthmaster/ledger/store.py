@@ -79,11 +79,7 @@ class Store:
 
     @contextmanager
     def transaction(self) -> Iterator[sa.Connection]:
-        """Run statements in one transaction.
-
-        Raises:
-            LedgerError: a statement failed, or the file was replaced. Nothing is written then.
-        """
+        """Run statements in one transaction. Raises ``LedgerError`` if one failed, or if the file was replaced."""
         if _inode(self._path) != self._inode:
             raise SegmentLostError(f"{self._path} was removed or replaced")
         try:
@@ -234,11 +230,7 @@ def open_store(url: str | Path, *, create: bool = False) -> Store:
 
 
 def parsed_url(url: str | Path) -> URL:
-    """Parse the URL of a ledger, or of the file that holds it.
-
-    Raises:
-        InputError: it is not accepted, or the file cannot be read.
-    """
+    """Parse the URL of a ledger, or of the file that holds it. Raises ``InputError`` if it is not accepted."""
     where = "--ledger" if isinstance(url, str) else f"--ledger-file {url}"
     try:
         parsed = make_url(url if isinstance(url, str) else _first_line(url))

@@ -68,11 +68,7 @@ class DecisionLog:
     def write(
         self, call: Call, protocol: str, verb: str, begun_s: float, details: Callable[[], Mapping[str, Any]]
     ) -> None:
-        """Log a decision at level info.
-
-        Args:
-            details: returns the fields of the line; called only if the line is written.
-        """
+        """Log a decision at level info. ``details`` is called only if the line is written."""
         if not self._log.isEnabledFor(logging.INFO):
             return
         suppressed = self._limit.take()
@@ -109,12 +105,7 @@ class Services:
 
     @contextmanager
     def one_at_a_time(self, lock: threading.Lock, call: Call, others: str) -> Iterator[None]:
-        """Hold a lock during the context.
-
-        Args:
-            call: its deadline ends the wait for the lock.
-            others: which requests hold the lock, for the message.
-        """
+        """Hold a lock during the context, or refuse at the deadline: ``others`` took the time."""
         if not lock.acquire(timeout=max(0.0, call.deadline_s - self.clock.monotonic_s())):
             raise Refusal(503, f"{others} took all the time of the request", headers=RETRY_SOON)
         try:
@@ -123,11 +114,7 @@ class Services:
             lock.release()
 
     def give_way(self, call: Call) -> None:
-        """Pause a long computation while a review is judged, and end it if no answer is wanted any more.
-
-        Raises:
-            Refusal: the deadline has passed, or the client has closed its connection.
-        """
+        """Pause while a review is judged; refuse if the deadline has passed, or the client has gone."""
         self.reviews.pause()
         self.check_deadline(call)
         if call.has_gone():
@@ -191,11 +178,7 @@ def values_of(body: bytes) -> int:
 
 @contextmanager
 def sized(services: Services, call: Call, body: bytes, *, brings_fleet: bool) -> Iterator[None]:
-    """Check a request before it is decoded. During the context, no other large request is answered.
-
-    Raises:
-        Refusal: the request is too large, or other requests took all the time.
-    """
+    """Check the size of a request before it is decoded. During the context, no other large request is answered."""
     most_bytes = services.limits.body_bytes if brings_fleet else MAX_QUESTION_BYTES
     most_values = MAX_VALUES if brings_fleet else MAX_QUESTION_VALUES
     if len(body) > most_bytes:

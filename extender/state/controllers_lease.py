@@ -57,11 +57,7 @@ def lease_in(documents: Iterable[Document], key: Key) -> LeaseReading:
 
 
 class LeasePoll:
-    """Reads the lease every few seconds, in a thread of its own.
-
-    Attributes:
-        fingerprint: the fingerprint of ``reading``, without the time of the last renewal.
-    """
+    """Reads the lease every few seconds, in a thread. The ``fingerprint`` leaves out when it was renewed last."""
 
     def __init__(self, key: Key) -> None:
         self._key = key

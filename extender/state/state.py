@@ -238,22 +238,14 @@ class State:
 
     @contextmanager
     def updating(self, now: datetime, *, stays_stale: bool = False) -> Iterator[FleetCache]:
-        """Hold the lock to update the cache. Without an error, the state was updated at ``now``.
-
-        Args:
-            stays_stale: whether a stale state stays stale until ``mark_current``, because this is a part of the source.
-        """
+        """Hold the lock to update the cache. A part of a source ``stays_stale`` until ``mark_current``."""
         with self._lock:
             yield self._cache
             known = self._staleness if stays_stale else Staleness(None, None, "")
             self._staleness = structs.replace(known, loaded_at=now)
 
     def mark_stale(self, problem: str, since: datetime) -> None:
-        """Mark the state as stale: the source failed or offers invalid content. The cache stays unchanged.
-
-        Args:
-            since: when the source failed. The earliest time counts until ``mark_current``.
-        """
+        """Mark the state as stale since the earliest failure until ``mark_current``. The cache stays unchanged."""
         with self._lock:
             known = self._staleness
             since = min(since, known.stale_since or since)

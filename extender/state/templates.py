@@ -259,11 +259,7 @@ def _unlisted(kind: KindName, informer: Informer[Document]) -> Gap | None:
 
 
 def read_template(kind: KindName, raw: bytes) -> Document:
-    """Decode a template of a kind, reduced to what decisions depend on.
-
-    Raises:
-        FieldError: it is no object with a name.
-    """
+    """Decode a template, reduced to what decisions depend on. Raises ``FieldError`` if it has no name."""
     decoded = decode_json(dict[str, Any], raw)
     metadata = decoded.get("metadata")
     if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):

@@ -49,11 +49,7 @@ def watch_source(
     workload_affinity: bool = False,
     lease: Key = DEFAULT_LEASE,
 ) -> "WatchSource":
-    """Return the source that options describe.
-
-    Raises:
-        InputError: the options select no kind of cluster, or several.
-    """
+    """Return the source that options describe. Raises ``InputError`` unless they select one kind of cluster."""
     kinds = options.all_kinds
     clusters = [kind for kind in kinds if kind in CLUSTER_KINDS]
     if len(clusters) != 1:
@@ -217,11 +213,7 @@ class WatchSource:
             state.mark_current(now)
 
     def _apply_clusters(self, cache: FleetCache, pending: dict[Key, None]) -> None:
-        """Apply changed clusters.
-
-        Raises:
-            InputError: the fleet is full. The clusters that do not fit stay pending; all others are applied.
-        """
+        """Apply changed clusters. If the fleet is full, the others stay pending, and it raises ``InputError``."""
         full: InputError | None = None
         for key in sorted(pending, key=lambda key: self._clusters.get(key) is not None):  # removals first
             pending[key] = pending.pop(key)  # move to the end: after a crash, other clusters come first
@@ -256,11 +248,7 @@ def _apply_nothing(_informer: Informer[Binding], _cache: FleetCache, pending: di
 
 
 class _Feed:
-    """An informer, and the changes that are not applied to the state yet.
-
-    Attributes:
-        pending: the keys of changed objects, in order; guarded by the lock.
-    """
+    """An informer, and the keys of its changes that are not applied yet, in order; guarded by the lock."""
 
     def __init__(self, informer: Informer[Any], apply: Apply, lock: threading.Lock) -> None:
         self.informer = informer

@@ -33,11 +33,7 @@ _MAX_CHANGED: Final = 100
 
 
 class PolicyChanges(NamedTuple):
-    """What differs between two sets of policies.
-
-    Attributes:
-        all: whether so many differ that it is cheaper to build everything again.
-    """
+    """What differs between two sets of policies; ``all`` if it is cheaper to build everything again."""
 
     references: frozenset[PolicyReference]
     current: tuple[Policy, ...]
@@ -278,12 +274,7 @@ class ObservedWorkloads:
         return gaps[:_MAX_INVALID]
 
     def unknown(self, policies: Sequence[Policy], timeout_s: float) -> Gap | None:
-        """Return why the resources that policies select are not known; None if they are.
-
-        Args:
-            timeout_s: the longest time to wait for the lists of kinds that are not watched yet. Those of the objects
-                that the policies wait for are awaited, too.
-        """
+        """Return why selected resources are not known, after a wait for kinds not watched yet; None if they are."""
         if self._templates is None:
             return Gap(GapKind.NO_TEMPLATES)
         needed = sorted(_selected_kinds(policies))

@@ -107,11 +107,7 @@ def rank_of(groups: PlacementGroups, cluster: Cluster) -> int:
 
 
 def ranks_of_rows(scheduler: Scheduler, request: Request, work: Work | None = None) -> IntArray:
-    """Return the rank of each row of the fleet; ``REJECTED`` for free rows.
-
-    Raises:
-        TooLargeError: the placement exceeds a limit, or ``work`` exceeds its limit.
-    """
+    """Return the rank of each row of the fleet; ``REJECTED`` for free rows. Raises ``TooLargeError``."""
     work = work or Work()
     ranks = np.full(scheduler.fleet.capacity, REJECTED, dtype=np.int64)
     groups = scheduler.compile(request.placement).groups

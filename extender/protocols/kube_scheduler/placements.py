@@ -33,11 +33,7 @@ _OBJECT: Final[Any] = dict[str, Any]
 
 
 class PodPlacement(NamedTuple):
-    """The placement of a pod.
-
-    Attributes:
-        source: the origin of the placement in reasons: ``annotation``, or the name of the policy.
-    """
+    """The placement of a pod. ``source`` is its origin in reasons: ``annotation``, or the name of the policy."""
 
     placement: Placement | None
     source: str

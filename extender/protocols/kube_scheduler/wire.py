@@ -78,11 +78,7 @@ class NodeList(msgspec.Struct, frozen=True):
 
 
 class FilterResult(Go, frozen=True):
-    """The answer to filter (``ExtenderFilterResult``).
-
-    Attributes:
-        error: why no decision is possible now; empty if there is one.
-    """
+    """The answer to filter (``ExtenderFilterResult``). ``error`` says why no decision is possible now."""
 
     nodes: NodeList | None = None
     node_names: list[str] | None = None
@@ -134,11 +130,7 @@ _ITEMS: Final = msgspec.json.Decoder(_Items | None)
 
 
 def decode_args(body: bytes) -> Args:
-    """Decode a filter or prioritize request. The nodes stay raw; see ``decode_node``.
-
-    Raises:
-        FieldError: the body is not JSON, or not such a request.
-    """
+    """Decode a filter or prioritize request; raises ``FieldError``. The nodes stay raw; see ``decode_node``."""
     try:
         found = _CANONICAL.decode(body)
         pod, nodes, names = bytes(found.pod), found.nodes, found.node_names
@@ -154,11 +146,7 @@ def decode_args(body: bytes) -> Args:
 
 
 def decode_node(kind: type[N], raw: msgspec.Raw, index: int) -> N:
-    """Decode one node of a request as a ``Node``, or as a ``NodeIdentity`` if that is enough.
-
-    Raises:
-        FieldError: it is not a node. ``index`` is its position in the request.
-    """
+    """Decode a node of a request, as a ``NodeIdentity`` if that is enough. Raises ``FieldError``."""
     try:
         return decode_json(kind, raw)
     except FieldError as error:
@@ -166,11 +154,7 @@ def decode_node(kind: type[N], raw: msgspec.Raw, index: int) -> N:
 
 
 def decode_preemption_args(body: bytes) -> PreemptionArgs:
-    """Decode a preempt request. A node without victims is not a candidate.
-
-    Raises:
-        FieldError: the body is not JSON, or not such a request.
-    """
+    """Decode a preempt request; raises ``FieldError``. A node without victims is not a candidate."""
     members = _members(body, "")
     pod = _pod(members.get("pod", _NULL))
     candidates: dict[str, MetaVictims] = {}

@@ -293,11 +293,7 @@ _MAX_STEPS: Final = 2048
 
 @dataclass(frozen=True, slots=True)
 class CandidateCluster:
-    """A cluster that select may choose.
-
-    Attributes:
-        capacity: the most replicas it can run, by its limits and its resources.
-    """
+    """A cluster that select may choose. It can run ``capacity`` replicas, by its limits and its resources."""
 
     cluster: Cluster
     score: int
@@ -390,11 +386,7 @@ def _sufficient(by_capacity: Sequence[CandidateCluster], replicas: int, limit: i
 
 
 class _Branch(NamedTuple):
-    """A part of the search: some chosen clusters.
-
-    Attributes:
-        taken: the last chosen cluster and, in the same form, those before it.
-    """
+    """A part of the search: ``taken`` is the last chosen cluster and, in the same form, those before it."""
 
     start: int
     chosen: int
@@ -434,11 +426,7 @@ R = TypeVar("R", FilterResponse, ScoreResponse, SelectResponse)
 
 
 class Bounds(NamedTuple):
-    """What the answer to a request may take.
-
-    Attributes:
-        check: called between groups; raises an exception if the deadline has passed.
-    """
+    """What the answer to a request may take. ``check`` is called between groups, and raises after the deadline."""
 
     limits: PlacementLimits
     check: Callable[[], None] | None = None

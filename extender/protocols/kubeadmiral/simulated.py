@@ -124,11 +124,7 @@ _MAX_BYTES: Final = 3 * 2**20
 
 
 class FederationRequest(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """Objects of KubeAdmiral to schedule.
-
-    Attributes:
-        objects: FederatedClusters, policies, SchedulingProfiles, FederatedObjects and resources, or lists of them.
-    """
+    """Objects of a KubeAdmiral federation to schedule, or lists of them."""
 
     objects: Annotated[list[dict[str, Any]], msgspec.Meta(max_length=_MAX_OBJECTS)]
     duplicate_limits: bool = False

@@ -96,11 +96,7 @@ class Background(Generic[Question, Content]):
     def __init__(
         self, name: str, texts: Callable[[Question], BackgroundTexts], compute: Compute[Question, Content]
     ) -> None:
-        """Start without results.
-
-        Args:
-            compute: returns the content for a question. It calls its last argument often, which may end it.
-        """
+        """Start without results. ``compute`` calls its last argument often, which may end it."""
         self._name, self._texts, self._compute = name, texts, compute
         self._changed = threading.Condition()
         self._results: dict[Question, Computed[Content]] = {}

@@ -58,10 +58,7 @@ def require_binding(services: Services, key: Key) -> WatchedWorkload:
 
 
 def explained(services: Services, key: Key, most: int | None = None) -> BindingExplanation:
-    """Return what the scheduler would decide now on a binding of the service, and why.
-
-    With ``most``, the groups of the explanation are ``shortened``.
-    """
+    """Return what the scheduler would decide now on a binding, and why; of ``most`` clusters in each list."""
     state, found = services.state, require_binding(services, key)
     workload, now = found.workload, services.clock.now()
     with state.reading() as cache:
@@ -146,11 +143,7 @@ def binding_outlook(services: Services, key: Key, group: str | None, most: int |
 
 
 def room_of(services: Services, view: BindingView, tried: Collection[str | None]) -> Room | None:
-    """Return the most that one cluster has free, if replicas have no place.
-
-    Args:
-        tried: the names of the groups that the decision tried.
-    """
+    """Return the most that one cluster of the ``tried`` groups has free, if replicas have no place."""
     state, binding = services.state, require_binding(services, (view.namespace, view.name)).workload.binding
     if binding is None or not view.requests or (view.clusters and sum(view.clusters.values()) >= view.replicas):
         return None

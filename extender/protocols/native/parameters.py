@@ -58,11 +58,7 @@ NAMESPACES: Final = {
 
 
 def values(parameters: Mapping[str, Parameter], query: Mapping[str, str]) -> dict[str, Any]:
-    """Return the values of the parameters that a request has or that have a default, except the reader's namespaces.
-
-    Raises:
-        Refusal: the schema of a parameter does not accept its value.
-    """
+    """Return the values that a request gives, and defaults, except the reader's namespaces. Raises ``Refusal``."""
     found = {name: each.schema["default"] for name, each in parameters.items() if "default" in each.schema}
     for name, each in parameters.items():
         if name in query and name != _NAMESPACES and (query[name] or "enum" not in each.schema):

@@ -297,11 +297,7 @@ def _reference(name: PolicyName, path: str) -> PolicyReference:
 
 
 def known_policies(services: Services, request: PlanRequest) -> list[Policy]:
-    """Return the stored policies that a request changes.
-
-    Raises:
-        Refusal: the service has not observed one that the request updates or deletes.
-    """
+    """Return the stored policies that a request changes. Raises ``Refusal`` if one is not observed yet."""
     with services.state.reading() as cache:
         stored = {each.reference: each for each in cache.policies}
     needed = [each.reference for each in request.update]

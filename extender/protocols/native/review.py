@@ -157,11 +157,7 @@ class _LongPlans:
         self._plans: dict[str, _LongPlan] = {}
 
     def begin(self, key: str, make: Callable[[], PlanAnswer], services: Services, *, queues: bool) -> bool:
-        """Begin a plan, and return whether it is under way.
-
-        Args:
-            make: makes the plan. An ``InputError`` or a ``Refusal`` leaves no plan.
-        """
+        """Begin a plan, and return whether it is under way. A ``make`` that is refused leaves no plan."""
         with self._lock:
             self._forget(services.clock.monotonic_s())
             if key in self._plans:

@@ -33,11 +33,7 @@ _WHY_NOT: Final = {
 
 
 def answers(ask: Ask, *, synced: bool = True) -> Handler:
-    """Return the handler that answers with what ``ask`` returns, as JSON.
-
-    Args:
-        synced: whether the fleet must be known before it is asked.
-    """
+    """Return the handler that answers with what ``ask`` returns, once the fleet is known unless not ``synced``."""
 
     def handle(services: Services, call: Call) -> Reply:
         if synced:

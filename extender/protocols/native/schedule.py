@@ -203,11 +203,7 @@ def require_explicable(binding: Binding, clusters: int) -> None:
 
 
 def require_synced(services: Services) -> None:
-    """Refuse a request while no fleet is known.
-
-    Raises:
-        Refusal: no fleet is known: with status 409 if there will be none, with 503 before the first.
-    """
+    """Refuse a request while no fleet is known: with status 409 if there will be none, with 503 before the first."""
     if not services.state.has_source:
         raise Refusal(409, NO_SOURCE, kind=NOT_READY)
     staleness = services.state.staleness
@@ -217,14 +213,7 @@ def require_synced(services: Services) -> None:
 
 
 def require_watched(services: Services, *needed: str, subject: str) -> None:
-    """Refuse a request that needs objects which the service does not watch.
-
-    Args:
-        subject: what they are, with its verb: the beginning of the sentence in the problem.
-
-    Raises:
-        Refusal: with status 409 and what to watch.
-    """
+    """Refuse a request that needs objects which are not watched. ``subject`` begins the problem: what they are."""
     watched = services.state.watched
     if watched is None or set(needed) <= set(watched):
         return

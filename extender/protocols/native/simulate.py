@@ -35,11 +35,7 @@ class Simulator:
         self._busy = threading.Lock()
 
     def simulate(self, services: Services, call: Call, request: SimulateRequest) -> SimulateAnswer:
-        """Simulate changes on the fleet and the bindings of the service.
-
-        Raises:
-            Refusal: another simulation is running, no fleet is known yet, or the deadline has passed.
-        """
+        """Simulate changes on the fleet and the bindings of the service."""
         check = partial(services.give_way, call)
         stored = stored_policies(services)
         wanted = (_as_stored(each, stored, f"changes[{index}]") for index, each in enumerate(request.changes))
@@ -95,11 +91,7 @@ def stored_policies(services: Services) -> Mapping[PolicyReference, Policy]:
 
 
 def as_stored(written: Policy, stored: Mapping[PolicyReference, Policy], path: str) -> Policy:
-    """Return a policy that names a scheduler: the stored one if it names none, as after an apply.
-
-    Raises:
-        Refusal: the policy would change its scheduler, which Karmada refuses.
-    """
+    """Return a policy with the stored scheduler if it names none. Refuses another one, as Karmada does."""
     before = stored.get(written.reference)
     if before is None:
         return written
