@@ -19,21 +19,9 @@ from berthmaster.model.cluster import Taint
 from berthmaster.model.decode import convert
 from berthmaster.model.move import MovePhase, MoveState
 from berthmaster.model.policy import Policy
+from berthmaster.native_api import why
 from berthmaster.native_api.fleet import FleetAmount, FleetCluster, FleetView, WorkloadFacets, WorkloadPage, WorkloadRow
 from berthmaster.native_api.what_if import PlanAnswer, PlanCounts
-from berthmaster.native_api.why import (
-    AllowedGroup,
-    BindingOutlook,
-    BindingOverview,
-    ClaimsView,
-    DriftView,
-    ImpactView,
-    MovesView,
-    PolicyList,
-    PolicyView,
-    ResilienceView,
-    WhyNotView,
-)
 from berthmaster.native_api.wire import BindingExplanation, BindingView, HistoryPage, Staleness
 from berthmaster.scheduling.diagnosis import ClusterDiagnosis, Diagnosis, GroupDiagnosis, Outcome, Rejection
 from berthmaster.scheduling.fleet import Strategy
@@ -61,8 +49,8 @@ def _answer(kind: Any, /, **changes: Any) -> Any:
 
 
 binding_view = partial(_answer, BindingView)
-claims_view = partial(_answer, ClaimsView)
-why_not_view = partial(_answer, WhyNotView)
+claims_view = partial(_answer, why.ClaimsView)
+why_not_view = partial(_answer, why.WhyNotView)
 budget = partial(_answer, BudgetUse)
 lost_workload = partial(_answer, UnplacedWorkload)
 
@@ -128,10 +116,10 @@ FULL = group_outlook(
 )  # fmt: skip
 
 
-def binding_outlook(*groups: GroupOutlook, **changes: Any) -> BindingOutlook:
+def binding_outlook(*groups: GroupOutlook, **changes: Any) -> why.BindingOutlook:
     """Return the outlook of ``binding_view``: its preferred group is full."""
     listed = list(groups) or [FULL, group_outlook("backup"), group_outlook("edge")]
-    return _answer(BindingOutlook, groups=listed, **changes)
+    return _answer(why.BindingOutlook, groups=listed, **changes)
 
 
 def move_state(phase: MovePhase = MovePhase.STABILISING, **changes: Any) -> MoveState:
@@ -177,7 +165,7 @@ def workload_answers(**answers: Any) -> dict[str, Any]:
     parts = {name: given[name] for name in ("decision", "outlook", "claims")}
     missing = {name: each.detail for name, each in parts.items() if isinstance(each, SourceError)}
     known = {name: None if name in missing else each for name, each in parts.items()}
-    return {"overview": BindingOverview(given["binding"], **known, missing=missing, version="v1"), **given}
+    return {"overview": why.BindingOverview(given["binding"], **known, missing=missing, version="v1"), **given}
 
 
 def planned_move(
@@ -203,14 +191,14 @@ def plan_answer(*moves, unplaced=(), gaps=(), truncated=False, counts=None, **ch
     return PlanAnswer(whole, plan, truncated, FRESH)
 
 
-def impact(name: str, clusters: tuple[str, ...] = (), **changes: Any) -> ImpactView:
-    made = _answer(ImpactView, name=name, clusters=tuple(clusters), **changes)
+def impact(name: str, clusters: tuple[str, ...] = (), **changes: Any) -> why.ImpactView:
+    made = _answer(why.ImpactView, name=name, clusters=tuple(clusters), **changes)
     totals = tuple(len(each) for each in (made.only_copy, made.nowhere, made.short, made.staying))
     return replace(made, totals=changes.get("totals", totals))
 
 
 def resilience_view(*impacts, clusters=("a", "b"), failures=0, gaps=()):
-    return ResilienceView(
+    return why.ResilienceView(
         by=[FailureDomain.REGION], assumptions=ALL_ON, impacts=list(impacts), failures=failures or len(impacts),
         harmless=sum(each.harmless for each in impacts), workloads=40, clusters=list(clusters),
         computed_at=NOW - timedelta(minutes=2), gaps=list(gaps), version="1", staleness=FRESH,
@@ -227,7 +215,7 @@ def moves_view(*rows, **changes):
         "brake": BrakeReport(engaged=False), "sources": None, "budgets": [], "counts": counts, "matched": len(rows),
         **changes,
     }  # fmt: skip
-    return MovesView(read_at=NOW, moves=list(rows), version="1", staleness=FRESH, **values)
+    return why.MovesView(read_at=NOW, moves=list(rows), version="1", staleness=FRESH, **values)
 
 
 def policy_row(name: str = "all", namespace: str = "shop", **changes: Any) -> PolicyRow:
@@ -239,13 +227,13 @@ def policy_view(row, groups=(), **placement):
     """Return a policy with a placement in the form of the API, and its groups: pairs of a name and clusters."""
     kind = {"kind": row.kind, "metadata": {"name": row.name, "namespace": row.namespace}}
     policy = convert(Policy, {**kind, "spec": {"resourceSelectors": [], "placement": placement}})
-    allowed = [AllowedGroup(name, "", 3 + len(each), 2, 1, list(each), {}) for name, each in groups]
-    return PolicyView(row, policy, allowed, None, [], "1", FRESH)
+    allowed = [why.AllowedGroup(name, "", 3 + len(each), 2, 1, list(each), {}) for name, each in groups]
+    return why.PolicyView(row, policy, allowed, None, [], "1", FRESH)
 
 
 def policy_list(*rows, matched=None, total=None, gaps=()):
     count = len(rows)
-    return PolicyList(list(rows), matched or count, total or count, list(gaps), "1", FRESH)
+    return why.PolicyList(list(rows), matched or count, total or count, list(gaps), "1", FRESH)
 
 
 def workload_drift(resource: str = "shop/Deployment/web", **changes: Any) -> WorkloadDrift:
@@ -255,4 +243,4 @@ def workload_drift(resource: str = "shop/Deployment/web", **changes: Any) -> Wor
 def drift_view(*drifts, **changes):
     found = asdict(summary(drifts))
     given = {"matched": len(found["workloads"]), "computed_at": NOW, "gaps": [], "version": "1", "staleness": FRESH}
-    return DriftView(**{**found, **given, **changes})
+    return why.DriftView(**{**found, **given, **changes})

@@ -5,6 +5,7 @@ import console_ledger
 import pytest
 from e2e.console.visits import NARROW, start_visits
 from playwright.sync_api import expect
+from tables import cases
 
 from console.pages.registry import PAGES
 
@@ -22,10 +23,6 @@ MORE = {
     "a workload that left its group": console_ledger.ADDRESS,
     "cluster-scoped workload": "/workloads/-/viewer-clusterrole",
 }
-WITH_TABLES = (
-    "/workloads", "/history?range=7d", "/what-if?lose=berlin-01", "/drift", "/moves", "/policies",
-    "/resilience?by=region",
-)  # fmt: skip
 SMALLEST = {"width": 320, "height": 640}
 SCRIPT_LIMIT_BYTES = 200_000
 _OVERLAPPING_CELLS = """() => [...document.querySelectorAll(".table th, .table td")]
@@ -99,19 +96,30 @@ def test_a_list_is_sorted_by_its_headers(visit, address, column):
     visit.accessible(page)
 
 
-def test_every_table_is_a_file_of_csv_and_of_json(visit):
-    page = visit.page()
-    for address in [*WITH_TABLES, *MORE.values()]:
-        visit.open(page, address)
-        if "/resilience" in address:
-            expect(page.get_by_role("img")).to_be_visible()
-        links = [each.get_attribute("href") for each in page.locator(".files a").all()]
-        tables = page.get_by_role("region").and_(page.locator(".table")).count()
-        assert bool(links) or not tables, f"{address} has tables and no files"
-        for link in links:
-            answer = visit.context.request.get(visit.origin + link)
-            kind = "text/csv" if "as=csv" in link else "application/json"
-            assert (answer.status, answer.headers["content-type"].partition(";")[0]) == (200, kind), link
+@cases(
+    ("address", "status", "title"),
+    {
+        "an unknown page": ("/no-such-page", 404, "Not found"),
+        "an unknown cluster": ("/fleet/no-such-cluster", 404, "Not found"),
+        "a wrong parameter": ("/workloads?only=nothing", 400, "The address or the form has an error"),
+        "a long address": (f"/workloads?q={'x' * 4096}", 414, "The address is too long"),
+    },
+)
+def test_an_error_is_a_page_of_the_console(visit, address, status, title):
+    page = visit(address, status=status)
+    expect(page.get_by_role("heading", level=1)).to_have_text(title)
+    visit.accessible(page)
+    page.get_by_role("link", name="first page").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Fleet")
+
+
+def test_hostile_names_and_searches_are_shown_as_text(visit):
+    page = visit("/fleet?view=table")
+    expect(page.get_by_role("main")).to_contain_text("{{ 7 * 7 }}%s{% raw %}")
+    for text in (console_fleet.HOSTILE[0], "%22'><img src=x onerror=alert(1)>"):
+        for address in ("/workloads?q={}", "/fleet?q={}", "/workloads?cluster={}", "/policies?q={}"):
+            visit.open(page, address.format(text))
+        visit.open(page, f"/no-such-page?{text}", status=404)
 
 
 def test_every_page_works_without_scripts(browser, console, axe):

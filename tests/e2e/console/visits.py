@@ -57,10 +57,12 @@ class Visits:
         return page
 
     def open(self, page: Page, address: str, *, status: int = 200) -> None:
-        """Open an address in a tab and check the status of the answer."""
+        """Open an address in a tab; check the status of the answer, and that hostile names are text."""
         response = page.goto(self.origin + address)
         assert response is not None
         assert response.status == status, f"{address}: {page.inner_text('main')}"
+        assert not page.locator("main script, main img").count(), f"{address}: markup of a name became an element"
+        assert not {"\x07", "\u202e"} & set(page.inner_html("main")), f"{address}: a control character is not escaped"
 
     def check(self) -> None:
         """Fail if a page had an error, blocked content, a dialog, or a request to another origin."""

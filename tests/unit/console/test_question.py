@@ -6,9 +6,10 @@ import zlib
 
 import pytest
 from console_source import refused_question
-from tables import DATA, cases
+from tables import DATA, cases, data
 from werkzeug.datastructures import MultiDict
 
+from berthmaster.model.decode import convert
 from berthmaster.native_api.what_if import DownChange, PolicyName, ScaleChange, TaintChange, UntaintChange
 from console.query import QueryError
 from console.question import (
@@ -95,36 +96,18 @@ def test_a_question_becomes_changes():
     ]
 
 
-@cases(
-    ("question", "field", "message"),
-    {
-        "cluster": (WhatIfQuestion(lose=("aa",)), "lose", "'aa': there is no cluster 'aa'; did you mean a"),
-        "taint": (WhatIfQuestion(taints=("a=k:Now",)), "taints", "CLUSTER=KEY"),
-        "scale": (WhatIfQuestion(scales=("web=3",)), "scales", "KIND/NAME"),
-        "label": (WhatIfQuestion(labels=("a",)), "labels", "CLUSTER=KEY=VALUE"),
-        "recovering cluster": (WhatIfQuestion(recover=("zz",)), "recover", "the fleet has a, b"),
-        "malformed YAML": (WhatIfQuestion(policies="a: [1,\nb: }"), "policies", "line 2"),
-        "an object without a type": (WhatIfQuestion(policies="kind: X"), "policies", "apiVersion"),
-        "an unknown field": (
-            WhatIfQuestion(policies=POLICY.replace("clusterNames", "clusterName")),
-            "policies",
-            "document 1.*clusterName",
-        ),
-        "another kind": (
-            WhatIfQuestion(policies=f"{POLICY}---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: x}}\n"),
-            "policies",
-            "ConfigMap is not accepted; accepted are PropagationPolicy",
-        ),
-        "only a comment": (WhatIfQuestion(policies="# nothing"), "policies", "no policy"),
-        "no namespace": (WhatIfQuestion(deleted=("PropagationPolicy/x",)), "deleted", "NAMESPACE/PropagationPolicy"),
-        "not a policy": (WhatIfQuestion(deleted=("ns/Deployment/x",)), "deleted", "accepted is"),
-        "too many words": (WhatIfQuestion(lose=("a",) * 101), "lose", "at most 100"),
-    },
-)
+@cases(("question", "field", "message"), data("console_words")["problems"])
 def test_what_is_wrong_is_said_at_its_field(question, field, message):
-    found = asked(question)
+    found = asked(convert(WhatIfQuestion, question))
     assert [each.field for each in found.problems] == [field]
-    assert re.search(message, found.problems[0].message, re.DOTALL)
+    assert message in found.problems[0].message
+
+
+def test_an_unknown_field_of_a_policy_and_too_many_words_are_wrong():
+    found = asked(WhatIfQuestion(lose=("a",) * 101, policies=POLICY.replace("clusterNames", "clusterName")))
+    unknown, many = (each.message for each in found.problems)
+    assert re.search("document 1.*clusterName", unknown, re.DOTALL)
+    assert "at most 100" in many
 
 
 def test_a_domain_fails_as_a_whole_and_each_cluster_once():

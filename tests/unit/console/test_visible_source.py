@@ -5,30 +5,21 @@ from console_source import GivenSource
 from tables import cases
 
 from berthmaster.native_api.fleet import WorkloadQuery
-from berthmaster.native_api.what_if import PlanAnswer, PlanCounts, PlanRequest, ScaleChange
+from berthmaster.native_api.what_if import PlanRequest, ScaleChange
 from berthmaster.native_api.why import DriftQuery, PolicyQuery
-from berthmaster.native_api.wire import HistoryQuery, Staleness
-from berthmaster.simulation.plan_answer import Plan, PlanSummary, PolicyEffect
+from berthmaster.native_api.wire import HistoryQuery
 from berthmaster.views.move_rows import MoveQuery
 from console.authentication import Visitor
 from console.source import SourceError, VisibleSource
 
-FRESH = Staleness(None, None, "")
 THEIRS = "vault/Deployment/secret"
-SUMMARY = PlanSummary(3, 3, 3, [], [], [])
 VAULT = frozenset({"vault"})
 SHOP = Visitor("ada", "token", (), frozenset({"shop"}))
 
 
-def plan():
-    effect = PolicyEffect("PropagationPolicy shop/web", "created")
-    made = Plan("id", SUMMARY, 3, 0, True, [], [effect], [], [], [], [], [])  # noqa: FBT003
-    return PlanAnswer(PlanCounts(3, 3, 3, 3, 0, 0, 0, 0, 0), made, False, FRESH)  # noqa: FBT003
-
-
 @pytest.mark.parametrize("resource", [THEIRS, "Deployment/secret"])
 def test_replicas_of_workloads_in_other_namespaces_are_not_asked_about(resource):
-    source = GivenSource(plan=plan())
+    source = GivenSource()
     with pytest.raises(SourceError, match="You may not list bindings"):
         VisibleSource(source, SHOP).plan(PlanRequest(changes=[ScaleChange(resource, 1)]))
     assert source.asked == []

@@ -9,34 +9,8 @@ import io
 import re
 from urllib.parse import parse_qsl, urlsplit
 
+import console_answers as made
 import pytest
-from console_answers import (
-    binding_explanation,
-    binding_outlook,
-    binding_view,
-    budget,
-    drift_view,
-    fleet_cluster,
-    fleet_view,
-    group_outlook,
-    history_page,
-    history_row,
-    impact,
-    listed_workloads,
-    lost_workload,
-    move_row,
-    move_state,
-    moves_view,
-    plan_answer,
-    planned_move,
-    policy_list,
-    policy_row,
-    policy_view,
-    resilience_view,
-    workload_answers,
-    workload_drift,
-    workload_row,
-)
 from console_source import GivenSource, console_client
 
 from berthmaster.ledger.records import ChangeRecord, InputDifference, PastExplanation
@@ -49,25 +23,25 @@ from console.question import WhatIfQuestion, encoded
 TAKEOVER = TakeoverRow("shop/Deployment/web", "PropagationPolicy shop/b", "PropagationPolicy shop/all", "")
 CHANGE = ChangeRecord("p1", "taints", "", "maintenance:NoExecute", decisive=True)
 PAST = PastExplanation(
-    history_row(), binding_explanation(), reproduced=False, notes=[],
+    made.history_row(), made.binding_explanation(), reproduced=False, notes=[],
     difference=InputDifference("1.0", 0, [CHANGE], None, smallest=True, summary="x"),
 )  # fmt: skip
-POLICY = policy_row(findings=[PolicyFinding("a", "error", "spec", "=x")], takes=[TAKEOVER], loses=[TAKEOVER])
-WORKLOAD = workload_answers(
-    binding=binding_view(conditions=[Condition("Scheduled", "True", "Success")]),
-    outlook=binding_outlook(group_outlook("home"), move=move_state(MovePhase.SURGING)),
-    history=history_page(history_row(2), history_row(1)),
+POLICY = made.policy_row(findings=[PolicyFinding("a", "error", "spec", "=x")], takes=[TAKEOVER], loses=[TAKEOVER])
+WORKLOAD = made.workload_answers(
+    binding=made.binding_view(conditions=[Condition("Scheduled", "True", "Success")]),
+    outlook=made.binding_outlook(made.group_outlook("home"), move=made.move_state(MovePhase.SURGING)),
+    history=made.history_page(made.history_row(2), made.history_row(1)),
     recorded_decision=PAST,
 )
 ANSWERS = {
-    "fleet": fleet_view(fleet_cluster("a"), fleet_cluster("b", ready=False), fleet_cluster("=1+1")),
-    "workloads": listed_workloads(workload_row("web"), workload_row("@api"), matched=2),
-    "moves": moves_view(move_row(), move_row("shop/Deployment/-2"), budgets=[budget()]),
-    "policies": policy_list(policy_row(), policy_row("+all")),
-    "policy": policy_view(POLICY, [("", ["a"])]),
-    "resilience": resilience_view(impact("north", ["a"]), impact("=south", ["b"])),
-    "drift": drift_view(workload_drift(), workload_drift("shop/Deployment/=1", policy="+all")),
-    "plan": plan_answer(planned_move(), unplaced=[lost_workload()]),
+    "fleet": made.fleet_view(made.fleet_cluster("a"), made.fleet_cluster("b", ready=False), made.fleet_cluster("=1+1")),
+    "workloads": made.listed_workloads(made.workload_row("web"), made.workload_row("@api"), matched=2),
+    "moves": made.moves_view(made.move_row(), made.move_row("shop/Deployment/-2"), budgets=[made.budget()]),
+    "policies": made.policy_list(made.policy_row(), made.policy_row("+all")),
+    "policy": made.policy_view(POLICY, [("", ["a"])]),
+    "resilience": made.resilience_view(made.impact("north", ["a"]), made.impact("=south", ["b"])),
+    "drift": made.drift_view(made.workload_drift(), made.workload_drift("shop/Deployment/=1", policy="+all")),
+    "plan": made.plan_answer(made.planned_move(), unplaced=[made.lost_workload()]),
     **WORKLOAD,
 }
 TABLES = {
@@ -114,7 +88,7 @@ def test_the_filters_of_the_page_count():
 
 
 def test_a_file_has_the_records_of_all_pages():
-    pages = {"": history_page(history_row(3), following="1.3"), "1.3": history_page(history_row(2))}
+    pages = {"": made.history_page(made.history_row(3), following="1.3"), "1.3": made.history_page(made.history_row(2))}
     source = GivenSource(history=lambda query, **_: pages[query.after])
     found = console_client(source).get("/history?as=json&range=all&after=1.9").json["items"]
     assert [each["id"] for each in found] == ["1.3", "1.2"]
@@ -131,7 +105,7 @@ def test_a_file_has_a_bound():
 
     def workloads(query):
         asked.append((query.offset, query.limit))
-        return listed_workloads(*[workload_row("web")] * query.limit, matched=10**6)
+        return made.listed_workloads(*[made.workload_row("web")] * query.limit, matched=10**6)
 
     rows = console_client(GivenSource(workloads=workloads)).get("/workloads?as=json").json["items"]
     assert len(rows) == MOST

@@ -5,12 +5,13 @@ import re
 import pytest
 from console_answers import fleet_cluster, fleet_view, large_fleet, listed_workloads, workload_row
 from console_source import GivenSource, console_client
-from tables import cases
+from tables import cases, data
 
 from berthmaster.model.cluster import Taint
 from berthmaster.native_api.fleet import FleetAmount
 from console.pages.fleet_model import LINKED, FleetQuestion, Tile, fleet_page, state_of
 
+WORDS = data("console_words")
 TAINTED = (Taint("dedicated", "NoSchedule", "batch"),)
 LOST = {"ready": False, "ready_message": "the kubelet stopped"}
 MIXED = fleet_view(
@@ -42,58 +43,18 @@ def test_the_state_of_a_cluster_is_the_worst_that_holds(fields, state):
     assert state_of(fleet_cluster("a", **fields)) == state
 
 
-@pytest.mark.parametrize(
-    ("amount", "text", "long_text"),
-    [
-        pytest.param(FleetAmount(16_000, 4_000, 0), "25 %", "4 used, of 16", id="used"),
-        pytest.param(FleetAmount(16_000, 4_000, 500), "25 % + 3 %", "4 used, 0.5 assigned on top, of 16", id="assumed"),
-        pytest.param(FleetAmount(16_000, 4_000, None), "25 %", "4 used, of 16", id="assumed is not known"),
-        pytest.param(
-            FleetAmount(16_000, None, 500), "not reported", "use not reported, 0.5 assigned on top, of 16",
-            id="use is not known",
-        ),
-        pytest.param(FleetAmount(0, 0, 0), "none", "0 used, of 0", id="there is nothing"),
-        pytest.param(FleetAmount(100_000, 1, 0), "1 %", "0.001 used, of 100", id="a little is not nothing"),
-        pytest.param(FleetAmount(100_000, 99_999, 0), "99 %", "99.999 used, of 100", id="nearly all is not all"),
-    ],
-)  # fmt: skip
+@cases(("amount", "text", "long_text"), WORDS["load"])
 def test_the_use_of_a_resource_in_words(amount, text, long_text):
-    (load,) = Tile(fleet_cluster("a", resources={"cpu": amount})).loads
+    (load,) = Tile(fleet_cluster("a", resources={"cpu": FleetAmount(*amount)})).loads
     assert (load.text, load.long_text) == (text, long_text)
 
 
-@cases(
-    ("fields", "choices"),
-    {
-        "all are known": ({}, "10 first choice, 3 second, 1 without groups"),
-        "late and unknown groups": ({"by_group": [1, 0, 2, 3, 4], "without_groups": 0, "workloads": 11},
-            "1 first choice, 2 third, 7 later, 1 in an unknown group"),
-        "bindings are not watched": ({"workloads": None, "by_group": None, "without_groups": None}, ""),
-    },
-)  # fmt: skip
+@cases(("fields", "choices"), WORDS["choices"])
 def test_workloads_by_the_position_of_their_group(fields, choices):
     assert Tile(fleet_cluster("a", **fields)).choices == choices
 
 
-@cases(
-    ("question", "found"),
-    {
-        "by name": ({}, ["a", "b", "c", "d"]),
-        "part of a name in any case": ({"q": "B"}, ["b"]),
-        "region": ({"region": "us"}, ["b", "d"]),
-        "no region": ({"region": "-"}, ["c"]),
-        "provider": ({"provider": "aws"}, ["a"]),
-        "ready": ({"state": "ready"}, ["a", "b", "d"]),
-        "not ready": ({"state": "not-ready"}, ["c"]),
-        "tainted": ({"state": "tainted"}, ["b", "d"]),
-        "draining": ({"state": "draining"}, ["d"]),
-        "nearly full": ({"state": "nearly-full"}, ["b"]),
-        "deleting": ({"state": "deleting"}, []),
-        "by use": ({"sort": "-cpu"}, ["b", "c", "d", "a"]),
-        "the worst state first": ({"sort": "state"}, ["c", "d", "b", "a"]),
-        "unknown values come last in both directions": ({"sort": "-region"}, ["b", "d", "a", "c"]),
-    },
-)
+@cases(("question", "found"), WORDS["fleet"])
 def test_filters_and_order(question, found):
     assert names(fleet_page(MIXED, FleetQuestion(view="table", **question))) == found
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from console_answers import HOSTILE, NOW, budget, move_row, moves_view
 from console_source import GivenSource, console_client
-from tables import cases
+from tables import cases, data
 
 from berthmaster.deciding.lease_record import SourcesRecord
 from berthmaster.model.move import MovePhase
@@ -53,21 +53,7 @@ def test_an_unknown_brake_is_not_called_free():
     assert "The budgets are not known" in text
 
 
-@cases(
-    ("fields", "expected"),
-    {
-        "none": ({}, []),
-        "moves": ({"max_moves": 2}, ["2 of 2 moves"]),
-        "the policy with most moves": (
-            {"max_moves_per_policy": 3, "by_policy": {"PropagationPolicy a": 1, "PropagationPolicy b": 3}},
-            ["3 of 3 moves of PropagationPolicy b"],
-        ),
-        "nothing leaves": ({"max_moves_from_cluster": 5}, ["0 of 5 moves leaving one cluster"]),
-        "arriving": ({"max_moves_to_cluster": 5, "to_clusters": {"b": 1, "a": 1}}, ["1 of 5 arriving at a"]),
-        "a share of the replicas": ({"replicas_percent": 10, "replicas": 55}, ["4 of 5 replicas (10 % of 55)"]),
-        "of an unknown number": ({"replicas_percent": 10}, ["4 replicas move; at most 10 % of all may"]),
-    },
-)
+@cases(("fields", "expected"), data("console_words")["limits"])
 def test_the_limits_of_a_budget(fields, expected):
     assert [text for *_, text in limits_of(budget(**fields))] == expected
 

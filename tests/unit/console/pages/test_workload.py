@@ -18,7 +18,7 @@ from console_answers import (
     workload_answers,
 )
 from console_source import refused_question
-from tables import cases
+from tables import cases, data
 
 from berthmaster.ledger.records import ChangeRecord, InputDifference, PastExplanation
 from berthmaster.model.meta import Quantity
@@ -34,6 +34,7 @@ from console.pages.workload_answers import answers, past_answers
 from console.pages.workload_model import ROWS, ShownWorkload, counted, group_rows, stages_of
 from console.pages.workload_words import Departure, change_words, departure_of, listed, record_badge, sentence
 
+WORDS = data("console_words")
 ADDRESS = "/workloads/shop/web-deployment"
 PAST = PastExplanation(
     history_row(), binding_explanation(), reproduced=False, notes=["scheduler estimators limited 3 clusters"],
@@ -50,46 +51,26 @@ def overview(binding, explained=None, outlook=None, **parts):
 
 def lines(binding=None, explained=None, outlook=None):
     found = answers(
-        overview(binding or binding_view(), explained or binding_explanation(), outlook or binding_outlook()), NOW
+        overview(binding or binding_view(), explained or binding_explanation(), outlook or binding_outlook()),
+        NOW,
     )
     return {line.question: (line.kind, " ".join(line.texts)) for line in found}
 
 
-@cases(
-    ("fields", "kind", "text"),
-    {
-        "placed": ({}, "good", "It is assigned to 2 clusters: b1 (5) and b2 (3). All 8 replicas have a place."),
-        "too few": ({"replicas": 10}, "warn", "8 of 10 replicas have a place; 2 do not."),
-        "nowhere": ({"clusters": {}}, "bad", "It is assigned to no cluster."),
-        "no replicas": ({"replicas": 0, "clusters": {"b1": 0}}, "good", "It is assigned to 1 cluster: b1."),
-        "duplicated": ({"replicas": 3, "clusters": {"b1": 3, "b2": 3}}, "good", "Each cluster has all 3 replicas."),
-        "one replica": ({"replicas": 1, "clusters": {"b1": 1}}, "good", "Its replica has a place."),
-        "too many": ({"replicas": 7}, "good", "8 replicas are assigned, and 7 are desired."),
-        "its binding is due": ({"present": False}, "warn", "no binding for it yet"),
-        "evicted": (
-            {"eviction_tasks": [EvictionTaskView("b2", "x", "Drained", "", "", None, None, None)]},
-            "warn",
-            "It is being evicted from b2.",
-        ),
-    },
-)
+@cases(("fields", "kind", "text"), WORDS["where a workload is"])
 def test_where_it_is(fields, kind, text):
     found_kind, found = lines(binding_view(**fields))["Where"]
     assert found_kind == kind
     assert text in found
 
 
-@cases(
-    ("fields", "kind", "text"),
-    {
-        "second": ({}, "warn", "It is in the group backup, the second of 3: primary → backup → edge."),
-        "first": ({"observed_group": "primary"}, "good", "It is in its preferred group primary, the first of 3"),
-        "not recorded": ({"observed_group": None}, "off", "The group of this assignment is not recorded."),
-        "gone": ({"observed_group": "old"}, "warn", "the group old, which its placement no longer has"),
-        "nowhere": ({"clusters": {}}, "off", "It is in no group. Its placement tries primary"),
-        "no group": ({"groups": []}, "warn", "an empty list of groups"),
-    },
-)
+def test_an_eviction_is_said():
+    tasks = [EvictionTaskView("b2", "x", "Drained", "", "", None, None, None)]
+    kind, text = lines(binding_view(eviction_tasks=tasks))["Where"]
+    assert (kind, "It is being evicted from b2." in text) == ("warn", True)
+
+
+@cases(("fields", "kind", "text"), WORDS["its group"])
 def test_the_group_it_is_in(fields, kind, text):
     found_kind, found = lines(binding_view(**fields))["Group"]
     assert found_kind == kind
@@ -201,7 +182,10 @@ def test_each_phase_of_a_move_is_said(phase):
     ("records", "left"),
     {
         "it left the first group": ([history_row(2), history_row(1, group="primary")], "primary"),
-        "after a failure": ([history_row(3), history_row(2, group=""), history_row(1, group="primary")], "primary"),
+        "after a failure": (
+            [history_row(3), history_row(2, group=""), history_row(1, group="primary")],
+            "primary",
+        ),
         "it came from a later group": ([history_row(2), history_row(1, group="edge")], None),
         "the departure is not on record": ([history_row(2), history_row(1)], None),
         "the records are older than it": ([history_row(2, group="primary"), history_row(1)], None),
@@ -337,31 +321,14 @@ def test_the_failure_of_a_whole_group_is_said_once(workload):
     assert text.count(f"{message}.") == 1
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "text"),
-    [
-        ({"a": 3}, {"a": 5, "b": 2}, "a 3 → 5, + b (2)"),
-        ({"a": 3, "b": 0}, {"a": 3}, "- b"),
-        ({"a": 3}, {"a": 3}, "no change"),
-        (None, None, ""),
-    ],
-)
+@cases(("before", "after", "text"), WORDS["a change"])
 def test_a_change_in_words(before, after, text):
     assert change_words(before, after) == text
 
 
-@cases(
-    ("record", "badge"),
-    {
-        "a step of a move": ({"trigger": "Move"}, ("busy", "move")),
-        "a failure": ({"reason": "NoClusterFit"}, ("bad", "NoClusterFit")),
-        "no decision": ({"kind": "placementHeld", "before": None, "after": None}, ("off", "placementHeld")),
-        "nothing moved": ({"before": {"a": 1}, "after": {"a": 1}}, ("off", "confirmed")),
-        "a new place": ({}, ("good", "placed")),
-    },
-)
-def test_what_a_record_is(record, badge):
-    assert record_badge(history_row(**record)) == badge
+@cases(("record", "kind", "title"), WORDS["what a record is"])
+def test_what_a_record_is(record, kind, title):
+    assert record_badge(history_row(**record)) == (kind, title)
 
 
 def test_the_timeline_has_decisions_to_open_and_other_records(workload):
@@ -377,22 +344,10 @@ def test_the_timeline_has_decisions_to_open_and_other_records(workload):
     assert "Plan <code>9f3a</code>" in text
 
 
-@cases(
-    ("fields", "expected"),
-    {
-        "moved": ({}, ("good", "It went to b1 (5) and b2 (3). Before, it was on p1 (8).")),
-        "stayed": ({"after": {"p1": 8}}, ("good", "It stayed on p1 (8).")),
-        "lost": ({"after": {}}, ("bad", "It lost all clusters. Before, it was on p1 (8).")),
-        "nowhere": ({"before": {}, "after": {}}, ("bad", "It stayed without a cluster.")),
-        "not written": (
-            {"reason": "NotWritten", "message": "conflict"},
-            ("bad", "The decision was not written: conflict."),
-        ),
-    },
-)
-def test_the_first_lines_about_a_recorded_decision(fields, expected):
+@cases(("fields", "kind", "text"), WORDS["where it went"])
+def test_the_first_lines_about_a_recorded_decision(fields, kind, text):
     found = past_answers(PastExplanation(history_row(**fields), binding_explanation(), reproduced=True))
-    assert [(line.kind, " ".join(line.texts)) for line in found if line.question == "Where"] == [expected]
+    assert [(line.kind, " ".join(line.texts)) for line in found if line.question == "Where"] == [(kind, text)]
 
 
 def test_names_stay_as_they_are_in_sentences():

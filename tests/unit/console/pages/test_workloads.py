@@ -4,10 +4,12 @@ import re
 
 import pytest
 from console_answers import listed_workloads, workload_row
-from tables import cases
+from tables import cases, data
 
 from berthmaster.native_api.fleet import Restriction, SortKey, WorkloadQuery, WorkloadState
 from console.pages.workloads import RESTRICTIONS, group_text, replicas_text, state_badge, suggestions
+
+WORDS = data("console_words")
 
 
 @pytest.mark.parametrize("state", WorkloadState)
@@ -17,32 +19,14 @@ def test_each_state_has_a_badge(state):
     assert text
 
 
-@cases(
-    ("clusters", "replicas", "text"),
-    {
-        "all have a place": ({"a": 3, "b": 5}, 8, "8"),
-        "some have none": ({"a": 3}, 8, "3 of 8"),
-        "none has a place": ({}, 8, "0 of 8"),
-        "duplicated": ({"a": 3, "b": 3}, 3, "3 on each cluster"),
-        "too many, as during a move": ({"a": 3, "b": 1}, 3, "4, 3 desired"),
-        "no replicas": ({"a": 0}, 0, ""),
-    },
-)
-def test_replicas_in_words(clusters, replicas, text):
-    assert replicas_text(workload_row(clusters=clusters, replicas=replicas)) == text
+@cases(("fields", "text"), WORDS["replicas"])
+def test_replicas_in_words(fields, text):
+    assert replicas_text(workload_row(**fields)) == text
 
 
-@pytest.mark.parametrize(
-    ("group", "index", "groups", "text"),
-    [
-        ("backup", 1, 3, "backup (2 of 3)"),
-        ("gone", None, 3, "gone (not in its policy now)"),
-        (None, None, 3, "not known"),
-        (None, None, 0, ""),
-    ],
-)
-def test_the_group_in_words(group, index, groups, text):
-    assert group_text(workload_row(group=group, group_index=index, groups=groups)) == text
+@cases(("fields", "text"), WORDS["group"])
+def test_the_group_in_words(fields, text):
+    assert group_text(workload_row(**fields)) == text
 
 
 def test_many_clusters_are_cut(page):
@@ -129,7 +113,3 @@ def test_the_time_of_scheduling_is_an_age(page):
 def test_a_workload_without_clusters_and_time_was_never_scheduled(page):
     found = listed_workloads(workload_row("new", clusters={}, last_scheduled_time=None))
     assert "never" in page("/workloads", workloads=found)[0].text
-
-
-def test_a_workload_without_clusters_is_in_no_group():
-    assert group_text(workload_row(clusters={}, group=None, group_index=None)) == ""
