@@ -12,8 +12,8 @@ _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
 def visible(value: object) -> object:
-    """Return text with control and format characters escaped. Jinja applies it to each expression of a template."""
-    return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    """Return a value with control and format characters escaped. Jinja applies it to each expression of a template."""
+    return value if isinstance(value, (Markup, int, float)) else printable(str(value))
 
 
 def name(text: str) -> str:

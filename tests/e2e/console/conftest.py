@@ -37,15 +37,11 @@ def console(browser: Browser, processes: Processes) -> Iterator[Console]:
 @pytest.fixture
 def visit(browser: Browser, console: Console, axe: str) -> Iterator[Visits]:
     """Visits with a new session: ``visit("/fleet")`` returns the page. The end of the test checks all pages."""
-    visits = start_visits(browser, console.url, axe)
-    yield visits
-    visits.check()
-    visits.context.close()
+    with start_visits(browser, console.url, axe) as visits:
+        yield visits
 
 
 @pytest.fixture
 def narrow(browser: Browser, console: Console, axe: str) -> Iterator[Visits]:
-    visits = start_visits(browser, console.url, axe, NARROW)
-    yield visits
-    visits.check()
-    visits.context.close()
+    with start_visits(browser, console.url, axe, NARROW) as visits:
+        yield visits

@@ -64,11 +64,9 @@ def test_a_change_is_marked_for_some_seconds(visit, console):
 
 
 def test_times_are_also_those_of_the_visitor(browser, console, axe):
-    visits = start_visits(browser, console.url, axe, timezone_id="Asia/Tokyo", locale="en-GB")
-    page = visits("/moves")
-    title = page.locator("main time").first.get_attribute("title")
-    utc, local = re.fullmatch(r"[\d-]+ (\d\d):[\d:]+ UTC · .* (\d\d):[\d:]+ local", title).groups()
-    assert (int(utc) + 9) % 24 == int(local)
-    expect(page.locator(".bottom time")).to_have_attribute("data-local", re.compile(r"^\d"))
-    visits.check()
-    visits.context.close()
+    with start_visits(browser, console.url, axe, timezone_id="Asia/Tokyo", locale="en-GB") as visits:
+        page = visits("/moves")
+        title = page.locator("main time").first.get_attribute("title")
+        utc, local = re.fullmatch(r"[\d-]+ (\d\d):[\d:]+ UTC · .* (\d\d):[\d:]+ local", title).groups()
+        assert (int(utc) + 9) % 24 == int(local)
+        expect(page.locator(".bottom time")).to_have_attribute("data-local", re.compile(r"^\d"))

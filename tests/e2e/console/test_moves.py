@@ -1,10 +1,9 @@
-"""The page Moves in a browser: filters, links, and a move that ends while the page is open."""
+"""The page Moves in a browser: filters, and controllers that stop while the page is open."""
 
 import json
 import re
 from datetime import UTC, datetime
 
-from karmada_plane import binding, deployment, policy, selector
 from playwright.sync_api import expect
 
 from berthmaster.model.move import MOVE
@@ -31,25 +30,6 @@ def test_filters_leave_what_matches(visit):
     expect(page.get_by_text("No move matches the filter.")).to_be_visible()
     page.get_by_role("link", name="Clear").click()
     expect(rows(page)).not_to_have_count(1)
-
-
-def test_moves_after_the_first_thousand_are_found_and_counted(visit, console):
-    claimant = policy("many", selector(), namespace="many")
-    move = json.dumps({"reason": "Failback", "phase": "Stabilising", "source": {"a": 1}, "target": {"b": 1}})
-    paths = [console.put(claimant)]
-    for number in range(1001):
-        bound = binding(deployment(f"many-{number:04}", 1, namespace="many", by=claimant), claimant, a=1)
-        bound["metadata"]["annotations"][MOVE] = move
-        paths.append(console.put(bound))
-    try:
-        page = visit("/moves?q=many-1000")
-        expect(rows(page)).to_have_count(1)
-        visit.open(page, "/moves?q=many/")
-        expect(page.get_by_role("navigation", name="Pages of the list").first).to_contain_text("of 1,001")
-    finally:
-        for each in paths:
-            console.api.remove(each)
-    expect(page.get_by_text("No move matches the filter.")).to_be_visible()
 
 
 def test_dead_controllers_and_overdue_moves_are_told_from_living_ones(visit, console):
@@ -82,24 +62,3 @@ def overdue(console):
             console.api.put(path, {**each, "metadata": {**each["metadata"], "annotations": annotations}})
             return path, each
     raise AssertionError("no move is under way")
-
-
-def test_a_move_that_ends_leaves_the_page_without_a_reload(visit, console):
-    objects = console.api.objects
-    path, bound = next(
-        (path, each)
-        for path, each in objects.items()
-        if MOVE in (each["metadata"].get("annotations") or {}) and each["metadata"]["namespace"] != "hostile"
-    )
-    template = bound["spec"]["resource"]
-    name = f"{template['namespace']}/Deployment/{template['name']}"
-    page = visit(f"/moves?q={template['name']}")
-    expect(rows(page).first).to_contain_text(name)
-    expect(page.locator("[data-live-state]")).to_contain_text("Live")
-    ended = {**bound, "metadata": {**bound["metadata"], "annotations": {}}}
-    console.api.put(path, ended)
-    try:
-        expect(page.get_by_text("No move matches the filter.")).to_be_visible()
-    finally:
-        console.api.put(path, bound)
-    expect(rows(page).first).to_contain_text(name)

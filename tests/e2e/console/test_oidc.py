@@ -29,13 +29,11 @@ def provider(console, processes):
 
 @pytest.fixture
 def visit(browser, provider, axe):
-    visits = start_visits(browser, provider.console_url, axe)
-    # The pages of the provider are at another origin, and load a font from elsewhere.
-    visits.expected += [provider.url, "fonts.googleapis.com"]
-    visits.context.route("https://fonts.googleapis.com/**", lambda route: route.fulfill(content_type="text/css"))
-    yield visits
-    visits.check()
-    visits.context.close()
+    with start_visits(browser, provider.console_url, axe) as visits:
+        # The pages of the provider are at another origin, and load a font from elsewhere.
+        visits.expected += [provider.url, "fonts.googleapis.com"]
+        visits.context.route("https://fonts.googleapis.com/**", lambda route: route.fulfill(content_type="text/css"))
+        yield visits
 
 
 def sign_in(page, name):
@@ -84,11 +82,9 @@ def test_an_answer_of_the_provider_counts_only_in_the_session_that_asked(visit, 
     address = answers[0].removeprefix(visit.origin)
     visit.open(page, address, status=403)  # a second time
     expect(page.get_by_role("alert")).to_contain_text("out of date")
-    other = start_visits(browser, visit.origin, axe)
-    page = other(address, status=403)  # in another browser
-    expect(page.get_by_role("alert")).to_contain_text("out of date")
-    other.check()
-    other.context.close()
+    with start_visits(browser, visit.origin, axe) as other:
+        page = other(address, status=403)  # in another browser
+        expect(page.get_by_role("alert")).to_contain_text("out of date")
 
 
 def test_a_lost_provider_is_named(visit, console):

@@ -31,15 +31,8 @@ def protected(console, tokens):
 
 @pytest.fixture
 def visit(browser, protected, axe):
-    visits = start_visits(browser, protected, axe)
-    yield visits
-    visits.check()
-    visits.context.close()
-
-
-def signed_in(browser, url, axe, token):
-    """Visits that send a token with each request."""
-    return start_visits(browser, url, axe, extra_http_headers={"Authorization": f"Bearer {token}"})
+    with start_visits(browser, protected, axe) as visits:
+        yield visits
 
 
 def sign_in(page, token=TOKEN):
@@ -85,17 +78,16 @@ def test_reviews_are_about_the_namespace_of_a_page_and_requests_at_one_time_shar
     browser, console, protected, axe
 ):
     console.api.may_list["bob"] = {SHOWN}
-    visits = signed_in(browser, protected, axe, BOB)
-    page, reviewed = visits("/help"), console.api.reviewed
-    reviewed.clear()
-    visits.open(page, f"/workloads/{SHOWN}/web-0-deployment")
-    assert reviewed == {"clusterresourcebindings ": 1, "resourcebindings ": 1, f"resourcebindings {SHOWN}": 1}
-    reviewed.clear()
-    assert set(page.evaluate(ALL_AT_ONCE)) == {200}
-    assert len(reviewed) > 5
-    assert set(reviewed.values()) == {1}
-    visits.check()
-    visits.context.close()
+    headers = {"Authorization": f"Bearer {BOB}"}
+    with start_visits(browser, protected, axe, extra_http_headers=headers) as visits:
+        page, reviewed = visits("/help"), console.api.reviewed
+        reviewed.clear()
+        visits.open(page, f"/workloads/{SHOWN}/web-0-deployment")
+        assert reviewed == {"clusterresourcebindings ": 1, "resourcebindings ": 1, f"resourcebindings {SHOWN}": 1}
+        reviewed.clear()
+        assert set(page.evaluate(ALL_AT_ONCE)) == {200}
+        assert len(reviewed) > 5
+        assert set(reviewed.values()) == {1}
 
 
 def test_a_session_ends_when_its_token_leaves_the_file(visit, tokens):

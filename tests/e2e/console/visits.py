@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, ViewportSize, expect
@@ -63,6 +63,16 @@ class Visits:
         assert response.status == status, f"{address}: {page.inner_text('main')}"
         assert not page.locator("main script, main img").count(), f"{address}: markup of a name became an element"
         assert not {"\x07", "\u202e"} & set(page.inner_html("main")), f"{address}: a control character is not escaped"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """Check all pages, and close the profile."""
+        try:
+            self.check()
+        finally:
+            self.context.close()
 
     def check(self) -> None:
         """Fail if a page had an error, blocked content, a dialog, or a request to another origin."""

@@ -7,6 +7,7 @@ from console_source import GivenSource, console_app
 from fake_clock import START
 from flask import render_template_string
 
+from berthmaster.model.cluster import Taint
 from console import markup
 
 HOSTILE = "<b>\x1b[31m\x00\N{RIGHT-TO-LEFT OVERRIDE}&\"'"
@@ -15,12 +16,14 @@ HOSTILE = "<b>\x1b[31m\x00\N{RIGHT-TO-LEFT OVERRIDE}&\"'"
 MACRO = "{% import 'macros.html' as ui with context %}{{ ui.empty(text) }}"
 
 
-@pytest.mark.parametrize("template", ["{{ text }}", "{{ text | name }}", '<a title="{{ text }}">', MACRO])
+@pytest.mark.parametrize(
+    "template", ["{{ text }}", "{{ text | name }}", "{{ taint }}", '<a title="{{ text }}">', MACRO]
+)
 def test_every_expression_of_a_template_is_escaped_and_printable(template):
     app = console_app(GivenSource())
     with app.test_request_context("/help"):
         app.preprocess_request()
-        page = render_template_string(template, text=HOSTILE)
+        page = render_template_string(template, text=HOSTILE, taint=Taint(HOSTILE, "NoSchedule"))
     assert "&lt;b&gt;\\x1b[31m\\x00\\u202e&amp;&#34;&#39;" in page
     assert page.replace("\n", "").isprintable()
 
