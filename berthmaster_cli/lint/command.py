@@ -196,12 +196,13 @@ def _live_documents(flags: LintFlags) -> Sequence[Document]:
     """Read the clusters and policies of a control plane, and report what could not be read."""
     from berthmaster.kube.kubeconfig import find_access  # noqa: PLC0415 - files need no client
     from berthmaster_cli.live.collections import ReadLimits  # noqa: PLC0415 - the same
-    from berthmaster_cli.live.source import live_policies  # noqa: PLC0415 - the same
+    from berthmaster_cli.live.source import reading  # noqa: PLC0415 - the same
 
     access = find_access(flags.kubeconfig, flags.context)
-    live = live_policies(access, ReadLimits(timeout_s=flags.read_timeout_s))
-    complain_about(live.snapshot.gaps)
-    return live.documents
+    with reading(access, ReadLimits(timeout_s=flags.read_timeout_s)) as found:
+        found.read_policies()
+    complain_about(found.gaps)
+    return found.documents
 
 
 class _LintRun:

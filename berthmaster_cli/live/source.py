@@ -5,13 +5,14 @@ A simulation needs clusters, policies, bindings, and the templates that bindings
 
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import msgspec.structs
 
@@ -37,55 +38,28 @@ if TYPE_CHECKING:
     from berthmaster.kube.client import APIClient
 
 
-class TemplateKind(NamedTuple):
-    """A kind whose templates are needed.
-
-    Attributes:
-        bound: whether a binding names an object of the kind, not only a policy.
-    """
-
-    api_version: str
-    kind: str
-    bound: bool
-
-    @property
-    def metadata_suffices(self) -> bool:
-        """Whether the answer depends on nothing but the metadata of the objects."""
-        return metadata_suffices(self.api_version, self.kind)
-
-
 class TemplateSelection:
-    """The templates that bindings name and policies select.
-
-    Args:
-        policies: the documents of the policies. Invalid ones are ignored here; the loader reports them.
-    """
+    """The templates that bindings name and policies select. Invalid policies are ignored: the loader reports them."""
 
     def __init__(self, bindings: Iterable[Document], policies: Iterable[Document]) -> None:
         self._policies = list(_policies(policies))
-        self._bound: dict[tuple[str, str], set[tuple[str, str]]] = {}
+        self.bound: defaultdict[tuple[str, str], set[Key]] = defaultdict(set)
+        """The namespaces and names that bindings name, by API version and kind."""
         for document in bindings:
-            resource = _resource(document)
-            kind = (str(resource.get("apiVersion")), str(resource.get("kind")))
-            key = (str(resource.get("namespace") or ""), str(resource.get("name")))
-            self._bound.setdefault(kind, set()).add(key)
+            resource = (document.raw.get("spec") or {}).get("resource")
+            if isinstance(resource, dict):
+                kind = (str(resource.get("apiVersion")), str(resource.get("kind")))
+                self.bound[kind].add((str(resource.get("namespace") or ""), str(resource.get("name"))))
 
-    def kinds(self) -> Sequence[TemplateKind]:
-        """Return the kinds in a fixed order, without those that Karmada never propagates."""
-        selected = {
-            (selector.api_version, selector.kind)
-            for policy in self._policies
-            for selector in policy.spec.resource_selectors
-        }
-        return [
-            TemplateKind(api_version, kind, (api_version, kind) in self._bound)
-            for api_version, kind in sorted(selected | self._bound.keys())
-            if reason_not_propagated(api_version, kind) is None
-        ]
+    def kinds(self) -> list[tuple[str, str]]:
+        """Return the API versions and kinds in a fixed order, without those that Karmada never propagates."""
+        selectors = (each for policy in self._policies for each in policy.spec.resource_selectors)
+        kinds = self.bound.keys() | {(each.api_version, each.kind) for each in selectors}
+        return [each for each in sorted(kinds) if reason_not_propagated(*each) is None]
 
     def needs(self, template: Document) -> bool:
         """Return whether a binding names a template, a policy selects it, or its labels record a claim."""
-        if (template.namespace, template.name) in self._bound.get((template.api_version, template.kind), ()):
+        if (template.namespace, template.name) in self.bound.get((template.api_version, template.kind), ()):
             return True
         if reason_not_propagated(template.api_version, template.kind, template.namespace) is not None:
             return False
@@ -96,11 +70,6 @@ class TemplateSelection:
             return bool(claims(template_of(template.raw), self._policies))
         except FieldError:
             return True  # the loader reports it
-
-
-def _resource(binding: Document) -> dict[str, Any]:
-    resource = (binding.raw.get("spec") or {}).get("resource")
-    return resource if isinstance(resource, dict) else {}
 
 
 T = TypeVar("T")
@@ -131,7 +100,6 @@ POLICY_GROUP: Final = "policy.karmada.io"
 BINDING_GROUP: Final = "work.karmada.io"
 _CONCURRENT: Final = 4
 _MAX_SINGLE_GETS: Final = 50
-_HOLDER: Final = "a process"
 
 
 _MOST: Final = 200
@@ -154,6 +122,7 @@ class LiveRead:
     records: list[ListRecord] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
     existing: dict[str, bool] = field(default_factory=dict)
+    started: datetime = field(default_factory=lambda: datetime.now(UTC).replace(microsecond=0))
 
     def read_fleet(self, namespace: str = "") -> None:
         """Read everything that a simulation needs.
@@ -208,7 +177,7 @@ class LiveRead:
             self.gaps.append(Gap(GapKind.SWITCHES, facts={"name": "/".join(key)}))
         elif found is not None:
             spec = found.raw.get("spec") or {}
-            held = {**spec, "holderIdentity": _HOLDER} if spec.get("holderIdentity") else spec
+            held = {**spec, "holderIdentity": "a process"} if spec.get("holderIdentity") else spec
             self.documents.append(replace(found, raw={**found.raw, "spec": held}))
 
     def read_waited_for(self) -> None:
@@ -275,21 +244,22 @@ class LiveRead:
         planes = (*(KARMADA if karmada else ()), *(KUBEADMIRAL if kubeadmiral else ()))
         return [each for each in found if each.kind not in _REQUIRED and (each.api_version, each.kind) in planes]
 
-    def _templates(self, namespace: str, selection: TemplateSelection, kind: TemplateKind) -> Listing | Gap | None:
+    def _templates(self, namespace: str, selection: TemplateSelection, kind: tuple[str, str]) -> Listing | Gap | None:
         """Read the templates of a kind that the selection needs; None if the kind has none in the namespace."""
-        served = self.types.find(kind.api_version, kind.kind)
+        served, is_bound = self.types.find(*kind), kind in selection.bound
         if served is None or "list" not in served.verbs:
-            may_exist = kind.bound or served is not None or kind.api_version in self.types.unavailable
+            may_exist = is_bound or served is not None or kind[0] in self.types.unavailable
             unserved = GapKind.NOT_SERVED if may_exist else GapKind.NOT_SERVED_UNUSED
-            return Gap(unserved, facts={"kind": kind.kind, "api_version": kind.api_version})
+            return Gap(unserved, facts={"kind": kind[1], "api_version": kind[0]})
         if namespace and not served.namespaced:
             return None
 
         def read() -> Listing:
             # A kind that no binding names has few templates that matter: metadata shows which.
-            listing = self.reader.list(served, namespace, metadata_only=kind.metadata_suffices or not kind.bound)
+            in_full = not metadata_suffices(*kind)
+            listing = self.reader.list(served, namespace, metadata_only=not (in_full and is_bound))
             needed = [each for each in listing.documents if selection.needs(each)]
-            if not kind.metadata_suffices and not kind.bound:
+            if in_full and not is_bound:
                 needed = self._in_full(served, namespace, needed)
             return Listing(needed, listing.record)
 
@@ -326,11 +296,21 @@ class LiveRead:
         for document in self.documents:
             needed: Sequence[Dependency] | None = None
             if group_of(document.api_version) == BINDING_GROUP:
-                needed = _recorded(document, workload, kind)
+                with suppress(FieldError):
+                    binding = convert(Binding, document.raw)
+                    resource = binding.spec.resource
+                    if (resource.kind, resource.namespace, resource.name) == (kind, *workload):
+                        needed = recorded_dependencies(binding.metadata.annotations)
             elif (document.kind, document.namespace, document.name) == (kind, *workload):
                 needed = dependencies_of(document.raw)
             found |= {(each.kind, each.name): each for each in needed or ()}
         return list(found.values())
+
+    def live(self, access: ClusterAccess, name: ResourceName | None = None) -> "LiveDocuments":
+        """Return what was read."""
+        records, gaps = tuple(self.records), tuple(self.gaps)
+        snapshot = FleetSnapshot(access.context or "pod", self.started, records, gaps, self.existing)
+        return LiveDocuments(self.documents, snapshot, name)
 
 
 def _control_plane_types(types: ServedTypes, server: str) -> list[ServedType]:
@@ -382,16 +362,6 @@ def concurrently(function: Callable[[T], V], values: Iterable[T]) -> list[V]:
         return list(pool.map(function, values))
 
 
-def _recorded(document: Document, workload: Key, kind: str) -> Sequence[Dependency] | None:
-    try:
-        binding = convert(Binding, document.raw)
-    except FieldError:
-        return None
-    resource = binding.spec.resource
-    same = (resource.kind, resource.namespace, resource.name) == (kind, *workload)
-    return recorded_dependencies(binding.metadata.annotations) if same else None
-
-
 def _policies(documents: Iterable[Document]) -> Iterable[Policy]:
     for document in documents:
         try:
@@ -428,21 +398,25 @@ class LiveDocuments(NamedTuple):
         return [record, *self.documents]
 
 
+@contextmanager
+def reading(access: ClusterAccess, limits: ReadLimits, over: Sequence[Document] = ()) -> Iterator[LiveRead]:
+    """Read a control plane in a ``with`` block. At its end, the Lease of the controllers is read as ``limits`` say."""
+    client: APIClient = connect(access)
+    with ListingBars() as bars:
+        found = LiveRead(CollectionReader(client, str(access), limits, bars), discover_types(client), over)
+        yield found
+        if limits.lease is not None:
+            found.read_lease(limits.lease)
+
+
 def live_fleet(
     access: ClusterAccess, limits: ReadLimits, namespace: str = "", over: Sequence[Document] = ()
 ) -> LiveDocuments:
     """Read everything that a simulation needs; see ``LiveRead.read_fleet``."""
-
-    def read(found: LiveRead) -> None:
+    with reading(access, limits, over) as found:
         found.read_fleet(namespace)
         found.read_waited_for()
-
-    return _read(access, limits, over, read)
-
-
-def live_policies(access: ClusterAccess, limits: ReadLimits) -> LiveDocuments:
-    """Read clusters and policies."""
-    return _read(access, limits, (), LiveRead.read_policies)
+    return found.live(access)
 
 
 def live_workload(
@@ -462,8 +436,7 @@ def live_workload(
         with_peers: whether workload affinity refers to other bindings.
         with_others: whether changes can move workloads that it follows. Then all of its namespace are read.
     """
-
-    def read(found: LiveRead) -> ResourceName:
+    with reading(access, limits, over) as found:
         served, full = resolved(found.types, name, namespace or access.namespace)
         found.read_workload(served, full, with_peers=with_peers)
         if with_others and full.namespace:
@@ -472,23 +445,7 @@ def live_workload(
             found.lay_over(others)
         found.read_waited_for()
         found.read_dependencies((full.namespace, full.name), full.kind)
-        return full
-
-    return _read(access, limits, over, read)
-
-
-def _read(
-    access: ClusterAccess, limits: ReadLimits, over: Sequence[Document], read: Callable[[LiveRead], ResourceName | None]
-) -> LiveDocuments:
-    started = datetime.now(UTC).replace(microsecond=0)
-    client: APIClient = connect(access)
-    with ListingBars() as bars:
-        found = LiveRead(CollectionReader(client, str(access), limits, bars), discover_types(client), over)
-        name = read(found)
-        if limits.lease is not None:
-            found.read_lease(limits.lease)
-    snapshot = FleetSnapshot(access.context or "pod", started, tuple(found.records), tuple(found.gaps), found.existing)
-    return LiveDocuments(found.documents, snapshot, name)
+    return found.live(access, full)
 
 
 def write_dump(live: LiveDocuments, path: Path, *, redact: bool) -> None:
@@ -502,19 +459,12 @@ def write_dump(live: LiveDocuments, path: Path, *, redact: bool) -> None:
     try:
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # with mode 0600
         with os.fdopen(handle, "wb") as file:
-            _write(file, [snapshot.manifest()], items)
+            file.write(b'{"apiVersion": "v1", "kind": "List", "items": [\n' + encode_json(snapshot.manifest()))
+            for item in items:
+                file.write(b",\n" + encode_json(item))
+            file.write(b"\n]}\n")
         Path(name).replace(path)
     except OSError as error:
         with suppress(OSError):
             Path(name).unlink()
         raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
-
-
-def _write(file: BinaryIO, *groups: Iterable[dict[str, Any]]) -> None:
-    file.write(b'{"apiVersion": "v1", "kind": "List", "items": [')
-    separator = b"\n"
-    for group in groups:
-        for item in group:
-            file.write(separator + encode_json(item))
-            separator = b",\n"
-    file.write(b"\n]}\n")

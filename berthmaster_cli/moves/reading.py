@@ -26,7 +26,6 @@ from berthmaster.kube.requests import (
     get,
     page,
 )
-from berthmaster.kube.served_types import discover_types
 from berthmaster.manifests import Document, read_documents
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
@@ -35,8 +34,8 @@ from berthmaster.model.errors import ApiError, InputError, ServiceError
 from berthmaster.model.gaps import ANY_READER, Gap, GapKind, texts
 from berthmaster.model.meta import Key
 from berthmaster.runtime.clock import SystemClock
-from berthmaster_cli.live.collections import CollectionReader, ListingBars, ReadLimits
-from berthmaster_cli.live.source import KARMADA, concurrently, list_allowed
+from berthmaster_cli.live.collections import ReadLimits
+from berthmaster_cli.live.source import KARMADA, concurrently, list_allowed, reading
 from berthmaster_cli.options import KubeconfigFlags, LeaseFlags, ReadTimeoutFlags
 
 _CLUSTER: Final = KARMADA[0]
@@ -92,24 +91,23 @@ def completed_clusters(ctx: click.Context, param: click.Parameter, incomplete: s
 
 def read_live(access: ClusterAccess, flags: MovesAccessFlags, namespace: str = "") -> MovesInput:
     """Read a control plane. Raises ``InputError`` if it is no control plane of Karmada, or it exceeds a limit."""
-    client = connect(access)
-    with ListingBars() as bars:
-        reader = CollectionReader(client, str(access), ReadLimits(timeout_s=flags.read_timeout_s), bars)
-        types = discover_types(client)
-        served = [types.find(*each) for each in (_CLUSTER, *_BINDINGS)]
-        missing = next((kind for kind, each in zip((_CLUSTER, *_BINDINGS), served, strict=True) if each is None), None)
-        if missing is not None:
-            raise InputError(
-                f"{access}: this API server does not serve {missing[0]} {missing[1]}; name the context of Karmada's "
-                "API server with --context"
-            )
-        wanted = [each for each in served if each is not None and not (namespace and each.kind == _BINDINGS[1][1])]
-        results = concurrently(lambda each: list_allowed(reader, each, namespace), wanted)
+    with reading(access, ReadLimits(timeout_s=flags.read_timeout_s)) as found:
+        served = []
+        for kind in (_CLUSTER, *_BINDINGS):
+            each = found.types.find(*kind)
+            if each is None:
+                raise InputError(
+                    f"{access}: this API server does not serve {kind[0]} {kind[1]}; name the context of Karmada's API "
+                    "server with --context"
+                )
+            if not namespace or each.kind != _BINDINGS[1][1]:
+                served.append(each)
+        results = concurrently(lambda each: list_allowed(found.reader, each, namespace), served)
     documents = [document for each in results if not isinstance(each, Gap) for document in each.documents]
     hidden = [replace(each, kind=GapKind.FORBIDDEN_MOVES) for each in results if isinstance(each, Gap)]
     gaps = texts(hidden, ANY_READER)
     knows_bindings = not any(isinstance(each, Gap) for each in results[1:])
-    lease = _lease(client, flags.lease, gaps)
+    lease = _lease(connect(access), flags.lease, gaps)
     return _input(documents, lease, datetime.now(UTC), gaps, knows_bindings=knows_bindings)
 
 
@@ -148,14 +146,8 @@ def _input(
 ) -> MovesInput:
     clusters = [_decoded(Cluster, each) for each in documents if _is(each, _CLUSTER)]
     bindings = [_decoded(Binding, each) for each in documents if _is(each, *_BINDINGS)]
-    return MovesInput(
-        {each.name: each for each in clusters},
-        bindings,
-        lease_record(lease) if lease is not None else None,
-        now,
-        gaps,
-        knows_bindings,
-    )
+    record = lease_record(lease) if lease is not None else None
+    return MovesInput({each.name: each for each in clusters}, bindings, record, now, gaps, knows_bindings)
 
 
 def _decoded(kind: type[Any], document: Document) -> Any:  # noqa: ANN401 - a value of the kind

@@ -29,7 +29,7 @@ from berthmaster.kube.requests import APIRequest
 from berthmaster.kube.served_types import discover_types
 from berthmaster.model.errors import BerthmasterError
 from berthmaster.simulation.workload import ResourceName
-from berthmaster_cli.live.collections import CollectionReader, ReadLimits
+from berthmaster_cli.live.collections import CollectionReader, ListingBars, ReadLimits
 from berthmaster_cli.live.source import KUBEADMIRAL, LiveRead, resolved
 from berthmaster_cli.main import main
 
@@ -276,11 +276,6 @@ DOCS = Path(__file__).parents[4] / "docs"
 PAGE = (DOCS / "live.md").read_text()
 
 
-class NoProgress:
-    def listed(self, resource: str, objects: int, expected: int) -> None:
-        pass
-
-
 @pytest.fixture(scope="module")
 def requested() -> set[tuple[str, str, str]]:
     """The group, resource and verb of each request for a simulation and for explanations."""
@@ -292,7 +287,7 @@ def requested() -> set[tuple[str, str, str]]:
     for namespace in ("shop", ""):
         waiting = policy("waiting", selector(name="web"), namespace=namespace, dependentOverrides=["images"])
         store(api, waiting)
-    whole = LiveRead(CollectionReader(api, "karmada", ReadLimits(), NoProgress()), discover_types(api))
+    whole = LiveRead(CollectionReader(api, "karmada", ReadLimits(), ListingBars()), discover_types(api))
     whole.read_fleet()
     whole.read_waited_for()
     for text in ("deploy/web", "clusterrole/viewer", "cm/settings"):

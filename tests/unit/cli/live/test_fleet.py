@@ -15,13 +15,8 @@ from berthmaster.manifests.files import Document, FleetSnapshot
 from berthmaster.model.errors import ApiError, InputError, ServiceError
 from berthmaster.model.gaps import ANY_READER, texts
 from berthmaster.simulation.workload import ResourceName
-from berthmaster_cli.live.collections import CollectionReader, ReadLimits
+from berthmaster_cli.live.collections import CollectionReader, ListingBars, ReadLimits
 from berthmaster_cli.live.source import LiveRead, resolved
-
-
-class NoProgress:
-    def listed(self, resource: str, objects: int, expected: int) -> None:
-        pass
 
 
 @pytest.fixture
@@ -32,7 +27,7 @@ def api() -> KubeInMemory:
 
 
 def reader(api: KubeInMemory, **limits) -> CollectionReader:
-    return CollectionReader(api, "karmada", ReadLimits(**limits), NoProgress(), sleep=lambda _: None)
+    return CollectionReader(api, "karmada", ReadLimits(**limits), ListingBars(), sleep=lambda _: None)
 
 
 def fleet(api: KubeInMemory, namespace: str = "", over=(), **limits):
