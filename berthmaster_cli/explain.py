@@ -27,7 +27,7 @@ from berthmaster.simulation.workload import ResourceName, SimulatedWorkload
 from berthmaster.simulation.world import Change, World
 from berthmaster.views.texts import assignment_text, count_text, without_zeros
 from berthmaster_cli import inputs, ledger_options
-from berthmaster_cli.flags import declared, option, options
+from berthmaster_cli.flags import argument, option, options
 from berthmaster_cli.history import moves_text, workload_query
 from berthmaster_cli.output import WorkloadOutputFlags, echo, is_printed, print_data, print_line, print_table, styled
 from berthmaster_cli.tables import TRIGGERS_HELP, best_first, print_assumptions, print_group, print_preemption
@@ -128,27 +128,35 @@ _NOT_FOUND: Final = "needs, does not exist or may not be read:"
 
 
 class ExplainFlags(
-    inputs.WorkloadNamespaceFlags, PastFlags, inputs.AssumptionFlags, inputs.ChangeFlags, inputs.DuplicateLimitsFlags
-):
+    WorkloadOutputFlags, inputs.WorkloadNamespaceFlags, PastFlags, inputs.AssumptionFlags, inputs.ChangeFlags,
+    inputs.DuplicateLimitsFlags,
+):  # fmt: skip
     """The options of ``berthmaster explain``."""
 
+    resource: tuple[str, ...] = argument(
+        metavar="TYPE/NAME", nargs=-1, required=True, shell_complete=inputs.completed_types
+    )
+    limit: int | None = option(
+        f"The number of clusters to show for each group, the best first; 0 for all. Default: {_LIMIT} in a table, all "
+        "in JSON and YAML.", type=click.IntRange(0),
+    )  # fmt: skip
     console_url: str | None = option(
         "The address of the console. The answer then ends with the address of the workload's page.",
         envvar="BERTHMASTER_CONSOLE_URL", show_envvar=True, metavar="URL",
     )  # fmt: skip
 
+    @property
+    def table_limit(self) -> int:
+        """How many clusters a table shows; 0 for all."""
+        if self.limit is not None:
+            return self.limit
+        return 0 if self.output == "wide" else _LIMIT
+
 
 @click.command(epilog=f"{inputs.CHANGES_HELP} {TRIGGERS_HELP}")
-@click.option(
-    "--limit", default=None, type=click.IntRange(0),
-    help=f"The number of clusters to show for each group, the best first; 0 for all. Default: {_LIMIT} in a table, "
-    "all in JSON and YAML.",
-)  # fmt: skip
-@declared(WorkloadOutputFlags)
-@click.argument("resource", metavar="TYPE/NAME", nargs=-1, required=True, shell_complete=inputs.completed_types)
 @ledger_options.optional_ledger_option
 @options(ExplainFlags, server="the control plane to read")
-def command(flags: ExplainFlags, *, resource: tuple[str, ...], limit: int | None, output: str) -> None:
+def command(flags: ExplainFlags) -> None:
     """Show why one workload is placed where it is, and why not elsewhere.
 
     TYPE/NAME is as in kubectl, for example deploy/checkout or deployments.apps/checkout. Also accepted are TYPE NAME
@@ -166,90 +174,82 @@ def command(flags: ExplainFlags, *, resource: tuple[str, ...], limit: int | None
     link = None if not flags.console_url else ConsoleLink(flags.console_url)
     ledger = past_ledger(flags)
     if ledger is not None:
-        _show_past(resource, ledger, flags, output, limit)
+        _show_past(ledger, flags)
         return
     remote = inputs.remote_from(flags)
     changes = inputs.changes_from(flags)
     if remote is not None and changes:
         raise click.UsageError("--server cannot be combined with changes: an extender explains only what is")
-    name = inputs.resource_argument(resource, flags.namespace)
+    name = inputs.resource_argument(flags.resource, flags.namespace)
     if remote is not None:
-        _show(inputs.explain_remotely(remote, inputs.name_in(Manifests(), name, flags.namespace)), output, limit, link)
+        _show(inputs.explain_remotely(remote, inputs.name_in(Manifests(), name, flags.namespace)), flags, link)
         return
     manifests, name = inputs.read_workload_manifests(flags, name, with_others=bool(changes))
     if manifests.federation.clusters:
-        from berthmaster_cli.federation import explain_in_federation  # noqa: PLC0415 - only KubeAdmiral needs it
+        from berthmaster_cli import federation  # noqa: PLC0415 - only KubeAdmiral needs it
 
-        explained = explain_in_federation(
+        explained = federation.explain_in_federation(
             manifests, flags.replica_fields, name, changes, duplicate_limits=flags.duplicate_limits
         )
-        _show_federation(explained, output, limit)
+        if not is_printed(flags.output, _limited(explained, flags.limit), sorted(explained.workload.clusters)):
+            federation.print_federation_explanation(explained, flags.table_limit)
         return
     profile = inputs.profile_from(flags)
     world = inputs.present_world(manifests, flags)
     all_changes = [*inputs.rebalances(manifests, world), *changes] if changes else []
-    if output in {"table", "wide"}:
+    if flags.output in {"table", "wide"}:
         print_preemption(manifests, world)
     explained_now = explained_in(name, world, profile, manifests.read_at or inputs.current_time(), all_changes)
-    _show(
-        explained_now,
-        output,
-        limit,
-        link,
-        missing=_NOT_FOUND if inputs.reads_live(flags) else _NOT_GIVEN,
-        changes=changes,
-    )
+    missing = _NOT_FOUND if inputs.reads_live(flags) else _NOT_GIVEN
+    _show(explained_now, flags, link, missing=missing, changes=changes)
 
 
-def _show_past(
-    resource: Sequence[str], ledger: str | Path, flags: ExplainFlags, output: str, limit: int | None
-) -> None:
+def _show_past(ledger: str | Path, flags: ExplainFlags) -> None:
     if inputs.changes_from(flags):
         raise click.UsageError("changes cannot be combined with --at, --record and --diff")
-    explained = explained_past(resource, ledger, flags)
-    if output in {"json", "yaml"}:
-        print_data(explained, output)
+    explained = explained_past(flags.resource, ledger, flags)
+    if flags.output in {"json", "yaml"}:
+        print_data(explained, flags.output)
         return
-    if output != "name":
+    if flags.output != "name":
         print_record(explained)
-    _show(explained.explanation, output, limit)
-    if explained.difference is not None and output != "name":
+    _show(explained.explanation, flags)
+    if explained.difference is not None and flags.output != "name":
         print_difference(explained.difference)
 
 
 def _show(
     explained: Explanation,
-    output: str,
-    limit: int | None,
+    flags: ExplainFlags,
     link: ConsoleLink | None = None,
     *,
     missing: str = _NOT_GIVEN,
     changes: Sequence[Change] = (),
 ) -> None:
     """Print an explanation after changes. ``missing`` says why dependencies are not among the workloads."""
-    if is_printed(output, _limited(explained, limit), sorted(explained.clusters)):
+    if is_printed(flags.output, _limited(explained, flags.limit), sorted(explained.clusters)):
         return
-    _print(explained, _table_limit(output, limit), missing, changes)
+    if explained.assumptions is not None:
+        moved = int(explained.clusters != (explained.present or explained.clusters))
+        print_assumptions(explained.assumptions, explained.loss, moved, changes)
+    print_line(styled(explained.resource, "bold"), *(f"  {part}" for part in _headline(explained)))
+    _print_claims(explained)
+    related = {"follows": explained.follows, "followed by": explained.followed_by, missing: explained.missing}
+    for text, names in related.items():
+        if names:
+            print_line(f"{text} {', '.join(names)}")
+    for note in explained.notes:
+        print_line(styled(note, "dim"))
+    if explained.diagnosis is not None:
+        if explained.trigger is Trigger.NONE and _moves(explained.diagnosis):
+            print_line("nothing triggers scheduling; otherwise it would be scheduled like this:")
+        _print_diagnosis(explained.diagnosis, flags.table_limit)
+    result = _result(explained)
+    if result:
+        print_line(*result)
     if link is not None:
-        echo(f"console: {_page(explained, link)}")
-
-
-def _page(explained: Explanation, link: ConsoleLink) -> str:
-    *namespace, kind, name = explained.resource.split("/")
-    return link.workload("/".join(namespace), binding_name(kind, name))
-
-
-def _show_federation(explained: "FederationExplanation", output: str, limit: int | None) -> None:
-    from berthmaster_cli.federation import print_federation_explanation  # noqa: PLC0415 - the same
-
-    if not is_printed(output, _limited(explained, limit), sorted(explained.workload.clusters)):
-        print_federation_explanation(explained, _table_limit(output, limit))
-
-
-def _table_limit(output: str, limit: int | None) -> int:
-    if limit is not None:
-        return limit
-    return 0 if output == "wide" else _LIMIT
+        *namespace, kind, name = explained.resource.split("/")
+        echo(f"console: {link.workload('/'.join(namespace), binding_name(kind, name))}")
 
 
 def _limited(explained: "Explanation | FederationExplanation", limit: int | None) -> Any:  # noqa: ANN401 - JSON
@@ -295,24 +295,6 @@ def _not_one(resource: str, found: list[SimulatedWorkload], world: World) -> str
         return f"{resource} is ambiguous: {', '.join(map(str, found))}; name it as NAMESPACE/KIND/NAME"
     known = name_list([str(workload) for workload in world.workloads])
     return f"the manifests contain no {resource}" + (f"; known are {known}" if known else "")
-
-
-def _print(explained: Explanation, limit: int, missing: str, changes: Sequence[Change]) -> None:
-    if explained.assumptions is not None:
-        moved = int(explained.clusters != (explained.present or explained.clusters))
-        print_assumptions(explained.assumptions, explained.loss, moved, changes)
-    print_line(styled(explained.resource, "bold"), *(f"  {part}" for part in _headline(explained)))
-    _print_claims(explained)
-    _print_companions(explained, missing)
-    for note in explained.notes:
-        print_line(styled(note, "dim"))
-    if explained.diagnosis is not None:
-        if explained.trigger is Trigger.NONE and _moves(explained.diagnosis):
-            print_line("nothing triggers scheduling; otherwise it would be scheduled like this:")
-        _print_diagnosis(explained.diagnosis, limit)
-    result = _result(explained)
-    if result:
-        print_line(*result)
 
 
 def _moves(diagnosis: Diagnosis) -> bool:
@@ -377,13 +359,3 @@ def _print_claims(explained: Explanation) -> None:
             print_line(styled(f"also matches {how}{reason}", "dim"))
     if explained.scheduler not in {None, DEFAULT_SCHEDULER}:
         print_line(f"scheduled by {explained.scheduler}")
-
-
-def _print_companions(explained: Explanation, missing: str) -> None:
-    for text, names in (
-        ("follows", explained.follows),
-        ("followed by", explained.followed_by),
-        (missing, explained.missing),
-    ):
-        if names:
-            print_line(f"{text} {', '.join(names)}")

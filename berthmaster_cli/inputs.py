@@ -5,7 +5,7 @@ effect that it has in Karmada.
 """
 
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -25,7 +25,7 @@ from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import convert, unknown_fields
 from berthmaster.model.errors import FieldError, InputError, ServiceError
 from berthmaster.model.interpretation import Interpreter, UnknownReplicas, check_replica_paths, replica_scripts
-from berthmaster.model.kinds import BUILT_IN_NAMES, KindNames, group_of, guessed_names, reason_not_propagated
+from berthmaster.model.kinds import BUILT_IN_NAMES, group_of, guessed_names, reason_not_propagated
 from berthmaster.model.policy import DEFAULT_NAMESPACE, TAINT_POLICY
 from berthmaster.model.replicas import ReplicaPath
 from berthmaster.model.validation import update_errors
@@ -63,23 +63,19 @@ from berthmaster_cli.options import (
 from berthmaster_cli.output import complain, complain_about
 
 if TYPE_CHECKING:
+    from berthmaster.kube.kubeconfig import ClusterAccess
     from berthmaster.native_api import wire
     from berthmaster.native_api.client import Client
     from berthmaster.simulation.report import Explanation
-
-    Connect = Callable[[], Client]
-    from berthmaster.kube.kubeconfig import ClusterAccess
     from berthmaster_cli.live.collections import ReadLimits
     from berthmaster_cli.live.source import LiveDocuments
 
 
 def completed_types(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
     """Return the types that complete a word. The user adds ``/NAME`` or a space and the name."""
-    return [names.plural for names in BUILT_IN_NAMES if names.plural.startswith(incomplete) and _is_propagated(names)]
-
-
-def _is_propagated(names: KindNames) -> bool:
-    return reason_not_propagated(f"{names.group}/v1" if names.group else "v1", names.kind) is None
+    found = (each for each in BUILT_IN_NAMES if each.plural.startswith(incomplete))
+    versioned = ((each, f"{each.group}/v1" if each.group else "v1") for each in found)
+    return [each.plural for each, version in versioned if reason_not_propagated(version, each.kind) is None]
 
 
 def resource_name(text: str) -> ResourceName:
@@ -119,6 +115,7 @@ _PROBLEMS: Final = 10
 _GATES: Final = (WORKLOAD_AFFINITY,)
 _EXISTING_FILE: Final = click.Path(dir_okay=False, exists=True, path_type=Path)
 _STATUS_NOT_FOUND: Final = 404
+LEASE: Final = ("coordination.k8s.io/v1", "Lease")
 
 
 class PluginFlags(PlacementLimitsFlags):
@@ -281,43 +278,32 @@ def prices_in(path: Path) -> Prices:
     return prices
 
 
-def report_prices(clusters: Iterable[Cluster]) -> None:
-    """Print on standard error which clusters have an invalid price."""
-    for problem in islice(price_errors(clusters), _PROBLEMS):
-        complain(problem)
-
-
 def current_time() -> datetime:
     """Return the current time in whole seconds, as API servers record it."""
     return datetime.now(UTC).replace(microsecond=0)
 
 
-def remote_from(flags: InputFlags) -> "Connect | None":
-    """Return what connects to the extender that ``--server`` names; None without the option."""
+def remote_from(flags: InputFlags) -> "Client | None":
+    """Return a client of the extender that ``--server`` names; None without the option."""
     pair = certificate_pair(flags.client_cert_file, flags.client_key_file, "client-")
-    server = flags.server
-    if server is None:
+    if flags.server is None:
         return None
     if flags.paths or flags.replica_paths:
         raise click.UsageError("--server cannot be combined with -f or --replica-path: the extender has its manifests")
     if flags.live or flags.kubeconfig is not None or flags.context is not None or flags.dump is not None:
         raise click.UsageError("--server cannot be combined with --live, --kubeconfig, --context or --dump")
+    from berthmaster.native_api.client import Client  # noqa: PLC0415 - imported only if it is used
 
-    def connect() -> "Client":
-        from berthmaster.native_api.client import Client  # noqa: PLC0415 - imported only if it is used
-
-        return Client(server, token_file=flags.token_file, ca_file=flags.ca_file, certificate=pair)
-
-    return connect
+    return Client(flags.server, token_file=flags.token_file, ca_file=flags.ca_file, certificate=pair)
 
 
-def explain_remotely(connect: "Connect", name: ResourceName) -> "Explanation":
+def explain_remotely(remote: "Client", name: ResourceName) -> "Explanation":
     """Ask an extender for the decision on a workload.
 
     A name without a namespace means a resource in ``default``, or else a cluster-scoped resource.
     """
     binding = binding_name(name.kind, name.name)
-    with connect() as client:
+    with remote as client:
         try:
             answer = client.decision(binding, name.namespace or DEFAULT_NAMESPACE)
         except ServiceError as error:
@@ -481,21 +467,24 @@ def present_world(manifests: Manifests, flags: SimulationFlags) -> World:
             assumptions=_assumptions(manifests, flags),
         )
     complain_about(manifests.gaps[reported:])
-    report_prices(world.clusters.values())
+    for problem in islice(price_errors(world.clusters.values()), _PROBLEMS):
+        complain(problem)
     if not world.workloads:
         complain_about(file_gaps(manifests, world))
     return world
 
 
 def _assumptions(manifests: Manifests, flags: PresentFlags) -> Assumptions:
-    """Return what the options and the Lease of the controllers among the manifests say about the switches.
-
-    A command without these options assumes nothing.
-    """
+    """Return what the options and the Lease of the controllers among the manifests say about the switches."""
     if not isinstance(flags, AssumptionFlags):
         return ALL_OFF
     now = manifests.read_at or current_time()
-    leases = [lease_record(each.document.raw) for each in manifests.ignored if is_lease(each.document, flags.lease)]
+    ignored = [each.document for each in manifests.ignored]
+    leases = [
+        lease_record(each.raw)
+        for each in ignored
+        if (each.api_version, each.kind) == LEASE and (each.namespace, each.name) == flags.lease
+    ]
     running = next(filter(None, (each.running(now) for each in leases)), None)
     return assumptions(
         Switch(flags.failover),
@@ -506,12 +495,6 @@ def _assumptions(manifests: Manifests, flags: PresentFlags) -> Assumptions:
         brake=next((each.brake_limits for each in leases), DEFAULT_BRAKE),
         tainted_by=evicting_policies(manifests.taint_policies, manifests.clusters),
     )
-
-
-def is_lease(document: Document, key: tuple[str, str]) -> bool:
-    """Return whether a document is the Lease with this namespace and name."""
-    kind = document.api_version, document.kind
-    return kind == ("coordination.k8s.io/v1", "Lease") and (document.namespace, document.name) == key
 
 
 class _MissingInterpreter:

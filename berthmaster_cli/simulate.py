@@ -23,7 +23,7 @@ from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.output import WorkloadOutputFlags, print_data
 
 if TYPE_CHECKING:
-    from berthmaster_cli.inputs import Connect
+    from berthmaster.native_api.client import Client
 
 _CHECKS: Final = ("all", "new")
 _EXIT_CODES: Final = "Exit codes: 0 success; 1 with --check, a workload lacks a place or replicas; 2 bad input."
@@ -173,14 +173,14 @@ def _labels(result: WorkloadResult) -> Mapping[str, str]:
     return metadata.get("labels") or {}
 
 
-def _simulate_remotely(connect: "Connect", changes: Sequence[Change], flags: SimulateFlags) -> bool:
+def _simulate_remotely(remote: "Client", changes: Sequence[Change], flags: SimulateFlags) -> bool:
     """Print the result of a simulation by an extender, and return whether the check succeeds."""
     if flags.shared_capacity or flags.selector:
         raise click.UsageError("--server cannot be combined with --shared-capacity or -l")
     view, output = tables.view_from(flags), flags.output
     from berthmaster.native_api.what_if import wire_change  # noqa: PLC0415 - imported only if it is used
 
-    with connect() as client:
+    with remote as client:
         answer = client.simulate(
             [wire_change(each) for each in changes],
             show_all=True,

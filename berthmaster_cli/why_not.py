@@ -1,7 +1,7 @@
 """``berthmaster why-not``: the smallest change under which a cluster would get a workload."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from datetime import datetime
 
 import click
 
@@ -11,29 +11,29 @@ from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.run import run
 from berthmaster.simulation.why_not import WhyNot, request_of, why_not
-from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import peers_of
 from berthmaster.views.texts import assignment_text, without_zeros
 from berthmaster_cli import inputs, ledger_options
-from berthmaster_cli.flags import declared, options
+from berthmaster_cli.flags import argument, option, options
 from berthmaster_cli.history import workload_query
 from berthmaster_cli.output import OutputFlags, print_data, print_line, styled
 
-if TYPE_CHECKING:
-    from datetime import datetime
 
-
-class WhyNotFlags(inputs.WorkloadNamespaceFlags, inputs.SourceFlags, ledger_options.LedgerFlags):
+class WhyNotFlags(OutputFlags, inputs.WorkloadNamespaceFlags, inputs.SourceFlags, ledger_options.LedgerFlags):
     """The options of ``berthmaster why_not``."""
+
+    words: tuple[str, ...] = argument(
+        metavar="TYPE/NAME CLUSTER", nargs=-1, required=True, shell_complete=inputs.completed_types
+    )
+    at: datetime | None = option(
+        "Answer for the last decision up to this time, from the ledger.", type=ledger_options.MOMENT
+    )
 
 
 @click.command()
 @ledger_options.optional_ledger_option
-@click.option("--at", type=ledger_options.MOMENT, help="Answer for the last decision up to this time, from the ledger.")
-@declared(OutputFlags)
-@click.argument("words", metavar="TYPE/NAME CLUSTER", nargs=-1, required=True, shell_complete=inputs.completed_types)
 @options(WhyNotFlags, server="the control plane to read")
-def command(flags: WhyNotFlags, *, words: tuple[str, ...], at: "datetime | None", output: str) -> None:
+def command(flags: WhyNotFlags) -> None:
     """Show the smallest change under which a cluster would get a workload.
 
     Tries taints, labels, capacity, group order, replicas and more, alone and together. The answer is confirmed by
@@ -44,21 +44,17 @@ def command(flags: WhyNotFlags, *, words: tuple[str, ...], at: "datetime | None"
       berthmaster why-not deploy/checkout member7 -n shop
       berthmaster why-not -f examples deploy/trainer member5
     """
-    resource, cluster = _arguments(words)
-    answer = _past(resource, cluster, at, flags) if at is not None else _present(resource, cluster, flags)
-    if output != "table":
-        print_data(answer, output)
+    if len(flags.words) not in {2, 3}:
+        raise click.UsageError("accepted are TYPE/NAME CLUSTER and TYPE NAME CLUSTER")
+    *resource, cluster = flags.words
+    answer = _present(resource, cluster, flags) if flags.at is None else _past(resource, cluster, flags.at, flags)
+    if flags.output != "table":
+        print_data(answer, flags.output)
     else:
         _print(answer)
 
 
-def _arguments(words: Sequence[str]) -> tuple[Sequence[str], str]:
-    if len(words) not in {2, 3}:
-        raise click.UsageError("accepted are TYPE/NAME CLUSTER and TYPE NAME CLUSTER")
-    return words[:-1], words[-1]
-
-
-def _past(resource: Sequence[str], cluster: str, at: "datetime", flags: WhyNotFlags) -> WhyNot:
+def _past(resource: Sequence[str], cluster: str, at: datetime, flags: WhyNotFlags) -> WhyNot:
     if flags.ledger_url is None:
         raise click.UsageError(f"--at needs --ledger, or {ledger_options.ENVIRONMENT}")
     if flags.paths or flags.live or flags.kubeconfig is not None or flags.context is not None:
@@ -78,15 +74,13 @@ def _present(resource: Sequence[str], cluster: str, flags: WhyNotFlags) -> WhyNo
     world = inputs.present_world(manifests, flags)
     settled, results = run(world, profile, manifests.read_at or inputs.current_time())
     found = [result for result in results if name.matches(result.workload.resource)]
-    if len(found) != 1:
-        raise InputError(_not_one(name, len(found)))
+    if not found:
+        raise InputError(f"there is no {name}")
+    if len(found) > 1:
+        raise InputError(f"{name} is ambiguous; name it as NAMESPACE/KIND/NAME")
     request = request_of(found[0])
     scheduler = Scheduler(Fleet(settled.clusters.values()), profile, peers_of(settled))
     return why_not(scheduler, request, cluster, due=found[0].trigger is not Trigger.NONE)
-
-
-def _not_one(name: ResourceName, count: int) -> str:
-    return f"{name} is ambiguous; name it as NAMESPACE/KIND/NAME" if count else f"there is no {name}"
 
 
 def _print(answer: WhyNot) -> None:
