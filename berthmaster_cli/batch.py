@@ -5,12 +5,10 @@ KubeAdmiral.
 """
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
-from rich.progress import Progress
 
 from berthmaster.model.binding import Binding, BindingSpec, BindingStatus
 from berthmaster.model.cluster import Cluster
@@ -26,7 +24,7 @@ from berthmaster.scheduling.kubeadmiral.unit import GPU, placed, request_of
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Decision, FailureKind, Request
 from berthmaster.scheduling.scheduler import Scheduler
-from berthmaster_cli.output import json_line, stderr
+from berthmaster_cli.output import counting, json_line
 
 MAX_LINE_BYTES: Final = 256 * 2**20
 _LINES_PER_UPDATE: Final = 16
@@ -132,13 +130,13 @@ class _LineWithID(msgspec.Struct):
 
 def answer_lines(profile: Profile) -> None:
     """Answer each line of standard input by a line on standard output. Empty lines have no answer."""
-    write = sys.stdout.buffer.write
-    with _progress() as advance:
-        for line in _lines():
+    with counting("Deciding", "lines") as progress:
+        for number, line in enumerate(_lines(), 1):
             if line.strip():
-                write(json_line(answer(line, profile)))
+                sys.stdout.buffer.write(json_line(answer(line, profile)))
                 sys.stdout.buffer.flush()
-            advance()
+            if number % _LINES_PER_UPDATE == 0:
+                progress(number, 0)
 
 
 def answer(line: bytes, profile: Profile) -> KarmadaAnswer | BatchFederationAnswer | LineError:
@@ -174,8 +172,7 @@ def _fleet(clusters: Sequence[Cluster]) -> Fleet:
 
 def _decide(scheduler: Scheduler, named: NamedBinding) -> BindingResult:
     decision = scheduler.schedule(Request.of(Binding(named.spec, ObjectMeta(named.name), named.status)))
-    error = decision.failure.kind.value if decision.failure is not None else None
-    return BindingResult(named.name, decision.group, decision.assignment, error, _message(decision))
+    return BindingResult(named.name, decision.group, decision.assignment, *_failure(decision))
 
 
 def _answer_federation(line: FederationLine, limits: PlacementLimits) -> BatchFederationAnswer:
@@ -192,14 +189,15 @@ def _answer_federation(line: FederationLine, limits: PlacementLimits) -> BatchFe
     unit = policy_unit(workload, line.policy)
     profile = kubeadmiral_profile(limits=limits)
     decision = Scheduler(fleet, profile).schedule(request_of(unit))
-    error = decision.failure.kind.value if decision.failure is not None else None
-    return BatchFederationAnswer(line.id, FederationResult(placed(unit, decision), error, _message(decision)))
+    return BatchFederationAnswer(line.id, FederationResult(placed(unit, decision), *_failure(decision)))
 
 
-def _message(decision: Decision) -> str | msgspec.UnsetType:
-    """Return why a decision is too large. Other failures have no message here."""
-    failure = decision.failure
-    return failure.message if failure is not None and failure.kind is FailureKind.TOO_LARGE else msgspec.UNSET
+def _failure(decision: Decision) -> tuple[str | None, str | msgspec.UnsetType]:
+    """Return the error, and why a decision is too large. Other failures have no message here."""
+    if decision.failure is None:
+        return None, msgspec.UNSET
+    is_large = decision.failure.kind is FailureKind.TOO_LARGE
+    return decision.failure.kind.value, decision.failure.message if is_large else msgspec.UNSET
 
 
 def _is_federation(line: bytes) -> bool:
@@ -215,22 +213,3 @@ def _id_of(line: bytes) -> LineID:
         return decode_json(_LineWithID, line).id
     except FieldError:
         return None
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[], None]]:
-    """Count lines on standard error if it is a terminal. The context is a function to call after each line."""
-    console = stderr()
-    if not console.is_terminal:
-        yield lambda: None
-        return
-    with Progress("Deciding", "{task.completed} lines", console=console, transient=True) as bar:
-        task, lines = bar.add_task("", total=None), 0
-
-        def advance() -> None:
-            nonlocal lines
-            lines += 1
-            if lines % _LINES_PER_UPDATE == 0:
-                bar.update(task, completed=lines)
-
-        yield advance

@@ -31,42 +31,36 @@ _STOP_S: Final = 15.0
 _REQUEST_S: Final = 10.0
 _LIFETIME: Final = timedelta(days=1)
 _TAIL_LINES: Final = 5
+_CA: Final = "ca.crt"
 
 
 class DemoError(BerthmasterError):
     """A service did not start or did not respond."""
 
 
-class DemoCertificates:
-    """Files with a CA certificate and a serving certificate for loopback, valid for one day."""
-
-    def __init__(self, folder: Path) -> None:
-        now = datetime.now(UTC)
-        authority = new_authority("berthmaster demo", _LIFETIME, now)
-        leaf = issue(authority, "localhost", ["localhost", HOST], _LIFETIME, now)
-        self.ca_file = self._write(folder / "ca.crt", authority.certificate_pem)
-        self.cert_file = self._write(folder / "tls.crt", leaf.certificate_pem)
-        self.key_file = self._write(folder / "tls.key", leaf.key_pem)
-
-    @staticmethod
-    def _write(path: Path, content: bytes) -> Path:
-        path.touch(mode=0o600)
-        path.write_bytes(content)
-        return path
+def _write_certificates(folder: Path) -> None:
+    """Write a CA certificate and a serving certificate for loopback, valid for one day."""
+    now = datetime.now(UTC)
+    authority = new_authority("berthmaster demo", _LIFETIME, now)
+    leaf = issue(authority, "localhost", ["localhost", HOST], _LIFETIME, now)
+    files = {_CA: authority.certificate_pem, "tls.crt": leaf.certificate_pem, "tls.key": leaf.key_pem}
+    for name, content in files.items():
+        (folder / name).touch(mode=0o600)
+        (folder / name).write_bytes(content)
 
 
 class DemoService:
-    """A service on loopback with free ports. ``running`` starts it."""
+    """A service on loopback with free ports, and with the certificates in a folder. ``running`` starts it."""
 
-    def __init__(self, name: str, arguments: Sequence[str], certificates: DemoCertificates, folder: Path) -> None:
+    def __init__(self, name: str, arguments: Sequence[str], folder: Path) -> None:
         self.name = name
         self.port, self.probe_port = _free_port(), _free_port()
         self._log = folder / f"{name}.log"
-        self._trust = ssl.create_default_context(cafile=str(certificates.ca_file))
+        self._trust = ssl.create_default_context(cafile=str(folder / _CA))
         self._command = [
             *(sys.executable, "-m", "berthmaster_cli.main", name, *arguments),
             *("--bind", f"{HOST}:{self.port}", "--probe-bind", f"{HOST}:{self.probe_port}"),
-            *("--cert-file", str(certificates.cert_file), "--key-file", str(certificates.key_file)),
+            *("--cert-file", str(folder / "tls.crt"), "--key-file", str(folder / "tls.key")),
             *("--workers", "1", "--drain-s", "0"),
         ]
 
@@ -144,27 +138,24 @@ def command(*, keep: bool) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="berthmaster-demo-") as name, ExitStack() as running:
         folder = Path(name)
-        certificates = DemoCertificates(folder)
+        _write_certificates(folder)
         gates = ["--feature-gates=PolicyPreemption=true"]  # otherwise a priority drop is recorded without a warning
-        webhook = running.enter_context(DemoService("webhook", gates, certificates, folder).running())
+        webhook = running.enter_context(DemoService("webhook", gates, folder).running())
         print_line(f"The admission webhook listens at {webhook.url}")
-        show_webhook(webhook)
-        manifests = ["-f", str(write_fleet(folder))]
-        extender = running.enter_context(DemoService("extender", manifests, certificates, folder).running())
+        _show_webhook(webhook)
+        (folder / "fleet.yaml").write_text(yaml.safe_dump_all(_OBJECTS["clusters"]))
+        manifests = ["-f", str(folder / "fleet.yaml")]
+        extender = running.enter_context(DemoService("extender", manifests, folder).running())
         print_line()
         print_line(f"The extender listens at {extender.url}")
-        show_extender(extender)
+        _show_extender(extender)
         if keep:
-            _keep(certificates, [webhook, extender])
-
-
-def _keep(certificates: DemoCertificates, services: list[DemoService]) -> None:
-    print_line()
-    print_line(f"The services run until Ctrl-C. Their CA certificate is {certificates.ca_file}.")
-    for service in services:
-        print_line(f"  {service.name}: {service.url}, probes and metrics at http://127.0.0.1:{service.probe_port}")
-    with suppress(KeyboardInterrupt):
-        Stop().wait()
+            print_line()
+            print_line(f"The services run until Ctrl-C. Their CA certificate is {folder / _CA}.")
+            for each in (webhook, extender):
+                print_line(f"  {each.name}: {each.url}, probes and metrics at http://127.0.0.1:{each.probe_port}")
+            with suppress(KeyboardInterrupt):
+                Stop().wait()
 
 
 def _title(text: str) -> None:
@@ -172,19 +163,11 @@ def _title(text: str) -> None:
     print_line(styled(text, "bold"))
 
 
-def show_webhook(service: DemoService) -> None:
-    """Show a policy that gets defaults, a policy that is denied, and a priority drop that is recorded."""
+def _show_webhook(service: DemoService) -> None:
     _title("The webhook adds defaults to a policy:")
     _show_patch(service.ask("POST", "/mutate-propagationpolicy", _review("CREATE", _OBJECTS["policy"])))
 
-    wrong = _changed(
-        preemption="Always",
-        resourceSelectors=[{"apiVersion": "apps/v1", "kind": "Deployment"}],
-        placement={
-            "clusterAffinity": {"clusterNames": ["member1"]},
-            "clusterAffinities": [{"affinityName": "a"}, {"affinityName": "a"}],
-        },
-    )
+    wrong = _changed(**_OBJECTS["wrong"])
     _title("The webhook denies an invalid policy and reports every error:")
     response = service.ask("POST", "/validate-propagationpolicy", _review("CREATE", wrong))["response"]
     print_line(f"  allowed: {json.dumps(response['allowed'])}")
@@ -217,15 +200,7 @@ def _show_patch(answer: dict[str, Any]) -> None:
         print_line(f"  {operation['op']} {operation['path']} {value}")
 
 
-def write_fleet(folder: Path) -> Path:
-    """Write manifests of a small cluster on premises and two clusters in a cloud, and return their folder."""
-    fleet = folder / "fleet"
-    fleet.mkdir()
-    (fleet / "clusters.yaml").write_text(yaml.safe_dump_all(_OBJECTS["clusters"]))
-    return fleet
-
-
-def show_extender(service: DemoService) -> None:
+def _show_extender(service: DemoService) -> None:
     """Show the same question in the APIs of three control planes."""
     groups = _OBJECTS["groups"]
     _title("Its own API: 12 replicas do not fit on premises, so they are placed in the cloud:")

@@ -84,13 +84,16 @@ def stderr() -> Console:
 
 @contextmanager
 def counting(title: str, things: str) -> Iterator[Callable[[int, int], None]]:
-    """Show how many things are done on standard error if it is a terminal. The context takes that and the total."""
+    """Show how many things are done on standard error if it is a terminal.
+
+    The context takes that, and the total; 0 if it is not known.
+    """
     from rich.progress import Progress  # noqa: PLC0415 - only commands that take long need it
 
-    console, form = stderr(), f"{{task.completed}} of {{task.total}} {things}"
+    console, form = stderr(), f"{{task.completed}}{{task.fields[of]}} {things}"
     with Progress(title, form, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("")
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        task = bar.add_task("", of="")
+        yield lambda done, total: bar.update(task, completed=done, of=f" of {total}" if total else "")
 
 
 def echo(*parts: str, error: bool = False) -> None:
