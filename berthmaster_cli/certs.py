@@ -6,6 +6,7 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from functools import partial
 from ipaddress import ip_address
 from typing import Any, Final, NamedTuple
 
@@ -18,7 +19,7 @@ from berthmaster.runtime import logs
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.serving.probes import Probes, serving_probes
 from berthmaster.views.texts import numbers
-from berthmaster_cli.flags import Parsed, declared, environment_text, option, options
+from berthmaster_cli.flags import Parsed, environment_text, option, options
 from berthmaster_cli.options import ADDRESS, ClusterFlags, LogLevelFlags, cluster_clients, config_option
 from berthmaster_cli.output import OutputFlags, echo, print_data, print_table, styled
 from certs.bundle import MUTATING, SCHEDULER_PLUGIN, VALIDATING
@@ -52,8 +53,11 @@ def _serving_secret(text: str) -> ServingCertificate:
     if len(names) > _MAX_NAMES:
         raise InputError(f"{secret} has {len(names)} names; accepted are at most {_MAX_NAMES}")
     for name in names:
-        if not (_is_address(name) or _DNS_NAME.fullmatch(name)):
-            raise InputError(f"{name!r} is neither a lower-case DNS name nor an IP address")
+        try:
+            if not _DNS_NAME.fullmatch(name):
+                ip_address(name)
+        except ValueError:
+            raise InputError(f"{name!r} is neither a lower-case DNS name nor an IP address") from None
     return ServingCertificate(secret, names)
 
 
@@ -96,22 +100,15 @@ class CertificateFlags(ClusterFlags, LogLevelFlags):
     )  # fmt: skip
 
 
-certificate_options: Final = options(
-    CertificateFlags,
+certificate_options: Final = partial(
+    options,
     server="the host, which has the Secrets and runs the servers",
     target="the API server that calls the webhooks",
 )
+"""The options of a class that is based on ``CertificateFlags``."""
 
 
-def _is_address(text: str) -> bool:
-    try:
-        ip_address(text)
-    except ValueError:
-        return False
-    return True
-
-
-def options_from(flags: CertificateFlags) -> CertificateOptions:
+def _options_from(flags: CertificateFlags) -> CertificateOptions:
     """Return the options from the flags."""
     names = {MUTATING: flags.mutating, VALIDATING: flags.validating, SCHEDULER_PLUGIN: flags.scheduler_plugin}
     targets = dict.fromkeys(TargetConfiguration(kind, name) for kind, listed in names.items() for name in listed)
@@ -147,7 +144,7 @@ class CertificateContext(NamedTuple):
 @contextmanager
 def certificate_context(flags: CertificateFlags) -> Iterator[CertificateContext]:
     """Configure logs, connect to the clusters, and write events until the context ends."""
-    options = options_from(flags)
+    options = _options_from(flags)
     logs.configure(flags.log_level)
     clusters = Clusters(*cluster_clients(flags))
     clock, metrics = SystemClock(), CertificateMetrics()
@@ -172,10 +169,12 @@ def command() -> None:
     """Issue, renew and inspect serving certificates and CA bundles."""
 
 
-def _subcommand(name: str, exit_codes: str = "") -> Callable[[Callable[..., Any]], click.Command]:
+def _subcommand(
+    name: str, kind: type[CertificateFlags] = CertificateFlags, exit_codes: str = ""
+) -> Callable[[Callable[..., Any]], click.Command]:
     settings = {"auto_envvar_prefix": _ENVIRONMENT}
     return lambda function: command.command(name, context_settings=settings, epilog=_EPILOG + exit_codes)(
-        config_option(certificate_options(function))
+        config_option(certificate_options(kind)(function))
     )
 
 
@@ -189,13 +188,14 @@ def bootstrap(flags: CertificateFlags) -> None:
         _print_report(context.reconciler.reconcile())
 
 
-@_subcommand("rotate")
-@click.option(
-    "--ca",
-    is_flag=True,
-    help="Start to replace the authority, with overlap. `certs run` or repeated calls complete it.",
-)
-def rotate(flags: CertificateFlags, *, ca: bool) -> None:
+class CertsRotateFlags(CertificateFlags):
+    """The options of ``berthmaster certs rotate``."""
+
+    ca: bool = option("Start to replace the authority, with overlap. `certs run` or repeated calls complete it.")
+
+
+@_subcommand("rotate", CertsRotateFlags)
+def rotate(flags: CertsRotateFlags) -> None:
     """Renew every certificate, or the authority.
 
     Renews every serving certificate now. With --ca it starts to replace the authority instead.
@@ -203,16 +203,20 @@ def rotate(flags: CertificateFlags, *, ca: bool) -> None:
     if flags.authority == "provided":
         raise click.UsageError("with --authority provided, the component that provides the certificates renews them")
     with certificate_context(flags) as context:
-        _print_report(context.reconciler.reconcile(renew_leaves=not ca, rotate_authority=ca))
+        _print_report(context.reconciler.reconcile(renew_leaves=not flags.ca, rotate_authority=flags.ca))
+
+
+class CertsInspectFlags(OutputFlags, CertificateFlags):
+    """The options of ``berthmaster certs inspect``."""
 
 
 @_subcommand(
     "inspect",
+    CertsInspectFlags,
     "Exit codes: 0 success; 1 clients reject a certificate, or soon will because a renewal is overdue; 2 bad usage or "
     "input.",
 )
-@declared(OutputFlags)
-def inspect_(flags: CertificateFlags, *, output: str) -> None:
+def inspect_(flags: CertsInspectFlags) -> None:
     """Show certificates and bundles.
 
     Shows when they expire, what is due and why.
@@ -220,34 +224,35 @@ def inspect_(flags: CertificateFlags, *, output: str) -> None:
     with certificate_context(flags) as context:
         found = context.reconciler.observe().certificates
         items = found.items()
-    if output == "table":
+    if flags.output == "table":
         columns = ("KIND", "NAME", "STATE", "EXPIRES", "IN", "RENEWED", numbers("AUTHORITIES"), "REASON", "MESSAGE")
         print_table(columns, [_row(item, found.now) for item in items])
     else:
-        print_data({"now": found.now, "items": items}, output)
+        print_data({"now": found.now, "items": items}, flags.output)
     if any(item.verdict is CertificateVerdict.BAD for item in items):
         raise SystemExit(1)
 
 
-@_subcommand("run")
-@click.option(
-    "--probe-bind", type=ADDRESS, default="0.0.0.0:9080", show_default=True,
-    help="The address for /livez, /readyz and /metrics, in plain text.",
-)  # fmt: skip
-@click.option(
-    "--interval-s", type=click.FloatRange(0.1, 3600), default=60.0, show_default=True,
-    help="The interval of checks, in seconds.",
-)  # fmt: skip
-def run(flags: CertificateFlags, *, probe_bind: tuple[str, int], interval_s: float) -> None:
+class CertsRunFlags(CertificateFlags):
+    """The options of ``berthmaster certs run``."""
+
+    probe_bind: tuple[str, int] = option(
+        "The address for /livez, /readyz and /metrics, in plain text.", "0.0.0.0:9080", ADDRESS
+    )
+    interval_s: float = option("The interval of checks, in seconds.", 60.0, click.FloatRange(0.1, 3600))
+
+
+@_subcommand("run", CertsRunFlags)
+def run(flags: CertsRunFlags) -> None:
     """Issue and renew certificates continuously.
 
     Also updates bundles. Runs until a signal stops it. Several replicas can run.
     """
     with certificate_context(flags) as context:
-        rotator = CertificateRotator(context.reconciler, context.options, context.metrics, interval_s)
+        rotator = CertificateRotator(context.reconciler, context.options, context.metrics, flags.interval_s)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: rotator.stop())
-        with serving_probes(*probe_bind, Probes(rotator.health, context.metrics.exposition)):
+        with serving_probes(*flags.probe_bind, Probes(rotator.health, context.metrics.exposition)):
             rotator.run()
 
 

@@ -12,10 +12,10 @@ from berthmaster.manifests.files import Document, ManifestLimits, read_documents
 from berthmaster.model.errors import InputError, ServiceError
 from berthmaster.runtime.clock import SystemClock
 from berthmaster_cli.certs import CertificateFlags, certificate_context, certificate_options
-from berthmaster_cli.flags import Flags, Parsed, declared, environment_text, option
+from berthmaster_cli.flags import Parsed, environment_text, option
 from berthmaster_cli.options import config_option
 from berthmaster_cli.output import echo
-from certs.registration import Registrar, RegistrationResult, endpoints, wait_until_reachable
+from certs.registration import Registrar, endpoints, wait_until_reachable
 from certs.rotator import CertificateReconciler
 
 _SETTINGS: Final = {"auto_envvar_prefix": "BERTHMASTER_REGISTER"}
@@ -40,8 +40,8 @@ def command() -> None:
     """Register webhooks at an API server, and remove them, without failed calls."""
 
 
-class FileFlags(Flags):
-    """The objects to register."""
+class FileFlags(CertificateFlags):
+    """The objects to register, and their certificates."""
 
     files: tuple[Path, ...] = option(
         "Webhook configurations and related objects: a file, a folder, or - for standard input. Repeatable.",
@@ -51,63 +51,65 @@ class FileFlags(Flags):
         "The owner, as a label on the objects. Objects of other owners are not changed.", "berthmaster", metavar="NAME"
     )
 
+    def documents(self) -> list[Document]:
+        if not _LABEL_VALUE.fullmatch(self.registered_by):
+            raise click.UsageError(f"--registered-by {self.registered_by!r} is not a label value")
+        return list(read_documents(self.files, limits=_LIMITS))
+
+
+class RegisterApplyFlags(FileFlags):
+    """The options of ``berthmaster register apply``."""
+
+    timeout_s: float = option(
+        "The time limit until every webhook responds, in seconds.", 300.0, click.FloatRange(0, 3600)
+    )
+
 
 @command.command("apply", context_settings=_SETTINGS, epilog=_EPILOG)
 @config_option
-@declared(FileFlags)
-@click.option(
-    "--timeout-s", type=click.FloatRange(0, 3600), default=300.0, show_default=True,
-    help="The time limit until every webhook responds, in seconds.",
-)  # fmt: skip
-@certificate_options
-def apply(flags: CertificateFlags, *, files: tuple[Path, ...], registered_by: str, timeout_s: float) -> None:
+@certificate_options(RegisterApplyFlags)
+def apply(flags: RegisterApplyFlags) -> None:
     """Register webhooks.
 
     Issues certificates, waits until the webhooks respond with them, then registers the webhooks.
     """
-    documents = _documents(files, registered_by)
+    documents = flags.documents()
     called = list(endpoints(documents))
     with certificate_context(flags) as context:
-        _reconcile(context.reconciler, timeout_s)
-        wait_until_reachable(called, context.reconciler.bundle, SystemClock(), timeout_s)
-        for result in Registrar(context.clusters.target, SystemClock(), registered_by).apply(
-            documents, context.reconciler.bundle
-        ):
-            _print_result(result)
+        _reconcile(context.reconciler, flags.timeout_s)
+        wait_until_reachable(called, context.reconciler.bundle, SystemClock(), flags.timeout_s)
+        registrar = Registrar(context.clusters.target, SystemClock(), flags.registered_by)
+        for result in registrar.apply(documents, context.reconciler.bundle):
+            echo(f"{result.kind}/{result.name}: {result.outcome}")
+
+
+class RegisterRemoveFlags(FileFlags):
+    """The options of ``berthmaster register remove``."""
+
+    certificates: bool = option("Also delete the Secrets with the certificates that Berthmaster issued.")
+    lease: tuple[str, str] | None = option(
+        "Also delete this Lease of the controllers on the target, once no process holds it.",
+        type=Parsed("NAMESPACE/NAME", _lease_key),
+    )
 
 
 @command.command("remove", context_settings=_SETTINGS, epilog=_EPILOG)
 @config_option
-@declared(FileFlags)
-@click.option(
-    "--certificates", is_flag=True, help="Also delete the Secrets with the certificates that Berthmaster issued."
-)
-@click.option(
-    "--lease", type=Parsed("NAMESPACE/NAME", _lease_key),
-    help="Also delete this Lease of the controllers on the target, once no process holds it.",
-)  # fmt: skip
-@certificate_options
-def remove(
-    flags: CertificateFlags,
-    *,
-    files: tuple[Path, ...],
-    registered_by: str,
-    certificates: bool,
-    lease: tuple[str, str] | None,
-) -> None:
+@certificate_options(RegisterRemoveFlags)
+def remove(flags: RegisterRemoveFlags) -> None:
     """Remove registered webhooks.
 
     Deletes the objects that `apply` created, webhooks first. Missing objects are no error.
     """
-    documents = _documents(files, registered_by)
+    documents = flags.documents()
     with certificate_context(flags) as context:
-        for result in Registrar(context.clusters.target, SystemClock(), registered_by).remove(documents):
-            _print_result(result)
-        for name in context.reconciler.delete_secrets() if certificates else ():
+        for result in Registrar(context.clusters.target, SystemClock(), flags.registered_by).remove(documents):
+            echo(f"{result.kind}/{result.name}: {result.outcome}")
+        for name in context.reconciler.delete_secrets() if flags.certificates else ():
             echo(f"Secret/{name}: removed")
-        if lease:
-            found = Lease(context.clusters.target, LeaseOptions(*lease, identity=""), SystemClock())
-            echo(f"Lease/{lease[1]}: {found.remove(_HOLDER_PATIENCE_S)}")
+        if flags.lease:
+            found = Lease(context.clusters.target, LeaseOptions(*flags.lease, identity=""), SystemClock())
+            echo(f"Lease/{flags.lease[1]}: {found.remove(_HOLDER_PATIENCE_S)}")
 
 
 def _reconcile(reconciler: CertificateReconciler, timeout_s: float) -> None:
@@ -117,13 +119,3 @@ def _reconcile(reconciler: CertificateReconciler, timeout_s: float) -> None:
         if time.monotonic() >= deadline_s:
             raise ServiceError("; ".join(problems))
         time.sleep(_POLL_S)
-
-
-def _documents(files: tuple[Path, ...], registered_by: str) -> list[Document]:
-    if not _LABEL_VALUE.fullmatch(registered_by):
-        raise click.UsageError(f"--registered-by {registered_by!r} is not a label value")
-    return list(read_documents(files, limits=_LIMITS))
-
-
-def _print_result(result: RegistrationResult) -> None:
-    echo(f"{result.kind}/{result.name}: {result.outcome}")
