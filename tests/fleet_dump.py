@@ -13,13 +13,20 @@ from berthmaster.model.policy import Policy, defaulted
 
 SCHEDULED_AT = "2026-01-01T00:00:00Z"
 DIVIDED = {"replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}}
+RECORD = {
+    "apiVersion": "berthmaster.io/v1alpha1",
+    "kind": "FleetSnapshot",
+    "metadata": {"name": "test"},
+    "readAt": "2026-05-01T00:00:00Z",
+}
+"""The record of a read, which makes a file a dump."""
+CLUSTER = {"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster"}
 _PREFIX = {"PropagationPolicy": "propagationpolicy", "ClusterPropagationPolicy": "clusterpropagationpolicy"}
 
 
 def members(*names: str, **fields: Any) -> list[dict[str, Any]]:
     """Clusters with 8 CPUs each."""
-    api = {"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster"}
-    return [{**builtins(cluster(name, cpu="8", memory="8Gi", **fields)), **api} for name in names]
+    return [{**builtins(cluster(name, cpu="8", memory="8Gi", **fields)), **CLUSTER} for name in names]
 
 
 def stored_policy(

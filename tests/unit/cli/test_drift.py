@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import pytest
 from builders import binding, cluster, placement
 from click.testing import CliRunner
+from fleet_dump import CLUSTER, DIVIDED, RECORD
 from msgspec.structs import replace
 from tables import cases
 
@@ -16,11 +17,9 @@ from berthmaster.simulation.drift import WorkloadDrift, summary
 from berthmaster_cli.main import main
 
 APPLIED = "policy.karmada.io/applied-placement"
-EQUAL = placement(
-    replicaScheduling={"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"},
-)
+EQUAL = placement(replicaScheduling={"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"})
 AGGREGATED = placement(
-    replicaScheduling={"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"},
+    **DIVIDED,
     clusterAffinities=[
         {"affinityName": "first", "clusterNames": ["a", "b"]},
         {"affinityName": "second", "clusterNames": ["c"]},
@@ -29,21 +28,15 @@ AGGREGATED = placement(
 
 
 def bound(name, clusters, asked, requests=None, **status):
-    reported, total = (
-        BindingStatus(last_scheduled_time=datetime(2026, 5, 1, tzinfo=UTC), **status),
-        sum(clusters.values()),
-    )
+    reported = BindingStatus(last_scheduled_time=datetime(2026, 5, 1, tzinfo=UTC), **status)
+    total = sum(clusters.values())
     return binding(name, placement=asked, replicas=total, clusters=clusters, status=reported, requests=requests)
 
 
 def documents(*bindings):
     """Return a dump of a control plane with three clusters, read one hour after the last scheduling."""
-    record = {"apiVersion": "berthmaster.io/v1alpha1", "kind": "FleetSnapshot", "metadata": {"name": "test"}}
-    found = [{**record, "readAt": "2026-05-01T01:00:00Z"}]
-    member = {"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster"}
-    found += [
-        {**member, **builtins(cluster(name, pods=20, cpu=100, labels={"name": name}))} for name in ("a", "b", "c")
-    ]
+    found = [{**RECORD, "readAt": "2026-05-01T01:00:00Z"}]
+    found += [{**CLUSTER, **builtins(cluster(each, pods=20, cpu=100, labels={"name": each}))} for each in "abc"]
     for each in bindings:
         metadata = replace(each.metadata, annotations={APPLIED: json.dumps(builtins(each.spec.placement))})
         kind = {"apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding"}
@@ -177,7 +170,7 @@ def test_a_bad_file_of_prices_is_refused_with_field_value_and_remedy(prices, tex
 def test_a_bad_annotation_is_a_warning():
     member = builtins(cluster("d", pods=1))
     member["metadata"]["annotations"] = {"policy.berthmaster.io/price": "free"}
-    more = json.dumps({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", **member})
+    more = json.dumps({**CLUSTER, **member})
     result = CliRunner().invoke(main, ["drift", "-f", "-"], input=f"{documents(*PRICED)}\n---\n{more}")
     assert result.exit_code == 0
     assert "cluster d: metadata.annotations[policy.berthmaster.io/price]: 'free' is not a price" in result.stderr

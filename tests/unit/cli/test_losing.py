@@ -1,22 +1,14 @@
 """What commands say about a cluster that is lost or deleted: what stops, what moves, and what they assume."""
 
 import json
-import shlex
 
 import pytest
-from click.testing import CliRunner
+from fleet_dump import RECORD
 from karmada_plane import DIVIDED, binding, cluster, deployment, policy, selector
 from tables import cases
 
 from berthmaster.deciding.lease_record import CONTROLLERS, ControllersRecord, text_of
-from berthmaster_cli.main import main
 
-RECORD = {
-    "apiVersion": "berthmaster.io/v1alpha1",
-    "kind": "FleetSnapshot",
-    "metadata": {"name": "test"},
-    "readAt": "2026-05-01T00:00:00Z",
-}
 PROD = {"clusterAffinity": {"labelSelector": {"matchLabels": {"env": "prod"}}}, **DIVIDED}
 OFF = "Eviction is off here: nothing moves, "
 ON = "--failover=on shows where they would go."
@@ -72,19 +64,10 @@ LEASE = {
 
 
 @pytest.fixture
-def run(tmp_path):
-    """A function that runs a command on a dump of three clusters and some workloads."""
-
-    def run(line, *objects, code=0):
-        items = [RECORD, cluster("m1"), cluster("m2", env="prod"), cluster("m3", env="prod"), *objects]
-        path = tmp_path / "fleet.json"
-        path.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}))
-        command, *rest = shlex.split(line)
-        result = CliRunner().invoke(main, [command, "-f", str(path), *rest], prog_name="berthmaster")
-        assert result.exit_code == code, result.output + repr(result.exception)
-        return result.stdout
-
-    return run
+def run(on_objects):
+    """Run a command on a dump of three clusters and some workloads."""
+    known = [RECORD, cluster("m1"), cluster("m2", env="prod"), cluster("m3", env="prod")]
+    return lambda line, *objects, code=0: on_objects(line, *known, *objects, code=code).stdout
 
 
 @cases(

@@ -1,17 +1,13 @@
 """`simulate` and `explain` of a fleet in use: what they print, refuse and report."""
 
 import json
-import shlex
 
 import pytest
-import yaml
 from builders import deployment
-from click.testing import CliRunner
 from fleet_dump import DIVIDED, members, stored_binding, stored_policy, stored_template
 from tables import cases
 
 from berthmaster_cli import inputs
-from berthmaster_cli.main import main
 
 POLICY = stored_policy("p", to=["a"], placement=DIVIDED)
 OTHER = stored_policy("q", to=["b"], placement=DIVIDED, priority=9)
@@ -32,20 +28,8 @@ REBALANCER = {
 }
 
 
-@pytest.fixture
-def run(tmp_path):
-
-    def call(line, *objects):
-        path = tmp_path / "fleet.yaml"
-        path.write_text(yaml.safe_dump_all(objects))
-        command, *flags = shlex.split(line)
-        return CliRunner().invoke(main, [command, "-f", str(path), *flags], prog_name="berthmaster")
-
-    return call
-
-
-def test_explain_says_who_holds_a_workload_and_why_another_policy_does_not(run):
-    lines = run("explain Deployment/web", *SETTLED).stdout.splitlines()
+def test_explain_says_who_holds_a_workload_and_why_another_policy_does_not(on_objects):
+    lines = on_objects("explain Deployment/web", *SETTLED).stdout.splitlines()
     assert lines[1:3] == [
         "claimed by PropagationPolicy default/p (priority 0, by kind)",
         f"also matches PropagationPolicy default/q (priority 9, by kind): {LASTS}",
@@ -53,38 +37,38 @@ def test_explain_says_who_holds_a_workload_and_why_another_policy_does_not(run):
     assert lines[-1] == "stays on a=2: nothing triggers rescheduling"
 
 
-def test_explain_says_that_nothing_triggers_the_decision_that_it_shows(run):
+def test_explain_says_that_nothing_triggers_the_decision_that_it_shows(on_objects):
     note = "nothing triggers scheduling; otherwise it would be scheduled like this:"
-    assert note not in run("explain Deployment/web", *SETTLED).stdout
+    assert note not in on_objects("explain Deployment/web", *SETTLED).stdout
     elsewhere = stored_binding(TEMPLATE, {"b": 2}, policy=POLICY)
-    lines = run("explain Deployment/web", *members("a", "b"), POLICY, TEMPLATE, elsewhere).stdout.splitlines()
+    lines = on_objects("explain Deployment/web", *members("a", "b"), POLICY, TEMPLATE, elsewhere).stdout.splitlines()
     assert note in lines
     assert lines[-1] == "stays on b=2: nothing triggers rescheduling"
 
 
-def test_simulate_notes_where_a_workload_is_now(run):
+def test_simulate_notes_where_a_workload_is_now(on_objects):
     moving = [*members("a", "b"), POLICY, TEMPLATE, stored_binding(TEMPLATE, {"b": 2}, policy=POLICY, applied=False)]
-    assert "First: now on b=2" in run("simulate", *moving).stdout
-    changed = run("simulate --label b=env=test", *moving).stdout
+    assert "First: now on b=2" in on_objects("simulate", *moving).stdout
+    changed = on_objects("simulate --label b=env=test", *moving).stdout
     assert "b 2→0   moves also without the changes" in changed
     assert "Plan: 1 of 1 workload moves (also without the changes), 2 replicas" in changed
 
 
-def test_the_totals_say_how_many_moves_the_changes_do_not_cause(run):
+def test_the_totals_say_how_many_moves_the_changes_do_not_cause(on_objects):
     api = deployment("api", replicas=2)
     moving = [
         *members("a", "b", "c"), POLICY,
         TEMPLATE, stored_binding(TEMPLATE, {"b": 2}, policy=POLICY, applied=False),
         api, stored_binding(api, {"c": 2}, policy=POLICY),
     ]  # fmt: skip
-    changed = run("simulate --failover=on --down c", *moving).stdout
+    changed = on_objects("simulate --failover=on --down c", *moving).stdout
     assert "Plan: 2 of 2 workloads move (1 of them also without the changes), 4 replicas" in changed
-    plan = json.loads(run("simulate --failover=on --down c --summary -o json", *moving).stdout)["plan"]
+    plan = json.loads(on_objects("simulate --failover=on --down c --summary -o json", *moving).stdout)["plan"]
     assert (plan["moved"], plan["due"]) == (2, 1)
 
 
-def test_a_rebalancer_among_the_input_is_a_change(run):
-    result = run("simulate -o json", *SETTLED, REBALANCER)
+def test_a_rebalancer_among_the_input_is_a_change(on_objects):
+    result = on_objects("simulate -o json", *SETTLED, REBALANCER)
     (web,) = json.loads(result.stdout)
     assert (web["before"]["trigger"], web["after"]["trigger"]) == ("None", "Rescheduled")
     assert "WorkloadRebalancer now: apps/v1 Deployment default/gone has no binding" in result.stderr
@@ -98,8 +82,8 @@ def test_a_rebalancer_among_the_input_is_a_change(run):
         "a stored policy is reported": (stored_policy("p", placement=REGIONS_ONLY), "", 0),
     },
 )
-def test_a_policy_that_the_webhook_would_refuse(run, policy, flags, code):
-    result = run(f"simulate {flags}", *members("a"), policy, deployment("web"))
+def test_a_policy_that_the_webhook_would_refuse(on_objects, policy, flags, code):
+    result = on_objects(f"simulate {flags}", *members("a"), policy, deployment("web"))
     assert result.exit_code == code
     message = "spec.placement.spreadConstraints: 'region': a constraint by field requires another constraint by cluster"
     assert message in result.output + str(result.exception)
@@ -114,19 +98,19 @@ def test_a_policy_that_the_webhook_would_refuse(run, policy, flags, code):
         "a pod template": ("apps/v1/Deployment=spec.replicas,spec.pod", "has the field spec.pod"),
     },
 )
-def test_a_wrong_replica_path_is_an_error(run, path, message):
-    result = run(f"simulate --replica-path {path}", *SETTLED)
+def test_a_wrong_replica_path_is_an_error(on_objects, path, message):
+    result = on_objects(f"simulate --replica-path {path}", *SETTLED)
     assert message in str(result.exception)
 
 
-def test_a_kind_without_replicas_can_be_named(run):
+def test_a_kind_without_replicas_can_be_named(on_objects):
     widgets = stored_policy("p", selects="example.io/v1/Widget", new=True)
     widget = {"apiVersion": "example.io/v1", "kind": "Widget", "metadata": {"name": "web"}}
     served = {"serves": [{"groupVersion": "example.io/v1", "resources": [{"name": "widgets", "kind": "Widget"}]}]}
     objects = [*members("a", **served), widgets, widget]
-    (unknown,) = json.loads(run("simulate -o json", *objects).stdout)
+    (unknown,) = json.loads(on_objects("simulate -o json", *objects).stdout)
     assert (unknown["clusters"], unknown["notScheduled"]) == ({}, "UnknownReplicas")
-    (named,) = json.loads(run("simulate -o json --replica-path example.io/v1/Widget=-", *objects).stdout)
+    (named,) = json.loads(on_objects("simulate -o json --replica-path example.io/v1/Widget=-", *objects).stdout)
     assert (named["clusters"], named["notScheduled"]) == ({"a": 0}, None)
 
 
@@ -134,9 +118,9 @@ NO_WORKLOADS = "the manifests have no binding and no resource template: the work
 
 
 @pytest.mark.parametrize("command", ["simulate --down a", "resilience"])
-def test_files_without_workloads_are_no_fleet_without_workloads(run, command):
-    assert NO_WORKLOADS in run(command, *members("a", "b")).stderr
-    assert NO_WORKLOADS not in run(command, *SETTLED).stderr
+def test_files_without_workloads_are_no_fleet_without_workloads(on_objects, command):
+    assert NO_WORKLOADS in on_objects(command, *members("a", "b")).stderr
+    assert NO_WORKLOADS not in on_objects(command, *SETTLED).stderr
 
 
 SCRIPTED = {
@@ -151,13 +135,13 @@ SCRIPTED = {
 
 
 @cases("installed", {"with Lua": True, "without Lua": False})
-def test_a_customization_among_the_input_counts(run, monkeypatch, installed):
+def test_a_customization_among_the_input_counts(on_objects, monkeypatch, installed):
     if not installed:
         monkeypatch.setattr(inputs, "is_available", lambda: False)
     policy = stored_policy("p", selects="example.io/v1/Widget", new=True)
     widget = {"apiVersion": "example.io/v1", "kind": "Widget", "metadata": {"name": "web"}, "spec": {"size": 3}}
     served = {"serves": [{"groupVersion": "example.io/v1", "resources": [{"name": "widgets", "kind": "Widget"}]}]}
-    (row,) = json.loads(run("simulate -o json", *members("a", **served), policy, widget, SCRIPTED).stdout)
+    (row,) = json.loads(on_objects("simulate -o json", *members("a", **served), policy, widget, SCRIPTED).stdout)
     if installed:
         assert (row["clusters"], row["replicas"]) == ({"a": 3}, 3)
     else:

@@ -116,14 +116,8 @@ def test_a_bad_manifest_is_one_line_with_file_document_and_path(tmp_path, monkey
     assert message in line
 
 
-def member(name, **labels):
-    meta = json.dumps({"name": name, "labels": labels})
-    return f"\napiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {meta}\n"
-
-
-def test_a_list_of_known_clusters_says_how_many_more_there_are(tmp_path):
-    (tmp_path / "fleet.yaml").write_text("---".join(member(f"c{number:02}") for number in range(40)))
-    result = invoke("simulate", "-f", str(tmp_path), "--down", "nowhere-near-these")
+def test_a_list_of_known_clusters_says_how_many_more_there_are(on_objects):
+    result = on_objects("simulate --down nowhere-near-these", *members(*(f"c{number:02}" for number in range(40))))
     assert str(result.exception).endswith("known are c00, c01, c02, c03, c04, c05, c06, c07 and 32 more")
 
 
@@ -215,19 +209,17 @@ def test_an_empty_fleet_is_reported(tmp_path, monkeypatch, capsys):
 @cases(
     ("options", "code"),
     {
-        "it runs nowhere, and nothing makes karmada-scheduler try again": (("--check",), 1),
-        "it waited without the change, too": (("--check=new", "--down=b"), 0),
-        "a rescheduling places it": (("--check", "--reschedule"), 0),
+        "it runs nowhere, and nothing makes karmada-scheduler try again": ("--check", 1),
+        "it waited without the change, too": ("--check=new --down=b", 0),
+        "a rescheduling places it": ("--check --reschedule", 0),
     },
 )
-def test_check_counts_what_waits_for_somebody(tmp_path, options, code):
+def test_check_counts_what_waits_for_somebody(on_objects, options, code):
     policy = stored_policy("p", to=["a"], schedulerName="default-scheduler")
     template = stored_template(held_by=policy)
     failed = {"type": "Scheduled", "status": "False", "reason": "NoClusterFit", "message": "0/2 clusters fit"}
     binding = stored_binding(template, {}, policy=policy) | {"status": {"conditions": [failed]}}
-    items = [*members("a", "b"), policy, template, binding]
-    (tmp_path / "dump.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
-    assert invoke("simulate", "-f", str(tmp_path), *options).exit_code == code
+    on_objects(f"simulate {options}", *members("a", "b"), policy, template, binding, code=code)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -1,78 +1,42 @@
 """What-if options of simulate and explain: plans, what is printed, checks, and the forms of changes."""
 
 import json
-import shlex
 
 import pytest
-import yaml
-from click.testing import CliRunner
+from builders import cluster, deployment
+from fleet_dump import CLUSTER, DIVIDED, stored_policy
 from tables import cases
 
-from berthmaster_cli.main import main
+from berthmaster.model.decode import builtins
 
 
-def member(name, cpu="8", labels=None, taints=()):
-    return {
-        "apiVersion": "cluster.karmada.io/v1alpha1",
-        "kind": "Cluster",
-        "metadata": {"name": name, "labels": labels or {}},
-        "spec": {"taints": list(taints)},
-        "status": {
-            "conditions": [{"type": "Ready", "status": "True"}],
-            "apiEnablements": [
-                {"groupVersion": "apps/v1", "resources": [{"name": "deployments", "kind": "Deployment"}]}
-            ],
-            "resourceSummary": {"allocatable": {"cpu": cpu, "memory": "64Gi", "pods": "110"}},
-        },
-    }
+def member(name, cpu="8", **fields):
+    return {**builtins(cluster(name, cpu=cpu, memory="64Gi", **fields)), **CLUSTER}
 
 
-def workload(name, clusters=(), replicas=4, labels=None):
-    selector = {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}
-    placement = {"replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}}
-    if clusters:
-        placement["clusterAffinity"] = {"clusterNames": list(clusters)}
-    container = {"name": "main", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}
-    return [
-        {
-            "apiVersion": "policy.karmada.io/v1alpha1",
-            "kind": "PropagationPolicy",
-            "metadata": {"name": name, "namespace": "default"},
-            "spec": {"resourceSelectors": [selector], "placement": placement},
-        },
-        {
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "metadata": {"name": name, "namespace": "default", "labels": labels or {}},
-            "spec": {"replicas": replicas, "template": {"spec": {"containers": [container]}}},
-        },
-    ]
+def workload(name, *clusters, replicas=4, **labels):
+    policy = stored_policy(name, to=clusters, target={"name": name}, placement=DIVIDED, new=True)
+    return [policy, deployment(name, replicas=replicas, requests={"cpu": "1", "memory": "1Gi"}, labels=labels)]
 
 
 FLEET = [
     member("a"),
-    member("b", cpu="6", labels={"env": "prod"}, taints=[{"key": "gpu", "effect": "NoSchedule"}]),
+    member("b", cpu="6", labels={"env": "prod"}, taints=["gpu:NoSchedule"]),
     member("c", cpu="6"),
-    *workload("moves", labels={"team": "x"}),
-    *workload("stuck", ["a"], labels={"team": "x"}),
-    *workload("stays", ["c"], replicas=1),
-    *workload("lost", ["none"]),
+    *workload("moves", team="x"),
+    *workload("stuck", "a", team="x"),
+    *workload("stays", "c", replicas=1),
+    *workload("lost", "none"),
 ]
 
 
 @pytest.fixture
-def call(tmp_path):
-    (tmp_path / "fleet.yaml").write_text(yaml.safe_dump_all(FLEET))
-    (tmp_path / "new.yaml").write_text(yaml.safe_dump(member("d")))
+def call(on_objects, tmp_path):
+    (tmp_path / "new.json").write_text(json.dumps(member("d")))
 
     def run(line, *, code=0):
-        words = [word.replace("NEW", str(tmp_path / "new.yaml")) for word in shlex.split(line)]
-        command, *rest = words
-        if "--down" in words:
-            rest.append("--failover=on")
-        result = CliRunner().invoke(main, [command, "-f", str(tmp_path / "fleet.yaml"), *rest], prog_name="berthmaster")
-        assert result.exit_code == code, result.output + repr(result.exception)
-        return result.stdout
+        failover = " --failover=on" if "--down" in line else ""
+        return on_objects(line.replace("NEW", str(tmp_path / "new.json")) + failover, *FLEET, code=code).stdout
 
     return run
 
@@ -189,19 +153,14 @@ def test_changes_of_clusters(call, changes, clusters):
         "explain of an extender": ("explain --server http://x --down a deploy/moves", "--server"),
     },
 )
-def test_wrong_usage_names_what_is_accepted(tmp_path, arguments, message):
-    (tmp_path / "fleet.yaml").write_text(yaml.safe_dump_all(FLEET))
-    command, *rest = shlex.split(arguments)
-    source = [] if "--server" in arguments else ["-f", str(tmp_path / "fleet.yaml")]
-    result = CliRunner().invoke(main, [command, *source, *rest], prog_name="berthmaster")
+def test_wrong_usage_names_what_is_accepted(on_objects, arguments, message):
+    result = on_objects(arguments, *FLEET)
     assert result.exit_code != 0
     assert message in result.output + str(result.exception)
 
 
-def test_a_new_cluster_needs_a_manifest_of_clusters_only(tmp_path):
-    path = str(tmp_path / "new.yaml")
-    (tmp_path / "new.yaml").write_text(yaml.safe_dump_all(FLEET))
-    result = CliRunner().invoke(main, ["simulate", "-f", path, "--add-cluster", path])
+def test_a_new_cluster_needs_a_manifest_of_clusters_only(on_objects, tmp_path):
+    result = on_objects(f"simulate --add-cluster {tmp_path / 'fleet.json'}", *FLEET)
     assert "contains other objects than clusters" in str(result.exception)
 
 

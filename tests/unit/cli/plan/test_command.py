@@ -7,18 +7,11 @@ import pytest
 import yaml
 from builders import deployment
 from click.testing import CliRunner
-from fleet_dump import members, stored_binding, stored_template
+from fleet_dump import RECORD, members, stored_binding, stored_template
 from planned_fleet import change, fleet, named, to
 from tables import cases
 
 from berthmaster_cli.main import main
-
-RECORD = {
-    "apiVersion": "berthmaster.io/v1alpha1",
-    "kind": "FleetSnapshot",
-    "metadata": {"name": "test"},
-    "readAt": "2026-05-01T00:00:00Z",
-}
 
 
 @pytest.fixture
