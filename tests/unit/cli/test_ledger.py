@@ -53,6 +53,14 @@ def folder(tmp_path_factory) -> Path:
 
 
 @pytest.fixture
+def copied(folder, tmp_path):
+    """The file of a copy of the ledger, and its URL."""
+    path = tmp_path / "copy.db"
+    path.write_bytes((folder / "ledger.db").read_bytes())
+    return path, f"sqlite:///{path}"
+
+
+@pytest.fixture
 def run(folder):
     def run(*arguments: str, url: str | None = None) -> Result:
         ledger = url or f"sqlite:///{folder / 'ledger.db'}"
@@ -158,21 +166,18 @@ def test_a_replay_under_another_policy_shows_what_it_would_have_decided(run, tmp
     assert result.return_value == 1
 
 
-def test_verify_reports_a_changed_record(run, folder, tmp_path):
-    path = tmp_path / "changed.db"
-    path.write_bytes((folder / "ledger.db").read_bytes())
+def test_verify_reports_a_changed_record(run, copied):
+    path, url = copied
     assert run("ledger", "verify").return_value == 0
-    with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE records SET name = 'other' WHERE sequence = 1")
-    connection.close()
-    result = run("ledger", "verify", url=f"sqlite:///{path}")
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("UPDATE records SET name = 'other' WHERE sequence = 1")
+    result = run("ledger", "verify", url=url)
     assert result.return_value == 1
     assert "were changed, removed or swapped" in result.output
 
 
-def test_verify_says_that_an_emptied_ledger_is_empty(run, folder, tmp_path):
-    path, url = tmp_path / "emptied.db", f"sqlite:///{tmp_path / 'emptied.db'}"
-    path.write_bytes((folder / "ledger.db").read_bytes())
+def test_verify_says_that_an_emptied_ledger_is_empty(run, copied):
+    path, url = copied
     head = json.loads(run("ledger", "verify", "-o", "json", url=url).stdout)["head"]
     with closing(sqlite3.connect(path)) as database, database:
         tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
@@ -198,10 +203,8 @@ def test_export_writes_what_decisions_read(run):
     assert rows[2]["clusters"][1]["status"]["resourceSummary"]["allocatable"] == {"pods": "20", "cpu": "6"}
 
 
-def test_retention_removes_ended_segments(run, folder, tmp_path):
-    path = tmp_path / "old.db"
-    path.write_bytes((folder / "ledger.db").read_bytes())
-    url = f"sqlite:///{path}"
+def test_retention_removes_ended_segments(run, copied):
+    _, url = copied
     output = run("ledger", "retention", "--gib", "0.000000001", url=url).output
     assert "removed 4 records; the ledger stores" in output
     rows = json.loads(run("history", "-o", "json", url=url).stdout)
@@ -250,48 +253,35 @@ def test_history_of_a_cluster_finds_evictions_from_it(tmp_path):
     assert CliRunner().invoke(main, ["ledger", "verify", *words[1:3]]).exit_code == 0
 
 
-def damaged(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:4096] + b"x" * 8192)
-
-
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("kept", "end", "message"),
     [
-        (damaged, "database disk image is malformed; restore it from a backup, or name a new file"),
-        (lambda path: path.write_text("hello"), "file is not a database; restore it from a backup"),
+        (4096, b"x" * 8192, "database disk image is malformed; restore it from a backup, or name a new file"),
+        (0, b"hello", "file is not a database; restore it from a backup"),
     ],
 )
-def test_a_ledger_that_cannot_be_read_is_named_with_a_remedy(folder, tmp_path, change, message):
-    path = tmp_path / "ledger.db"
-    path.write_bytes((folder / "ledger.db").read_bytes())
-    change(path)
-    with pytest.raises(LedgerError) as refused:
-        CliRunner().invoke(
-            main, ["history", "--ledger", f"sqlite:///{path}"], standalone_mode=False, catch_exceptions=False
-        )
-    assert f"{path}: {message}" in str(refused.value)
+def test_a_ledger_that_cannot_be_read_is_named_with_a_remedy(run, copied, kept, end, message):
+    path, url = copied
+    path.write_bytes(path.read_bytes()[:kept] + end)
+    refused = run("history", url=url).exception
+    assert isinstance(refused, LedgerError)
+    assert f"{path}: {message}" in str(refused)
 
 
-def test_the_password_of_a_database_is_never_shown():
+def test_the_password_of_a_database_is_never_shown(run):
     url = "postgresql+psycopg://user:secret@127.0.0.1:1/ledger?password=secret"
-    with pytest.raises(LedgerError) as refused:
-        CliRunner().invoke(main, ["history", "--ledger", url], standalone_mode=False, catch_exceptions=False)
-    assert "postgresql+psycopg://user:***@127.0.0.1:1/ledger: " in str(refused.value)
-    assert "check that the database runs" in str(refused.value)
-    assert "secret" not in str(refused.value)
+    refused = run("history", url=url).exception
+    assert isinstance(refused, LedgerError)
+    assert "postgresql+psycopg://user:***@127.0.0.1:1/ledger: " in str(refused)
+    assert "check that the database runs" in str(refused)
+    assert "secret" not in str(refused)
 
 
-def test_an_export_that_fails_leaves_no_file(run, folder, tmp_path):
-    path = tmp_path / "out.jsonl"
-    assert run("ledger", "export", "--file", str(path)).exception is None
-    before = path.read_bytes()
-    with (
-        closing(sqlite3.connect(tmp_path / "ledger.db")) as copy,
-        closing(sqlite3.connect(folder / "ledger.db")) as own,
-    ):
-        own.backup(copy)
-        copy.execute("UPDATE batches SET payload = x'00'")
-        copy.commit()
-    failed = run("ledger", "export", "--file", str(path), url=f"sqlite:///{tmp_path / 'ledger.db'}")
-    assert isinstance(failed.exception, InputError)
-    assert (path.read_bytes(), sorted(each.name for each in tmp_path.glob("out*"))) == (before, ["out.jsonl"])
+def test_an_export_that_fails_leaves_no_file(run, copied, tmp_path):
+    out, (path, url) = tmp_path / "out.jsonl", copied
+    assert run("ledger", "export", "--file", str(out)).exception is None
+    before = out.read_bytes()
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("UPDATE batches SET payload = x'00'")
+    assert isinstance(run("ledger", "export", "--file", str(out), url=url).exception, InputError)
+    assert (out.read_bytes(), sorted(each.name for each in tmp_path.glob("out*"))) == (before, ["out.jsonl"])

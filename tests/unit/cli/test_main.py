@@ -72,15 +72,15 @@ def test_a_drain_without_clusters_reads_nothing(command):
 
 
 def commands(ctx):
-    if ctx.auto_envvar_prefix:
-        yield ctx
+    yield ctx
     if isinstance(ctx.command, click.Group):
         for name in ctx.command.list_commands(ctx):
             command = ctx.command.get_command(ctx, name)
             yield from commands(click.Context(command, info_name=name, parent=ctx, **command.context_settings))
 
 
-CONTEXTS = {each.command_path: each for each in commands(click.Context(main, info_name="berthmaster"))}
+ALL = {each.command_path: each for each in commands(click.Context(main, info_name="berthmaster"))}
+CONTEXTS = {path: each for path, each in ALL.items() if each.auto_envvar_prefix}
 
 
 @pytest.mark.parametrize("path", CONTEXTS)
@@ -158,20 +158,9 @@ def test_help_has_own_options_first_and_the_texts_of_the_command():
     assert "default: 7" in listed
 
 
-NARROW = {"terminal_width": 80}
-
-
-def commands_of_help_formatter(command=main, words=()):
-    yield words
-    if isinstance(command, click.Group):
-        context = click.Context(command)
-        for name in command.list_commands(context):
-            yield from commands_of_help_formatter(command.get_command(context, name), (*words, name))
-
-
-@pytest.mark.parametrize("words", list(commands_of_help_formatter()), ids=" ".join)
-def test_no_line_of_help_ends_inside_a_word(words):
-    result = CliRunner().invoke(main, [*words, "--help"], **NARROW)
+@pytest.mark.parametrize("path", ALL)
+def test_no_line_of_help_ends_inside_a_word(path):
+    result = CliRunner().invoke(main, [*path.split()[1:], "--help"], terminal_width=80)
     assert result.exit_code == 0
     assert "Options:" in result.output
     assert re.findall(r"^.*\w-$", result.output, re.MULTILINE) == []
@@ -208,7 +197,8 @@ def test_gaps_and_staleness_are_reported(capsys, staleness, lines):
     assert printed.err.splitlines() == [f"berthmaster: {line}" for line in lines]
 
 
-PYPROJECT = Path(__file__).parents[3] / "pyproject.toml"
+ROOT = Path(__file__).parents[3]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
 @cases(
@@ -227,13 +217,16 @@ def test_kubectl_gets_values_and_a_directive(words, incomplete, values, directiv
     assert ([line.partition("\t")[0] for line in lines], last) == (values, directive)
 
 
+def test_a_completion_has_its_description():
+    assert completions(["plan"], "--det")[0] == "--detailed-exitcode\tExit with 2 if something moves."
+
+
 @pytest.mark.parametrize(
     ("script", "function"),
     [("berthmaster", "berthmaster"), ("kubectl-berthmaster", "plugin"), ("kubectl_complete-berthmaster", "completion")],
 )
 def test_the_scripts_that_kubectl_looks_for_are_installed(script, function):
-    scripts = tomllib.loads(PYPROJECT.read_text())["project"]["scripts"]
-    assert scripts[script] == f"berthmaster_cli.entry:{function}"
+    assert PROJECT["scripts"][script] == f"berthmaster_cli.entry:{function}"
     assert callable(getattr(entry, function))
 
 
@@ -245,7 +238,6 @@ def test_usage_messages_name_the_plugin():
     assert result.stdout.startswith("Usage: kubectl berthmaster explain [OPTIONS] TYPE/NAME")
 
 
-ROOT = Path(__file__).parents[3]
 LIBRARIES = ("authlib", "flask", "gunicorn", "prometheus_client", "sqlalchemy")
 # Runs command lines in turn, as if the libraries were not installed.
 BARE = f"""\
@@ -273,9 +265,6 @@ contexts: [{name: a, context: {cluster: a, user: a}}]
 users: [{name: a, user: {}}]
 current-context: a
 """
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-
-
 READING = [
     "simulate -f examples",
     "explain -f examples Deployment/nginx",

@@ -42,12 +42,19 @@ def server():
     server.close()
 
 
-@pytest.fixture(scope="module")
-def kubeconfig(server, tmp_path_factory):
+@pytest.fixture
+def kubeconfig(server, tmp_path):
     """A kubeconfig of the server, whose context has the namespace shop."""
-    path = tmp_path_factory.mktemp("access") / "kubeconfig"
-    path.write_text(server.kubeconfig())
-    return path
+    (tmp_path / "kubeconfig").write_text(server.kubeconfig())
+    yield tmp_path / "kubeconfig"
+    server.api.before = nothing
+
+
+def written(folder, *objects):
+    """Return the option that names a file with objects."""
+    path = folder / "objects.json"
+    path.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": objects}))
+    return f"--filename={path}"
 
 
 def run(*args: object, exit_code: int = 0):
@@ -101,22 +108,20 @@ def test_explain_accepts_the_names_of_kubectl(kubeconfig, words):
 
 
 def test_files_replace_live_objects(kubeconfig, tmp_path):
-    (tmp_path / "web.json").write_text(json.dumps(deployment("web", 9)))
-    web = by_name(answer("simulate", "--live", "--kubeconfig", kubeconfig, "-f", tmp_path / "web.json"))
+    files = written(tmp_path, deployment("web", 9))
+    web = by_name(answer("simulate", "--live", "--kubeconfig", kubeconfig, files))
     assert sum(web["shop/Deployment/web"]["clusters"].values()) == 9
 
 
 def test_a_policy_of_a_file_selects_live_resources(kubeconfig, tmp_path):
     wide = policy("wide", selector(), placement={"clusterAffinity": {"clusterNames": ["member3"]}})
-    (tmp_path / "wide.json").write_text(json.dumps(wide))
-    rows = by_name(answer("simulate", "--kubeconfig", kubeconfig, "-f", tmp_path / "wide.json"))
+    rows = by_name(answer("simulate", "--kubeconfig", kubeconfig, written(tmp_path, wide)))
     assert rows["shop/Deployment/unclaimed"]["clusters"] == {"member3": 2}
 
 
 def test_lint_checks_the_policies_of_a_control_plane(kubeconfig, tmp_path):
     wrong = policy("wrong", selector(), placement={"clusterAffinity": {"clusterNames": ["member9"]}})
-    (tmp_path / "wrong.json").write_text(json.dumps(wrong))
-    report = json.loads(run("lint", tmp_path / "wrong.json", "--kubeconfig", kubeconfig, "-o", "json").stdout)
+    report = answer("lint", written(tmp_path, wrong), "--kubeconfig", kubeconfig)
     assert report["summary"]["documents"] == 4
     assert any("member9" in each["message"] for each in report["findings"])
 
@@ -138,10 +143,7 @@ def test_a_dump_gives_the_same_answers(kubeconfig, tmp_path, redact):
 
 def test_a_gap_is_reported_live_and_from_the_dump(server, kubeconfig, tmp_path):
     server.api.before = only(refuse(403), part="deployments")
-    try:
-        live = run("simulate", "--kubeconfig", kubeconfig, "--dump", tmp_path / "dump", "-o", "json")
-    finally:
-        server.api.before = nothing
+    live = run("simulate", "--kubeconfig", kubeconfig, "--dump", tmp_path / "dump", "-o", "json")
     offline = run("simulate", "-f", tmp_path / "dump", "-o", "json")
     assert "no right to list deployments.apps: their replicas and labels are taken" in live.stderr
     assert (live.stdout, live.stderr) == (offline.stdout, offline.stderr)
@@ -178,7 +180,8 @@ def to(name, **spec):
 
 
 @pytest.fixture
-def server_of_existence():
+def needing():
+    """A server with a workload that another one follows, and that needs a third."""
     server = KubeOverHTTP()
     serve_karmada(server.api)
     server.api.served.add("policy.karmada.io/v1alpha1", "OverridePolicy", "overridepolicies")
@@ -203,39 +206,28 @@ def server_of_existence():
 
 
 @pytest.fixture
-def run_of_existence(server_of_existence, tmp_path):
-    (tmp_path / "kubeconfig").write_text(server_of_existence.kubeconfig())
+def ask(needing, tmp_path):
+    (tmp_path / "needing").write_text(needing.kubeconfig())
 
-    def run_of_existence(command, *words, over=()):
-        line = [command, "--kubeconfig", str(tmp_path / "kubeconfig"), *words]
-        for number, each in enumerate(over):
-            path = tmp_path / f"{number}.json"
-            path.write_text(json.dumps(each))
-            line += ["-f", str(path)]
-        result = CliRunner().invoke(main, line, prog_name="berthmaster")
-        assert result.exit_code == 0, result.output + repr(result.exception)
-        return result
+    def ask(*words, over=()):
+        files = [written(tmp_path, *over)] if over else []
+        return answer(words[0], "--kubeconfig", tmp_path / "needing", *words[1:], *files)
 
-    return run_of_existence
+    return ask
 
 
-def answer_of_existence(result):
-    return json.loads(result.stdout)
-
-
-def test_explain_looks_up_what_a_workload_needs(server_of_existence, run_of_existence):
-    found = answer_of_existence(run_of_existence("explain", "deploy/web", "-o", "json"))
+def test_explain_looks_up_what_a_workload_needs(needing, ask, tmp_path):
+    found = ask("explain", "deploy/web")
     assert (found["followedBy"], found["missing"]) == (["shop/ConfigMap/settings"], ["shop/Secret/gone"])
-    assert (
-        "needs, does not exist or may not be read: shop/Secret/gone" in run_of_existence("explain", "deploy/web").stdout
-    )
-    asked = [each for each in server_of_existence.api.requests if each.path.endswith("/configmaps/settings")]
+    text = run("explain", "--kubeconfig", tmp_path / "needing", "deploy/web").stdout
+    assert "needs, does not exist or may not be read: shop/Secret/gone" in text
+    asked = [each for each in needing.api.requests if each.path.endswith("/configmaps/settings")]
     assert all("PartialObjectMetadata" in each.accept for each in asked)
 
 
 @pytest.mark.parametrize(("command", "words"), [("simulate", []), ("explain", ["cm/settings"]), ("plan", [])])
-def test_a_follower_moves_with_a_policy_of_a_file(run_of_existence, command, words):
-    found = answer_of_existence(run_of_existence(command, *words, "-o", "json", over=[to("member2")]))
+def test_a_follower_moves_with_a_policy_of_a_file(ask, command, words):
+    found = ask(command, *words, over=[to("member2")])
     rows = {"explain": [found], "plan": found["moves"] if command == "plan" else [], "simulate": found}[command]
     (settings,) = [each for each in rows if each["resource"] == "shop/ConfigMap/settings"]
     assert settings["after" if command == "plan" else "clusters"] == {"member2": 0}
@@ -245,31 +237,73 @@ PRIORITY = {"schedulePriority": {"priorityClassSource": "KubePriorityClass", "pr
 
 
 @cases(("spec", "needed"), {"overrides": ({"dependentOverrides": ["images"]}, OVERRIDE), "class": (PRIORITY, CLASS)})
-def test_what_a_policy_waits_for_is_looked_up(server_of_existence, run_of_existence, spec, needed):
+def test_what_a_policy_waits_for_is_looked_up(needing, ask, spec, needed):
     def answers():
         over = [to("member2", **spec)]
-        planned = answer_of_existence(run_of_existence("plan", "-o", "json", over=over))
-        rows = answer_of_existence(run_of_existence("simulate", "-o", "json", over=over))
-        (web,) = [each for each in rows if each["resource"] == "shop/Deployment/web"]
-        explained = answer_of_existence(run_of_existence("explain", "deploy/web", "-o", "json", over=over))
-        assert web["clusters"] == explained["clusters"]
+        planned, web = ask("plan", over=over), by_name(ask("simulate", over=over))["shop/Deployment/web"]
+        assert web["clusters"] == ask("explain", "deploy/web", over=over)["clusters"]
         return planned["complete"], bool(planned["moves"]), web["clusters"]
 
     assert answers() == (True, False, {"member1": 2})
-    store(server_of_existence.api, needed)
+    store(needing.api, needed)
     assert answers() == (True, True, {"member2": 2})
 
 
-def test_without_the_right_to_look_the_answer_says_so(server_of_existence, run_of_existence):
-    server_of_existence.api.before = only(refuse(403), part="overridepolicies")
-    found = run_of_existence("plan", "-o", "json", over=[to("member2", dependentOverrides=["images"])])
-    server_of_existence.api.before = nothing
-    assert answer_of_existence(found)["complete"] is False
+def test_without_the_right_to_look_the_answer_says_so(needing, ask):
+    needing.api.before = only(refuse(403), part="overridepolicies")
+    found = ask("plan", over=[to("member2", dependentOverrides=["images"])])
+    assert found["complete"] is False
     assert any(
         "no right to get overridepolicies.policy.karmada.io in the namespace shop: policies that wait for such an "
         "object count as if it existed" in each
-        for each in answer_of_existence(found)["gaps"]
+        for each in found["gaps"]
     )
+
+
+WEB = policy(
+    "web", selector(name="web"), selector("ConfigMap", "v1", name="settings"),
+    placement={"clusterAffinity": {"clusterNames": ["member3"]}},
+)  # fmt: skip
+
+
+@pytest.fixture
+def plan(kubeconfig, tmp_path):
+    def plan(*words, changed=WEB):
+        return CliRunner().invoke(main, ["plan", written(tmp_path, changed), "--kubeconfig", str(kubeconfig), *words])
+
+    return plan
+
+
+def test_a_plan_reads_the_control_plane(plan):
+    found = json.loads(plan("-o", "json").stdout)
+    (move,) = [each for each in found["moves"] if each["resource"] == "shop/Deployment/web"]
+    assert (move["before"], move["deleted"], found["complete"]) == (
+        {"member1": 2, "member2": 2}, ["member1", "member2"], True
+    )  # fmt: skip
+
+
+def test_a_new_policy_reads_the_kinds_that_it_selects(plan):
+    found = json.loads(plan("-o", "json", changed=policy("new", selector(name="unclaimed"))).stdout)
+    assert [each["resource"] for each in found["policies"][0]["gains"]] == ["shop/Deployment/unclaimed"]
+
+
+def test_a_missing_right_makes_the_plan_incomplete(server, plan):
+    server.api.before = only(refuse(403, "Forbidden"), part="/deployments")
+    result = plan("--detailed-exitcode")
+    assert "This plan is incomplete: more can move than it shows." in result.stdout
+    assert "not known: no right to list deployments.apps" in result.stdout
+    assert plan("--fail-on", "overcommit").exit_code == 1
+    assert plan("--check", "0123456789abcdef").exit_code == 1
+
+
+def test_a_kind_that_is_not_served_has_nothing_that_moves(plan):
+    result = plan("--detailed-exitcode", changed=policy("new", selector("Gadget", "example.org/v1")))
+    assert (result.exit_code, "Gadget of example.org/v1 is not served" in result.stderr) == (0, True), result.output
+
+
+def test_a_server_that_fails_is_an_error(server, plan):
+    server.api.before = only(refuse(500, "InternalError"), part="/clusters")
+    assert plan("--detailed-exitcode").exit_code == 1
 
 
 DOCS = Path(__file__).parents[4] / "docs"
