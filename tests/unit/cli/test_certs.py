@@ -60,14 +60,7 @@ class TestCerts:
         run(certs, "bootstrap", *FLAGS)
         lines = run(certs, "inspect", *FLAGS).splitlines()
         assert lines[0].split()[:5] == ["KIND", "NAME", "STATE", "EXPIRES", "IN"]
-        assert lines[1].split() == [
-            "authority",
-            "Secret/ca",
-            "ok",
-            "2028-12-31T00:00:00Z",
-            "1095d",
-            *lines[1].split()[5:],
-        ]
+        assert lines[1].split()[:5] == ["authority", "Secret/ca", "ok", "2028-12-31T00:00:00Z", "1095d"]
         assert installation.writes()
 
     @pytest.mark.parametrize(("output", "read"), [("json", json.loads), ("yaml", yaml.safe_load)])
@@ -86,13 +79,6 @@ class TestCerts:
         }  # fmt: skip
         run(certs, "bootstrap", **environment)
         assert set(LEAVES.values()) < set(installation.cluster.objects)
-
-    def test_options_are_read_from_a_file(self, installation, tmp_path):
-        file = tmp_path / "certs.yaml"
-        settings = {"namespace": "system", "authority-secret": "ca", "serving": {"webhook-tls": "a.svc,::1"}}
-        file.write_text(yaml.safe_dump(settings))
-        run(certs, "bootstrap", f"--config={file}")
-        assert LEAVES["webhook-tls"] in installation.cluster.objects
 
     def test_secrets_are_on_the_host_and_configurations_on_the_target(self, installation, monkeypatch):
         target = Installation()
@@ -152,15 +138,8 @@ class TestRegister:
     @pytest.fixture
     def file(self, tmp_path):
         path = tmp_path / "webhooks.yaml"
-        path.write_text(
-            yaml.safe_dump_all(
-                [
-                    webhooks("MutatingWebhookConfiguration", "a"),
-                    webhooks("ValidatingWebhookConfiguration", "b"),
-                    plugin(),
-                ]
-            )
-        )
+        kinds = {"a": "MutatingWebhookConfiguration", "b": "ValidatingWebhookConfiguration"}
+        path.write_text(yaml.safe_dump_all([*(webhooks(kind, name) for name, kind in kinds.items()), plugin()]))
         return f"--filename={path}"
 
     def test_webhooks_are_registered_when_they_respond_and_removed_completely(self, installation, file, monkeypatch):

@@ -47,28 +47,6 @@ def test_the_output_of_an_example(title, line, golden):
     golden(f"{title.replace(' ', '-')}.txt", "\n".join(lines) + "\n")
 
 
-def test_nginx_moves_from_beijing_to_hongkong_when_member1_is_lost():
-    (nginx,) = json.loads(run(f"simulate {FLEET} -f examples/groups --down member1 --failover=on -o json").stdout)
-    assert (nginx["before"]["group"], nginx["before"]["clusters"]) == ("dc-beijing", {"member1": 2})
-    assert (nginx["after"]["group"], nginx["after"]["clusters"]) == ("dc-hongkong", {"member2": 2})
-    assert nginx["after"]["trigger"] == "Failover"
-    assert nginx["moves"] == {"member1": [2, None], "member2": [None, 2]}
-
-
-@cases(
-    ("line", "clusters"),
-    {
-        "two to one of three replicas": (f"{FLEET} -f examples/weights", {"member1": 2, "member2": 1}),
-        "the higher priority wins": (f"{FLEET} -f examples/priorities", {"member1": 6}),
-        "two regions, three clusters": (f"{FLEET} -f examples/regions", {"member2": 6, "member3": 3, "member4": 3}),
-        "nowhere": (f"{FLEET} -f examples/nowhere", {}),
-    },
-)
-def test_the_placement_of_an_example(line, clusters):
-    (workload,) = json.loads(run(f"simulate {line} -o json").stdout)
-    assert workload["clusters"] == clusters
-
-
 def test_json_and_yaml_are_equal():
     line = f"explain {FLEET} -f examples/nowhere Deployment/trainer -o"
     assert json.loads(run(f"{line} json").stdout) == yaml.safe_load(run(f"{line} yaml").stdout)

@@ -5,6 +5,7 @@ import json
 import pytest
 import yaml
 from click.testing import CliRunner
+from fleet_dump import DIVIDED
 from tables import cases
 
 from berthmaster_cli.lint.command import command
@@ -58,39 +59,26 @@ def test_the_findings_of_one_object_are_bounded(rules):
     assert found[50][3] == "950 more problems like these; correct them too"
 
 
+WRONG = {"clusterNames": ["membr1"]}
+STATIC = {
+    "replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted",
+    "weightPreference": {"staticWeightList": [{"targetCluster": WRONG, "weight": 1}]},
+}  # fmt: skip
+OVERFLOW = {
+    "affinityName": "a", "clusterNames": ["member1"], "overflowAffinities": [{"affinityName": "b", **WRONG}],
+}  # fmt: skip
 NAMED = {
-    "an affinity": ({"clusterAffinity": {"clusterNames": ["membr1"]}}, "clusterAffinity.clusterNames[0]"),
+    "an affinity": ({"clusterAffinity": WRONG}, "clusterAffinity.clusterNames[0]"),
     "an exclusion": ({"clusterAffinity": {"exclude": ["member1", "membr1"]}}, "clusterAffinity.exclude[1]"),
-    "a group": (
-        {"clusterAffinities": [{"affinityName": "a", "clusterNames": ["membr1"]}]},
-        "clusterAffinities[0].clusterNames[0]",
-    ),
+    "a group": ({"clusterAffinities": [{"affinityName": "a", **WRONG}]}, "clusterAffinities[0].clusterNames[0]"),
     "an overflow": (
-        {
-            "clusterAffinities": [
-                {
-                    "affinityName": "a",
-                    "clusterNames": ["member1"],
-                    "overflowAffinities": [{"affinityName": "b", "clusterNames": ["membr1"]}],
-                }
-            ],
-            "replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"},
-        },
-        "clusterAffinities[0].overflowAffinities[0].clusterNames[0]",
+        {"clusterAffinities": [OVERFLOW], **DIVIDED}, "clusterAffinities[0].overflowAffinities[0].clusterNames[0]",
     ),
     "a weight": (
-        {
-            "replicaScheduling": {
-                "replicaSchedulingType": "Divided",
-                "replicaDivisionPreference": "Weighted",
-                "weightPreference": {
-                    "staticWeightList": [{"targetCluster": {"clusterNames": ["membr1"]}, "weight": 1}]
-                },
-            }
-        },
+        {"replicaScheduling": STATIC},
         "replicaScheduling.weightPreference.staticWeightList[0].targetCluster.clusterNames[0]",
     ),
-}
+}  # fmt: skip
 
 
 @cases(("placement", "path"), NAMED)
