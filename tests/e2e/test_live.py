@@ -1,4 +1,4 @@
-"""`simulate` and `explain` on a real API server: a fleet in the shapes of Karmada, dumps, overlays, rights."""
+"""`simulate` and `explain` on a real API server: a fleet in the shapes of Karmada, and dumps."""
 
 import json
 import subprocess
@@ -7,29 +7,20 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-import yaml
 from e2e import karmada
 from e2e.control_plane import ControlPlane
-from e2e.manifests import JSON, KARMADA, manifest, unique
-from e2e.rights import refused, used
+from e2e.manifests import JSON, unique
 from e2e.service import COMMAND
 from karmada_plane import binding, claimed, cluster, deployment, policy, resource, selector
 
 pytestmark = pytest.mark.e2e
 
-ROLE = Path(__file__).parents[2] / "docs" / "read-only.yaml"
 _LIMIT_S = 120
 Run = Callable[..., Any]
 
 
 class Shop(NamedTuple):
-    """The objects of one test.
-
-    Attributes:
-        namespace: the namespace of the workloads.
-        members: the names of the clusters.
-        role: a cluster-scoped resource.
-    """
+    """The namespace of the workloads, the names of the clusters, and a cluster-scoped resource."""
 
     namespace: str
     members: tuple[str, str, str]
@@ -40,22 +31,15 @@ class Shop(NamedTuple):
 def shop(control_plane: ControlPlane, namespace: str) -> Iterator[Shop]:
     api = control_plane.api
     karmada.install_clusters(api)
-    karmada.install_overrides(api)
     members = [cluster(unique("member")) for _ in range(3)]
     role_name = unique("viewer")
     for member in members:
         karmada.join(api, member)
     names = tuple(each["metadata"]["name"] for each in members)
-    rules = {"overrideRules": [{"overriders": {}}]}
-    overrides = [
-        manifest(KARMADA, "OverridePolicy", namespace, rules),
-        manifest(KARMADA, "ClusterOverridePolicy", None, rules),
-    ]
-    awaited, awaited_by_role = ([each["metadata"]["name"]] for each in overrides)
     selected = selector(name="web"), selector("ConfigMap", "v1", name="settings")
-    web = policy("web", *selected, namespace=namespace, dependentOverrides=awaited)
+    web = policy("web", *selected, namespace=namespace)
     role_selector = selector("ClusterRole", "rbac.authorization.k8s.io/v1", name=role_name)
-    roles = policy(role_name, role_selector, namespace="", placement={}, dependentOverrides=awaited_by_role)
+    roles = policy(role_name, role_selector, namespace="", placement={})
     checkout = deployment("web", 4, namespace=namespace, by=web)
     checkout["metadata"].pop("managedFields")
     unclaimed = deployment("unclaimed", namespace=namespace)
@@ -66,7 +50,7 @@ def shop(control_plane: ControlPlane, namespace: str) -> Iterator[Shop]:
     bound = [binding(checkout, web, **dict.fromkeys(names[:2], 2)), binding(role, roles, **dict.fromkeys(names, 0))]
     for field in ("replicas", "replicaRequirements"):
         bound[1]["spec"].pop(field)
-    made = [*overrides, web, roles, checkout, unclaimed, role, settings, *bound]
+    made = [web, roles, checkout, unclaimed, role, settings, *bound]
     for each in made:
         api.create(each)
     for each in bound:
@@ -78,11 +62,7 @@ def shop(control_plane: ControlPlane, namespace: str) -> Iterator[Shop]:
 
 @pytest.fixture
 def run(control_plane: ControlPlane) -> Run:
-    def call(*args: object, kubeconfig: Path | None = None) -> tuple[Any, str]:
-        access = f"--kubeconfig={kubeconfig or control_plane.kubeconfig}"
-        return offline(*args, access)
-
-    return call
+    return lambda *args: offline(*args, f"--kubeconfig={control_plane.kubeconfig}")
 
 
 def offline(*args: object) -> tuple[Any, str]:
@@ -115,24 +95,3 @@ def test_a_dump_gives_the_same_answers_and_a_redacted_one_holds_no_data(shop: Sh
     assert offline("simulate", "-n", shop.namespace, "--down", shop.members[0], "-f", dump) == (live, "")
     assert "registry.example" not in dump.read_text()
     assert "hush-hush" not in dump.read_text()
-
-
-def test_the_rights_of_the_page_are_enough_and_none_is_unused(
-    control_plane: ControlPlane, shop: Shop, run: Run
-) -> None:
-    role = yaml.safe_load(ROLE.read_text())
-    user = unique("reader")
-    # This API server also serves the types of KubeAdmiral, which is not in use.
-    federated = {"apiGroups": ["core.kubeadmiral.io"], "resources": ["federatedclusters"], "verbs": ["list"]}
-    kubeconfig = control_plane.user(user, [(rule, None) for rule in (*role["rules"], federated)], observed=True)
-    _, simulated = run("simulate", kubeconfig=kubeconfig)
-    for text in ("deploy/web", "clusterrole/" + shop.role, "cm/settings"):
-        _, explained = run("explain", text, "-n", shop.namespace, kubeconfig=kubeconfig)
-        assert explained == ""
-    assert simulated == ""
-    assert refused(control_plane, user) == []
-    asked = {(right.group, right.resource) for right in used(control_plane, user)}
-    fixed = {(group, name) for rule in role["rules"] for group in rule["apiGroups"] for name in rule["resources"]}
-    # The published definitions lack interpreters and ClusterTaintPolicies, so that this API server does not serve them.
-    unserved = {each for each in fixed if each[0] == "config.karmada.io" or each[1] == "clustertaintpolicies"}
-    assert {each for each in fixed - unserved if each[0].endswith("karmada.io")} <= asked
