@@ -115,7 +115,8 @@ def _result(scene: Scene, past: PastDecision, outcome: DecisionOutcome) -> Workl
         spec = msgspec.structs.replace(after.spec, clusters=targets)
         status = msgspec.structs.replace(after.status, scheduler_observing_affinity_name=outcome.group)
         after = msgspec.structs.replace(after, spec=spec, status=status)
-    workload = _workload(past, after)
+    held_by = holder(past.binding.metadata)
+    workload = SimulatedWorkload(after.spec.resource, (), after, held_by=held_by, present=True)
     if unsupported_parts(past.binding.spec.placement):
         return WorkloadResult(workload, Trigger(outcome.trigger))
     request = _request(scene, past)
@@ -145,11 +146,6 @@ def _replaces(scene: Scene, past: PastDecision) -> frozenset[str]:
     state = ClusterState(scene.scheduler, past.unready_since_s, options)
     lost, _ = lost_clusters(state, effective(past.binding), past.entry.now_s)
     return lost
-
-
-def _workload(past: PastDecision, binding: Binding) -> SimulatedWorkload:
-    held_by = holder(past.binding.metadata)
-    return SimulatedWorkload(binding.spec.resource, (), binding, held_by=held_by, present=True)
 
 
 _MAX_FOR_PAIRS: Final = 40
@@ -407,11 +403,8 @@ def _peers_text(peers: Mapping[GroupKey, Mapping[str, frozenset[str]]]) -> str:
 def _capacity(summary: ResourceSummary | None) -> str:
     if summary is None:
         return "not reported"
-    return ", ".join(f"{name} {_amount(name, free_amount(summary, name))}" for name in sorted(summary.allocatable))
-
-
-def _amount(name: str, amount: int) -> str:
-    return f"{amount / 1000:g} free" if name == "cpu" else f"{amount} free"
+    free = {name: free_amount(summary, name) for name in sorted(summary.allocatable)}
+    return ", ".join(f"{name} {f'{each / 1000:g}' if name == 'cpu' else each} free" for name, each in free.items())
 
 
 def _different(before: str, after: str) -> tuple[str, str]:

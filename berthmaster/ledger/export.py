@@ -8,7 +8,7 @@ from sqlalchemy import select
 
 from berthmaster.ledger.batches import DecisionEntry
 from berthmaster.ledger.history import row_for
-from berthmaster.ledger.past import PastDecision, SegmentReader
+from berthmaster.ledger.past import SegmentReader
 from berthmaster.ledger.records import HistoryRow
 from berthmaster.ledger.schema import batches
 from berthmaster.ledger.store import Store
@@ -59,16 +59,12 @@ def exported(store: Store, since_us: int, until_us: int, *, redact: bool, fleet:
             past = reader.past(entry)
             yield ExportedRecord(
                 **row,
-                binding=_binding(past, redact=redact),
+                binding=_document(past.binding, redact=redact),
                 bounds=None if past.bounds is None else dict(past.bounds),
                 version=past.configuration.version,
                 plugins=past.configuration.plugins,
                 clusters=[_document(each, redact=redact) for each in clusters] if fleet else [],
             )
-
-
-def _binding(past: PastDecision, *, redact: bool) -> Any:  # noqa: ANN401 - a JSON value
-    return _document(past.binding, redact=redact)
 
 
 def _document(value: object, *, redact: bool) -> Any:  # noqa: ANN401 - a JSON value

@@ -194,7 +194,8 @@ class TemplateWatches:
         return sorted(self._running)
 
     def gaps(self) -> list[Gap]:
-        found = {kind: gap for kind, gap in self._refused.items() if kind != TAINT_POLICIES or not _is_unserved(gap)}
+        unserved = GapKind.NOT_WATCHABLE
+        found = {kind: gap for kind, gap in self._refused.items() if kind != TAINT_POLICIES or gap.kind is not unserved}
         for kind, informer in self._informers():
             if (gap := _unlisted(kind, informer)) is not None:
                 found[kind] = gap
@@ -245,10 +246,6 @@ class TemplateWatches:
         self.version = object()
         informer.start(MetadataOnlyClient(client) if metadata_suffices(*kind) else client)
         return None
-
-
-def _is_unserved(gap: Gap) -> bool:
-    return gap.kind is GapKind.NOT_WATCHABLE
 
 
 def _unlisted(kind: KindName, informer: Informer[Document]) -> Gap | None:

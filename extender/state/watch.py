@@ -108,7 +108,7 @@ class WatchSource:
         self._templates: TemplateWatches | None = None
         self._observed = self._observe(bindings) if bindings is not None else None
         self._lease = LeasePoll(bindings.lease) if bindings is not None else None
-        self._check = SourceCheck([feed.informer.collection for feed in self._feeds], clock, self._follow_check)
+        self._check = SourceCheck([feed.informer.collection for feed in self._feeds], clock, self._follow)
         for feed in self._feeds:
             feed.informer.on_contact(partial(self._follow, feed))
 
@@ -119,7 +119,7 @@ class WatchSource:
         self._feeds += [_Feed(each, partial(apply, each), self._lock) for each in informers]
         if options.templates:
             self._watched.append(WORKLOADS)
-            self._templates = TemplateWatches(self._clock, self._follow_templates)
+            self._templates = TemplateWatches(self._clock, self._follow)
             for policies in self._policies:
                 policies.subscribe(self._count_kinds)
             for bindings in informers:
@@ -160,25 +160,16 @@ class WatchSource:
         if self._templates is not None:
             self._templates.stop()
 
-    def _follow_templates(self) -> None:
-        """Update the state after the watches of templates changed, or one of them was confirmed or lost."""
+    def _follow(self, feed: "_Feed | None" = None) -> None:
+        """Update the state after a collection, the watches of templates or the check of the server changed.
+
+        Args:
+            feed: the collection that changed, was confirmed, or was lost.
+        """
         with self._lock:
             if self._state is None:
                 return
-            if not self._synced:
-                self._update(self._state)
-            self._mark(self._state)
-
-    def _follow_check(self) -> None:
-        with self._lock:
-            if self._state is not None:
-                self._mark(self._state)
-
-    def _follow(self, feed: "_Feed") -> None:
-        with self._lock:
-            if self._state is None:
-                return
-            if not feed.informer.problem:
+            if not self._synced if feed is None else not feed.informer.problem:
                 self._update(self._state, feed)
             self._mark(self._state)
 

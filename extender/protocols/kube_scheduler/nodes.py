@@ -299,20 +299,16 @@ class RequestNodes:
     def scores(self, request: Request, nodes: RankedNodes) -> list[NodeScore]:
         if self._columns is not None:
             return self._columns.scores(request, nodes)
-        weights, requests = nodes.groups.placement.weights, request.requests or ()
+        weights, requests, plugins = nodes.groups.placement.weights, request.requests or (), nodes.groups.scores
         return [
             NodeScore(
                 rank,
-                self._plugin_score(nodes.groups, rank, cluster) if rank < REJECTED else 0,
+                sum(each.score(nodes.groups.context_of(rank), cluster) for each in plugins) if rank < REJECTED else 0,
                 0 if weights is None else weights.weight_of(cluster),
                 available_replicas(cluster, requests),
             )
             for rank, cluster in zip(nodes.ranks, self._clusters, strict=True)
         ]
-
-    def _plugin_score(self, groups: PlacementGroups, rank: int, cluster: Cluster) -> int:
-        context = groups.context_of(rank)
-        return sum(plugin.score(context, cluster) for plugin in groups.scores)
 
 
 class _Reasons(NamedTuple):

@@ -155,7 +155,6 @@ _SMALL_KEPT: Final = 256
 _LARGE_KEPT: Final = 8
 _MAX_LENGTH: Final = 256 * 1024  # Kubernetes' limit for all annotations of an object together
 _FEW: Final = 16
-_LIST: Final = "clusterAffinities"
 _Terms: Final[Any] = list[dict[str, Any]]
 
 
@@ -206,7 +205,9 @@ def tiers_by(
     Args:
         work: counts the steps of each call. The function raises TooLargeError above its limit.
     """
-    parts = sum(_parts(term) for group in groups for term in group.tiers)
+    # For each part of an affinity, the clusters are compared one by one.
+    terms = [term for group in groups for term in group.tiers]
+    parts = sum(1 + len(term.labels) + len(term.fields) + len(term.zones) for term in terms)
     if len(clusters) <= _FEW or parts <= _FEW:
         return lambda group: [group.tier(cluster) for cluster in clusters]
     fleet = Fleet(clusters)
@@ -221,11 +222,6 @@ def tiers_by(
         return [tier if tier < len(group.tiers) else None for tier in found.tolist()]
 
     return tiers_of
-
-
-def _parts(term: AffinityTerm) -> int:
-    """Return for how many parts of an affinity each cluster is compared one by one."""
-    return 1 + len(term.labels) + len(term.fields) + len(term.zones)
 
 
 def cluster_of(member: Member) -> Cluster:
@@ -250,11 +246,8 @@ def _parsed(text: str, limits: PlacementLimits) -> tuple[AffinityGroup, ...]:
     try:
         raw = decode_json(_Terms, text)
         terms = convert(tuple[ClusterAffinityTerm, ...], raw)
-        for error in _excess(terms, limits):
+        for error in _errors(terms, raw, limits):
             raise error
-        for index, (term, entry) in enumerate(zip(terms, raw, strict=True)):
-            for error in _term_errors(term, entry):
-                raise error.below(f"[{index}]")
     except FieldError as error:
         raise error.below(_PATH) from None
     counts = Counter(term.affinity_name for term in terms)
@@ -267,17 +260,16 @@ def _parsed(text: str, limits: PlacementLimits) -> tuple[AffinityGroup, ...]:
     )
 
 
-def _excess(terms: tuple[ClusterAffinityTerm, ...], limits: PlacementLimits) -> Iterator[FieldError]:
+def _errors(
+    terms: tuple[ClusterAffinityTerm, ...], raw: Sequence[Mapping[str, Any]], limits: PlacementLimits
+) -> Iterator[FieldError]:
     for error in placement_excess(Placement(cluster_affinities=terms), limits):
-        yield FieldError(error.path.removeprefix(_LIST), error.problem)
-
-
-def _term_errors(term: ClusterAffinityTerm, raw: Mapping[str, Any]) -> Iterator[FieldError]:
-    yield from unknown_fields(ClusterAffinityTerm, raw)
-    yield from affinity_errors(term)
-    for index, overflow in enumerate(term.overflow_affinities or ()):
-        for error in affinity_errors(overflow):
-            yield error.below(f"overflowAffinities[{index}]")
+        yield FieldError(error.path.removeprefix("clusterAffinities"), error.problem)
+    for index, (term, entry) in enumerate(zip(terms, raw, strict=True)):
+        found = [*unknown_fields(ClusterAffinityTerm, entry), *affinity_errors(term)]
+        for number, overflow in enumerate(term.overflow_affinities or ()):
+            found += [error.below(f"overflowAffinities[{number}]") for error in affinity_errors(overflow)]
+        yield from (error.below(f"[{index}]") for error in found)
 
 
 _small: Final = lru_cache(maxsize=_SMALL_KEPT)(_parsed)

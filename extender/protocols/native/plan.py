@@ -203,7 +203,10 @@ def _with_changes(
     A name means only workloads that the reader may see, and an error suggests no others.
     """
     scales, edits = [], []
-    clusters, nameable = replace(world, workloads=()), _seen_by(Reader(request.namespaces), world)
+    clusters, nameable, reader = replace(world, workloads=()), world, Reader(request.namespaces)
+    if reader.namespaces is not None:
+        seen = [each for each in world.workloads if reader.sees(each.resource.namespace)]
+        nameable = replace(world, workloads=seen)
     for index, each in enumerate(request.changes):
         path = f"changes[{index}]"
         change = change_of(each, path, check)
@@ -219,12 +222,6 @@ def _with_changes(
         resource = chosen.resource
         scales.append(replace(change, resource=ResourceName(resource.namespace, resource.kind, resource.name)))
     return replace(changes, scales=tuple(scales), edits=tuple(edits))
-
-
-def _seen_by(reader: Reader, world: World) -> World:
-    if reader.namespaces is None:
-        return world
-    return replace(world, workloads=[each for each in world.workloads if reader.sees(each.resource.namespace)])
 
 
 def require_templates(services: Services, call: Call, policies: Sequence[Policy]) -> None:

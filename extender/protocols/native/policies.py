@@ -105,7 +105,8 @@ class Policies:
         with state.reading() as cache:
             stored = cache.policies
         with self._looking(services, call) as look:
-            self._forget(stored)
+            for gone in self._findings.keys() - {each.reference for each in stored}:
+                del self._findings[gone]
             matching = sorted((each for each in stored if _matches(query, each)), key=lambda each: each.reference)
 
             def rows(policies: Iterable[Policy]) -> list[PolicyRow]:
@@ -186,11 +187,6 @@ class Policies:
             check()
             known = self._findings[policy.reference] = policy, find(policy)
         return known[1]
-
-    def _forget(self, stored: Iterable[Policy]) -> None:
-        kept = {each.reference for each in stored}
-        for reference in self._findings.keys() - kept:
-            del self._findings[reference]
 
 
 def _in_order(rows: list[PolicyRow], sort: str) -> list[PolicyRow]:

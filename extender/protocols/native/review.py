@@ -94,9 +94,11 @@ class PlanReviewer:
         exceeds = request.limits is not None and reviewed.counts.exceed(request.limits)
         if exceeds and not request.accepts:
             return review_answer(reviewed, gaps)
-        planning = self._plans.begin(
-            key, partial(self._planned, services, wanted), services, queues=not request.dry_run
-        )
+
+        def make() -> PlanAnswer:
+            return self._planner.plan(services, Call("review", services.clock.monotonic_s() + _PLAN_S), wanted)
+
+        planning = self._plans.begin(key, make, services, queues=not request.dry_run)
         answer = self._long_answer(services, call, key) if planning else None
         return answer or review_answer(reviewed, gaps, planning=planning)
 
@@ -133,9 +135,6 @@ class PlanReviewer:
         """Return the answer of a plan that a review began; None without one, or if it is not ready in time."""
         made = self._plans.result(key, services.clock, call.deadline_s)
         return _answer_of_plan(made.plan, made.counts, made.plan.preemption_matters) if made is not None else None
-
-    def _planned(self, services: Services, wanted: PlanRequest) -> PlanAnswer:
-        return self._planner.plan(services, Call("review", services.clock.monotonic_s() + _PLAN_S), wanted)
 
 
 class _LongPlan(NamedTuple):

@@ -38,10 +38,16 @@ class Simulator:
         """Simulate changes on the fleet and the bindings of the service."""
         check = partial(services.give_way, call)
         stored = stored_policies(services)
-        wanted = (_as_stored(each, stored, f"changes[{index}]") for index, each in enumerate(request.changes))
-        changes = [change_of(each, f"changes[{index}]", check) for index, each in enumerate(wanted)]
+        changes = []
+        for index, each in enumerate(request.changes):
+            path, change = f"changes[{index}]", each
+            if isinstance(change, PolicyChange):
+                change = PolicyChange(as_stored(change.policy, stored, f"{path}.policy"))
+            changes.append(change_of(change, path, check))
         require_synced(services)
-        _require_known(services, request)
+        require_watched(services, BINDINGS, subject="the workloads are")
+        if any(isinstance(each, PolicyChange) for each in request.changes):
+            require_watched(services, WORKLOADS, subject="the workloads that a policy selects are")
         if not self._busy.acquire(blocking=False):
             raise Refusal(429, "another simulation is running", headers=RETRY_SOON)
         try:
@@ -61,12 +67,6 @@ def _run(
     observed = state.observed is not None or not state.file_gaps
     answer = simulate_answer(fleet, show_all=request.all, observed=observed)
     return msgspec.structs.replace(answer, gaps=state.gaps(ANY_READER), staleness=state.staleness)
-
-
-def _require_known(services: Services, request: SimulateRequest) -> None:
-    require_watched(services, BINDINGS, subject="the workloads are")
-    if any(isinstance(each, PolicyChange) for each in request.changes):
-        require_watched(services, WORKLOADS, subject="the workloads that a policy selects are")
 
 
 class RequestedChange(NamedTuple):
@@ -99,12 +99,6 @@ def as_stored(written: Policy, stored: Mapping[PolicyReference, Policy], path: s
         return with_spec(written, scheduler_name=before.spec.scheduler_name)
     refuse_invalid(error.below(path) for error in update_errors(before, written))
     return written
-
-
-def _as_stored(change: Change, stored: Mapping[PolicyReference, Policy], path: str) -> Change:
-    if not isinstance(change, PolicyChange):
-        return change
-    return msgspec.structs.replace(change, policy=as_stored(change.policy, stored, f"{path}.policy"))
 
 
 def change_of(change: Change, path: str, check: Callable[[], None]) -> SimulatedChange:
