@@ -26,7 +26,8 @@ from extender.metrics import ServiceMetrics
 from extender.protocols.native.plan import Planner
 from extender.protocols.services import Call, Services
 from extender.state.state import State
-from extender.state.watch import BindingOptions, WatchSource
+from extender.state.watch import WatchSource
+from extender.state.workloads import BindingOptions
 
 LIMIT_MS: Final = 150
 """The webhook waits 300 ms. The extender shares its processor with other requests."""

@@ -71,7 +71,8 @@ from extender.protocols.native.plan import Planner
 from extender.protocols.native.simulate import Simulator
 from extender.protocols.services import Call, Services
 from extender.state.state import State
-from extender.state.watch import BindingOptions, WatchSource
+from extender.state.watch import WatchSource
+from extender.state.workloads import BindingOptions
 
 LIMIT_MIB: Final = {"controllers": 1024, "restart": 1024, "extender": 2048, "start": 1024, "fairness": 1024}
 SIZES: Final = (1000, 10_000, 100_000)

@@ -101,6 +101,7 @@ def command(flags: ExtenderFlags) -> None:
     from extender.protocols.kube_scheduler import KubeSchedulerOptions  # noqa: PLC0415 - the same
     from extender.protocols.services import RequestLimits  # noqa: PLC0415 - `--help` must not import the server
     from extender.serving import ExtenderOptions, serve  # noqa: PLC0415 - the same
+    from extender.state.workloads import BindingOptions  # noqa: PLC0415 - the same
 
     watched = [kind for kinds in flags.watched for kind in kinds]
     serve(
@@ -112,12 +113,14 @@ def command(flags: ExtenderFlags) -> None:
             limits=RequestLimits(flags.max_body_bytes, flags.max_line_bytes, flags.max_batch_lines),
             stream_timeout_s=flags.stream_timeout_s,
             interval_s=flags.interval_s,
-            replica_paths=flags.replica_fields,
-            workload_affinity=flags.workload_affinity,
+            bindings=BindingOptions(
+                replica_paths=flags.replica_fields,
+                workload_affinity=flags.workload_affinity,
+                lease=(flags.lease_namespace, flags.lease_name),
+            ),
             profile=profile_from(flags),
             pass_in_doubt=flags.pass_in_doubt,
             ledger=checked_url(flags.ledger_url),
-            lease=(flags.lease_namespace, flags.lease_name),
             findings=policy_findings(flags.placement_limits),
             watch=WatchOptions(watched, flags.kubeconfig, flags.context) if watched else None,
             kube_scheduler=KubeSchedulerOptions(

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from berthmaster.kube.kinds import WatchOptions
 from berthmaster.model.errors import InputError
-from berthmaster.model.meta import Key
-from berthmaster.model.replicas import ReplicaPath
 from berthmaster.native_api.connection import REVIEW_PATH
 from berthmaster.native_api.wire import Staleness
 from berthmaster.runtime.clock import SystemClock
@@ -25,10 +23,10 @@ from berthmaster.serving.server import serve as run_server
 from berthmaster.serving.tokens import TokenFile, require_protection
 from extender.protocols.kube_scheduler import KubeSchedulerOptions
 from extender.protocols.services import FindPolicy, RequestLimits, Services
-from extender.state.controllers_lease import DEFAULT_LEASE
 from extender.state.folder import FolderSource
 from extender.state.state import NO_SOURCE, State
 from extender.state.watch import WatchSource, watch_source
+from extender.state.workloads import PLAIN_BINDINGS, BindingOptions
 
 if TYPE_CHECKING:
     from extender.protocols.native import Drifts, Planner
@@ -53,14 +51,12 @@ class ExtenderOptions:
     limits: RequestLimits = field(default_factory=RequestLimits)
     stream_timeout_s: float = 300.0
     interval_s: float = 2.0
-    replica_paths: Sequence[ReplicaPath] = ()
-    workload_affinity: bool = False
+    bindings: BindingOptions = PLAIN_BINDINGS
     profile: Profile = field(default_factory=karmada_profile)
     pass_in_doubt: bool = True
     watch: WatchOptions | None = None
     kube_scheduler: KubeSchedulerOptions = field(default_factory=KubeSchedulerOptions)
     ledger: str | Path | None = None
-    lease: Key = DEFAULT_LEASE
     findings: FindPolicy | None = None
 
 
@@ -103,22 +99,10 @@ class _Extender:
         if options.watch is not None:
             if options.manifests:
                 raise InputError("-f and --watch cannot be combined; set one of them")
-            self._source = watch_source(
-                options.watch,
-                self._clock,
-                options.replica_paths,
-                workload_affinity=options.workload_affinity,
-                lease=options.lease,
-            )
+            self._source = watch_source(options.watch, self._clock, options.bindings)
         elif options.manifests:
             self._source = FolderSource(
-                options.manifests,
-                self._clock,
-                self,
-                interval_s=options.interval_s,
-                replica_paths=options.replica_paths,
-                workload_affinity=options.workload_affinity,
-                lease=options.lease,
+                options.manifests, self._clock, self, options.bindings, interval_s=options.interval_s
             )
         self._state.has_source = self._source is not None
 

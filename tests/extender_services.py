@@ -15,7 +15,8 @@ from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.world import World
 from extender.protocols.services import Services
 from extender.state.state import State
-from extender.state.watch import BindingOptions, WatchSource
+from extender.state.watch import WatchSource
+from extender.state.workloads import BindingOptions
 
 TEMPLATES = BindingOptions(templates=True)
 

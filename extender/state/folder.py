@@ -12,13 +12,12 @@ from berthmaster.manifests import load_manifests
 from berthmaster.manifests.files import SUFFIXES
 from berthmaster.model.errors import InputError
 from berthmaster.model.gaps import Gap
-from berthmaster.model.meta import Key
-from berthmaster.model.replicas import ReplicaPath
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import log_exceptions
 from berthmaster.simulation.world import World, file_gaps, world_of
-from extender.state.controllers_lease import DEFAULT_LEASE, LeaseReading, lease_in
+from extender.state.controllers_lease import LeaseReading, lease_in
 from extender.state.state import State
+from extender.state.workloads import PLAIN_BINDINGS, BindingOptions
 
 _LOG: Final = logging.getLogger("berthmaster.extender")
 _RETRY_S: Final = 30.0
@@ -56,11 +55,9 @@ class FolderSource:
         paths: Sequence[Path],
         clock: Clock,
         listener: SourceListener,
+        bindings: BindingOptions = PLAIN_BINDINGS,
         *,
         interval_s: float = 2.0,
-        replica_paths: Sequence[ReplicaPath] = (),
-        workload_affinity: bool = False,
-        lease: Key = DEFAULT_LEASE,
     ) -> None:
         """Prepare the source. After the start it checks the paths every ``interval_s`` seconds."""
         self._paths = paths
@@ -70,8 +67,8 @@ class FolderSource:
 
         def read() -> _Content:
             manifests = load_manifests(paths)
-            world = world_of(manifests, replica_paths, workload_affinity=workload_affinity)
-            found = lease_in((each.document for each in manifests.ignored), lease)
+            world = world_of(manifests, bindings.replica_paths, workload_affinity=bindings.workload_affinity)
+            found = lease_in((each.document for each in manifests.ignored), bindings.lease)
             return _Content(world, found, file_gaps(manifests, world))
 
         self._read = read

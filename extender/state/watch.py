@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from berthmaster.kube.client import APIClient
 from berthmaster.kube.informer import Informer, SourceCheck
@@ -29,26 +29,18 @@ from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import InputError
 from berthmaster.model.meta import Key
 from berthmaster.model.policy import Policy
-from berthmaster.model.replicas import ReplicaPath
 from berthmaster.runtime.clock import Clock
-from extender.state.controllers_lease import DEFAULT_LEASE, LeasePoll
+from extender.state.controllers_lease import LeasePoll
 from extender.state.fingerprint import Fingerprint, difference_of
 from extender.state.state import FleetCache, State
 from extender.state.templates import TemplateWatches
-from extender.state.workloads import KindCounts, ObservedWorkloads
+from extender.state.workloads import PLAIN_BINDINGS, BindingOptions, KindCounts, ObservedWorkloads
 
 Apply = Callable[[FleetCache, dict[Key, None]], None]
 """Apply the changed objects with these keys to the cache, and remove the keys."""
 
 
-def watch_source(
-    options: WatchOptions,
-    clock: Clock,
-    replica_paths: Sequence[ReplicaPath] = (),
-    *,
-    workload_affinity: bool = False,
-    lease: Key = DEFAULT_LEASE,
-) -> "WatchSource":
+def watch_source(options: WatchOptions, clock: Clock, bindings: BindingOptions = PLAIN_BINDINGS) -> "WatchSource":
     """Return the source that options describe. Raises ``InputError`` unless they select one kind of cluster."""
     kinds = options.all_kinds
     clusters = [kind for kind in kinds if kind in CLUSTER_KINDS]
@@ -67,18 +59,9 @@ def watch_source(
         client,
         CLUSTER_KINDS[clusters[0]],
         KARMADA_POLICIES if POLICIES in kinds else (),
-        BindingOptions(WORKLOADS in kinds, replica_paths, workload_affinity, lease) if BINDINGS in kinds else None,
+        bindings._replace(templates=WORKLOADS in kinds) if BINDINGS in kinds else None,
         clock=clock,
     )
-
-
-class BindingOptions(NamedTuple):
-    """What to watch beside bindings, and how to read it."""
-
-    templates: bool = False
-    replica_paths: Sequence[ReplicaPath] = ()
-    workload_affinity: bool = False
-    lease: Key = DEFAULT_LEASE
 
 
 class WatchSource:
@@ -124,9 +107,7 @@ class WatchSource:
                 policies.subscribe(self._count_kinds)
             for bindings in informers:
                 bindings.subscribe(self._count_kinds)
-        return ObservedWorkloads(
-            informers, self._templates, options.replica_paths, workload_affinity=options.workload_affinity
-        )
+        return ObservedWorkloads(informers, self._templates, options)
 
     def _count_kinds(self, _key: Key, before: Binding | Policy | None, after: Binding | Policy | None) -> None:
         self._kinds.update(before, after)

@@ -25,6 +25,7 @@ from berthmaster.model.policy import ClusterTaintPolicy, Policy, PolicyReference
 from berthmaster.model.replicas import ReplicaPath, template_of
 from berthmaster.simulation.detector import WorkloadBuilder
 from berthmaster.simulation.workload import SimulatedWorkload
+from extender.state.controllers_lease import DEFAULT_LEASE
 from extender.state.placed_index import ObservedIndex
 from extender.state.templates import TAINT_POLICIES, KindName, TemplateWatches
 
@@ -78,6 +79,16 @@ def _labels_may_match(selector: ResourceSelector, template: Document) -> bool:
     return selector.label_selector is None or not is_plain or selector.label_selector.matches(labels)
 
 
+class BindingOptions(NamedTuple):
+    """How bindings become workloads; whether templates are watched, too; and which Lease the controllers have."""
+
+    templates: bool = False
+    replica_paths: Sequence[ReplicaPath] = ()
+    workload_affinity: bool = False
+    lease: Key = DEFAULT_LEASE
+
+
+PLAIN_BINDINGS: Final = BindingOptions()
 BindingKey = tuple[str, str]
 """The namespace, empty for a cluster-scoped binding, and the name."""
 _MAX_RELATED: Final = 1000
@@ -172,14 +183,12 @@ class ObservedWorkloads:
         self,
         bindings: Sequence[Informer[Binding]],
         templates: TemplateWatches | None,
-        replica_paths: Sequence[ReplicaPath] = (),
-        *,
-        workload_affinity: bool = False,
+        options: BindingOptions = PLAIN_BINDINGS,
     ) -> None:
-        self.workload_affinity = workload_affinity
+        self.workload_affinity = options.workload_affinity
         self._bindings = bindings
         self._templates = templates
-        self._paths = replica_paths
+        self._paths = options.replica_paths
         self._pairing = self._paired_with(())
         self._building = threading.Lock()
         self._changed = object()

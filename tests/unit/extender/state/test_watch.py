@@ -24,7 +24,8 @@ from berthmaster.runtime.clock import SystemClock
 from berthmaster.scheduling import fleet as columns
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from extender.state.state import FleetCache, State
-from extender.state.watch import BindingOptions, WatchSource, watch_source
+from extender.state.watch import WatchSource, watch_source
+from extender.state.workloads import BindingOptions
 
 
 def versioned(thing: dict, version: int) -> dict:

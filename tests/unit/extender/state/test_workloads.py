@@ -28,8 +28,8 @@ from berthmaster.simulation.planner import planned_fleet
 from berthmaster.simulation.report import change_row
 from berthmaster.simulation.world import world_of
 from extender.state.templates import KindName, read_template
-from extender.state.watch import BindingOptions, watch_source
-from extender.state.workloads import ObservedWorkloads
+from extender.state.watch import watch_source
+from extender.state.workloads import BindingOptions, ObservedWorkloads
 
 
 class Plane(WatchedPlane):

@@ -22,7 +22,7 @@ from extender.protocols.native.fleet import cluster_row, fleet_view, state_versi
 from extender.protocols.native.workload_page import query_of, workload_page
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Call
-from extender.state.watch import BindingOptions
+from extender.state.workloads import BindingOptions
 
 CALL = Call("1", 1e9)
 GROUPS = {"clusterAffinities": [{"affinityName": name, "clusterNames": [name]} for name in ("own", "cloud")]}

@@ -27,7 +27,7 @@ from berthmaster.simulation.world import world_of
 from extender.protocols.native.plan import PlannedWorld, Planner
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Call
-from extender.state.watch import BindingOptions
+from extender.state.workloads import BindingOptions
 
 MOVED = {"clusterAffinity": {"clusterNames": ["member3"]}}
 BROKEN = {"labelSelector": {"matchExpressions": [{"key": "a", "operator": "Near"}]}}
