@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tables import cases
 
-from berthmaster.scheduling.columns import Column, InternedValues, Journal
+from berthmaster.scheduling.columns import Column, InternedValues, Journal, fnv1_32, fnv1_32_of_names
 from berthmaster.scheduling.fleet import Fleet
 
 
@@ -95,3 +95,9 @@ def test_a_fleet_with_many_changes_does_not_grow():
     assert len(fleet.regions.values) <= 3
     assert len(fleet.taints.values) <= 3
     assert list(fleet.region_code[[fleet.row_of["steady"]]]) == [fleet.regions.take("r")]
+
+
+@cases("count", {"few": 3, "many": 500})
+def test_hashes_of_names_continue_with_the_same_bytes(count):
+    names = [f"member{number}" for number in range(count)]
+    assert fnv1_32_of_names(names, b"default/web") == [fnv1_32(f"{name}default/web".encode()) for name in names]

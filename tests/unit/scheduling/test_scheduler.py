@@ -3,17 +3,18 @@ import dataclasses
 import numpy as np
 import pytest
 from builders import cluster
-from decisions import AGGREGATED, DYNAMIC, asked, outcome, schedule
+from decisions import AGGREGATED, DYNAMIC, asked, outcome, schedule, spread
 from msgspec.structs import replace
 from tables import cases
 
 from berthmaster.model.decode import decode_json, encode_json
+from berthmaster.model.errors import PluginError
 from berthmaster.model.policy import Placement
 from berthmaster.scheduling import scheduler as module
 from berthmaster.scheduling.columns import BoundedCache, Column
-from berthmaster.scheduling.filters import PlacementFilter
+from berthmaster.scheduling.filters import PlacementFilter, Score
 from berthmaster.scheduling.fleet import Fleet
-from berthmaster.scheduling.karmada.profile import STAGES, built_in, karmada_profile
+from berthmaster.scheduling.karmada.profile import STAGES, ClusterLocalityScore, built_in, karmada_profile
 from berthmaster.scheduling.profile import Plugins, Profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
@@ -173,3 +174,39 @@ def test_a_changed_annotation_updates_a_column():
     open_cluster = cluster("a")
     scheduler.fleet.apply(replace(open_cluster, metadata=replace(open_cluster.metadata, annotations={"closed": "yes"})))
     assert outcome(scheduler.schedule(Request.of(asked()))) == "NoFit"
+
+
+def total(clusters, workload, *plugins):
+    """Return the sum of the scores by cluster, or None if all are 0."""
+    candidates = schedule(clusters, workload, karmada_profile(Plugins((), plugins))).attempts[0].candidates
+    scores = candidates.scores
+    return None if scores is None else dict(zip(candidates.names(), scores.tolist(), strict=True))
+
+
+class Fixed(Score):
+    """The same score for every cluster except b, which gets 0."""
+
+    name = "Fixed"
+
+    def __init__(self, given):
+        self.given = given
+
+    def score(self, context, cluster):  # noqa: ARG002 - as the interface says
+        return 0 if cluster.name == "b" else self.given
+
+
+def test_scores_of_all_plugins_add_up():
+    found = total([cluster("a"), cluster("b")], asked(clusters={"b": 1}), ClusterLocalityScore(), Fixed(30), Fixed(7))
+    assert found == {"a": 37, "b": 100}
+
+
+@pytest.mark.parametrize("bad", [-1, 101, 0.5, "50", None])
+def test_a_score_that_is_no_integer_from_0_to_100_is_an_error_that_names_the_plugin(bad):
+    with pytest.raises(PluginError, match="score plugin Fixed gave"):
+        total([cluster("a")], asked(), Fixed(bad))
+
+
+def test_scores_beyond_the_sort_key_are_ordered_correctly():
+    many = karmada_profile(Plugins((), tuple(Fixed(100) for _ in range(30))))
+    clusters = [cluster("a", pods=1), cluster("b", pods=99), cluster("c", pods=2)]
+    assert outcome(schedule(clusters, asked(spread=[spread("cluster", 1, 2)]), many)) == {"a": 1, "c": 1}

@@ -1,10 +1,18 @@
+"""How Karmada divides replicas: the strategy, ties, and the order of Go's ``sort.Sort``."""
+
+import json
+from pathlib import Path
+
+import pytest
 from builders import cluster
 from decisions import AGGREGATED, DUPLICATED, DYNAMIC, WEIGHTED, asked, schedule, static
 from tables import cases
 
 from berthmaster.model.decode import convert
 from berthmaster.model.policy import ReplicaSchedulingStrategy
+from berthmaster.scheduling.columns import fnv1a_32
 from berthmaster.scheduling.fleet import Strategy, strategy_of
+from berthmaster.scheduling.karmada.division import breaks_ties_descending, order_by_weight
 
 
 def fleet(**pods):
@@ -38,3 +46,38 @@ def test_the_strategy_of_a_placement(scheduling, expected):
 def test_a_group_with_an_unknown_strategy_fails():
     decision = schedule(THREE, asked(scheduling={"replicaSchedulingType": "Divided"}))
     assert "names no strategy" in decision.failure.message
+
+
+@cases(
+    ("text", "digest"),
+    {
+        "the offset basis": (b"", 0x811C9DC5),
+        "one byte": (b"a", 0xE40C292C),
+        "the example of the reference": (b"foobar", 0xBF9CF968),
+    },
+)
+def test_fnv1a_is_the_published_hash(text, digest):
+    assert fnv1a_32(text) == digest
+
+
+@cases(
+    ("uid", "descending"),
+    {
+        "no UID: ascending, although the hash of no bytes is odd": ("", False),
+        "an even hash: ascending": ("a", False),
+        "an odd hash: descending": ("b", True),
+    },
+)
+def test_the_parity_of_the_hash_of_the_uid_decides_the_order_of_names(uid, descending):
+    assert breaks_ties_descending(uid) is descending
+
+
+GOLDEN = Path(__file__).parents[3] / "golden" / "go_sort.jsonl"
+RECORDED = [json.loads(line) for line in GOLDEN.read_text().splitlines()]
+
+
+@pytest.mark.parametrize(
+    "recorded", [pytest.param(each, id=f"{len(each['weights'])} {each['name']}") for each in RECORDED]
+)
+def test_equal_weights_have_the_order_of_go(recorded):
+    assert order_by_weight(recorded["weights"]) == recorded["order"]
