@@ -1,37 +1,17 @@
 """Dependencies follow the workloads that need them, and move with them."""
 
-from datetime import UTC, datetime
-
 from builders import deployment
-from fleet_dump import DIVIDED, load, members, stored_binding, stored_policy, stored_template
-from switched_on import world_of
+from fleet_dump import DIVIDED, members, stored_binding, stored_policy, stored_template
+from simulated_worlds import explain, simulated
 from tables import cases
 
 from berthmaster.model.interpretation import DEPENDENCIES
-from berthmaster.scheduling.karmada.profile import karmada_profile
-from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.changes import Down
-from berthmaster.simulation.planner import planned_fleet
-from berthmaster.simulation.report import change_row, explanation
-from berthmaster.simulation.run import explained
 from berthmaster.simulation.workload import NotScheduled, ResourceName
 
-NOW = datetime(2026, 5, 1, tzinfo=UTC)
-PROFILE = karmada_profile()
 WITH_DEPENDENCIES = stored_policy("p", placement=DIVIDED, propagateDeps=True)
 NEEDS = {"volumes": [{"name": "c", "configMap": {"name": "settings"}}], "serviceAccountName": "web"}
 RECORDED = '[{"apiVersion": "v1", "kind": "ConfigMap", "namespace": "default", "name": "settings"}]'
-
-
-def simulated(*objects, changes=(), over=()):
-    compared = planned_fleet(world_of(load(*objects, over=over)), ChangeSet(edits=tuple(changes)), PROFILE, NOW)
-    return {each.resource: change_row(each) for each in compared.workloads}
-
-
-def explain(*objects, name):
-    world = world_of(load(*objects))
-    (workload,) = world.find(name)
-    return explanation(*explained(world, workload, PROFILE, NOW))
 
 
 def configmap(name="settings", **metadata):
@@ -72,9 +52,7 @@ def test_a_dependency_moves_with_its_workload(recorded):
 
 
 def test_a_workload_names_its_dependencies_and_those_that_are_missing():
-    found = explain(
-        *members("a"), *leader({"a": 2}), *attached(["a"]), name=ResourceName("default", "Deployment", "web")
-    )
+    found = explain(*members("a"), *leader({"a": 2}), *attached(["a"]))
     assert found.followed_by == [SETTINGS]
     assert found.missing == ["default/ServiceAccount/web"]
     settings = explain(

@@ -1,28 +1,19 @@
 """Lazy policies keep what is until the template changes. Rebalancers reschedule just what they name."""
 
-from datetime import UTC, datetime
-
 import pytest
 from builders import deployment
 from decisions import DYNAMIC
 from fleet_dump import DIVIDED, load, members, stored_binding, stored_policy, stored_template
+from simulated_worlds import WEB, policies, simulated, web_row
 from switched_on import world_of
 from tables import cases
 
 from berthmaster.model.decode import convert
-from berthmaster.model.policy import Policy, defaulted
 from berthmaster.model.rebalancer import WorkloadRebalancer
-from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.karmada.trigger import Trigger
-from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.changes import Rebalance, Scale, SetPolicy
-from berthmaster.simulation.planner import planned_fleet
-from berthmaster.simulation.report import change_row
 from berthmaster.simulation.workload import NotScheduled, ResourceName
 
-NOW = datetime(2026, 5, 1, tzinfo=UTC)
-PROFILE = karmada_profile()
-WEB = ResourceName("default", "Deployment", "web")
 LAZY = {"activationPreference": "Lazy"}
 FLEET = members("a", "b")
 OLD = stored_policy("p", to=["a"], placement=DIVIDED)
@@ -32,15 +23,6 @@ TO_B = stored_policy("p", to=["b"], placement=DIVIDED, **LAZY)
 UNLABELLED = {**BOUND, "metadata": {**BOUND["metadata"], "labels": {}}}
 """The binding after its policy was deleted."""
 SAME = stored_policy("p", to=["a"], placement=DIVIDED, **LAZY)
-
-
-def simulated(*objects, over=(), changes=()):
-    compared = planned_fleet(world_of(load(*objects, over=over)), ChangeSet(edits=tuple(changes)), PROFILE, NOW)
-    return {each.resource: change_row(each) for each in compared.workloads}
-
-
-def web(*objects, **given):
-    return simulated(*objects, **given)["default/Deployment/web"]
 
 
 @pytest.mark.parametrize(
@@ -62,13 +44,13 @@ def web(*objects, **given):
             id="an edit of another policy counts at once",
         ),
         pytest.param(
-            [OLD, TEMPLATE, BOUND], [], [SetPolicy(defaulted(convert(Policy, TO_B)))], {"a": 2},
+            [OLD, TEMPLATE, BOUND], [], [SetPolicy(*policies(TO_B))], {"a": 2},
             id="an edit that makes a policy Lazy waits, too",
         ),
     ],
 )  # fmt: skip
 def test_when_an_edit_of_a_policy_counts(objects, over, changes, clusters):
-    assert web(*FLEET, *objects, over=over, changes=changes).after.clusters == clusters
+    assert web_row(*FLEET, *objects, over=over, changes=changes).after.clusters == clusters
 
 
 EAGER = stored_policy("p", to=["b"], placement=DIVIDED)
@@ -110,16 +92,16 @@ READ = {
     ],
 )  # fmt: skip
 def test_a_policy_file_takes_effect_as_the_detector_decides(stored, over, clusters, holder):
-    after = web(READ, *FLEET, *stored, over=over).after
+    after = web_row(READ, *FLEET, *stored, over=over).after
     assert (after.clusters, after.policy) == (clusters, f"PropagationPolicy default/{holder}")
 
 
 def test_what_a_lazy_policy_defers_is_reported():
-    assert web(*FLEET, TO_B, TEMPLATE, BOUND).after.notes == [
+    assert web_row(*FLEET, TO_B, TEMPLATE, BOUND).after.notes == [
         "its policy is Lazy: changes of the policy count when the template changes"
     ]
     settled = stored_binding(stored_template(held_by=TO_B), {"b": 2}, policy=TO_B)
-    assert web(*FLEET, TO_B, TEMPLATE, settled).after.notes == []
+    assert web_row(*FLEET, TO_B, TEMPLATE, settled).after.notes == []
 
 
 def test_a_stored_resource_of_a_lazy_policy_is_placed_when_it_changes():
@@ -127,9 +109,8 @@ def test_a_stored_resource_of_a_lazy_policy_is_placed_when_it_changes():
     row = simulated(*FLEET, TO_B, TEMPLATE, BOUND, other)["default/Deployment/other"]
     assert (row.after.clusters, row.after.not_scheduled) == ({}, NotScheduled.DEFERRED)
     assert "is Lazy" in row.after.message
-    scaled = simulated(
-        *FLEET, TO_B, TEMPLATE, BOUND, other, changes=[Scale(ResourceName("", "Deployment", "other"), 3)]
-    )
+    scale = Scale(ResourceName("", "Deployment", "other"), 3)
+    scaled = simulated(*FLEET, TO_B, TEMPLATE, BOUND, other, changes=[scale])
     assert scaled["default/Deployment/other"].after.clusters == {"b": 3}
 
 

@@ -1,25 +1,23 @@
 """What changes the id of a plan, and what does not: the rows of the table in docs/plan.md."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import msgspec.structs
 from builders import deployment
 from fleet_dump import DIVIDED, load, members, stored_binding, stored_policy, stored_template
+from simulated_worlds import NOW, PROFILE, policies
+from simulated_worlds import WEB as WEB_NAME
 from switched_on import world_of
 from tables import cases
 
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import convert
 from berthmaster.model.gaps import Gap, GapKind
-from berthmaster.model.policy import Policy, defaulted
-from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.change_set import ChangeSet, PlanIndex
 from berthmaster.simulation.planner import plan
 from berthmaster.simulation.workload import ResourceName
 
-WEB_NAME, API_NAME = (ResourceName("default", "Deployment", name) for name in ("web", "api"))
-NOW = datetime(2026, 5, 1, tzinfo=UTC)
-PROFILE = karmada_profile()
+API_NAME = ResourceName("default", "Deployment", "api")
 
 
 def to(name, *clusters, **fields):
@@ -40,8 +38,7 @@ EDIT = [to("web", "b"), to("db", "b", "a")]
 
 def id_of(edit=EDIT, stored=STORED, fleet=FLEET, now=NOW, **changes):
     index = PlanIndex(world_of(load(*fleet, *stored)), PROFILE)
-    policies = tuple(defaulted(convert(Policy, each)) for each in edit)
-    return plan(index, ChangeSet(policies, **changes), now).id
+    return plan(index, ChangeSet(policies(*edit), **changes), now).id
 
 
 def with_metadata(raw, **fields):
@@ -125,5 +122,5 @@ def test_labels_and_content_of_changed_clusters_and_workloads_count():
 
 def test_an_incomplete_plan_has_another_id():
     index = PlanIndex(world_of(load(*FLEET, *STORED)), PROFILE)
-    changes = ChangeSet(tuple(defaulted(convert(Policy, each)) for each in EDIT))
+    changes = ChangeSet(policies(*EDIT))
     assert plan(index, changes, NOW).id != plan(index, changes, NOW, gaps=[Gap(GapKind.NO_BINDINGS)]).id

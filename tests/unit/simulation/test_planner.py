@@ -1,25 +1,21 @@
 """Plans: what a set of changed objects would move, and what it would not."""
 
-from datetime import UTC, datetime
-
 import pytest
 from builders import deployment
 from fleet_dump import DIVIDED, load, members, stored_binding, stored_policy, stored_template
+from simulated_worlds import NOW, PROFILE, policies
+from simulated_worlds import WEB as WEB_NAME
 from switched_on import world_of
 from tables import cases
 
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import convert
-from berthmaster.model.policy import Policy, PolicyReference, defaulted
-from berthmaster.scheduling.karmada.profile import karmada_profile
+from berthmaster.model.policy import PolicyReference
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.change_set import ChangeSet, PlanIndex
 from berthmaster.simulation.plan_answer import StayReason
 from berthmaster.simulation.planner import plan
-from berthmaster.simulation.workload import ResourceName
 
-NOW = datetime(2026, 5, 1, tzinfo=UTC)
-PROFILE = karmada_profile()
 FLEET = members("a", "b", "c")
 P = stored_policy("p", to=["a"], placement=DIVIDED)
 WEB = stored_template(held_by=P)
@@ -32,10 +28,6 @@ GROUPS = {
         {"affinityName": "second", "clusterNames": ["b"]},
     ],
 }
-
-
-def policies(*raw):
-    return tuple(defaulted(convert(Policy, each)) for each in raw)
 
 
 def to(cluster, name="p", **fields):
@@ -223,7 +215,7 @@ def test_a_new_taint_of_a_cluster_evicts():
 
 
 def test_a_deleted_workload_loses_all_copies():
-    found = planned(P, WEB, BOUND, deleted_workloads=(ResourceName("default", "Deployment", "web"),))
+    found = planned(P, WEB, BOUND, deleted_workloads=(WEB_NAME,))
     move = only_move(found)
     assert (move.removed, move.deleted, move.after, move.reason) == (True, ["a"], {}, "the resource is deleted")
 
@@ -257,7 +249,7 @@ def with_settings():
     {
         "its workload moves": ({"edit": [to("b", propagateDeps=True)]}, {"b": 0}),
         "its workload does not propagate dependencies any more": ({"edit": [to("a")]}, {}),
-        "its workload is deleted": ({"deleted_workloads": (ResourceName("default", "Deployment", "web"),)}, {}),
+        "its workload is deleted": ({"deleted_workloads": (WEB_NAME,)}, {}),
     },
 )
 def test_a_dependency_follows(changes, after):

@@ -1,45 +1,19 @@
 """A world starts from what a control plane has: claims, bindings, evictions, suspensions."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import pytest
 from builders import deployment
 from fleet_dump import DIVIDED, load, members, stored_binding, stored_policy, stored_template
+from simulated_worlds import NOW, WEB, explain, planned, simulated, web_row
 from switched_on import world_of
 from tables import cases
 
 from berthmaster.model.cluster import Taint
-from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.karmada.trigger import Trigger
-from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.changes import AddTaint, Down, Reschedule, Scale
-from berthmaster.simulation.planner import planned_fleet
-from berthmaster.simulation.report import change_row, explanation, row
-from berthmaster.simulation.run import explained
+from berthmaster.simulation.report import change_row, row
 from berthmaster.simulation.workload import NotScheduled, ResourceName
-
-NOW = datetime(2026, 5, 1, tzinfo=UTC)
-PROFILE = karmada_profile()
-WEB = ResourceName("default", "Deployment", "web")
-
-
-def simulated(*objects, over=(), changes=(), **options):
-    """The rows of a dump before and after changes, by the name of the resource."""
-    world = world_of(load(*objects, over=over), **options)
-    compared = planned_fleet(world, ChangeSet(edits=tuple(changes)), PROFILE, NOW)
-    return {each.resource: change_row(each) for each in compared.workloads}
-
-
-def web_after(*objects, **given):
-    return simulated(*objects, **given)["default/Deployment/web"]
-
-
-def explain(*objects, name=WEB, over=()):
-    world = world_of(load(*objects, over=over))
-    (workload,) = world.find(name)
-    return explanation(*explained(world, workload, PROFILE, NOW))
-
 
 P = stored_policy("p", to=["a"], placement=DIVIDED)
 WEB_OF_P = stored_template(held_by=P)
@@ -118,7 +92,7 @@ def test_who_holds_a_resource_and_why_another_policy_does_not(policy, holder, cl
     },
 )
 def test_claims_of_a_fleet_in_use(objects, policy, clusters):
-    web = web_after(*FLEET, *objects)
+    web = web_row(*FLEET, *objects)
     assert web.after.policy == (policy and f"PropagationPolicy default/{policy}")
     assert web.after.clusters == clusters
     assert web.before.clusters == {"a": 2}
@@ -132,7 +106,7 @@ def test_a_holder_that_was_not_read_is_reported():
 
 def test_a_resource_that_lost_its_policy_says_so():
     gone = stored_policy("p", to=["a"], placement=DIVIDED, target={"name": "other"})
-    after = web_after(*FLEET, gone, WEB_OF_P, BOUND, changes=[Reschedule()]).after
+    after = web_row(*FLEET, gone, WEB_OF_P, BOUND, changes=[Reschedule()]).after
     assert (after.not_scheduled, after.clusters) == (NotScheduled.UNCLAIMED, {"a": 2})
     assert after.message == "no policy holds it any more: it stays where it is"
     assert after.notes == ["PropagationPolicy default/p held it, and no longer selects it"]
@@ -140,11 +114,11 @@ def test_a_resource_that_lost_its_policy_says_so():
 
 def test_before_is_what_the_binding_says_and_not_a_fresh_decision():
     elsewhere = stored_binding(WEB_OF_P, {"c": 2}, policy=P, applied=False)
-    web = web_after(*FLEET, P, WEB_OF_P, elsewhere)
+    web = web_row(*FLEET, P, WEB_OF_P, elsewhere)
     assert (web.before.clusters, web.before.trigger, web.after.clusters) == ({"c": 2}, Trigger.NONE, {"a": 2})
     assert (web.due, web.caused) == ({"a": (None, 2), "c": (2, None)}, False)
-    (planned,) = planned_fleet(world_of(load(*FLEET, P, WEB_OF_P, elsewhere)), ChangeSet(), PROFILE, NOW).workloads
-    placed = row(planned.settled, planned.before)
+    (found,) = planned(world_of(load(*FLEET, P, WEB_OF_P, elsewhere)))
+    placed = row(found.settled, found.before)
     assert (placed.present, placed.clusters, placed.trigger) == ({"c": 2}, {"a": 2}, Trigger.FIRST)
 
 
@@ -170,7 +144,7 @@ SERVES = {"serves": [{"groupVersion": "example.io/v1", "resources": [{"name": "w
 )  # fmt: skip
 def test_which_replicas_count(raw, over, replicas, note):
     bound = stored_binding(stored_template(held_by=P), {"a": 4}, policy=P, replicas=4)
-    web = web_after(*FLEET, P, *filter(None, [raw]), bound, over=over)
+    web = web_row(*FLEET, P, *filter(None, [raw]), bound, over=over)
     assert web.after.replicas == replicas
     assert note in "".join(web.after.notes)
     assert bool(web.after.notes) == bool(note)
@@ -198,14 +172,14 @@ def test_a_binding_with_replicas_is_scheduled_with_these_whatever_its_kind():
 )  # fmt: skip
 def test_which_bindings_a_scheduler_looks_at(spec, reason, message):
     bound = {**BOUND, "spec": {**BOUND["spec"], **spec}}
-    web = web_after(*FLEET, P, WEB_OF_P, bound, changes=[Scale(WEB, 3)])
+    web = web_row(*FLEET, P, WEB_OF_P, bound, changes=[Scale(WEB, 3)])
     assert (web.after.not_scheduled, web.after.clusters) == (reason, {"a": 2} if reason else {"a": 3})
     assert (web.after.message or "").startswith(message or "")
 
 
-def test_a_named_scheduler_is_simulated():
+def test_a_named_scheduler_is_rows():
     bound = {**BOUND, "spec": {**BOUND["spec"], "schedulerName": "other"}}
-    web = web_after(*FLEET, P, WEB_OF_P, bound, changes=[Scale(WEB, 3)], schedulers={"other"})
+    web = web_row(*FLEET, P, WEB_OF_P, bound, changes=[Scale(WEB, 3)], schedulers={"other"})
     assert (web.after.clusters, web.after.scheduler) == ({"a": 3}, "other")
 
 
@@ -213,7 +187,7 @@ def test_a_holder_that_no_longer_selects_a_template_does_not_scale_it():
     """Karmada's detector removes a claim when the policy changes, and not when the labels of the resource do."""
     elsewhere = stored_policy("p", to=["a"], placement=DIVIDED, target={"name": "other"})
     world = world_of(replace(load(*FLEET, elsewhere, WEB_OF_P, BOUND), read_at=NOW))
-    (workload,) = planned_fleet(world, ChangeSet(edits=(Scale(WEB, 3),)), PROFILE, NOW).workloads
+    (workload,) = planned(world, Scale(WEB, 3))
     web = change_row(workload).after
     assert web.clusters == {"a": 2}
     assert "holds it and no longer selects it" in web.notes[-1]
@@ -222,7 +196,7 @@ def test_a_holder_that_no_longer_selects_a_template_does_not_scale_it():
 def test_a_suspended_dispatch_is_reported():
     held = {"suspension": {"dispatchingOnClusters": {"clusterNames": ["a"]}}}
     policy = {**P, "spec": {**P["spec"], **held}}
-    after = web_after(*FLEET, policy, WEB_OF_P, BOUND).after
+    after = web_row(*FLEET, policy, WEB_OF_P, BOUND).after
     assert after.notes == ["dispatching is suspended on a, which do not get changes"]
 
 
@@ -236,12 +210,12 @@ def anywhere(clusters, **spec):
 
 
 def test_an_existing_eviction_task_excludes_its_cluster_and_is_reported():
-    after = web_after(*members("a", "b"), *anywhere({"a": 2}, **EVICTED), changes=[Scale(WEB, 200)]).after
+    after = web_row(*members("a", "b"), *anywhere({"a": 2}, **EVICTED), changes=[Scale(WEB, 200)]).after
     assert (after.error.value, after.evicting, after.notes) == ("Insufficient", ["b"], ["being evicted from b"])
 
 
 def test_an_eviction_of_a_suspended_binding_is_not_replaced():
-    web = web_after(*FLEET, *anywhere({"b": 2}, suspension={"scheduling": True}), changes=[Down("b")])
+    web = web_row(*FLEET, *anywhere({"b": 2}, suspension={"scheduling": True}), changes=[Down("b")])
     assert (web.after.not_scheduled, web.moves) == (NotScheduled.SUSPENDED, {"b": (2, None)})
 
 
@@ -251,10 +225,10 @@ def test_tolerations_of_the_last_scheduling_count():
     template = stored_template(held_by=policy)
     bound = stored_binding(template, {"a": 2}, policy=policy)
     drain = AddTaint("a", Taint(key="drain", effect="NoExecute"))
-    assert web_after(*FLEET, policy, template, bound, changes=[drain]).moves == {}
+    assert web_row(*FLEET, policy, template, bound, changes=[drain]).moves == {}
     applied = '{"replicaScheduling":{}}'
     bound["metadata"]["annotations"]["policy.karmada.io/applied-placement"] = applied
-    moved = web_after(*FLEET, policy, template, bound, over=[], changes=[drain])
+    moved = web_row(*FLEET, policy, template, bound, over=[], changes=[drain])
     assert moved.moves == {}, "the placement changed first, so that the new tolerations were applied before the taint"
 
 
@@ -267,13 +241,13 @@ def duplicated(**spec):
 
 
 def test_a_duplicated_eviction_is_a_failover():
-    web = web_after(*members("a", "b"), *duplicated(), changes=[Down("b")])
+    web = web_row(*members("a", "b"), *duplicated(), changes=[Down("b")])
     assert (web.after.trigger, web.after.clusters) == (Trigger.FAILOVER, {"a": 2})
 
 
 def test_an_old_eviction_is_no_failover():
     task = {**EVICTED["gracefulEvictionTasks"][0], "fromCluster": "c", "creationTimestamp": "2025-12-31T00:00:00Z"}
-    web = web_after(*FLEET, *duplicated(gracefulEvictionTasks=[task]))
+    web = web_row(*FLEET, *duplicated(gracefulEvictionTasks=[task]))
     assert (web.after.trigger, web.after.clusters) == (Trigger.RECONCILE, {"a": 2, "b": 2})
 
 
@@ -281,7 +255,7 @@ def test_a_binding_keeps_its_observed_group():
     groups = {"clusterAffinities": [{"affinityName": name, "clusterNames": [name]} for name in ("a", "b")]}
     policy = stored_policy("p", placement={**DIVIDED, **groups})
     template = stored_template(held_by=policy)
-    web = web_after(
+    web = web_row(
         *FLEET, policy, template, stored_binding(template, {"b": 2}, policy=policy, observed="b"),
         changes=[Scale(WEB, 3)],
     )  # fmt: skip

@@ -1,26 +1,18 @@
 """karmada-scheduler does not try a workload again that fitted no cluster. Its spec or that of a cluster must change."""
 
-from datetime import UTC, datetime
-
 from fleet_dump import DIVIDED, load, members, stored_binding, stored_policy, stored_template
+from simulated_worlds import NOW, PROFILE, WEB, planned
 from tables import cases
 
 from berthmaster.model.cluster import NO_SCHEDULE, Taint
 from berthmaster.scheduling.fleet import Fleet
-from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.scheduler import Scheduler
-from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.changes import AddCluster, AddLabel, AddTaint, Down, RemoveLabel, Reschedule, Scale
-from berthmaster.simulation.planner import planned_fleet
 from berthmaster.simulation.report import change_row, explanation
 from berthmaster.simulation.run import explained, run
 from berthmaster.simulation.why_not import request_of, why_not
-from berthmaster.simulation.workload import NotScheduled, ResourceName
+from berthmaster.simulation.workload import NotScheduled
 from berthmaster.simulation.world import world_of
-
-NOW = datetime(2026, 5, 1, tzinfo=UTC)
-PROFILE = karmada_profile()
-WEB = ResourceName("default", "Deployment", "web")
 
 
 def fleet(reason="NoClusterFit", scheduler="default-scheduler", to=("a",), clusters=None, over=()):
@@ -32,7 +24,7 @@ def fleet(reason="NoClusterFit", scheduler="default-scheduler", to=("a",), clust
 
 
 def row(world, *changes):
-    return change_row(planned_fleet(world, ChangeSet(edits=tuple(changes)), PROFILE, NOW).workloads[0])
+    return change_row(planned(world, *changes)[0])
 
 
 def edited(**spec):

@@ -1,27 +1,17 @@
 """Policies whose dependentOverrides or priority do not exist: nothing is placed, and nothing changes."""
 
-from datetime import UTC, datetime
-
 from builders import deployment
 from fleet_dump import DIVIDED, load, members, stored_binding, stored_policy, stored_template
+from simulated_worlds import NOW, PROFILE, WEB, policies, simulated, web_row
+from switched_on import world_of
 from tables import cases
 
-from berthmaster.manifests import Document
-from berthmaster.manifests.loader import manifests_of
-from berthmaster.model.decode import convert
-from berthmaster.model.policy import Policy, defaulted
-from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.change_set import ChangeSet, PlanIndex
 from berthmaster.simulation.changes import Scale
 from berthmaster.simulation.plan_answer import StayReason
-from berthmaster.simulation.planner import plan, planned_fleet
-from berthmaster.simulation.report import change_row
-from berthmaster.simulation.workload import NotScheduled, ResourceName
-from berthmaster.simulation.world import world_of
+from berthmaster.simulation.planner import plan
+from berthmaster.simulation.workload import NotScheduled
 
-NOW = datetime(2026, 5, 1, tzinfo=UTC)
-PROFILE = karmada_profile()
-WEB = ResourceName("default", "Deployment", "web")
 FLEET = members("a", "b")
 OVERRIDE = {
     "apiVersion": "policy.karmada.io/v1alpha1", "kind": "OverridePolicy",
@@ -53,11 +43,6 @@ def read(**existing):
 NONE = read(**{"OverridePolicy default/images": False, "PriorityClass high": False})
 
 
-def after(*objects, over=(), changes=()):
-    compared = planned_fleet(world_of(load(*FLEET, *objects, over=over)), ChangeSet(edits=tuple(changes)), PROFILE, NOW)
-    return next(change_row(each).after for each in compared.workloads if each.resource == "default/Deployment/web")
-
-
 @cases(
     ("spec", "more", "reason"),
     {
@@ -71,14 +56,14 @@ def after(*objects, over=(), changes=()):
     },
 )
 def test_a_new_workload(spec, more, reason):
-    found = after(policy(**spec), deployment("web", replicas=2), *more)
+    found = web_row(*FLEET, policy(**spec), deployment("web", replicas=2), *more).after
     assert (found.not_scheduled, found.clusters) == (reason, {} if reason else {"b": 2})
 
 
 @cases("spec", {"overrides": OVERRIDES, "priority": priority()})
 @cases("changes", {"the policy changes": (), "the template, too": [Scale(WEB, 5)]})
 def test_a_binding_stays_as_it_is(spec, changes):
-    found = after(NONE, TEMPLATE, OLD, BOUND, over=[policy(**spec)], changes=changes)
+    found = web_row(*FLEET, NONE, TEMPLATE, OLD, BOUND, over=[policy(**spec)], changes=changes).after
     assert (found.clusters, found.policy, len(found.notes)) == ({"a": 2}, "PropagationPolicy default/p", 1)
     assert "changes of policy and template wait, too" in found.notes[0]
 
@@ -87,15 +72,13 @@ def test_a_cluster_scoped_binding_has_no_priority():
     everywhere = stored_policy(
         "all", kind="ClusterPropagationPolicy", selects="rbac.authorization.k8s.io/v1/ClusterRole", **priority()
     )
-    compared = planned_fleet(world_of(load(*FLEET, everywhere, ROLE)), ChangeSet(), PROFILE, NOW)
-    assert change_row(compared.workloads[0]).after.not_scheduled is None
+    (row,) = simulated(*FLEET, everywhere, ROLE).values()
+    assert row.after.not_scheduled is None
 
 
 def planned(*stored, changed=(), existence=()):
-    manifests = manifests_of([Document("dump", n, "", dict(each)) for n, each in enumerate((*FLEET, *stored), 1)], "")
-    policies = tuple(defaulted(convert(Policy, each)) for each in changed)
-    index = PlanIndex(world_of(manifests), PROFILE)
-    changes = ChangeSet(policies, existence=dict(existence))
+    index = PlanIndex(world_of(load(*FLEET, *stored)), PROFILE)
+    changes = ChangeSet(policies(*changed), existence=dict(existence))
     return plan(index, changes, NOW)
 
 
