@@ -66,20 +66,6 @@ def test_a_workload_that_grows_twice_counts_twice():
     assert allocating(assumed.assume(KEY, {"m1": 2}, {"m1": 5}, ONE_CPU, 1.0)) == {"m1": 5}
 
 
-def test_a_deleted_binding_is_forgotten():
-    assumed = fleet()
-    assumed.assume(KEY, {}, {"m1": 2, "m2": 2}, ONE_CPU, 0.0)
-    assert allocating(assumed.forget(KEY)) == {"m1": 0, "m2": 0}
-
-
-def test_assumed_replicas_expire():
-    assumed = fleet()
-    assumed.assume(KEY, {}, {"m1": 2}, ONE_CPU, 0.0)
-    assumed.assume(OTHER, {}, {"m1": 3}, ONE_CPU, 1.0)
-    assert assumed.expire(LIFETIME_S - 1) == []
-    assert allocating(assumed.expire(LIFETIME_S)) == {"m1": 3}
-
-
 def test_one_call_forgets_a_part_of_what_has_expired():
     assumed = fleet()
     for number in range(EXPIRED + 1):

@@ -77,15 +77,10 @@ def reported(binding: Binding, health: str = "Healthy") -> Binding:
     return msgspec.structs.replace(binding, status=msgspec.structs.replace(binding.status, aggregated_status=items))
 
 
-def test_capacity_stays_assumed_while_the_result_of_the_write_is_unknown(clusters: ClusterCache):
-    binding = wanting("web", 4)
-    clusters.mark_unconfirmed(key(binding), decide(clusters, binding))
-    assert available(clusters) == 6
-
-
 def test_a_write_whose_response_was_lost_stays_assumed(clusters: ClusterCache):
     binding = wanting("web", 4)
     clusters.mark_unconfirmed(key(binding), decide(clusters, binding))
+    assert available(clusters) == 6, "the result is unknown"
     clusters.observe(key(binding), wanting("web", 4, has=4))
     assert available(clusters) == 6
     clusters.observe(key(binding), wanting("web", 4, has=2))
@@ -367,12 +362,23 @@ def test_bindings_of_one_policy_share_its_placement(bindings: BindingCache, info
     assert first.spec.placement is second.spec.placement is not None
 
 
-@cases("hold", {"hold": True, "ignore": False})
-def test_unknown_fields_of_a_placement_make_it_unsupported_unless_they_are_ignored(context: ControllerContext, hold):
+MIRRORED = {"replicaScheduling": {"replicaSchedulingType": "Mirrored"}}
+
+
+@cases(
+    ("hold", "placement", "problem"),
+    {
+        "an unknown field is held": (True, {"racks": 1}, "racks"),
+        "an unknown field is ignored on request": (False, {"racks": 1}, ""),
+        "an unknown value is held": (True, MIRRORED, "'Mirrored' is not accepted"),
+        "an unknown value is never ignored": (False, MIRRORED, "'Mirrored' is not accepted"),
+    },
+)
+def test_a_placement_with_an_unknown_part_is_unsupported(context: ControllerContext, hold, placement, problem):
     bindings = BindingCache(context, hold_unknown=hold)
-    context.informers[RESOURCE_BINDINGS].put(KEY, raw("1", placement={"clusterAffinity": {}, "racks": 1}))
-    found = bindings.get(KEY)
-    assert bool(unsupported_parts(found.spec.placement)) == hold
+    context.informers[RESOURCE_BINDINGS].put(KEY, raw("1", placement=placement))
+    parts = unsupported_parts(bindings.get(KEY).spec.placement)
+    assert problem in parts[0] if problem else not parts
 
 
 def test_a_binding_whose_placement_gains_an_unknown_field_is_held_at_once(
@@ -382,13 +388,3 @@ def test_a_binding_whose_placement_gains_an_unknown_field_is_held_at_once(
         informer.put(KEY, raw(version_, placement=placement))
         found = bindings.get(KEY)
         assert bool(unsupported_parts(found.spec.placement)) == (version_ == "2")
-
-
-@cases("hold", {"hold": True, "ignore": False})
-def test_an_unknown_value_is_never_ignored(context: ControllerContext, hold):
-    bindings = BindingCache(context, hold_unknown=hold)
-    context.informers[RESOURCE_BINDINGS].put(
-        KEY, raw("1", placement={"replicaScheduling": {"replicaSchedulingType": "Mirrored"}})
-    )
-    found = bindings.get(KEY)
-    assert "'Mirrored' is not accepted" in unsupported_parts(found.spec.placement)[0]

@@ -74,6 +74,7 @@ def decided(clusters, **fields):
     {
         "replicas are divided by the answers": ({"a": 2, "b": 9}, {"a": 1, "b": 5}),
         "the summary counts where an estimator has no answer": ({"b": 9}, {"a": 3, "b": 3}),
+        "the summary still counts": ({"a": 99, "b": 5}, {"a": 4, "b": 2}),
         "too few replicas are available": ({"a": 2, "b": 3}, "Unschedulable"),
     },
 )
@@ -82,6 +83,12 @@ def test_answers_bound_decisions(bounds, expected):
     assert decided(cluster_cache(ask), replicas=6) == expected
     [query] = ask.queries
     assert (query.clusters, query.workload) == (["a", "b"], "Deployment default/nginx")
+
+
+def test_a_group_without_available_replicas_is_left():
+    groups = [{"affinityName": name, "clusterNames": [name]} for name in "ab"]
+    made = cluster_cache(FakeEstimators(a=4, b=9))
+    assert decided(made, replicas=5, scheduling=AGGREGATED, groups=groups) == {"b": 5}
 
 
 def test_a_burst_does_not_assign_available_replicas_twice():

@@ -1,12 +1,9 @@
 """What estimators are asked, where they are, and when they are skipped."""
 
-from dataclasses import replace
-
-import grpc
 import pytest
 from builders import cluster
-from decisions import AGGREGATED, DUPLICATED, DYNAMIC, asked, outcome, spread, static
-from estimator_server import HANG, EstimatorServer, Services, external, wait_until_connected
+from decisions import DUPLICATED, DYNAMIC, asked, spread, static
+from estimator_server import Services, external
 from fake_clock import FakeClock
 from tables import cases
 
@@ -18,19 +15,15 @@ from berthmaster.controllers.estimators.estimators import (
     CircuitBreaker,
     EstimatorHealth,
     EstimatorQuery,
-    open_estimators,
     query_of,
 )
 from berthmaster.controllers.settings import EstimatorSettings
-from berthmaster.model.binding import Component
 from berthmaster.model.errors import ApiError, ServiceError
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 
-PATIENT_S = 30.0
-HASTY_S = 3.0  # for answers that never come; the others must come within this time on a slow machine
 FLEET = [
     cluster("a", pods=10),
     cluster("b", pods=10),
@@ -98,77 +91,6 @@ def test_a_decision_without_capacity_asks_no_estimator(fields):
 )
 def test_the_query_names_the_workload(fields, workload):
     assert query(**fields).workload == workload
-
-
-@pytest.fixture
-def estimators():
-    opened = []
-
-    def of(**says):
-        services = Services(otherwise=403)  # other clusters have no estimator
-        for name, each in says.items():
-            server = EstimatorServer(name, each)
-            opened.append(server)
-            services.lead(server)
-        estimators = open_estimators(EstimatorSettings(), services, FakeClock())
-        opened.insert(0, estimators)
-        for each in FLEET:
-            estimators.add(each.name)
-        wait_until_connected(estimators)
-        return estimators
-
-    yield of
-    for each in opened:
-        each.close()
-
-
-def decide(estimators, timeout_s=PATIENT_S, **fields):
-    scheduler = Scheduler(Fleet(FLEET), karmada_profile())
-    binding = asked(**fields)
-    request = Request.of(binding)
-    query = query_of(scheduler, request, binding.spec)
-    bounds = None if query is None else estimators.max_available(query, timeout_s)
-    return bounds, outcome(scheduler.schedule(replace(request, bounds=bounds)))
-
-
-@cases(
-    ("says", "bounds", "expected"),
-    {
-        "a bounded cluster gets fewer replicas": ({"a": 2, "b": 9}, {"a": 2, "b": 9}, {"a": 2, "b": 9}),
-        "the summary still counts": ({"a": 99, "b": 99}, {"a": 99, "b": 99}, {"a": 6, "b": 5}),
-        "too few replicas are available": ({"a": 1, "b": 1}, {"a": 1, "b": 1}, "Insufficient"),
-        "no estimator: the summary decides": ({"b": 3}, {"b": 3}, {"a": 8, "b": 3}),
-        "a failed request: the summary decides for this cluster": (
-            {"a": grpc.StatusCode.INTERNAL, "b": 3},
-            {"b": 3},
-            {"a": 8, "b": 3},
-        ),
-        "no answer in time": ({"a": HANG, "b": 3}, {"b": 3}, {"a": 8, "b": 3}),
-        "no opinion": ({"a": -1, "b": 3}, {"b": 3}, {"a": 8, "b": 3}),
-        "no estimator answers": ({}, {}, {"a": 6, "b": 5}),
-    },
-)
-def test_answers_bound_decisions(estimators, says, bounds, expected):
-    timeout_s = HASTY_S if HANG in says.values() else PATIENT_S
-    assert decide(estimators(**says), timeout_s, replicas=11, scheduling=DYNAMIC) == (bounds, expected)
-
-
-def test_a_decision_without_query_has_no_bounds(estimators):
-    assert decide(estimators(a=1), replicas=5, scheduling=DUPLICATED) == (None, {"a": 5, "b": 5})
-
-
-def test_a_group_without_available_replicas_is_left(estimators):
-    groups = [group("one", "a"), group("two", "b")]
-    assert decide(estimators(a=4, b=9), replicas=5, scheduling=AGGREGATED, groups=groups) == (
-        {"a": 4, "b": 9},
-        {"b": 5},
-    )
-
-
-def test_a_workload_with_components_is_one_query(estimators):
-    components = (Component("x", 1), Component("y", 1))
-    bounds, _ = decide(estimators(a=4, b=9), replicas=2, components=components, scheduling=AGGREGATED)
-    assert bounds == {"a": 4, "b": 9}
 
 
 SERVICE = "karmada-scheduler-estimator-m1"
