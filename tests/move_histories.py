@@ -105,7 +105,9 @@ class History:
         )
         self._templates = [self._template(index) for index in range(self._random.randint(1, 3))]
         rules = tuple(
-            MoveRule(MoveSelector(policies=frozenset({f"shop/p{index}"})), strategy=MoveStrategy.BREAK_BEFORE_MAKE)
+            MoveRule(
+                selector=MoveSelector(policies=frozenset({f"shop/p{index}"})), strategy=MoveStrategy.BREAK_BEFORE_MAKE
+            )
             for index in range(len(self._templates))
             if self._random.random() < 0.4
         )

@@ -38,7 +38,6 @@ class MoveCandidate:
     reason: MoveReason
     sources: Mapping[str, int] = field(default_factory=dict)
     targets: Mapping[str, int] = field(default_factory=dict)
-    replicas: int = 0
     pause: Pause = "None"
 
     @property
@@ -48,15 +47,7 @@ class MoveCandidate:
 
 def candidate_of(key: tuple[str, str], binding: Binding, state: MoveState, pause: Pause = "None") -> MoveCandidate:
     """Return the move of a binding as budgets see it."""
-    return MoveCandidate(
-        key,
-        subject_of(binding),
-        state.reason,
-        state.leaving,
-        state.arriving,
-        binding.spec.replicas,
-        pause,
-    )
+    return MoveCandidate(key, subject_of(binding), state.reason, state.leaving, state.arriving, pause)
 
 
 def pause_of(annotations: Mapping[str, str]) -> Pause:

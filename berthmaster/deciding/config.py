@@ -16,6 +16,7 @@ from cronsim import CronSim, CronSimError
 from msgspec import structs
 
 from berthmaster.model.binding import Binding, holder
+from berthmaster.model.decode import convert
 from berthmaster.model.errors import FieldError, InputError, shown
 from berthmaster.model.meta import MAX_DURATION_S, ParsedText, Value, duration_text, parse_duration_s
 from berthmaster.model.move import MoveStrategy
@@ -346,10 +347,9 @@ class RebalanceOverride(Value, frozen=True):
     min_gain_percent: Annotated[Percent, _PERCENTAGE] | None = msgspec.field(default=None, name="minGain")
 
 
-class MoveRule(Value, frozen=True):
-    """Settings for the bindings that the selector matches. The first rule that states a setting applies."""
+class MoveOverrides(Value, frozen=True):
+    """Settings that a file states; an absent field keeps a setting."""
 
-    selector: MoveSelector
     failback: SourceOverride = SourceOverride()
     drain: SourceOverride = SourceOverride()
     rebalance: RebalanceOverride = RebalanceOverride()
@@ -367,7 +367,13 @@ class MoveRule(Value, frozen=True):
         )
 
 
-def _stated(override: SourceOverride | RebalanceOverride | MoveRule) -> dict[str, Any]:
+class MoveRule(MoveOverrides, frozen=True, kw_only=True):
+    """Settings for the bindings that the selector matches. The first rule that states a setting applies."""
+
+    selector: MoveSelector
+
+
+def _stated(override: SourceOverride | RebalanceOverride | MoveOverrides) -> dict[str, Any]:
     """Return the settings that an override states, as plain values."""
     found = {name: value for name, value in structs.asdict(override).items() if value is not None}
     modes: dict[bool, Mode] = {True: "On", False: "Off"}
@@ -439,8 +445,9 @@ DEFAULT_BRAKE: Final = BrakeLimits()
 _BRAKE: Final = BrakeSettings()
 DEFAULT_BUDGET: Final = Budget("default", max_moves=10)
 # Two copies of a CronJob or a Job do the same work twice.
-_BREAK_FIRST: Final = MoveRule(MoveSelector(kinds=frozenset({JOB, "CronJob"})), strategy=MoveStrategy.BREAK_BEFORE_MAKE)
-_NEVER: Final = MoveRule(MoveSelector(), SourceOverride("Off"), SourceOverride("Off"), RebalanceOverride("Off"))
+_BREAK_FIRST: Final = MoveOverrides(strategy=MoveStrategy.BREAK_BEFORE_MAKE)
+_REPEATED: Final = frozenset({JOB, "CronJob"})
+_NEVER: Final = MoveOverrides(SourceOverride("Off"), SourceOverride("Off"), RebalanceOverride("Off"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -462,7 +469,7 @@ class MovesConfig:
 
         Jobs never move by failback, drain or rebalancing, unless a rule names their kind and sets the mode.
         """
-        settings = _BREAK_FIRST.applied(self.defaults) if _BREAK_FIRST.selector.matches(subject) else self.defaults
+        settings = _BREAK_FIRST.applied(self.defaults) if subject.kind in _REPEATED else self.defaults
         if subject.kind == JOB:
             settings = _NEVER.applied(settings)
         # The first rule wins, so it is applied last.
@@ -497,35 +504,18 @@ def failback_annotation(text: str, settings: SourceSettings) -> SourceSettings:
     """
     if text.strip().lower() == "false":
         return replace(settings, mode="Off")
-    found = replace(settings, mode="On")
+    stated: dict[str, str] = {}
     for part in filter(None, (each.strip() for each in text.split(","))) if text.strip() != "true" else ():
         name, equals, value = (each.strip() for each in part.partition("="))
         if not equals:
             raise FieldError("", f"{shown(part)} is not NAME=VALUE; {_FAILBACK_FORM}")
-        found = _with_part(found, name, value)
-    return found
-
-
-def _with_part(settings: SourceSettings, name: str, value: str) -> SourceSettings:
-    try:
-        match name:
-            case "after":
-                return replace(settings, after_s=parse_duration_s(value))
-            case "headroom":
-                return replace(settings, headroom_percent=int(Percent.parse(value)))
-            case "mode":
-                return replace(settings, mode=_mode_of(value))
-    except InputError as error:
-        raise FieldError(name, str(error)) from None
-    raise FieldError("", f"{shown(name)} is unknown; {_FAILBACK_FORM}")
-
-
-def _mode_of(text: str) -> Mode:
-    found = next((each for each in get_args(Mode) if each.lower() == text.lower()), None)
-    if found is None:
-        raise InputError(f"{shown(text)} is not a mode; accepted are {', '.join(get_args(Mode))}")
-    mode: Mode = found
-    return mode
+        if name not in {"after", "headroom", "mode"}:
+            raise FieldError("", f"{shown(name)} is unknown; {_FAILBACK_FORM}")
+        stated[name] = value
+    modes = {each.lower(): each for each in get_args(Mode)}
+    if (mode := stated.get("mode")) is not None:
+        stated["mode"] = modes.get(mode.lower(), mode)
+    return replace(settings, **{"mode": "On", **_stated(convert(SourceOverride, stated))})
 
 
 def pause_annotation(text: str) -> Pause:

@@ -150,7 +150,7 @@ class TwoLeaders(RuleBasedStateMachine):
             if known is not None or not self.may_write(key):
                 continue
             move = MoveCandidate(
-                key, MoveSubject("shop", {}, policy), MoveReason.DRAIN, {source: replicas}, {target: replicas}, replicas
+                key, MoveSubject("shop", {}, policy), MoveReason.DRAIN, {source: replicas}, {target: replicas}
             )
             now = self.wall()
             if self.leader.admissions.admit(move, str(version), now, self.now_s, {"all": TOTAL}) is None:

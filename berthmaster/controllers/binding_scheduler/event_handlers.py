@@ -21,7 +21,7 @@ from berthmaster.controllers.metrics import INCOMING
 from berthmaster.controllers.moves.supervisor import LIMIT, MoveSupervisor
 from berthmaster.deciding.move_targets import is_draining
 from berthmaster.kube.requests import key_text
-from berthmaster.model.binding import Binding, names_scheduler
+from berthmaster.model.binding import Binding, BindingSpec, names_scheduler
 from berthmaster.model.claims import MANAGED_BY
 from berthmaster.model.cluster import Cluster, ResourceSummary
 from berthmaster.model.meta import Key
@@ -450,16 +450,23 @@ IGNORED_GATES: Final = Gauge(
 _LOG: Final = logging.getLogger("berthmaster.binding_scheduler")
 
 
+_USES: Final[dict[Gate, Callable[[BindingSpec], bool]]] = {
+    WORKLOAD_AFFINITY: lambda spec: spec.workload_affinity_groups is not None,
+    MULTIPLE_POD_TEMPLATES: lambda spec: bool(spec.components),
+}
+"""Whether a binding has the fields of a gate. Karmada sets these fields only if its own gate is on."""
+
+
 class IgnoredGates:
     """Reports, once for each gate, that a binding uses a feature of Karmada whose gate is off here."""
 
     def __init__(self, gates: FeatureGates) -> None:
-        self._off = {each for each in (WORKLOAD_AFFINITY, MULTIPLE_POD_TEMPLATES) if not gates.on(each)}
+        self._off = {each for each in _USES if not gates.on(each)}
 
     def binding_changed(self, key: Key, _before: Binding | None, after: Binding | None) -> None:
         if not self._off or after is None:
             return
-        for gate in used_gates(after) & self._off:
+        for gate in [each for each in self._off if _USES[each](after.spec)]:
             self._off.discard(gate)
             IGNORED_GATES.labels(gate.name).set(1)
             _LOG.warning(
@@ -467,14 +474,3 @@ class IgnoredGates:
                 gate.name,
                 extra=fields(binding=key_text(key)),
             )
-
-
-def used_gates(binding: Binding) -> set[Gate]:
-    """Return the gates whose fields a binding has. Karmada sets these fields only if its own gate is on."""
-    spec = binding.spec
-    used = set()
-    if spec.workload_affinity_groups is not None:
-        used.add(WORKLOAD_AFFINITY)
-    if spec.components:
-        used.add(MULTIPLE_POD_TEMPLATES)
-    return used

@@ -14,15 +14,12 @@ from berthmaster.deciding.config import (
     DEFAULT_BUDGET,
     BrakeSettings,
     Budget,
+    MoveOverrides,
     MoveRule,
     MovesConfig,
-    MoveSelector,
     MoveSettings,
     Pause,
     PositiveSeconds,
-    RebalanceOverride,
-    Seconds,
-    SourceOverride,
     SourceSettings,
     duration_meta,
 )
@@ -30,7 +27,6 @@ from berthmaster.manifests.files import ManifestLimits, read_yaml
 from berthmaster.model.decode import builtins, convert, unknown_fields
 from berthmaster.model.errors import FieldError, InputError, shown
 from berthmaster.model.meta import Value
-from berthmaster.model.move import MoveStrategy
 from berthmaster.model.selector import LabelSelector
 from berthmaster.model.validation import label_selector_errors
 
@@ -50,18 +46,12 @@ class HoldDownFields(Value, frozen=True):
     max: Annotated[PositiveSeconds, duration_meta("24h")] = msgspec.field(default_factory=lambda: _MAX_HOLD_DOWN)
 
 
-class MovesConfigFile(Value, frozen=True):
+class MovesConfigFile(MoveOverrides, frozen=True, kw_only=True):
     """The configuration of moves."""
 
     api_version: Literal["berthmaster.io/v1alpha1"]
     kind: Literal["MovesConfiguration"]
     pause: Pause = "None"
-    failback: SourceOverride = SourceOverride()
-    drain: SourceOverride = SourceOverride()
-    rebalance: RebalanceOverride = RebalanceOverride()
-    strategy: MoveStrategy | None = None
-    soak_s: Annotated[Seconds, duration_meta()] | None = msgspec.field(default=None, name="soak")
-    deadline_s: Annotated[Seconds, duration_meta()] | None = msgspec.field(default=None, name="deadline")
     hold_down: HoldDownFields = msgspec.field(default_factory=HoldDownFields)
     rules: tuple[MoveRule, ...] = ()
     budgets: tuple[Budget, ...] = (DEFAULT_BUDGET,)
@@ -74,10 +64,7 @@ class MovesConfigFile(Value, frozen=True):
             hold_down_s=int(self.hold_down.initial),
             max_hold_down_s=int(self.hold_down.max),
         )
-        stated = MoveRule(
-            MoveSelector(), self.failback, self.drain, self.rebalance, self.strategy, self.soak_s, self.deadline_s
-        )
-        return MovesConfig(self.pause, stated.applied(base), self.rules, self.budgets, self.brake)
+        return MovesConfig(self.pause, self.applied(base), self.rules, self.budgets, self.brake)
 
 
 SCHEMA_FILE: Final = Path(__file__).with_name("moves-config.schema.json")

@@ -18,7 +18,7 @@ TWO = ("shop", "two")
 
 
 def move(key=ONE, *, policy="shop/a", source="old", reason=MoveReason.DRAIN):
-    return MoveCandidate(key, MoveSubject("shop", {}, policy), reason, {source: 1}, {"new": 1}, 1)
+    return MoveCandidate(key, MoveSubject("shop", {}, policy), reason, {source: 1}, {"new": 1})
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ NIGHTS = (Window("0 22 * * *", 6 * 3600),)
 def move(name, *, reason="Failback", policy="shop/web", namespace="shop", sources=None, targets=None, pause="None"):
     return MoveCandidate(
         (namespace, name), MoveSubject(namespace, {}, policy, "Deployment"), MoveReason(reason),
-        sources or {"old": 4}, targets or {"new": 4}, 4, pause,
+        sources or {"old": 4}, targets or {"new": 4}, pause,
     )  # fmt: skip
 
 

@@ -23,7 +23,7 @@ ON = SourceSettings("On")
 
 
 def rule(selector, **settings):
-    return MoveRule(selector, **settings)
+    return MoveRule(selector=selector, **settings)
 
 
 @cases(
@@ -128,7 +128,7 @@ def test_the_annotation_of_a_policy_turns_failback_on(text, settings):
         ("after=5", "after: '5' is not a duration"),
         ("headroom=10", "headroom: '10' is not a percentage"),
         ("headroom=1001%", "headroom: '1001%' is too large"),
-        ("mode=always", "mode: 'always' is not a mode; accepted are Off, DryRun, On"),
+        ("mode=always", "mode: 'always' is not accepted; accepted are Off, DryRun, On"),
         ("soak=5m", "'soak' is unknown"),
     ],
 )
