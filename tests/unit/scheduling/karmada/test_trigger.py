@@ -1,12 +1,14 @@
 from builders import cluster, placement
 from decisions import AGGREGATED, DUPLICATED, asked
 from msgspec.structs import replace
-from tables import cases
+from tables import cases, data
 
 from berthmaster.model.binding import APPLIED_PLACEMENT, Component, GracefulEvictionTask
 from berthmaster.model.decode import encode_json
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.trigger import Trigger, placement_changed, replicas_changed, trigger_of
+
+ROWS = data("scheduling/changed_placements")
 
 FLEET = Fleet([cluster("a"), cluster("b"), cluster("going", deleting=True), cluster("down", ready=False)])
 EVICTED = {"graceful_eviction_tasks": (GracefulEvictionTask(from_cluster="b"),)}
@@ -80,83 +82,7 @@ def test_a_binding_without_a_placement_is_not_scheduled():
     assert trigger_of(replace(binding, spec=replace(binding.spec, placement=None)), FLEET) is Trigger.NONE
 
 
-def group(name, *clusters, **fields):
-    return {"affinityName": name, "clusterNames": list(clusters), **fields}
-
-
-ONE, TWO = group("one", "a"), group("two", "b")
-
-
-@cases(
-    ("before", "after", "observed", "changed"),
-    {
-        "no change": ({}, {}, "", False),
-        "the affinity": ({"clusterAffinity": {}}, {"clusterAffinity": {"clusterNames": ["a"]}}, "", True),
-        "an empty affinity in place of none": ({}, {"clusterAffinity": {}}, "", True),
-        "tolerations": ({}, {"clusterTolerations": [{"key": "x"}]}, "", True),
-        "spread constraints": ({}, {"spreadConstraints": [{"spreadByField": "cluster"}]}, "", True),
-        "the strategy": ({}, {"replicaScheduling": DUPLICATED}, "", True),
-        "an empty list of groups equals none": ({}, {"clusterAffinities": []}, "", False),
-        "an empty list of tolerations equals none": ({}, {"clusterTolerations": []}, "", False),
-        "an empty overflow equals none": (
-            {"clusterAffinities": [ONE]},
-            {"clusterAffinities": [{**ONE, "overflowAffinities": []}]},
-            "one",
-            False,
-        ),
-        "an empty overflow in the observed group while another group changed": (
-            {"clusterAffinities": [ONE, TWO]},
-            {"clusterAffinities": [{**ONE, "overflowAffinities": []}, group("two", "c")]},
-            "one",
-            False,
-        ),
-        "an added group": ({"clusterAffinities": [ONE]}, {"clusterAffinities": [ONE, TWO]}, "one", False),
-        "the order of groups": ({"clusterAffinities": [ONE, TWO]}, {"clusterAffinities": [TWO, ONE]}, "one", False),
-        "a group that the assignment did not come from": (
-            {"clusterAffinities": [ONE, TWO]},
-            {"clusterAffinities": [ONE, group("two", "c")]},
-            "one",
-            False,
-        ),
-        "the group that it came from": (
-            {"clusterAffinities": [ONE, TWO]},
-            {"clusterAffinities": [group("one", "c"), TWO]},
-            "one",
-            True,
-        ),
-        "the overflow of the observed group": (
-            {"clusterAffinities": [ONE]},
-            {"clusterAffinities": [{**ONE, "overflowAffinities": [TWO]}]},
-            "one",
-            True,
-        ),
-        "the observed group was removed": (
-            {"clusterAffinities": [ONE, TWO]},
-            {"clusterAffinities": [TWO]},
-            "one",
-            True,
-        ),
-        "the observed group was added": ({"clusterAffinities": [TWO]}, {"clusterAffinities": [ONE, TWO]}, "one", True),
-        "an added group without an observed group": (
-            {"clusterAffinities": [ONE]},
-            {"clusterAffinities": [ONE, TWO]},
-            "",
-            True,
-        ),
-        "workload affinity without an observed group": (
-            {},
-            {"workloadAffinity": {"affinity": {"groupByLabelKey": "x"}}},
-            "",
-            True,
-        ),
-        "workload affinity with the same observed group": (
-            {"clusterAffinities": [ONE]},
-            {"clusterAffinities": [ONE], "workloadAffinity": {"affinity": {"groupByLabelKey": "x"}}},
-            "one",
-            False,
-        ),
-    },
-)
+@cases(("before", "after", "observed", "changed"), ROWS["changes of a placement"])
 def test_which_changes_of_the_placement_count(before, after, observed, changed):
     applied = encode_json(placement(**before)).decode()
     assert placement_changed(placement(**after), applied, observed) is changed

@@ -4,13 +4,15 @@ import json
 import pytest
 from builders import quantities
 from kubeadmiral_builders import NOW, spec, term, web
-from tables import cases
+from tables import cases, data
 
 from berthmaster.model.cluster import Toleration
 from berthmaster.model.decode import builtins
 from berthmaster.model.errors import FieldError
 from berthmaster.scheduling.kubeadmiral.preparation import UnitWorkload, policy_unit, prepare, with_migration_applied
 from berthmaster.scheduling.kubeadmiral.unit import Preference, ReplicasStrategy
+
+ROWS = data("scheduling/migrations")
 
 PREFIX = "kubeadmiral.io/"
 PATH = f"metadata.annotations[{PREFIX}"
@@ -277,7 +279,7 @@ def test_invalid_annotations_of_controllers_are_an_error(annotations, path):
 ASKED = "kubeadmiral.io/migration-configuration"
 APPLIED = "kubeadmiral.io/applied-migration-configuration"
 BEFORE = '{"limitedCapacity":{"old":1}}'
-SOON, NEXT_DAY = "2026-03-01T13:00:00Z", "2026-03-02T00:00:00Z"
+SOON = "2026-03-01T13:00:00Z"
 
 
 def applied(asked, *, has_replicas=True, before=BEFORE):
@@ -293,32 +295,7 @@ def keep_clear(cluster="a", **fields):
     return {"workloadMigrations": [{"cluster": cluster, "validUntil": SOON, **fields}]}
 
 
-@cases(
-    ("asked", "expected"),
-    {
-        "an empty configuration": ({}, {}),
-        "no replicas": (limit(limitedCapacity=0), {"limitedCapacity": {"a": 0}}),
-        "both, ordered by cluster": (
-            {
-                "replicasMigrations": [
-                    {"cluster": "d", "limitedCapacity": 2},
-                    {"cluster": "b", "limitedCapacity": 5},
-                ],
-                "workloadMigrations": [
-                    {"cluster": "c", "validUntil": NEXT_DAY},
-                    {"cluster": "a", "validUntil": "2026-03-01T15:00:00+02:00"},
-                ],
-            },
-            {
-                "limitedCapacity": {"b": 5, "d": 2},
-                "unavailableClusters": [
-                    {"cluster": "a", "validUntil": "2026-03-01T15:00:00+02:00"},
-                    {"cluster": "c", "validUntil": NEXT_DAY},
-                ],
-            },
-        ),
-    },
-)
+@cases(("asked", "expected"), ROWS["requests"])
 def test_a_requested_migration_is_applied(asked, expected):
     annotations, problem = applied(asked)
     assert problem is None
@@ -333,31 +310,7 @@ def test_without_a_request_no_migration_is_applied():
     assert with_migration_applied({APPLIED: BEFORE, "team": "a"}, has_replicas=True) == ({"team": "a"}, None)
 
 
-@cases(
-    ("asked", "path", "message"),
-    {
-        "not JSON": ("{", "", "not valid JSON"),
-        "a limit without a cluster": (limit(""), ".replicasMigrations[0].cluster", "is missing"),
-        "a cluster without a limit": (
-            limit(limitedCapacity=None),
-            ".replicasMigrations[0].limitedCapacity",
-            "is missing",
-        ),
-        "a negative limit": (limit(limitedCapacity=-1), ".replicasMigrations[0].limitedCapacity", "-1 is negative"),
-        "an unavailability without a cluster": (keep_clear(""), ".workloadMigrations[0].cluster", "is missing"),
-        "an unavailability without a time": (
-            keep_clear(validUntil=None),
-            ".workloadMigrations[0].validUntil",
-            "is missing",
-        ),
-        "an invalid time": (keep_clear(validUntil="soon"), ".workloadMigrations[0].validUntil", ""),
-        "a duplicate cluster": (
-            {**limit(), **keep_clear()},
-            ".workloadMigrations[0].cluster",
-            "'a' is named by another",
-        ),
-    },
-)
+@cases(("asked", "path", "message"), ROWS["invalid requests"])
 def test_an_invalid_request_leaves_the_applied_migration(asked, path, message):
     annotations, problem = applied(asked)
     assert annotations[APPLIED] == BEFORE

@@ -1,11 +1,13 @@
 import pytest
-from tables import cases
+from tables import cases, data
 
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import FieldError
 from berthmaster.model.kubeadmiral import SchedulingProfile
 from berthmaster.scheduling.kubeadmiral.plugins import DEFAULT_FILTERS, DEFAULT_SCORES
 from berthmaster.scheduling.kubeadmiral.profile import DEFAULT_PLUGINS, PluginNames, plugin_names
+
+ROWS = data("scheduling/kubeadmiral_profiles")
 
 FIT = "ClusterResourcesFit"
 MOST, LEAST = "ClusterResourcesMostAllocated", "ClusterResourcesLeastAllocated"
@@ -59,51 +61,7 @@ def test_the_plugins_of_a_profile(plugins, expected):
     assert plugin_names(profile(**plugins)) == expected
 
 
-@cases(
-    ("plugins", "path", "message"),
-    {
-        "a default plugin that is not disabled": (
-            changed("filter", enabled=["APIResources"]),
-            "spec.plugins.filter.enabled[0].name",
-            "'APIResources' is enabled by default; disable it to move it",
-        ),
-        "a duplicate plugin": (
-            changed("filter", enabled=[FIT, FIT]),
-            "spec.plugins.filter.enabled[1].name",
-            "is a duplicate",
-        ),
-        "an unknown plugin": (
-            changed("score", disabled=["*"], enabled=["ClusterAffinity", "Nearest"]),
-            "spec.plugins.score.enabled[1].name",
-            "'Nearest' is an unknown plugin; accepted are TaintToleration, ",
-        ),
-        "a plugin of another extension point": (
-            changed("select", enabled=["ClusterAffinity"]),
-            "spec.plugins.select.enabled[0].name",
-            "works at filter and score, not at select",
-        ),
-        "a plugin that divides replicas": (
-            changed("select", enabled=["ClusterCapacityWeight"]),
-            "spec.plugins.select.enabled[0].name",
-            "divides replicas, which a profile cannot change",
-        ),
-        "a plugin that needs Katalyst": (
-            changed("filter", enabled=["KatalystResourcesExist"]),
-            "spec.plugins.filter.enabled[0].name",
-            "is an unknown plugin",
-        ),
-        "a webhook": (
-            {"filter": {"enabled": [{"name": "mine", "type": "Webhook"}]}},
-            "spec.plugins.filter.enabled[0].name",
-            "is a webhook that is not known here",
-        ),
-        "a plugin without a name": (
-            {"filter": {"enabled": [{}]}},
-            "spec.plugins.filter.enabled[0].name",
-            "'' is an unknown plugin",
-        ),
-    },
-)
+@cases(("plugins", "path", "message"), ROWS["invalid profiles"])
 def test_invalid_profiles(plugins, path, message):
     with pytest.raises(FieldError) as raised:
         plugin_names(profile(**plugins))
