@@ -1,6 +1,6 @@
 from builders import cluster
-from decisions import AGGREGATED, DUPLICATED, DYNAMIC, asked, spread, static
-from tables import cases
+from decisions import AGGREGATED, DUPLICATED, asked, spread
+from tables import cases, data
 
 from berthmaster.model.binding import GracefulEvictionTask
 from berthmaster.scheduling.diagnosis import Outcome, explain, shortened
@@ -8,6 +8,8 @@ from berthmaster.scheduling.fleet import Fleet, Strategy
 from berthmaster.scheduling.karmada.profile import DELETING, karmada_profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
+
+ROWS = data("scheduling/outcomes")
 
 
 def diagnosis(clusters, /, *, keep_empty=False, **fields):
@@ -29,68 +31,12 @@ def of_one(name, clusters, /, **fields):
 FLEET = [cluster("a", pods=9, cpu=4), cluster("b", pods=9, cpu=2), cluster("c", pods=1, cpu=8)]
 
 
-@cases(
-    ("name", "fields", "outcome", "reason"),
-    {
-        "assigned": ("a", {"scheduling": DUPLICATED}, Outcome.ASSIGNED, ""),
-        "rejected": (
-            "b",
-            {"clusterAffinity": {"clusterNames": ["a"]}},
-            Outcome.REJECTED,
-            "b is not among the named clusters",
-        ),
-        "not selected": (
-            "b",
-            {"scheduling": DUPLICATED, "spread": [spread("cluster", 1, 1)]},
-            Outcome.NOT_SELECTED,
-            "selected 1 of 3",
-        ),
-        "the constraint cannot be satisfied": (
-            "b",
-            {"spread": [spread("cluster", 4, 4)]},
-            Outcome.NOT_SELECTED,
-            "at least 4",
-        ),
-        "not all replicas fit": ("b", {"replicas": 99, "scheduling": DYNAMIC}, Outcome.NO_REPLICAS, "99 replicas"),
-        "none wanted": ("b", {"replicas": 0, "requests": {}}, Outcome.NO_REPLICAS, "the workload requests no replicas"),
-        "no rule matches it": ("b", {"scheduling": static(("a", 1))}, Outcome.NO_REPLICAS, "no static weight rule"),
-        "a small share": (
-            "b",
-            {"replicas": 1, "scheduling": static(("a", 5), ("b", 1))},
-            Outcome.NO_REPLICAS,
-            "less than one",
-        ),
-        "other clusters hold all replicas": (
-            "c",
-            {"replicas": 3, "scheduling": AGGREGATED},
-            Outcome.NO_REPLICAS,
-            "before it",
-        ),
-        "a full cluster": (
-            "c",
-            {"replicas": 2, "scheduling": AGGREGATED, "requests": {"pods": 5}},
-            Outcome.NO_REPLICAS,
-            "no further replica fits",
-        ),
-        "no replicas to add": (
-            "c",
-            {"replicas": 3, "scheduling": AGGREGATED, "clusters": {"a": 3}},
-            Outcome.NO_REPLICAS,
-            "is kept",
-        ),
-        "replicas are only removed": (
-            "c",
-            {"replicas": 2, "scheduling": DYNAMIC, "clusters": {"a": 3}},
-            Outcome.NO_REPLICAS,
-            "is kept",
-        ),
-    },
-)
+@cases(("name", "fields", "outcome", "reason"), ROWS["outcomes of a cluster"])
 def test_the_outcome_of_a_cluster_and_its_reason(name, fields, outcome, reason):
     found = of_one(name, FLEET, **fields)
-    assert found.outcome is outcome
+    assert found.outcome is Outcome(outcome)
     assert reason in found.reason
-    assert bool(found.reason) == (outcome is not Outcome.ASSIGNED)
+    assert bool(found.reason) == (found.outcome is not Outcome.ASSIGNED)
 
 
 def test_unused_overflow_is_explained():

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 import strategies as draws
 from builders import cluster
-from decisions import AGGREGATED, DYNAMIC, asked, spread, static
+from decisions import AGGREGATED, DYNAMIC, asked, spread
 from hypothesis import given, settings
-from tables import cases
+from tables import cases, data
 
 from berthmaster.model.cluster import Cluster
 from berthmaster.scheduling.fleet import Fleet
@@ -15,6 +15,8 @@ from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.why_not import Search, WhyNot, why_not
+
+ROWS = data("simulation/smallest_changes")
 
 NAMED = {"clusterAffinity": {"clusterNames": ["a"]}}
 
@@ -31,97 +33,9 @@ def groups(*names: str) -> list[dict[str, object]]:
     return [{"affinityName": name, "clusterNames": [name]} for name in names]
 
 
-CASES = {
-    "it is taken already": ([cluster("a")], {}, []),
-    "a taint": ([cluster("a", taints=["gpu:NoSchedule"])], {}, ["remove the taint gpu:NoSchedule, or tolerate it"]),
-    "two taints": (
-        [cluster("a", taints=["x:NoSchedule", "y:NoExecute", "z:PreferNoSchedule"])],
-        {},
-        ["remove the taint x:NoSchedule, or tolerate it", "remove the taint y:NoExecute, or tolerate it"],
-    ),
-    "a label": (
-        [cluster("a")],
-        {"clusterAffinity": {"labelSelector": {"matchLabels": {"env": "prod"}}}},
-        ["label a with env=prod"],
-    ),
-    "a label that must not be there": (
-        [cluster("a", labels={"env": "dev"})],
-        {"clusterAffinity": {"labelSelector": {"matchExpressions": [{"key": "env", "operator": "DoesNotExist"}]}}},
-        ["remove the label env from a"],
-    ),
-    "a name": (
-        [cluster("a"), cluster("b")],
-        {"clusterAffinity": {"clusterNames": ["b"]}},
-        ["add a to clusterNames"],
-    ),
-    "an exclusion": ([cluster("a")], {"clusterAffinity": {"exclude": ["a"]}}, ["remove a from exclude"]),
-    "a kind": ([cluster("a", serves=())], {}, ["let a serve apps/v1 Deployment"]),
-    "the order of groups": (
-        [cluster("a"), cluster("b")],
-        {"groups": groups("b", "a")},
-        ["put group a first, and reschedule the workload"],
-    ),
-    "a spread constraint": (
-        [cluster("a"), cluster("b", cpu=9, pods=9)],
-        {"spread": [spread("cluster", 1, 1)], "replicas": 2},
-        ["raise maxGroups of the spread constraint by cluster from 1 to 2"],
-    ),
-    "a field of a spread constraint": (
-        [cluster("a"), cluster("b", region="r")],
-        {"spread": [spread("region", 1, 2)]},
-        ["set the region of a"],
-    ),
-    "a static weight": (
-        [cluster("a"), cluster("b")],
-        {"scheduling": static(("b", 1)), "replicas": 2},
-        ["give a a static weight of 1"],
-    ),
-    "capacity": (
-        [cluster("a", cpu=1, pods=9), cluster("b", cpu=3, pods=9)],
-        {"scheduling": AGGREGATED, "replicas": 2, "requests": {"cpu": 1}},
-        ["add 2 cpu to a"],
-    ),
-    "a resource that it lacks": (
-        [cluster("a", cpu=2, pods=2, memory="1Gi")],
-        {"scheduling": AGGREGATED, "replicas": 3, "requests": {"other": 1}},
-        ["add 3 other, 3 pods to a"],
-    ),
-    "the least maxGroups of many": (
-        [cluster(name, pods=50 - index) for index, name in enumerate("bcdefghaijkl")],
-        {"spread": [spread("cluster", 1, 3)], "replicas": 12},
-        ["raise maxGroups of the spread constraint by cluster from 3 to 8"],
-    ),
-    "the largest minGroups that fits": (
-        [cluster(name, region=region) for name, region in zip("abc", "rst", strict=True)],
-        {"spread": [spread("region", 5, 6), spread("cluster", 1, 9)]},
-        ["lower minGroups of the spread constraint by region from 5 to 3"],
-    ),
-    "two bounds together": (
-        [cluster("a", region="r", pods=4), cluster("b", region="s", pods=9), cluster("c", region="s", pods=8)],
-        {"spread": [spread("region", 1, 1), spread("cluster", 1, 1)], "replicas": 2},
-        ["raise minGroups and maxGroups of the spread constraint by region to 2"],
-    ),
-    "the least weight": (
-        [cluster("a"), cluster("b"), cluster("c")],
-        {"scheduling": static(("b", 90), ("c", 70)), "replicas": 2},
-        ["give a a static weight of 70"],
-    ),
-    "a workload that is too large": (
-        [cluster("a", cpu=223, pods=999)],
-        {"scheduling": AGGREGATED, "replicas": 50_000, "requests": {"cpu": 1}},
-        ["set 223 replicas instead of 50000"],
-    ),
-    "several changes together": (
-        [cluster("a", taints=["gpu:NoSchedule"]), cluster("b")],
-        {"groups": groups("b", "a")},
-        ["remove the taint gpu:NoSchedule, or tolerate it", "put group a first, and reschedule the workload"],
-    ),
-}
-
-
-@cases(("clusters", "fields", "changes"), CASES)
+@cases(("clusters", "fields", "changes"), ROWS["smallest changes"])
 def test_the_smallest_change_is(clusters, fields, changes):
-    found = answer("a", *clusters, **fields)
+    found = answer("a", *(cluster(**each) for each in clusters), **fields)
     assert found.changes == changes
     assert "a" in found.clusters
     assert found.taken is (not changes)
