@@ -1,15 +1,21 @@
-"""Policies whose dependentOverrides or priority do not exist: nothing is placed, and nothing changes."""
+"""What nothing is placed for: policies that wait, and workloads that karmada-scheduler does not try again."""
 
 from builders import deployment
 from fleet_dump import DIVIDED, load, members, stored_binding, stored_policy, stored_template
-from simulated_worlds import NOW, PROFILE, WEB, policies, simulated, web_row
+from simulated_worlds import NOW, PROFILE, WEB, planned, policies, simulated, web_row
 from switched_on import world_of
 from tables import cases
 
+from berthmaster.model.cluster import NO_SCHEDULE, Taint
+from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.change_set import ChangeSet, PlanIndex
-from berthmaster.simulation.changes import Scale
+from berthmaster.simulation.changes import AddCluster, AddLabel, AddTaint, Down, RemoveLabel, Reschedule, Scale
 from berthmaster.simulation.plan_answer import StayReason
 from berthmaster.simulation.planner import plan
+from berthmaster.simulation.report import change_row, explanation
+from berthmaster.simulation.run import explained, run
+from berthmaster.simulation.why_not import request_of, why_not
 from berthmaster.simulation.workload import NotScheduled
 
 FLEET = members("a", "b")
@@ -76,7 +82,7 @@ def test_a_cluster_scoped_binding_has_no_priority():
     assert row.after.not_scheduled is None
 
 
-def planned(*stored, changed=(), existence=()):
+def plan_of(*stored, changed=(), existence=()):
     index = PlanIndex(world_of(load(*FLEET, *stored)), PROFILE)
     changes = ChangeSet(policies(*changed), existence=dict(existence))
     return plan(index, changes, NOW)
@@ -95,22 +101,81 @@ CREATED = {"OverridePolicy default/images": True}.items()
     },
 )
 def test_a_plan_of_a_policy_with_overrides(stored, existence, after, complete):
-    found = planned(*stored, changed=[policy(**OVERRIDES)], existence=existence)
+    found = plan_of(*stored, changed=[policy(**OVERRIDES)], existence=existence)
     assert [each.after for each in found.moves] == ([after] if after else [])
     assert (found.complete, [each.reason for each in found.staying]) == (complete, [] if after else [StayReason.WAITS])
 
 
 def test_a_created_override_ends_the_waiting():
     waiting = stored_policy("p", to=["b"], placement=DIVIDED, **OVERRIDES)
-    (move,) = planned(NONE, stored_template(), waiting, existence=CREATED).moves
+    (move,) = plan_of(NONE, stored_template(), waiting, existence=CREATED).moves
     assert (move.before, move.after) == ({}, {"b": 2})
-    (move,) = planned(NONE, TEMPLATE, waiting, BOUND, existence=CREATED).moves
+    (move,) = plan_of(NONE, TEMPLATE, waiting, BOUND, existence=CREATED).moves
     assert (move.before, move.after) == ({"a": 2}, {"b": 2})
 
 
 def test_a_plan_that_releases_a_workload_names_what_the_next_policy_may_wait_for():
     following = stored_policy("q", to=["b"], placement=DIVIDED, **OVERRIDES)
     released = stored_policy("p", to=["a"], placement=DIVIDED, new=True, target={"name": "other"})
-    unread, missing = (planned(each, TEMPLATE, OLD, BOUND, following, changed=[released]) for each in (read(), NONE))
+    unread, missing = (plan_of(each, TEMPLATE, OLD, BOUND, following, changed=[released]) for each in (read(), NONE))
     assert ([each.after for each in unread.moves], unread.complete) == ([{"b": 2}], False)
     assert ("PropagationPolicy default/q" in unread.gaps[0], missing.moves, missing.complete) == (True, [], True)
+
+
+def stalled_fleet(reason="NoClusterFit", scheduler="default-scheduler", to=("a",), clusters=None, over=()):
+    policy = stored_policy("p", to=to, placement=DIVIDED, schedulerName=scheduler)
+    template = stored_template(held_by=policy)
+    binding = stored_binding(template, clusters or {}, policy=policy, schedulerName=scheduler)
+    failed = {"conditions": [{"type": "Scheduled", "status": "False", "reason": reason, "message": "0/2 clusters"}]}
+    return world_of(load(*members("a", "b"), policy, template, {**binding, "status": failed}, over=over))
+
+
+def row(world, *changes):
+    return change_row(planned(world, *changes)[0])
+
+
+def edited(**spec):
+    return stored_policy("p", to=["a"], placement=DIVIDED, schedulerName="default-scheduler", **spec)
+
+
+@cases(
+    ("world", "changes", "clusters"),
+    {
+        "nothing triggers it": (stalled_fleet(), [], {}),
+        "missing capacity is tried again": (stalled_fleet("Unschedulable"), [], {"a": 2}),
+        "Berthmaster's scheduler tries again": (stalled_fleet(scheduler="berthmaster"), [], {"a": 2}),
+        "a label of a cluster that it may use": (stalled_fleet(), [AddLabel("a", "x", "y")], {"a": 2}),
+        "a taint that it does not tolerate": (stalled_fleet(), [AddTaint("a", Taint("x", NO_SCHEDULE))], {}),
+        "a label of another cluster": (stalled_fleet(), [AddLabel("b", "x", "y")], {}),
+        "it may use any": (stalled_fleet(to=()), [AddLabel("b", "x", "y"), RemoveLabel("b", "x")], {"a": 2}),
+        "Karmada taints a lost cluster": (stalled_fleet(to=()), [Down("b")], {"a": 2}),
+        "a cluster joins": (stalled_fleet(to=()), [AddCluster(world_of(load(*members("c"))).clusters["c"])], {"a": 2}),
+        "a scaling": (stalled_fleet(), [Scale(WEB, 3)], {"a": 3}),
+        "a rescheduling": (stalled_fleet(), [Reschedule()], {"a": 2}),
+        "an edit of the policy that binds nothing new": (stalled_fleet(over=[edited(priority=5)]), [], {}),
+        "an edit that changes the binding": (stalled_fleet(over=[edited(propagateDeps=True)]), [], {"a": 2}),
+        "of any field": (stalled_fleet(over=[edited(conflictResolution="Overwrite")]), [], {"a": 2}),
+    },
+)
+def test_what_makes_the_scheduler_try_again(world, changes, clusters):
+    found = row(world, *changes)
+    assert found.after.clusters == clusters
+    assert (found.before.clusters, found.before.present) == ({}, None)
+
+
+def test_what_the_commands_say():
+    world = stalled_fleet()
+    shown = row(world).after
+    assert (shown.not_scheduled, shown.error) == (NotScheduled.NOT_RETRIED, None)
+    assert shown.message.startswith("it fits now (a=2), but nothing triggers its scheduling")
+    answer = explanation(*explained(world, world.workloads[0], PROFILE, NOW))
+    assert (answer.not_scheduled, answer.diagnosis is not None) == (NotScheduled.NOT_RETRIED, True)
+    _, (result,) = run(world, PROFILE, NOW)
+    found = why_not(Scheduler(Fleet(world.clusters.values()), PROFILE), request_of(result), "a", due=False)
+    assert (found.taken, found.clusters) == (False, {"a": 2})
+    assert found.reasons == ["nothing triggers scheduling: the workload stays on no cluster"]
+
+
+def test_a_failure_that_lasts_is_a_failure():
+    shown = row(stalled_fleet(to=("gone",))).after
+    assert (shown.not_scheduled, shown.error is not None) == (None, True)
