@@ -1,25 +1,21 @@
-"""All resource types of an API server, by aggregated discovery: Kubernetes 1.27 or newer.
-
-``Discovery`` looks up single group versions and is enough for controllers. Commands need all names, because people
-write short names and plurals.
-"""
+"""All resource types of an API server, by aggregated discovery: Kubernetes 1.27 or newer."""
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from berthmaster.kube.client import APIClient, ask, ask_if_found
-from berthmaster.kube.requests import APIRequest, Collection, api_root, decode_response
+from berthmaster.kube.client import APIClient, ask
+from berthmaster.kube.requests import APIRequest, Collection, decode_response
+from berthmaster.model.errors import ApiError
 from berthmaster.model.kinds import KindNames, resolve
-from berthmaster.model.meta import is_api_version
 from berthmaster.runtime.clock import Clock
 
 _AGGREGATED: Final = ",".join(
     f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList" for version in ("v2", "v2beta1")
 )
-MAX_GROUP_VERSIONS: Final = 512
 CACHE_S: Final = 30.0
 """How long a response is cached. Karmada refreshes its cache as often."""
 _NEEDED_VERBS: Final = frozenset({"get", "list", "watch", "patch"})
@@ -102,14 +98,10 @@ class _Groups(msgspec.Struct, frozen=True):
     items: tuple[_Group, ...]
 
 
-class ListedResource(msgspec.Struct, frozen=True, rename="camel"):
+class ListedResource(msgspec.Struct, frozen=True):
     """``meta/v1.APIResource``: a resource or subresource of a group version."""
 
     name: str
-    kind: str = ""
-    namespaced: bool = False
-    verbs: tuple[str, ...] = ()
-    short_names: tuple[str, ...] = ()
 
 
 class APIResourceList(msgspec.Struct, frozen=True):
@@ -138,45 +130,30 @@ def discover_types(client: APIClient) -> ServedTypes:
 
 
 class Discovery:
-    """Looks up served kinds and caches the responses. Safe for several threads."""
+    """Looks up served kinds and caches the types of the server. Safe for several threads."""
 
     def __init__(self, client: APIClient, clock: Clock) -> None:
         self._client = client
         self._clock = clock
         self._lock = threading.Lock()
-        self._cache: dict[str, tuple[float, dict[str, ServedType]]] = {}
+        self._types = ServedTypes(())
+        self._fetched_s = float("-inf")
 
     def find(self, api_version: str, kind: str) -> ServedType | None:
-        """Find a kind. Return None if it is not served, or cannot be watched and patched."""
-        now_s = self._clock.monotonic_s()
-        with self._lock:
-            fetched_s, kinds = self._cache.get(api_version, (now_s - CACHE_S, {}))
-        if now_s - fetched_s >= CACHE_S:
-            kinds = self._fetch(api_version)
-            with self._lock:
-                if len(self._cache) >= MAX_GROUP_VERSIONS:
-                    self._cache.clear()
-                self._cache[api_version] = (now_s, kinds)
-        return kinds.get(kind)
+        """Find a kind. Return None if it is not served, or cannot be watched and patched.
 
-    def _fetch(self, api_version: str) -> dict[str, ServedType]:
-        """Return the types of a group version by kind, without subresources; none if it is not served."""
-        if not is_api_version(api_version):  # user input must not lead to another path
-            return {}
-        body = ask_if_found(self._client, APIRequest(api_root(api_version)))
-        found = decode_response(APIResourceList, body or b"{}", f"the resources of {api_version}")
-        group = api_version.rpartition("/")[0]
-        types = (
-            ServedType(
-                api_version,
-                KindNames(group, each.kind, each.name, each.short_names),
-                each.namespaced,
-                frozenset(each.verbs),
-            )
-            for each in found.resources
-            if "/" not in each.name
-        )
-        return {each.kind: each for each in types if each.verbs >= _NEEDED_VERBS}
+        Raises:
+            ApiError: the API server does not respond, or the aggregated one that serves this version.
+        """
+        with self._lock:
+            now_s = self._clock.monotonic_s()
+            if now_s - self._fetched_s >= CACHE_S:
+                self._types, self._fetched_s = discover_types(self._client), now_s
+            types = self._types
+        if api_version in types.unavailable:
+            raise ApiError(HTTPStatus.SERVICE_UNAVAILABLE, "", f"the API server of {api_version} does not respond")
+        found = types.find(api_version, kind)
+        return found if found is not None and found.verbs >= _NEEDED_VERBS else None
 
 
 _REFERENCE: Final = "#/components/schemas/"

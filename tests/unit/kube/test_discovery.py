@@ -36,18 +36,11 @@ def api():
         "a kind of the core group": ("v1", "Namespace", (Collection("/api/v1/namespaces", "namespaces"), False)),
         "an unknown kind": ("apps/v1", "Widget", None),
         "an unknown version": ("apps/v2", "Deployment", None),
-        "an invalid version with a path": ("apps/v1/namespaces/kube-system", "Deployment", None),
-        "an invalid version with a parent path": ("../v1", "Deployment", None),
     },
 )
 def test_find_a_kind(api, api_version, kind, expected):
     found = discovery(api).find(api_version, kind)
     assert (found and (found.collection, found.namespaced)) == expected
-
-
-def test_an_invalid_version_sends_no_request(api):
-    discovery(api).find("apps/v1?watch=true", "Deployment")
-    assert api.requests == []
 
 
 def test_kinds_that_cannot_be_watched_are_not_found(api):
@@ -56,10 +49,13 @@ def test_kinds_that_cannot_be_watched_are_not_found(api):
     assert discovery(api).find("authorization.k8s.io/v1", "SubjectAccessReview") is None
 
 
-def test_a_subresource_of_the_same_kind_is_not_the_kind(api):
-    scale = {"name": "deployments/scale", "kind": "Deployment", "namespaced": True, "verbs": ["get", "patch"]}
-    api.served.resources("apps/v1").append(scale)
-    assert discovery(api).find("apps/v1", "Deployment").collection.plural == "deployments"
+def test_a_version_whose_own_api_server_does_not_respond_is_an_error():
+    version = {"version": "v1", "freshness": "Stale", "resources": []}
+    groups = {"items": [{"metadata": {"name": "metrics.k8s.io"}, "versions": [version]}]}
+    asked = Discovery(ScriptedClient({"GET /api": {"items": []}, "GET /apis": groups}), FakeClock())
+    with pytest.raises(ApiError, match=r"the API server of metrics\.k8s\.io/v1 does not respond"):
+        asked.find("metrics.k8s.io/v1", "NodeMetrics")
+    assert asked.find("metrics.k8s.io/v2", "NodeMetrics") is None
 
 
 def test_a_response_is_cached_for_some_time(api):
@@ -70,7 +66,7 @@ def test_a_response_is_cached_for_some_time(api):
     assert asked.find("example.io/v1", "Widget") is None
     clock.pass_by(CACHE_S)
     assert asked.find("example.io/v1", "Widget") is not None
-    assert len(api.requests) == 2, "the second lookup came from the cache"
+    assert len(api.requests) == 4, "two for all types; the second lookup came from the cache"
 
 
 def test_a_failed_request_is_an_error_and_is_not_cached(api):
