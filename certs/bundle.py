@@ -60,11 +60,7 @@ class KeyPair:
 
 
 def new_authority(common_name: str, lifetime: timedelta, now: datetime) -> KeyPair:
-    """Create a self-signed authority. It may sign leaves, but no further authorities.
-
-    Raises:
-        InputError: the name is empty or too long.
-    """
+    """Create a self-signed authority, which may sign leaves only. Raises ``InputError`` for a bad name."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = _name(common_name)
     builder = (
@@ -319,11 +315,7 @@ def kind_of(content: Mapping[str, Any]) -> ConfigurationKind | None:
 
 
 def bundle_fields(kind: ConfigurationKind, content: Mapping[str, Any]) -> list[BundleField]:
-    """Return every bundle field of a configuration. A plugin that is called without TLS has none.
-
-    Raises:
-        InputError: the object does not have the structure of its kind.
-    """
+    """Return every bundle field; none for a plugin without TLS. Raises ``InputError`` for another structure."""
     try:
         return list(_plugin_field(content) if kind == SCHEDULER_PLUGIN else _webhook_fields(content))
     except (AttributeError, TypeError, KeyError):
@@ -349,10 +341,7 @@ def injected(kind: ConfigurationKind, content: Mapping[str, Any], bundle: Bundle
 
 
 def patch(kind: ConfigurationKind, content: Mapping[str, Any], bundle: Bundle) -> list[Json]:
-    """Return the JSON patch that writes the bundle to every field with another value; empty if there is none.
-
-    The patch is valid only for the ``resourceVersion`` of the content.
-    """
+    """Return the JSON patch of this ``resourceVersion`` that writes the bundle to fields with another value, if any."""
     operations: list[Json] = []
     wanted = encoded(bundle)
     for each in bundle_fields(kind, content):

@@ -67,11 +67,7 @@ class Reason(StrEnum):
 
 
 class CertificateFinding(NamedTuple):
-    """Why a certificate, an authority or a bundle must change.
-
-    Attributes:
-        message: for people. It says what is wrong and since when, and never contains a key.
-    """
+    """Why a certificate, an authority or a bundle must change. The message never contains a key."""
 
     reason: Reason
     message: str
@@ -82,11 +78,7 @@ class CertificateFinding(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredLeaf:
-    """A serving certificate as it is stored. ``repr`` does not show the key.
-
-    Attributes:
-        certificate_pem: PEM, the leaf first; empty if there is none.
-    """
+    """A serving certificate as it is stored, the leaf first; empty if there is none. ``repr`` does not show the key."""
 
     certificate_pem: bytes = b""
     key_pem: bytes = b""
@@ -100,11 +92,7 @@ class StoredLeaf:
 
 
 class LeafRequirements(NamedTuple):
-    """What a leaf must look like.
-
-    Attributes:
-        replaced: fingerprints of certificates that a user asked to replace.
-    """
+    """What a leaf must look like, and the fingerprints of leaves that a user asked to replace."""
 
     names: Collection[str]
     lifetime: timedelta

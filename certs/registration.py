@@ -79,11 +79,7 @@ def endpoint_of(url: str) -> Endpoint:
 
 
 def endpoints(documents: Iterable[Document]) -> Iterator[Endpoint]:
-    """Yield the endpoints that webhook configurations among the documents name.
-
-    Raises:
-        InputError: a configuration has no URL, or one that an API server does not accept.
-    """
+    """Yield the endpoints that webhook configurations name. Raises ``InputError`` for a URL that is not accepted."""
     for document in documents:
         kind = kind_of(document.raw)
         if kind is None:

@@ -25,11 +25,7 @@ from certs.leaf import RENEWED_AT, CertificateFinding, Reason, StoredLeaf, momen
 
 
 class Observation(NamedTuple):
-    """The time since when a condition holds for an authority.
-
-    Attributes:
-        fingerprint: the fingerprint of the authority. An observation of another authority is ignored.
-    """
+    """Since when a condition holds for the authority with a fingerprint. That of another authority is ignored."""
 
     fingerprint: str
     at: datetime

@@ -42,12 +42,7 @@ class CertificateEvents:
     """Report each step with its reason: a log record, an event on the object, and a count. Keys never appear."""
 
     def __init__(self, on_host: Recorder, on_target: Recorder, count: Callable[[str, str], None]) -> None:
-        """Create a reporter.
-
-        Args:
-            on_host: records events about Secrets.
-            count: counts a step by its reason and its outcome: ``done``, ``overtaken`` or ``failed``.
-        """
+        """Create a reporter. ``count`` gets the reason and the outcome of each step."""
         self._on_host = on_host
         self._on_target = on_target
         self._count = count

@@ -88,11 +88,7 @@ def delete_secret(client: APIClient, key: Key, role: str) -> bool:
 
 
 def authority_of(secret: Secret | None) -> AuthorityState:
-    """Return the authority of a Secret. If it has no issuer, ``problem`` says why.
-
-    Raises:
-        InputError: the Secret is foreign and holds something else.
-    """
+    """Return the authority of a Secret, or why it has no issuer. Raises ``InputError`` if it is foreign."""
     if secret is None:
         finding = CertificateFinding(Reason.AUTHORITY_MISSING, "there is no Secret with an authority")
         return AuthorityState(problem=finding)
@@ -114,11 +110,7 @@ def authority_of(secret: Secret | None) -> AuthorityState:
 
 
 def check_adoptable(secret: Secret, authority: AuthorityState) -> None:
-    """Check that a Secret does not hold a foreign certificate, which must not be overwritten.
-
-    Raises:
-        InputError: the certificate is neither ours nor from our authority.
-    """
+    """Raise ``InputError`` if a Secret holds a foreign certificate, which must not be overwritten."""
     leaf = secret.leaf
     if secret.has_role(SERVING) or not (leaf.certificate_pem or leaf.key_pem):
         return
@@ -247,11 +239,7 @@ class Clusters(NamedTuple):
 
 
 def read_snapshot(clusters: Clusters, options: CertificateOptions) -> CertificateSnapshot:
-    """Read everything in the order that the module describes.
-
-    Raises:
-        ApiError: a Secret is unreadable. An unreadable configuration becomes an ``UnreadableConfiguration``.
-    """
+    """Read everything in the order that the module describes. Raises ``ApiError`` if a Secret is unreadable."""
     return CertificateSnapshot(
         targets=tuple((target, _configuration(clusters.target, target)) for target in options.targets),
         serving=tuple((each, read_secret(clusters.host, (options.namespace, each.secret))) for each in options.serving),
@@ -296,10 +284,7 @@ class ServerTime:
         return self._clock.now() - self._ahead
 
     def adjust(self) -> None:
-        """Read the server's time from a dry-run creation of an event.
-
-        Without the right to create events the correction does not change.
-        """
+        """Read the server's time by a dry-run creation of an event. Without the right to it, nothing changes."""
         request = requests.create(EVENTS, self._namespace, self._event())
         try:
             answer = ask(self._client, request._replace(query=(("dryRun", "All"),)))

@@ -57,15 +57,7 @@ class Sandbox:
             offer(name, self._guarded(function))
 
     def call(self, script: str, name: str, argument: Mapping[str, Any]) -> tuple[Any, Any]:
-        """Run a script, then call one of its functions.
-
-        Returns:
-            The first two results as plain values.
-
-        Raises:
-            ScriptError: the script is invalid or fails.
-            ExhaustedError: it exceeds a limit.
-        """
+        """Run a script and one of its functions. Return two plain values. Raises ``ScriptError``."""
         if len(script.encode("utf-8", "replace")) > _MAX_SCRIPT_BYTES or script.startswith(_BYTECODE):
             raise ScriptError(f"is no text of up to {_MAX_SCRIPT_BYTES} bytes")
         try:
@@ -103,11 +95,7 @@ class Sandbox:
 
 
 def to_plain(value: Any) -> Any:  # noqa: ANN401 - a value of Lua
-    """Convert a value of Lua. A table with the keys 1 to n is a list; an empty table is None.
-
-    Raises:
-        ScriptError: the value is no data, or it is too large or nested too deeply.
-    """
+    """Convert a value of Lua: a table with keys 1 to n is a list, an empty one None. Raises ``ScriptError``."""
     return _Converter().convert(value, 0)
 
 

@@ -72,12 +72,7 @@ class ScriptProcess:
         self._end()
 
     def __call__(self, script: str, name: str, argument: Mapping[str, Any]) -> tuple[Any, Any]:
-        """Return the first two results of a function of a script.
-
-        Raises:
-            ScriptError: the script fails.
-            ExhaustedError: the script exceeds a limit, did so before, or the time of all scripts is spent.
-        """
+        """Return two results of a function of a script. Raises ``ScriptError``, or ``ExhaustedError`` at a limit."""
         if script in self._exhausted:
             raise ExhaustedError(self._exhausted[script])
         if self._left_s <= 0:

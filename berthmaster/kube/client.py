@@ -17,11 +17,7 @@ class APIResponse(AbstractContextManager["APIResponse", None], Protocol):
     """
 
     def chunks(self) -> Iterator[bytes]:
-        """Yield the body in pieces as they arrive.
-
-        Raises:
-            ApiError: the connection broke, or the server sent nothing for the read timeout.
-        """
+        """Yield the body as it arrives. Raises ``ApiError`` if the connection breaks or nothing comes in time."""
 
     def header(self, name: str) -> list[str]:
         """Return all values of a header in order."""
@@ -34,19 +30,11 @@ class APIClient(Protocol):
     """A client of one API server. Safe for several threads."""
 
     def send(self, request: APIRequest) -> APIResponse:
-        """Send a request and wait for the head of the response.
-
-        Raises:
-            ApiError: the server did not respond, or responded with an error.
-        """
+        """Return the response as soon as its head is there. Raises ``ApiError`` without one, and for an error."""
 
 
 def ask(client: APIClient, request: APIRequest) -> bytes:
-    """Send a request and return the whole body of the response.
-
-    Raises:
-        ApiError: the server did not respond, or responded with an error, or the response is incomplete or too large.
-    """
+    """Return the whole body of the response. Raises ``ApiError``, also for a body that is too large."""
     with client.send(request) as response:
         return read_body(response)
 
@@ -137,10 +125,7 @@ class FencedClient:
 
 
 class MeteredClient:
-    """Reports the verb, the status and the seconds until the head of the response for each request.
-
-    The status is 200 for any success and 0 if there was no response.
-    """
+    """Reports the verb, the status (200 for any success, 0 for no response) and the seconds until the head."""
 
     def __init__(self, client: APIClient, clock: Clock, observe: Callable[[str, int, float], None]) -> None:
         self._client = client

@@ -126,11 +126,7 @@ class Correlator:
         return True
 
     def due(self, *, everything: bool = False) -> Iterator[Series]:
-        """Yield the series to write now. The caller passes each to ``written`` or ``failed``.
-
-        Args:
-            everything: yield all series with unwritten repeats, regardless of the limits.
-        """
+        """Yield the series to write now, or ``everything``. The caller passes each to ``written`` or ``failed``."""
         now_s = self._clock.monotonic_s()
         for key, series in list(self._pending.items()):
             ripe = series.stored < 2 or now_s - series.written_s >= REPEAT_S

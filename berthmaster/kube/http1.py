@@ -36,12 +36,7 @@ class HTTP1Connection:
         self._idle_since_s = 0.0
 
     def ask(self, message: bytes, read_timeout_s: float) -> "HTTP1Response":
-        """Send a request and read the head of the response.
-
-        Raises:
-            ConnectionClosedError: the server closed the connection.
-            ApiError: the connection broke, or the server sent nothing in time or something that is not HTTP.
-        """
+        """Send a request and read the head. Raises ``ConnectionClosedError``, or ``ApiError`` for other problems."""
         response = HTTP1Response(self)
         try:
             self._socket.settimeout(read_timeout_s)
@@ -117,12 +112,7 @@ class HTTP1Response:
         self._parts: list[bytes] = []
 
     def read_head(self) -> None:
-        """Read until the head is complete.
-
-        Raises:
-            ConnectionClosedError: the server closed the connection before.
-            ApiError: the head is invalid, too long or too late.
-        """
+        """Read the head. Raises ``ConnectionClosedError``, or ``ApiError`` if it is invalid, too long or too late."""
         size = 0
         while not self.status:
             piece = self._connection.receive()
@@ -135,11 +125,7 @@ class HTTP1Response:
                 self._fail(f"the head of the response is larger than {_MAX_HEAD_BYTES} bytes")
 
     def chunks(self) -> Iterator[bytes]:
-        """Yield the body in pieces as they arrive.
-
-        Raises:
-            ApiError: the body is invalid, incomplete or too late.
-        """
+        """Yield the body as it arrives. Raises ``ApiError`` if it is invalid, incomplete or too late."""
         while True:
             yield from self._parts
             self._parts = []

@@ -47,11 +47,7 @@ _CERTIFICATE: Final = {"clientCertificateData": "cert_file", "clientKeyData": "k
 
 
 def load_credentials(access: ClusterAccess, configuration: Configuration) -> None:
-    """Set the server and the credentials of a context.
-
-    Raises:
-        ConfigException: the context is not usable. The official client raises further errors for invalid files.
-    """
+    """Set the server and the credentials. Raises ``ConfigException`` and, as the official client, other errors."""
     merged = KubeConfigMerger(os.pathsep.join(map(str, access.files)))  # type: ignore[no-untyped-call] # no types
     loader = _CredentialLoader(merged.config, active_context=access.context, config_base_path=None)  # type: ignore[no-untyped-call]
     loader.load_and_set(configuration)  # type: ignore[no-untyped-call]
@@ -121,14 +117,7 @@ class ReloadingClient:
     """An ``APIClient`` that replaces itself when its credentials are refused. Safe for several threads."""
 
     def __init__(self, load: Callable[[], APIClient], clock: Clock | None = None) -> None:
-        """Load the first client.
-
-        Args:
-            load: makes a client with the present credentials. Raises ``InputError`` if they are not usable.
-
-        Raises:
-            InputError: the credentials are not usable.
-        """
+        """Load the first client. ``load`` raises ``InputError`` if the present credentials are not usable."""
         self._load = load
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
@@ -180,20 +169,12 @@ _TLS_OPTIONS: Final = _CONNECTION_OPTIONS | {
 
 
 def load_client(kubeconfig: Path | None, context: str | None = None) -> ReloadingClient:
-    """Make a client with the access that ``kubeconfig.find_access`` finds.
-
-    Raises:
-        InputError: a file is not usable, or there is no access to an API server.
-    """
+    """Make a client with the access that ``find_access`` finds. Raises ``InputError`` if there is none."""
     return connect(find_access(kubeconfig, context))
 
 
 def connect(access: ClusterAccess) -> ReloadingClient:
-    """Make a client. It sends nothing yet, and reads the files of the access again if its credentials are refused.
-
-    Raises:
-        InputError: the access is not usable, for example because a certificate file is missing.
-    """
+    """Make a client, which sends nothing yet. Raises ``InputError`` if the access is not usable."""
     return ReloadingClient(lambda: HTTPClient(_configuration(access), access))
 
 

@@ -120,11 +120,7 @@ class Reflector:
         raise ApiError(0, "", f"more than {MAX_OBJECTS} {self._collection.plural}")
 
     def _watch(self, version: str) -> str:
-        """Process changes until the server ends the watch. Return the last resource version.
-
-        Raises:
-            ApiError: the watch failed. ``version`` is still valid unless the error is ``expired``.
-        """
+        """Process changes until the watch ends. Return the last version, which stays valid unless it ``expired``."""
         duration_s = self._draw.randint(_MIN_WATCH_S, _MAX_WATCH_S)
         started_s = time.monotonic()
         request = watch(self._collection, version, duration_s, _WATCH_READ_TIMEOUT_S)
@@ -227,11 +223,7 @@ class Informer(Generic[T]):
         self._delivering = threading.RLock()
 
     def subscribe(self, handler: Handler[T], *, standby: bool = False) -> None:
-        """Call ``handler`` for each change. Subscribe before the start.
-
-        Args:
-            standby: whether a standby process calls the handler, too.
-        """
+        """Call ``handler`` for each change, with ``standby`` also in a standby process. Subscribe before the start."""
         self._deliveries.append(_Delivery(handler, self.collection.plural, self._clock, standby=standby))
 
     def on_contact(self, callback: Callable[[], None]) -> None:

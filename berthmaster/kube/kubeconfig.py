@@ -46,14 +46,7 @@ def find_access(
     environ: Mapping[str, str] = os.environ,
     service_account: Path = SERVICE_ACCOUNT,
 ) -> ClusterAccess:
-    """Find the access to an API server.
-
-    Args:
-        kubeconfig: the only file to use; None for kubectl's order.
-
-    Raises:
-        InputError: a file is not usable, the context does not exist, or there is no access at all.
-    """
+    """Find the access to an API server: in one file, or in kubectl's order. Raises ``InputError`` if there is none."""
     files = _files(kubeconfig, environ)
     if files:
         return _in_files(files, context)

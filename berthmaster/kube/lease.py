@@ -51,11 +51,7 @@ class LeaseOptions:
     retry_s: float = 2.0
 
     def check(self) -> None:
-        """Check that ``lease_s`` > ``renew_s`` > 1.2 ``retry_s``, as client-go does.
-
-        Raises:
-            InputError: the durations do not fit together.
-        """
+        """Raise ``InputError`` unless ``lease_s`` > ``renew_s`` > 1.2 ``retry_s``, as client-go does."""
         if not self.lease_s > self.renew_s:
             raise InputError(
                 f"the lease duration ({self.lease_s:g} s) must be longer than the renew deadline ({self.renew_s:g} s)"
@@ -127,11 +123,7 @@ class Lease:
         return self._observed_s + (_duration_s(self._spec) or self.options.lease_s) - self._clock.monotonic_s()
 
     def try_acquire_or_renew(self) -> bool:
-        """Try once to acquire or renew the lease. Return whether this process holds it.
-
-        Raises:
-            ApiError: the lease could not be read or written. Its state is unknown.
-        """
+        """Try once to acquire or renew. Return whether this process leads; unknown after an ``ApiError``."""
         if self._is_ours:
             # No other process writes while the lease is ours, so the observed record is most likely the latest one.
             try:
@@ -147,11 +139,7 @@ class Lease:
         return self.expires_in_s <= 0 and self._take()
 
     def release(self) -> None:
-        """Release the lease, so that the next leader need not wait. In any case this process no longer leads.
-
-        Raises:
-            ApiError: the API server did not accept the write. The lease will expire.
-        """
+        """Release the lease, so that the next leader need not wait. After an ``ApiError`` it will expire."""
         self.leads_until_s = _NEVER_S
         if not self._is_ours:
             return

@@ -48,21 +48,13 @@ class Collection(NamedTuple):
         return cls(f"{api_root(api_version)}/{plural}", plural)
 
     def within(self, namespace: str) -> str:
-        """Return the path of the objects of one namespace. An empty namespace means the whole cluster.
-
-        Raises:
-            InputError: ``namespace`` is not a valid name.
-        """
+        """Return the path in a namespace; an empty one is the whole cluster. Raises ``InputError`` for a bad name."""
         if not namespace:
             return self.path
         return f"{self.path.removesuffix(self.plural)}namespaces/{_segment(namespace)}/{self.plural}"
 
     def object(self, key: Key, subresource: str = "") -> str:
-        """Return the path of one object or of one of its subresources.
-
-        Raises:
-            InputError: the namespace or the name is not valid.
-        """
+        """Return the path of an object or of a subresource. Raises ``InputError`` for a bad name."""
         path = f"{self.within(key[0])}/{_segment(key[1])}"
         return f"{path}/{subresource}" if subresource else path
 
@@ -269,11 +261,7 @@ class _NamedObject(msgspec.Struct, frozen=True):
 
 
 def decode_response(kind: type[T], body: bytes, what: str) -> T:
-    """Decode what an API server sent. ``what`` names it in the error.
-
-    Raises:
-        ApiError: the body is something else.
-    """
+    """Decode what an API server sent; ``what`` names it in the ``ApiError`` for anything else."""
     try:
         return decode_json(kind, body)
     except FieldError as error:

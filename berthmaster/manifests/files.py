@@ -237,11 +237,7 @@ def read_documents(
 
 
 def read_files(paths: Iterable[str | Path], *, stdin: BinaryIO, limit: int) -> Iterator[tuple[str, bytes]]:
-    """Yield the name and the content of each file once. Folders are read as by ``read_documents``.
-
-    Raises:
-        ManifestError: a file cannot be read or is too large.
-    """
+    """Yield the name and the content of each file once. Raises ``ManifestError`` for an unreadable or large one."""
     seen: set[str] = set()
     for path in expand(paths):
         identity = path if path == "-" else os.path.realpath(path)
@@ -304,11 +300,7 @@ def _bounded(file: BinaryIO, source: str, limit: int) -> bytes:
 
 
 def parse_file(data: bytes, source: str, limits: ManifestLimits) -> Iterable[tuple[int, Any]]:
-    """Return the numbered documents of a file. Text that looks like JSON is read as JSON.
-
-    Raises:
-        ManifestError: the file is not YAML or JSON, or exceeds a limit. Documents before the error are yielded.
-    """
+    """Return the numbered documents of a file; what looks like JSON is read as JSON. Raises ``ManifestError``."""
     data = data.removeprefix(b"\xef\xbb\xbf")
     is_json = source.endswith(".json")
     if is_json or data.lstrip()[:1] == b"{":
@@ -358,12 +350,7 @@ def _refuse_constant(text: str) -> None:
 
 
 def objects_in(source: str, number: int, raw: Any, depth: int = DEFAULT_LIMITS.depth) -> Iterator[Document]:  # noqa: ANN401
-    """Yield the objects of a document: the document itself, or the items of a list.
-
-    Raises:
-        ManifestError: the document is not an object or a list of objects, is nested too deeply, or an object has no
-            type or no name.
-    """
+    """Yield the objects of a document: itself, or the items of a list. Raises ``ManifestError`` if one is none."""
     if not isinstance(raw, dict):
         raise ManifestError(source, number, f"{_NOT_AN_OBJECT} {_described(raw)}")
     if deeper_than(raw, depth):
@@ -483,11 +470,7 @@ def plain_scalar(text: str) -> Scalar:
 
 
 def tagged_scalar(tag: str, text: str) -> Scalar:
-    """Return the value of a scalar with an explicit tag.
-
-    Raises:
-        InputError: the tag is not a standard tag of YAML, or the text does not match it.
-    """
+    """Return the value of a scalar with a tag. Raises ``InputError`` unless the tag is standard and fits."""
     name = tag.removeprefix(_TAG)
     if tag == "!" or (name in {"str", "timestamp"} and name != tag):
         return text
@@ -514,11 +497,7 @@ def _number(text: str) -> Scalar:
 
 
 def read_yaml(data: bytes, source: str, limits: ManifestLimits) -> Iterator[tuple[int, Any]]:
-    """Yield the documents of a YAML file with their numbers, from 1.
-
-    Raises:
-        ManifestError: the file is not YAML or exceeds a limit; the message has line and column.
-    """
+    """Yield the numbered documents of a YAML file. A ``ManifestError`` has the line and the column."""
     builder = _Builder(source, limits)
     try:
         for event in yaml.parse(data, Loader=_LOADER):

@@ -135,11 +135,7 @@ class Manifests:
         return bool(self.bindings) or (self.read_at is not None and not unread)
 
     def leave_out(self, document: Document, error: ManifestError) -> None:
-        """Record that an invalid object of a control plane is left out, so that it does not stop all others.
-
-        Raises:
-            ManifestError: the object is one of a file, which its author can mend.
-        """
+        """Record that an invalid stored object is left out. Raise the error if a user can correct it in a file."""
         is_stored = document.is_live or document.source in self.dumps
         if document.applied or is_snapshot(document) or not is_stored:
             raise error
@@ -168,11 +164,7 @@ def load_manifests(
     lenient: bool = False,
     hold_unknown: bool = True,
 ) -> Manifests:
-    """Load all manifests of the paths; see ``read_documents`` for paths, and ``manifests_of`` for the rest.
-
-    Raises:
-        ManifestError, InputError: as ``manifests_of``.
-    """
+    """Load all manifests of the paths: see ``read_documents`` and ``manifests_of``."""
     given = [str(path) for path in paths]
     with _collector_paused():
         documents = list(read_documents(given, stdin=stdin, limits=limits))
@@ -326,11 +318,7 @@ class _Loader:
             del self.manifests.warnings[reported:]  # they are about what the document replaces
 
     def _with_checked_fields(self, policy: Policy, document: Document) -> Policy:
-        """Reject misspelled fields of a policy, and warn about fields that another version of Karmada may have.
-
-        Returns:
-            The policy, with an ``UnsupportedPlacement`` if such fields are in its placement and count.
-        """
+        """Reject misspelled fields of a policy, warn about other unknown ones, and mark its placement if they count."""
         held = False
         for error in unknown_fields(Policy, document.raw):
             if error.path.partition(".")[0] == "status":

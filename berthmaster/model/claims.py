@@ -107,14 +107,7 @@ def claimed_externally(resource: ObjectMeta) -> bool:
 
 
 def claim_patch(resource: ObjectMeta, policy: Policy) -> MetadataPatch:
-    """Return the change of a resource's metadata when a policy claims it.
-
-    Args:
-        policy: the claiming policy; it has a permanent ID.
-
-    Returns:
-        A merge patch of ``metadata``: labels and annotations by key; None removes a key.
-    """
+    """Return the merge patch of ``metadata`` by which a policy with a permanent ID claims a resource."""
     labels: dict[str, str | None] = {PERMANENT_ID[policy.kind]: permanent_id(policy)}
     if policy.cluster_scoped:
         return {"labels": labels, "annotations": {CLUSTER_HOLDER_NAME: policy.metadata.name}}
@@ -204,10 +197,7 @@ def strongest_first(policies: Iterable[Policy]) -> list[Policy]:
 
 
 def newly_eligible(drop: PriorityDrop, dropped: Policy, policies: Iterable[Policy]) -> list[Policy]:
-    """Return the policies that may preempt because another policy dropped in priority, the strongest first.
-
-    These are the preempting policies of the same kind and namespace whose priority is in the interval of the drop.
-    """
+    """Return the preempting policies of the same kind and namespace in the interval of a drop, the strongest first."""
     scope = dropped.reference[:2]
     return strongest_first(
         policy

@@ -41,10 +41,7 @@ class Toleration(Value, frozen=True):
     toleration_seconds: Int64 | None = None
 
     def tolerates(self, taint: Taint) -> bool:
-        """Return whether this toleration tolerates a taint.
-
-        ``toleration_seconds`` is ignored. An unknown operator tolerates no taint.
-        """
+        """Return whether a taint is tolerated, without ``toleration_seconds``. An unknown operator tolerates none."""
         if self.effect and self.effect != taint.effect:
             return False
         if self.key and self.key != taint.key:

@@ -126,10 +126,7 @@ class UnknownFieldError(FieldError):
 
 
 def unknown_fields(kind: type[Value], raw: Mapping[str, Any]) -> list[UnknownFieldError]:
-    """Return an error for each unknown field of a document, with the most similar known name.
-
-    At most ``MAX_UNKNOWN_FIELDS`` fields are named; a last error says how many more there are.
-    """
+    """Return an error for each unknown field, with the most similar known name; for many fields only their number."""
     found = _unknown(kind, raw, "")
     errors = [_unknown_field(*each) for each in islice(found, MAX_UNKNOWN_FIELDS)]
     more = sum(1 for _ in found)

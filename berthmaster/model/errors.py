@@ -60,11 +60,7 @@ class PluginError(BerthmasterError):
 
 
 class ServiceError(BerthmasterError):
-    """A service refused a request, or it could not be reached.
-
-    Attributes:
-        status: the HTTP status of the response; 0 if there was none.
-    """
+    """A service refused a request, or it could not be reached; ``status`` is 0 without a response."""
 
     def __init__(self, message: str, status: int = 0) -> None:
         self.status = status

@@ -96,11 +96,7 @@ class FederatedObject(Value, frozen=True):
     kind: str = "FederatedObject"
 
     def assignment(self, replicas_path: str) -> Mapping[str, int | None]:
-        """Return the scheduler's assignment: replicas by cluster, None where the template's number applies.
-
-        Args:
-            replicas_path: the path of the replicas in the template, such as ``spec.replicas``; empty without replicas.
-        """
+        """Return the replicas by cluster that the scheduler assigned; None where the template's number applies."""
         pointer = f"/{replicas_path.replace('.', '/')}" if replicas_path else ""
         numbers = {
             entry.cluster: patch.value
@@ -132,11 +128,7 @@ class FederatedObject(Value, frozen=True):
 
 
 class AutoMigrationInfo(Value, frozen=True):
-    """The annotation ``auto-migration-info``: the observed replicas of a workload, by cluster.
-
-    Attributes:
-        estimated_capacity: how many replicas fit a cluster, if fewer than it should have.
-    """
+    """The annotation ``auto-migration-info``: replicas by cluster, and how many fit where fewer than wanted do."""
 
     estimated_capacity: dict[str, Int64] = {}
     scheduled_replicas: dict[str, Int64] = {}

@@ -18,11 +18,7 @@ ELSEWHERE: Final = "workloads in other namespaces"
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """The reader of an answer.
-
-    Attributes:
-        namespaces: the namespaces that they may see, ``CLUSTER_SCOPED`` for cluster-scoped objects; None for all.
-    """
+    """The reader of an answer, and the namespaces that they may see (``CLUSTER_SCOPED`` is one); None for all."""
 
     namespaces: frozenset[str] | None = None
 

@@ -118,11 +118,7 @@ def interpreted(
 
 
 def check_replica_paths(paths: Iterable[ReplicaPath], resources: Iterable[Mapping[str, Any]]) -> None:
-    """Check that each path of a user exists in a resource.
-
-    Raises:
-        InputError: no resource has the kind of a path, or none of them has its field.
-    """
+    """Check that each path of a user exists in a resource. Raises ``InputError`` if one does not."""
     by_kind: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for raw in resources:
         by_kind.setdefault((str(raw.get("apiVersion")), str(raw.get("kind"))), []).append(raw)

@@ -199,10 +199,7 @@ class KindNames(NamedTuple):
 
 
 def guessed_names(group: str, kind: str) -> KindNames:
-    """Return the names of a kind that is not known, with a guessed plural.
-
-    The guess follows apimachinery ``meta.UnsafeGuessKindToResource``.
-    """
+    """Return the names of an unknown kind, with a guessed plural (apimachinery ``UnsafeGuessKindToResource``)."""
     singular = kind.lower()
     if singular.endswith("s"):
         return KindNames(group, kind, f"{singular}es")

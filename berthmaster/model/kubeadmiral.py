@@ -124,12 +124,7 @@ class KubeAdmiralPolicy(Value, frozen=True):
 
 
 class Default(NamedTuple):
-    """The default of a field that the spec of a policy lacks.
-
-    Attributes:
-        path: the names of the field below ``spec``.
-        value: the default; for an absent object, the whole object.
-    """
+    """The default of a field, or of a whole object, that the spec of a policy lacks. The path starts below ``spec``."""
 
     path: tuple[str, ...]
     value: Any

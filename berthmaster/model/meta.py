@@ -152,11 +152,7 @@ class Quantity:
 
     @classmethod
     def parse(cls, raw: str | float) -> "Quantity":
-        """Parse a quantity from a string or a JSON number.
-
-        Raises:
-            InputError: the value is not a quantity; the message says what is accepted.
-        """
+        """Parse a quantity from a string or a JSON number. Raises ``InputError`` that says what is accepted."""
         text = raw if isinstance(raw, str) else repr(raw)  # repr is the shortest exact form of a float
         match = _QUANTITY.fullmatch(text) if len(text) <= _MAX_LENGTH else None
         if match is None or not (match[2] or match[3]):

@@ -211,11 +211,7 @@ BUILT_IN_REPLICA_PATHS: Final = (
 
 
 def template_of(raw: Mapping[str, Any]) -> Template:
-    """Return the part of a resource that policy matching reads.
-
-    Args:
-        raw: a resource with apiVersion, kind and metadata.name.
-    """
+    """Return the part of a resource with a type and a name that policy matching reads."""
     metadata = raw.get("metadata") or {}
     fields = {key: metadata[key] for key in ("name", "namespace", "labels") if key in metadata}
     try:
@@ -263,11 +259,7 @@ def _node_claim(pod: PodSpec) -> NodeClaim | None:
 
 
 def requirements_at(raw: Mapping[str, Any], path: str) -> ReplicaRequirements:
-    """Return the requirements from the pod template at a path; an empty path is the resource itself.
-
-    Raises:
-        FieldError: there is no pod template, a field has the wrong type, or an amount is negative.
-    """
+    """Return the requirements of the pod template at a path; empty is the resource. Raises ``FieldError``."""
     found = value_at(raw, path)
     if found is None:
         raise FieldError(path, "is missing; accepted is a pod template")

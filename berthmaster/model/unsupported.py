@@ -22,11 +22,7 @@ _MAX_SHOWN: Final = 5
 
 
 class UnsupportedPlacement(Placement, frozen=True):
-    """A placement with parts that this version does not know. Its other parts are those of the document.
-
-    Attributes:
-        unsupported: the unknown parts, each as its path and what is wrong with it.
-    """
+    """A placement with unknown parts, each named by its path and what is wrong with it. The rest is as written."""
 
     unsupported: tuple[str, ...] = ()
 
@@ -65,11 +61,7 @@ def placement_text(document: bytes) -> bytes:
 
 
 def checked_placement(placement: Placement, raw: Any) -> Placement:  # noqa: ANN401 - any JSON value
-    """Return a placement, or an ``UnsupportedPlacement`` if its document has unknown fields.
-
-    Args:
-        raw: the same placement as dicts and lists. Null fields count as absent.
-    """
+    """Return a placement, or an ``UnsupportedPlacement`` if its document (dicts, lists) has unknown fields."""
     found = unknown_placement_fields(raw)
     if not found:
         return placement
@@ -77,11 +69,7 @@ def checked_placement(placement: Placement, raw: Any) -> Placement:  # noqa: ANN
 
 
 def unknown_placement_fields(raw: Any) -> list[FieldError]:  # noqa: ANN401 - any JSON value
-    """Return an error for each field of a placement that this version does not know, with its path in the placement.
-
-    Args:
-        raw: the placement as dicts and lists. Null fields count as absent.
-    """
+    """Return an error for each unknown field of a placement that is given as dicts and lists. Null is absent."""
     if not isinstance(raw, Mapping) or not has_unknown_fields(Placement, raw):
         return []
     return [*unknown_fields(Placement, without_nulls(raw))]
@@ -152,11 +140,7 @@ class SharedParts:
         return self._kept(text, text, len(text)) if known is None else cast("str", known)
 
     def part(self, place: str, value: T) -> T:
-        """Return a part that is equal to this one. Any empty part is returned as it is.
-
-        Args:
-            place: the field. Parts of different types have different places: their JSON may be the same.
-        """
+        """Return the equal part that was seen first at the same place: JSON of other types may be equal."""
         if not value:
             return value
         text = encode_json(value)

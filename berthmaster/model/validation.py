@@ -175,14 +175,7 @@ class PlacementLimits(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse ``groups=2048,tolerations=64``. Limits that the text does not name keep their defaults.
-
-        Args:
-            text: NAME=N, separated by commas. The last value of a name counts.
-
-        Raises:
-            InputError: the text has another form, a name is unknown, or a number is out of range.
-        """
+        """Parse ``groups=2048,tolerations=64`` over the defaults; the last value counts. Raises ``InputError``."""
         given = {}
         for part in filter(None, (part.strip() for part in text.split(","))):
             name, equals, number = (piece.strip() for piece in part.partition("="))
@@ -215,10 +208,7 @@ def policy_excess(policy: Policy, limits: PlacementLimits = DEFAULT_LIMITS) -> l
 
 
 def placement_excess(placement: Placement, limits: PlacementLimits = DEFAULT_LIMITS) -> list[FieldError]:
-    """Return what exceeds the limits in a placement, in linear time; at most 16 errors.
-
-    Paths start at the placement.
-    """
+    """Return what exceeds the limits in a placement, in linear time; at most 16 errors."""
     return _excess(_counts(placement), limits)
 
 

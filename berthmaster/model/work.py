@@ -77,11 +77,7 @@ class CopyOfWorkload(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Copies(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The copies of one workload, read from the Works of its binding.
-
-    Attributes:
-        by_cluster: the copies by cluster, also those that are being deleted.
-    """
+    """The copies of one workload by cluster, read from the Works of its binding, also those that are being deleted."""
 
     by_cluster: dict[str, CopyOfWorkload] = {}
     problem: str = ""

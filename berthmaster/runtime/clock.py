@@ -53,12 +53,7 @@ class TokenBucket:
     """A rate limit: a burst at once, and a steady rate in the long run. Safe for several threads."""
 
     def __init__(self, clock: Clock, per_s: float, burst: int) -> None:
-        """Start with a full bucket.
-
-        Args:
-            per_s: tokens added per second; more than 0.
-            burst: the largest number of tokens; at least 1.
-        """
+        """Start with a full bucket of ``burst`` tokens, to which ``per_s`` are added each second."""
         self._clock = clock
         self._per_s = per_s
         self._burst = burst

@@ -49,11 +49,7 @@ class FeatureGates:
 
     @classmethod
     def parse(cls, text: str, known: Sequence[Gate]) -> "FeatureGates":
-        """Parse ``A=true,B=false``. The last value of a gate counts. ``AllAlpha`` and ``AllBeta`` are not supported.
-
-        Raises:
-            InputError: the text has another form, or a gate is unknown.
-        """
+        """Parse ``A=true,B=false``; the last value of a gate counts. Raises ``InputError`` for another text."""
         names = [gate.name for gate in known]
         given = {}
         for part in filter(None, (part.strip() for part in text.split(","))):

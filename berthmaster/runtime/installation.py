@@ -37,14 +37,7 @@ _MAX_BASE: Final = 256
 
 class ConsoleLink:
     def __init__(self, url: str) -> None:
-        """Take the address of the console.
-
-        Args:
-            url: ``https://HOST`` or ``http://HOST``, with an optional port and path.
-
-        Raises:
-            InputError: it is no such address.
-        """
+        """Take ``http[s]://HOST[:PORT][/PATH]``, the address of the console. Raises ``InputError`` for another text."""
         parts = urlsplit(url)
         valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and url.isprintable() and " " not in url
         if not valid or parts.query or parts.fragment or parts.username is not None or len(url) > _MAX_BASE:

@@ -63,12 +63,7 @@ class BurstFilter(logging.Filter):
     """
 
     def __init__(self, per_s: float, burst: int, clock: Clock | None = None) -> None:
-        """Start with a full bucket.
-
-        Args:
-            per_s: records per second in the long run; more than 0.
-            burst: records that may pass at once; at least 1.
-        """
+        """Let ``burst`` records pass at once, and ``per_s`` each second in the long run."""
         super().__init__()
         self._bucket = TokenBucket(clock or SystemClock(), per_s, burst)
         self._suppressed = 0

@@ -17,11 +17,7 @@ _FOLDER: Final = "PROMETHEUS_MULTIPROC_DIR"
 
 
 def share(folder: Path) -> None:
-    """Keep the values of this process and of the processes that it forks in an empty folder.
-
-    Raises:
-        RuntimeError: ``prometheus_client`` is imported already.
-    """
+    """Keep the values of this process and of its forks in an empty folder; before the import of the library."""
     if "prometheus_client" in sys.modules:
         raise RuntimeError("share() must be called before prometheus_client is imported")
     os.environ[_FOLDER] = str(folder)
@@ -42,10 +38,7 @@ def exposition() -> tuple[str, bytes]:
 
 
 def own_exposition() -> tuple[str, bytes]:
-    """Return the content type and the text of the values of a service with one process.
-
-    With traces the text is OpenMetrics, which has exemplars.
-    """
+    """Return the content type and the text of one process; with traces as OpenMetrics, which has exemplars."""
     if began_ns() is not None:
         from prometheus_client import REGISTRY  # noqa: PLC0415 - see the module
         from prometheus_client.openmetrics import exposition as openmetrics  # noqa: PLC0415 - see the module
