@@ -235,7 +235,6 @@ class Bundle(tuple[x509.Certificate, ...]):
     __slots__ = ()
 
     def __new__(cls, certificates: Iterable[x509.Certificate] = ()) -> Self:
-        """Create a bundle. Later duplicates are dropped."""
         return super().__new__(cls, dict.fromkeys(certificates))
 
     @classmethod
@@ -279,8 +278,6 @@ Json = dict[str, Any]
 
 
 class ConfigurationKind(NamedTuple):
-    """A kind of configuration that has bundle fields."""
-
     api_version: str
     kind: str
     collection: Collection
@@ -359,7 +356,6 @@ def patch(kind: ConfigurationKind, content: Mapping[str, Any], bundle: Bundle) -
 
 
 def encoded(bundle: Bundle) -> str:
-    """Encode a bundle as these fields hold it: PEM in base64."""
     return base64.b64encode(bundle.pem).decode()
 
 

@@ -124,7 +124,6 @@ def issued_at(certificate: x509.Certificate) -> datetime:
 
 
 def moment_of_life(certificate: x509.Certificate, fraction: float) -> datetime:
-    """Return the time at which a fraction of a certificate's life, from 0 to 1, has passed."""
     start = issued_at(certificate)
     return start + (certificate.not_valid_after_utc - start) * fraction
 
@@ -142,7 +141,6 @@ def _unusable_pair(stored: StoredLeaf, leaf: x509.Certificate | None) -> Certifi
 
 
 def _rejections(leaf: x509.Certificate, issuer: x509.Certificate, now: datetime) -> Iterator[CertificateFinding]:
-    """Yield why clients that trust the issuer reject a leaf."""
     if leaf.not_valid_after_utc <= now:
         yield CertificateFinding(Reason.LEAF_EXPIRED, f"it expired at {timestamp_text(leaf.not_valid_after_utc)}")
     if leaf.not_valid_before_utc > now:
@@ -157,7 +155,6 @@ def _rejections(leaf: x509.Certificate, issuer: x509.Certificate, now: datetime)
 def _renewals(
     leaf: x509.Certificate, issuer: x509.Certificate, required: LeafRequirements, now: datetime
 ) -> Iterator[CertificateFinding]:
-    """Yield why a leaf that clients accept must be replaced."""
     if leaf.not_valid_after_utc > issuer.not_valid_after_utc:
         yield CertificateFinding(Reason.OUTLIVES_ISSUER, "it expires later than its issuer")
     present, wanted = names_of(leaf), frozenset(map(_normal_name, required.names))

@@ -25,8 +25,6 @@ class Origin(StrEnum):
 
 
 class ServingCertificate(NamedTuple):
-    """The Secret of a serving certificate, and the DNS names and IP addresses of the server that mounts it."""
-
     secret: str
     names: tuple[str, ...]
 

@@ -161,7 +161,6 @@ class Registrar:
             yield self._applied(document, resource, bundle)
 
     def remove(self, documents: Sequence[Document]) -> Iterator[RegistrationResult]:
-        """Delete the objects that ``apply`` created, in the opposite order."""
         for document in reversed(_in_order(documents)):
             yield RegistrationResult(document.kind, document.name, self._removed(document))
 

@@ -58,8 +58,6 @@ class AuthorityState:
 
 
 class ServedLeaf(NamedTuple):
-    """A leaf, and the bundle that is stored beside it."""
-
     leaf: StoredLeaf
     bundle: Bundle
 
@@ -125,7 +123,6 @@ def _drop_expired_successor(given: RotationInput) -> RotationStep | None:
 
 
 def _repair_bundle(given: RotationInput) -> RotationStep | None:
-    """Add the authorities that must be trusted, and remove expired ones."""
     repaired, stored = _required_bundle(given, given.state), given.state.bundle
     if repaired == stored:
         return None

@@ -51,7 +51,6 @@ class CertificateEvents:
         self._report(logging.INFO, step, "done", f"written: {step.finding}", step.finding.message)
 
     def overtaken(self, step: CertificateStep) -> None:
-        """Report a write that was refused because another client had written the object."""
         self._report(logging.INFO, step, "overtaken", "not written: another client has changed it")
 
     def failed(self, step: CertificateStep, error: ApiError) -> None:
@@ -69,8 +68,6 @@ class CertificateEvents:
 
 
 class CertificateReport(NamedTuple):
-    """The result of a reconciliation: the certificates after it, what was written, and what is wrong."""
-
     certificates: Certificates
     done: tuple[tuple[Reference, CertificateFinding], ...]
     problems: tuple[str, ...]
@@ -160,8 +157,6 @@ _FIRST_RETRY_S: Final = 1.0
 
 
 class CertificateMetrics:
-    """The metrics of one process, in the text format of Prometheus."""
-
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
         gauge, counter = partial(Gauge, registry=self._registry), partial(Counter, registry=self._registry)
@@ -242,7 +237,6 @@ class CertificateRotator:
             pass
 
     def stop(self) -> None:
-        """Stop after the current reconciliation. Safe in a signal handler."""
         self._stop.ask()
 
     def health(self) -> Readiness:

@@ -56,7 +56,6 @@ class Secret(msgspec.Struct, frozen=True):
         return f"Secret({self.metadata.namespace}/{self.metadata.name})"
 
     def has_role(self, role: str) -> bool:
-        """Return whether this package created or adopted the Secret for a role."""
         return self.metadata.labels.get(ROLE) == role
 
     def get(self, name: str) -> bytes:
@@ -217,7 +216,6 @@ class CertificateSnapshot(NamedTuple):
         return tuple(found)
 
     def trusted(self) -> Bundle:
-        """Return the authorities that at least one configuration trusts."""
         return Bundle(authority for bundle in self._configured() if bundle is not None for authority in bundle)
 
     def _configured(self) -> list[Bundle | None]:
@@ -296,7 +294,6 @@ class ServerTime:
             self._ahead = ahead if abs(ahead) > _MIN_DIFFERENCE else timedelta(0)
 
     def _event(self) -> dict[str, Any]:
-        """Return a valid event. It is never stored."""
         return {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",

@@ -113,7 +113,6 @@ class Certificates:
         )
 
     def problems(self) -> Iterator[str]:
-        """Yield which configurations are unreadable, and what another system has not stored yet."""
         yield from (state.problem for _, state in self.snapshot.targets if isinstance(state, UnreadableConfiguration))
         for serving, secret in self.snapshot.serving if self.options.origin is Origin.PROVIDED else ():
             if secret is None or not secret.bundle:

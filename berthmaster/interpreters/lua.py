@@ -42,14 +42,11 @@ class RunScript(Protocol):
 
 
 class LuaInterpreter:
-    """Interprets kinds with scripts (``interpretation.Interpreter``)."""
-
     def __init__(self, customizations: Iterable[ResourceInterpreterCustomization], run: RunScript) -> None:
         self._scripts = replica_scripts(customizations)
         self._run = run
 
     def replicas(self, raw: Mapping[str, Any]) -> Replicas | UnknownReplicas | None:
-        """Return the replicas of a resource, or why its script failed; None for a kind without a script."""
         kind = str(raw.get("apiVersion")), str(raw.get("kind"))
         script = self._scripts.get(kind)
         if script is None:

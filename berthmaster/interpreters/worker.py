@@ -45,8 +45,6 @@ class ScriptRequest(msgspec.Struct):
 
 
 class ScriptReply(msgspec.Struct, omit_defaults=True):
-    """The first two results, or the problem of the script."""
-
     results: tuple[Any, Any] = (None, None)
     problem: str | None = None
     exhausted: bool = False
@@ -128,7 +126,6 @@ class ScriptProcess:
 
 
 def serve() -> None:
-    """Answer the requests of standard input until it ends."""
     from berthmaster.interpreters.lua import KUBE  # noqa: PLC0415 - only the process needs Lua
     from berthmaster.interpreters.sandbox import Sandbox  # noqa: PLC0415
 

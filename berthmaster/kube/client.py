@@ -40,7 +40,6 @@ def ask(client: APIClient, request: APIRequest) -> bytes:
 
 
 def ask_if_found(client: APIClient, request: APIRequest) -> bytes | None:
-    """Send a request and return the body of the response, or None if the object does not exist (404)."""
     try:
         return ask(client, request)
     except ApiError as error:
@@ -82,7 +81,6 @@ class RateLimitedClient:
         self._sleep = sleep
 
     def send(self, request: APIRequest) -> APIResponse:
-        """See ``APIClient``. Also raises an ``ApiError`` with status 0 if the wait would be too long."""
         if request.verb not in {"list", "watch"}:
             wait_s = self._bucket.reserve(self._max_wait_s)
             if wait_s is None:
@@ -114,11 +112,9 @@ class FencedClient:
         self._closed = False
 
     def close(self) -> None:
-        """Stop all writes permanently."""
         self._closed = True
 
     def send(self, request: APIRequest) -> APIResponse:
-        """See ``APIClient``. Also raises an ``ApiError`` with status 0 instead of a write that must not be sent."""
         if not request.is_read and (self._closed or not self._is_leading()):
             raise ApiError(0, "", f"{request}: not sent: {self._otherwise}")
         return self._client.send(request)

@@ -154,7 +154,6 @@ class Correlator:
         return bucket
 
     def _forget(self, now_s: float) -> None:
-        """Forget the oldest written series while they are idle or too many."""
         while self._series:
             key, series = next(iter(self._series.items()))
             idle = now_s - series.observed_s > IDLE_S
@@ -209,7 +208,6 @@ class EventRecorder:
         self._thread.start()
 
     def stop(self, limit_s: float = 3.0) -> None:
-        """Write the waiting events within ``limit_s``, and stop."""
         self._deadline_s = self._clock.monotonic_s() + limit_s
         self._stopping.set()
         with suppress(queue.Full):
@@ -218,7 +216,6 @@ class EventRecorder:
             self._thread.join(limit_s + 1.0)
 
     def run(self) -> None:
-        """Write events until ``stop`` is called and none is waiting."""
         while not self._is_late():
             self._take_batch()
             for series in self._correlator.due(everything=self._stopping.is_set()):
@@ -266,7 +263,6 @@ class EventRecorder:
             return
 
     def _write(self, series: Series) -> bool:
-        """Write a series. Return whether the Event object is new."""
         namespace = series.key.regarding.namespace or DEFAULT_NAMESPACE
         if series.stored:
             patch = {"series": _series_content(series)}

@@ -99,7 +99,6 @@ class _CredentialLoader(KubeConfigLoader):
 
 
 def _plugin_problem(plugin: Any, folder: str, error: Exception) -> str:  # noqa: ANN401 - the official client's node
-    """Return why a credential plugin gave no credentials, and what its kubeconfig says about its installation."""
     command = str(plugin.safe_get("command"))
     path = str(Path(folder or ".") / command) if os.sep in command else command
     missing = shutil.which(path) is None
@@ -196,7 +195,6 @@ class HTTPClient:
     """An ``APIClient`` with the official client's configuration. Safe for several threads."""
 
     def __init__(self, configuration: client.Configuration, access: ClusterAccess | None = None) -> None:
-        """Make a client. ``access`` is the source of the configuration, for errors."""
         configuration.keep_alive = True  # TCP keep-alives detect a host that is gone
         self._configuration = configuration
         self._source = f" ({access})" if access is not None else ""
@@ -360,7 +358,6 @@ class _Dialer:
             self.prefix = f"http://{self.host}{self.prefix}"
 
     def connect(self, timeout_s: float) -> socket.socket:
-        """Open a socket, with TLS for ``https``."""
         connection = self._connection(min(timeout_s, CONNECT_TIMEOUT_S))
         try:
             connection.connect()

@@ -73,7 +73,6 @@ class Reflector:
         self._thread.start()
 
     def stop(self, timeout_s: float = 5.0) -> None:
-        """Stop the thread and wait up to ``timeout_s`` for its end."""
         self._stopping.set()
         if (response := self._response) is not None:
             response.abort()
@@ -89,7 +88,6 @@ class Reflector:
                 self._stopping.wait(self._backoff.next_s())
 
     def _round(self) -> None:
-        """List if necessary, then watch once. Wait after an error."""
         try:
             if not self._version:
                 self._store.replace(self._list())
@@ -145,7 +143,6 @@ class Reflector:
         return version
 
     def _process(self, event: WatchEvent) -> str:
-        """Process one event. Return its resource version."""
         identity = decode_identity(bytes(event.object))
         match event.type:
             case "ADDED" | "MODIFIED":
@@ -236,7 +233,6 @@ class Informer(Generic[T]):
         self._callbacks.append(callback)
 
     def mute(self) -> None:
-        """Call no handler until ``unmute``."""
         for each in self._deliveries:
             each.muted = True
 
@@ -259,7 +255,6 @@ class Informer(Generic[T]):
         self._reflector.start()
 
     def stop(self) -> None:
-        """Stop watching. The objects stay."""
         if self._reflector is not None:
             self._reflector.stop()
 
@@ -280,7 +275,6 @@ class Informer(Generic[T]):
         return self._values.get(key)
 
     def items(self) -> Iterator[tuple[Key, T]]:
-        """Iterate over a snapshot of all objects."""
         return iter(list(self._values.items()))
 
     def __len__(self) -> int:
@@ -454,7 +448,6 @@ class SourceCheck:
         self._thread: RepeatingThread | None = None
 
     def start(self, client: APIClient) -> None:
-        """Start the thread. The first check follows after ``INTERVAL_S``."""
         self._confirmed_at, self._confirmed_s = self._clock.now(), self._clock.monotonic_s()
         self._thread = RepeatingThread(
             "source-check", lambda: self.check(client), self._pause_s, _LOG, "the API server could not be checked"
@@ -462,7 +455,6 @@ class SourceCheck:
         self._thread.start()
 
     def stop(self) -> None:
-        """Start no further check. Returns at once."""
         if self._thread is not None:
             self._thread.stop()
 

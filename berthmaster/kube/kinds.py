@@ -93,7 +93,6 @@ def _report(cluster: str, ready: int | None, *, applied: bool) -> AggregatedStat
 
 
 def _reports(binding: Binding) -> Iterator[AggregatedStatusItem]:
-    """Yield the reports of the clusters of the assignment that run the workload."""
     reported = {each.cluster_name: each for each in binding.status.aggregated_status if each.runs}
     for target in binding.spec.clusters:
         if (item := reported.get(target.name)) is not None:
@@ -103,7 +102,6 @@ def _reports(binding: Binding) -> Iterator[AggregatedStatusItem]:
 
 
 def _reduced(binding: Binding) -> Binding:
-    """Return a valid binding without the fields that no decision reads."""
     for error in binding_errors(binding):
         raise error
     metadata = msgspec.structs.replace(binding.metadata, resource_version="", generation=0, finalizers=())

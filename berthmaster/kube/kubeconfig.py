@@ -118,7 +118,6 @@ def _in_files(files: Mapping[Path, Mapping[str, Any]], context: str | None) -> C
 
 
 def _contexts(contents: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    """Return the contexts by name. The first definition of a name wins."""
     found: dict[str, Mapping[str, Any]] = {}
     for content in contents:
         listed = content.get("contexts")

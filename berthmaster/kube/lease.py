@@ -64,7 +64,6 @@ class LeaseOptions:
 
 
 def own_identity() -> str:
-    """Make a unique identity for this process: ``hostname_uuid``."""
     return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 
@@ -112,7 +111,6 @@ class Lease:
 
     @property
     def holder(self) -> str:
-        """The holder in the observed record; empty for none."""
         return str(self._spec.get("holderIdentity") or "")
 
     @property
@@ -254,7 +252,6 @@ class Lease:
                     self._annotations.pop(key, None)
 
     def _read(self) -> bool:
-        """Read the record. Return False if there is no Lease."""
         body = ask_if_found(self._client, self._timed(get(LEASES, self._key)))
         if body is None:
             self._observed = {}
@@ -277,7 +274,6 @@ class Lease:
 
 
 def _duration_s(spec: dict[str, Any]) -> int:
-    """Return the duration in a record; 0 if it is missing or not valid."""
     duration_s = spec.get("leaseDurationSeconds")
     return duration_s if isinstance(duration_s, int) and duration_s > 0 else 0
 
@@ -350,14 +346,12 @@ class Candidate:
             _LOG.warning("failed to release the lease, it will expire: %s", error)
 
     def problem(self) -> str:
-        """Return why the election is dead; empty if it is alive."""
         silent_s = self._clock.monotonic_s() - self._tried_s
         if silent_s <= self._lease.options.lease_s + _GRACE_S:
             return ""
         return f"the last try to acquire or renew the lease was {silent_s:.0f} s ago"
 
     def run(self) -> None:
-        """Try to acquire or renew until ``stop`` is called or leadership is lost."""
         logged_leader = False
         while not self._stopping.is_set():
             self._try()

@@ -33,7 +33,6 @@ def key_text(key: Key) -> str:
 
 
 def api_root(api_version: str) -> str:
-    """Return the path of a group and version, as in ``/apis/apps/v1``."""
     return f"/{'apis' if '/' in api_version else 'api'}/{api_version}"
 
 
@@ -64,7 +63,6 @@ CLUSTER_RESOURCE_BINDINGS: Final = Collection.of("work.karmada.io/v1alpha2", "cl
 
 
 def binding_collection(key: Key) -> Collection:
-    """Return ResourceBindings for a key with a namespace, else ClusterResourceBindings."""
     return RESOURCE_BINDINGS if key[0] else CLUSTER_RESOURCE_BINDINGS
 
 
@@ -87,7 +85,6 @@ class APIRequest(NamedTuple):
 
     @property
     def is_read(self) -> bool:
-        """Whether the request changes nothing on the server."""
         return self.method == "GET"
 
     @property

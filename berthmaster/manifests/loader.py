@@ -231,8 +231,6 @@ def _collector_paused() -> Iterator[None]:
 
 
 class _Loader:
-    """Adds documents to manifests and rejects duplicates."""
-
     def __init__(self, dumps: Container[str], *, lenient: bool, hold_unknown: bool) -> None:
         self.manifests = Manifests(dumps=dumps)
         self._lenient = lenient
@@ -346,7 +344,6 @@ class _Loader:
         self._append(self.manifests.bindings, binding, document)
 
     def _plain(self, kind: type[T], api_version: str, values: list[T]) -> Callable[[Document], None]:
-        """Return what reads the objects of a kind that need no further checks."""
         return lambda document: self._append(values, _decoded(kind, document, api_version), document)
 
     def _federated_cluster(self, document: Document) -> None:
@@ -462,7 +459,6 @@ def overlaid(base: Iterable[Document], top: Sequence[Document]) -> list[Document
 
 
 def over_dumps(documents: Sequence[Document]) -> Sequence[Document]:
-    """Overlay the documents of other files on those of dumps."""
     dumps = dump_sources(documents)
     if not dumps:
         return documents
@@ -472,7 +468,6 @@ def over_dumps(documents: Sequence[Document]) -> Sequence[Document]:
 
 
 def dump_sources(documents: Iterable[Document]) -> frozenset[str]:
-    """Return the files that are dumps. A dump has a ``FleetSnapshot``."""
     return frozenset(each.source for each in documents if is_snapshot(each) and not each.is_live)
 
 

@@ -114,7 +114,6 @@ def _work(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _policy(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Redact a policy. Overrides keep what they change, and lose the values."""
     spec = raw.get("spec")
     if raw.get("kind") not in {"OverridePolicy", "ClusterOverridePolicy"} or not isinstance(spec, dict):
         return dict(raw)
@@ -176,7 +175,6 @@ def _container(container: Any) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def _patch(patch: Mapping[str, Any]) -> dict[str, Any]:
-    """Keep the value of an override only where it is a number of replicas."""
     keeps = str(patch.get("path")).endswith("/replicas") and isinstance(patch.get("value"), int)
     return {key: value for key, value in patch.items() if key != "value" or keeps}
 

@@ -81,8 +81,6 @@ class GracefulEvictionTask(Value, frozen=True):
 
 
 class BindingSnapshot(Value, frozen=True):
-    """A binding that depends on this one, and its assignment."""
-
     name: str
     namespace: str = ""
     clusters: tuple[TargetCluster, ...] = ()
@@ -93,8 +91,6 @@ class BindingSchedulePriority(Value, frozen=True):
 
 
 class WorkloadAffinityGroups(Value, frozen=True):
-    """The affinity groups of a workload, each ``key=value``."""
-
     affinity_group: str = ""
     anti_affinity_group: str = ""
 
@@ -150,7 +146,6 @@ class AggregatedStatusItem(Value, frozen=True):
         return max(self.number(READY), self.number(_AVAILABLE))
 
     def number(self, field: str) -> int:
-        """Return a number that the member reports; 0 without one."""
         value = self.status.get(field) if isinstance(self.status, Mapping) else None
         return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
@@ -194,7 +189,6 @@ class Binding(Value, frozen=True):
 
     @property
     def reschedule_requested(self) -> bool:
-        """Whether a rescheduling was triggered after the last successful scheduling."""
         triggered, last = self.spec.reschedule_triggered_at, self.status.last_scheduled_time
         return triggered is not None and last is not None and triggered > last
 

@@ -60,7 +60,6 @@ class Claim(NamedTuple):
     level: MatchLevel
 
     def rank(self) -> tuple[int, int, int, str]:
-        """Return the sort key: namespaced before cluster-scoped, then priority, match level and name."""
         return (
             int(self.policy.cluster_scoped), -self.policy.explicit_priority, -self.level, self.policy.metadata.name
         )  # fmt: skip
@@ -134,7 +133,6 @@ class PriorityDrop(Value, frozen=True):
 
 
 def parse_priority_drop(text: str | None) -> PriorityDrop | None:
-    """Parse the annotation; return None if it is absent or invalid."""
     if text is None:
         return None
     try:
@@ -175,7 +173,6 @@ def rank(policy: Policy) -> tuple[bool, int]:
 
 
 def may_preempt(preemptor: Policy, holder: Policy) -> bool:
-    """Return whether a policy may take over a resource that it names and another policy claims."""
     return preemptor.spec.preemption == "Always" and rank(preemptor) > rank(holder)
 
 
@@ -192,7 +189,6 @@ def named_resources(policy: Policy) -> tuple[Resource, ...]:
 
 
 def strongest_first(policies: Iterable[Policy]) -> list[Policy]:
-    """Sort policies by descending rank, then by name."""
     return sorted(policies, key=lambda policy: (*(-each for each in rank(policy)), policy.reference))
 
 
@@ -256,7 +252,6 @@ class PolicyCatalog:
     """Policies by reference, and by the kinds that they select."""
 
     def __init__(self, policies: Iterable[Policy], *, preempts: bool = False) -> None:
-        """Index the policies. ``preempts`` says whether policies take resources over from weaker ones."""
         self._preempts = preempts
         self._by_reference: dict[PolicyReference, Policy] = {}
         self._candidates: dict[_SelectorKey, dict[PolicyReference, Policy]] = {}
@@ -427,7 +422,6 @@ class WaitedFor(NamedTuple):
 
     @classmethod
     def of(cls, name: str) -> "WaitedFor":
-        """Return the object with a name of ``waited_for``."""
         kind, _, path = name.partition(" ")
         namespace, _, own = path.rpartition("/")
         return cls(_API_VERSIONS[kind], kind, (namespace, own))
@@ -448,13 +442,11 @@ class Existing:
         self._complete = complete
 
     def has(self, name: str) -> bool | None:
-        """Return whether an object exists; None if that is not known."""
         if name in _OF_EVERY_SERVER:
             return True
         return self._known.get(name, False if self._complete else None)
 
     def changed(self, known: Mapping[str, bool]) -> "Existing":
-        """Return the same after objects were created or deleted."""
         return Existing({**self._known, **known}, complete=self._complete) if known else self
 
     def missing(self, names: Iterable[str]) -> list[str]:
@@ -476,7 +468,6 @@ def overrides_of(policy: Policy) -> list[str]:
 
 
 def waited_for(policies: Iterable[Policy]) -> Iterator[str]:
-    """Yield the names of the objects that policies wait for."""
     for policy in policies:
         yield from overrides_of(policy)
         priority = policy.spec.schedule_priority

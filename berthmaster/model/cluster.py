@@ -106,8 +106,6 @@ class APIEnablement(Value, frozen=True):
 
 
 class AllocatableModeling(Value, frozen=True):
-    """The number of nodes whose free resources are of a grade."""
-
     grade: int
     count: Int64
 
@@ -151,7 +149,6 @@ class Cluster(Value, frozen=True):
         return any(each.type == condition_type and each.status == "True" for each in self.status.conditions)
 
     def fields(self) -> dict[str, str]:
-        """Return provider and region as a field selector sees them: as labels, absent if empty."""
         fields = {"provider": self.spec.provider, "region": self.spec.region}
         return {name: value for name, value in fields.items() if value}
 

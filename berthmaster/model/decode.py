@@ -371,7 +371,6 @@ def without_null_fields(document: bytes) -> bytes | None:
 
 
 def _null_fields(document: bytes) -> Iterator[tuple[int, int]]:
-    """Yield the start and the end of each null field, without the comma after it."""
     at = 0
     while (match := _STRINGS.match(document, at)) and match.end() > at:
         at = match.end()

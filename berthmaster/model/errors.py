@@ -107,7 +107,6 @@ class ApiError(ServiceError):
 
     @property
     def expired(self) -> bool:
-        """Whether the requested resource version is too old: the client must list again."""
         return self.status == HTTPStatus.GONE
 
 

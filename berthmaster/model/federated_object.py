@@ -31,15 +31,11 @@ GLOBAL_SCHEDULER: Final = f"{_PREFIX}global-scheduler"
 
 
 class PreferredTerm(Value, frozen=True):
-    """A term that adds its weight to the score of the clusters that match."""
-
     weight: Int64 = 0
     preference: ClusterSelectorTerm = ClusterSelectorTerm()
 
 
 class ClusterSelectorTerms(Value, frozen=True):
-    """Terms of which one must match. No terms match nothing."""
-
     cluster_selector_terms: tuple[ClusterSelectorTerm, ...] = ()
 
 

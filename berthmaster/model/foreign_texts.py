@@ -54,7 +54,6 @@ _CONNECTION_OBJECT: Final = re.compile(r"HTTPS?Connection\([^)]*\): (?:Failed to
 
 
 def without_urllib3_object(text: str) -> str:
-    """Return the text of an error of urllib3 without its connection."""
     return _CONNECTION_OBJECT.sub("", text)
 
 
@@ -98,6 +97,5 @@ class CallFailure(Enum):
 
 
 def call_failure(problem: str) -> CallFailure:
-    """Return the failure that an API server's error message describes."""
     words = _URL.sub("", problem)  # a host may have any name
     return next(each for each in CallFailure if re.search(each.value, words))

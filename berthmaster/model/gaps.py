@@ -215,7 +215,6 @@ class Gap(msgspec.Struct, frozen=True, omit_defaults=True):
         return not about_switches and self.kind is not GapKind.NOT_SERVED_UNUSED
 
     def cause(self, reader: Reader) -> str:
-        """Return the sentence for a reader, without what follows."""
         return self._sentence(reader, "")
 
     def text(self, reader: Reader) -> str:

@@ -41,8 +41,6 @@ class UnknownReplicas(NamedTuple):
 
 
 class Interpreter(Protocol):
-    """Interprets kinds with the scripts of a control plane."""
-
     def replicas(self, raw: Mapping[str, Any]) -> Replicas | UnknownReplicas | None:
         """Return the replicas of a resource, or why its script failed; None for a kind without a script."""
 
@@ -269,8 +267,6 @@ _MAX_DEPENDENCIES: Final = 10_000
 
 
 class Dependency(Value, frozen=True):
-    """A resource that a workload needs, or all resources of a kind that a selector matches."""
-
     api_version: str
     kind: str
     namespace: str = ""
@@ -310,7 +306,6 @@ _SECRET_REFERENCES: Final = (
 
 
 def recorded_dependencies(annotations: Mapping[str, str]) -> tuple[Dependency, ...] | None:
-    """Return the dependencies that Karmada recorded on a binding; None without a readable record."""
     text = annotations.get(DEPENDENCIES)
     if text in {None, "", "null"}:
         return None if text is None else ()  # Go writes an absent list as null

@@ -209,7 +209,6 @@ def guessed_names(group: str, kind: str) -> KindNames:
 
 
 def resolve(text: str, known: Iterable[KindNames]) -> KindNames | None:
-    """Return the first kind that a text means; None if there is none."""
     return next((names for names in known if names.matches(text)), None)
 
 

@@ -50,15 +50,11 @@ _ZERO: Final = Quantity(0, "0")
 
 
 class ClusterSelectorTerm(Value, frozen=True):
-    """Expressions on the labels and fields of a cluster; all must hold."""
-
     match_expressions: tuple[SelectorRequirement, ...] = ()
     match_fields: tuple[SelectorRequirement, ...] = ()
 
 
 class Preferences(Value, frozen=True):
-    """The preferences for a cluster of the placement; None if the policy does not set them."""
-
     min_replicas: Int64 | None = None
     max_replicas: Int64 | None = None
     weight: Int64 | None = None
@@ -71,8 +67,6 @@ class DesiredPlacement(Value, frozen=True):
 
 
 class MigrationTrigger(Value, frozen=True):
-    """The trigger of an automatic migration: a Go duration."""
-
     pod_unschedulable_for: str = ""
 
 
@@ -207,8 +201,6 @@ class SchedulingProfileSpec(Value, frozen=True):
 
 
 class SchedulingProfile(Value, frozen=True):
-    """A scheduling profile. Policies refer to it in ``spec.schedulingProfile``."""
-
     metadata: ObjectMeta
     spec: SchedulingProfileSpec
     api_version: str = "core.kubeadmiral.io/v1alpha1"
@@ -229,8 +221,6 @@ class SchedulerPluginWebhookConfiguration(Value, frozen=True):
 
 
 class FederatedClusterSpec(Value, frozen=True):
-    """The taints of a cluster. Connection settings are not read."""
-
     taints: tuple[Taint, ...] = ()
 
 

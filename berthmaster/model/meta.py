@@ -205,7 +205,6 @@ class Quantity:
 
 
 def negative_amounts(path: str, amounts: Mapping[str, Quantity]) -> Iterator[FieldError]:
-    """Yield an error for each amount below zero. ``path`` is the field path of the resource list."""
     return (negative_error(f"{path}[{name}]", amount) for name, amount in amounts.items() if amount.nanos < 0)
 
 

@@ -167,7 +167,6 @@ class MoveState(Value, frozen=True):
 
     @property
     def replicas(self) -> int:
-        """How many replicas the move starts on other clusters."""
         return sum(self.arriving.values())
 
     @property
@@ -277,7 +276,6 @@ def left_by(binding: Binding, state: MoveState) -> MoveState:
 
 
 def without_move(binding: Binding, clusters: Mapping[str, int], group: str) -> Binding:
-    """Return a binding without a move, with another assignment and its group."""
     annotations = {
         key: value for key, value in binding.metadata.annotations.items() if key not in {MOVE, APPLIED_AFFINITY}
     }

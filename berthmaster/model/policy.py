@@ -20,8 +20,6 @@ ZONE = "zone"
 
 
 class FieldSelector(Value, frozen=True):
-    """Expressions over a cluster's provider, region and zone."""
-
     match_expressions: tuple[SelectorRequirement, ...] = ()
 
 
@@ -35,8 +33,6 @@ class ClusterAffinity(Value, frozen=True):
 
 
 class NamedAffinity(ClusterAffinity, frozen=True, kw_only=True):
-    """A named affinity: an entry of ``overflowAffinities``."""
-
     affinity_name: str
 
 
@@ -72,14 +68,10 @@ class SpreadConstraint(Value, frozen=True):
 
 
 class WorkloadAffinityTerm(Value, frozen=True):
-    """The label whose value puts workloads into a group."""
-
     group_by_label_key: str
 
 
 class WorkloadAffinity(Value, frozen=True):
-    """Keep the workloads of a group on the same clusters, or on different ones."""
-
     affinity: WorkloadAffinityTerm | None = None
     anti_affinity: WorkloadAffinityTerm | None = None
 
@@ -195,8 +187,6 @@ class ResourceSelector(Value, frozen=True):
 
 
 class DecisionConditions(Value, frozen=True):
-    """The time a workload may be unhealthy before it fails over."""
-
     toleration_seconds: Int32 | None = None
 
 

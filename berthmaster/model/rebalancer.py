@@ -11,8 +11,6 @@ BINDING_NOT_FOUND: Final = "ReferencedBindingNotFound"
 
 
 class RebalancedWorkload(Value, frozen=True):
-    """One workload of a rebalancer. ``namespace`` is empty for a cluster-scoped kind."""
-
     api_version: str = ""
     kind: str = ""
     name: str = ""

@@ -39,7 +39,6 @@ class Container(Value, frozen=True):
 
     @property
     def is_sidecar(self) -> bool:
-        """Whether this init container keeps running next to the containers."""
         return self.restart_policy == _ALWAYS
 
     def requests(self) -> Amounts:
@@ -93,7 +92,6 @@ def pod_requests(pod: PodSpec) -> dict[str, Quantity]:
 
 
 def pod_errors(pod: PodSpec) -> Iterator[FieldError]:
-    """Yield an error for each negative amount, with its path in the pod's spec."""
     for field, containers in (("containers", pod.containers), ("initContainers", pod.init_containers)):
         for index, container in enumerate(containers):
             yield from _resource_errors(f"{field}[{index}].resources", container.resources)
@@ -171,8 +169,6 @@ class ReplicaPath(NamedTuple):
 
 
 class Template(Value, frozen=True):
-    """The part of a resource that policy matching reads."""
-
     api_version: str
     kind: str
     name: str
@@ -222,7 +218,6 @@ def template_of(raw: Mapping[str, Any]) -> Template:
 
 
 def replica_path_of(raw: Mapping[str, Any], paths: Iterable[ReplicaPath] = ()) -> ReplicaPath | None:
-    """Return the replica path of the kind of a resource, or None. ``paths`` precede the built-in ones."""
     identity = _identity(raw)
     return next((each for each in (*paths, *BUILT_IN_REPLICA_PATHS) if (each.api_version, each.kind) == identity), None)
 
@@ -277,7 +272,6 @@ def requirements_at(raw: Mapping[str, Any], path: str) -> ReplicaRequirements:
 
 
 def count_at(raw: Mapping[str, Any], path: str, *, absent: int = 1) -> int:
-    """Return the number of replicas at a path; ``absent`` if there is none."""
     found = value_at(raw, path)
     if found is None:
         return absent
@@ -288,7 +282,6 @@ def count_at(raw: Mapping[str, Any], path: str, *, absent: int = 1) -> int:
 
 
 def value_at(raw: object, path: str) -> Any:  # noqa: ANN401 - any JSON value
-    """Return the value at a path, or None if there is none."""
     walked, value = "", raw
     for step in _STEP.finditer(path):
         if value is None:

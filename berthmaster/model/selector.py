@@ -99,7 +99,6 @@ class Requirement(NamedTuple):
 def parse_requirements(
     expressions: Iterable[SelectorRequirement], operators: tuple[str, ...]
 ) -> tuple[Requirement, ...] | None:
-    """Compile expressions to requirements; return None if one of them is invalid."""
     parsed = []
     for expression in expressions:
         if requirement_error(expression, operators) is not None:
@@ -166,7 +165,6 @@ def parse_selector(text: str) -> LabelSelector:
 
 
 def _first(rest: str, text: str) -> tuple[SelectorRequirement, str]:
-    """Split a selector into its first part and the text after the comma."""
     for pattern, read in ((_SET, _of_set), (_EQUAL, _of_equality), (_PRESENT, _of_presence)):
         match = pattern.match(rest)
         comma = match and _COMMA.match(rest, match.end())

@@ -43,12 +43,10 @@ _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def unsupported_parts(placement: Placement | None) -> tuple[str, ...]:
-    """Return the parts of a placement that this version does not know; empty if it knows all of them."""
     return placement.unsupported if isinstance(placement, UnsupportedPlacement) else ()
 
 
 def unsupported_message(parts: tuple[str, ...]) -> str:
-    """Return why a workload with these unknown parts is held, for a condition or a table."""
     more = len(parts) - _MAX_SHOWN
     shown = "; ".join(parts[:_MAX_SHOWN]) + (f"; and {more} more" if more > 0 else "")
     return f"this version of Berthmaster does not know a part of the placement, so it schedules nothing anew: {shown}"

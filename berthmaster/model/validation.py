@@ -42,7 +42,6 @@ from berthmaster.model.selector import (
 
 
 def policy_errors(policy: Policy) -> Iterator[FieldError]:
-    """Yield an error for each invalid selector of a policy, and for an empty list of resource selectors."""
     if not policy.spec.resource_selectors:
         yield FieldError("spec.resourceSelectors", "is empty; accepted are one or more selectors")
     for index, selector in enumerate(policy.spec.resource_selectors):
@@ -84,7 +83,6 @@ def label_selector_errors(selector: LabelSelector) -> Iterator[FieldError]:
 
 
 def cluster_errors(cluster: Cluster) -> Iterator[FieldError]:
-    """Yield an error for each negative amount of a cluster."""
     summary = cluster.status.resource_summary
     if summary is not None:
         for name in ("allocatable", "allocating", "allocated"):
@@ -99,7 +97,6 @@ def cluster_errors(cluster: Cluster) -> Iterator[FieldError]:
 
 
 def binding_errors(binding: Binding) -> Iterator[FieldError]:
-    """Yield an error for each negative request of a binding."""
     if binding.spec.replica_requirements is not None:
         yield from _request_errors("spec.replicaRequirements", binding.spec.replica_requirements)
     for index, component in enumerate(binding.spec.components):
@@ -274,7 +271,6 @@ def _counts(placement: Placement) -> list[_Count]:
 def _of_labels(
     selected: Iterable[ClusterAffinity | ResourceSelector],
 ) -> tuple[int, list[tuple[SelectorRequirement, ...]]]:
-    """Return how many labels selectors of labels name together, and the expressions of each."""
     labels, lists = 0, []
     for each in selected:
         if each.label_selector is not None:

@@ -87,13 +87,11 @@ class Copies(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return frozenset(name for name, copy in self.by_cluster.items() if copy.deleting)
 
     def alive(self, cluster: str) -> bool:
-        """Whether a cluster has a copy that is not being deleted."""
         copy = self.by_cluster.get(cluster)
         return copy is not None and not copy.deleting
 
 
 def work_selector(binding: Binding) -> str:
-    """Return the label selector of the Works of a binding; empty if the binding has no permanent id."""
     key = PERMANENT_ID[binding.kind]
     value = binding.metadata.labels.get(key, "")
     return f"{key}={value}" if value else ""

@@ -45,7 +45,6 @@ class Backoff:
         return self._draw.uniform(ceiling_s / 2, ceiling_s)
 
     def reset(self) -> None:
-        """Start again with the shortest wait, after a success."""
         self._ceiling_s = self._first_s
 
 
@@ -53,7 +52,6 @@ class TokenBucket:
     """A rate limit: a burst at once, and a steady rate in the long run. Safe for several threads."""
 
     def __init__(self, clock: Clock, per_s: float, burst: int) -> None:
-        """Start with a full bucket of ``burst`` tokens, to which ``per_s`` are added each second."""
         self._clock = clock
         self._per_s = per_s
         self._burst = burst

@@ -63,7 +63,6 @@ class BurstFilter(logging.Filter):
     """
 
     def __init__(self, per_s: float, burst: int, clock: Clock | None = None) -> None:
-        """Let ``burst`` records pass at once, and ``per_s`` each second in the long run."""
         super().__init__()
         self._bucket = TokenBucket(clock or SystemClock(), per_s, burst)
         self._suppressed = 0
@@ -119,7 +118,6 @@ def bound(**values: object) -> Iterator[None]:
 
 
 def bound_fields() -> Mapping[str, Any]:
-    """Return the fields that ``bound`` adds to the log records of this thread."""
     return _BOUND.get() or {}
 
 
@@ -179,7 +177,6 @@ def start_traces(service: str) -> None:
 
 
 def use_tracer(tracer: "Tracer | None") -> None:
-    """Make spans with a tracer from now on; None for no spans."""
     global _tracer  # noqa: PLW0603 - one for the process, like a logger
     _tracer = tracer
 

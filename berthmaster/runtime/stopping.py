@@ -53,7 +53,6 @@ class RepeatingThread:
         self._thread.start()
 
     def stop(self) -> None:
-        """Start no further call. Returns at once."""
         self._stopping.set()
 
     def join(self, timeout_s: float) -> None:
@@ -69,7 +68,6 @@ _LARGE_BYTES: Final = 256 * 2**10
 
 
 def release_unused() -> None:
-    """Return free memory to the system, where the C library can do so (glibc)."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
