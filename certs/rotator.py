@@ -1,9 +1,8 @@
 """Reconcile certificates in a loop, and export health and metrics.
 
-Reconcile certificates: read everything, do the next step, and repeat until nothing is due.
-
-Any number of replicas may reconcile at the same time, and each may stop at any moment. No state is kept between two
-steps. A write that another client overtook is refused as a conflict, and the next read sees that client's result.
+A reconciliation reads everything, does the next step, and repeats until nothing is due. Any number of replicas may
+reconcile at the same time, and each may stop at any moment. No state is kept between two steps. A write that another
+client overtook is refused as a conflict, and the next read sees that client's result.
 """
 
 import logging

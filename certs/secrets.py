@@ -1,13 +1,10 @@
-"""Read the Secrets of this package, and prepare requests that create or change them.
+"""Read everything that decisions depend on, and prepare requests that create or change our Secrets.
 
 A change is a merge patch guarded by the version that was read. Data that others keep in the same Secret is preserved.
 
-Read everything that decisions depend on: Secrets, configurations and the API server's time.
-
-The order of reads makes stale data harmless. Objects that depend on the authority are read before the authority. A
-later write is guarded by the version that was read first. If the authority has changed in between and the change has
-reached the object, the write is refused. A delayed writer therefore never replaces a newer bundle or leaf with an older
-one.
+Objects that depend on the authority are read before the authority. If the authority has changed in between and the
+change has reached the object, a later write is refused. A delayed writer therefore never replaces a newer bundle or
+leaf with an older one.
 """
 
 from collections.abc import Mapping

@@ -1,9 +1,7 @@
 """The client of a real API server: the official client's configuration over persistent HTTP/1.1 connections.
 
-A client that reads its credentials again when the API server refuses them.
-
 Tokens and client certificates expire, and a kubelet or a controller replaces their files before. The official client
-reads most of these files only once.
+reads most of these files only once, so this client reads them again when the API server refuses its credentials.
 """
 
 import logging

@@ -619,7 +619,7 @@ class _Builder:
         """Return a key as in JSON: numbers and booleans become text."""
         if value is None or isinstance(value, dict | list):
             raise self._error(event, "a key must be a string")
-        key = value if isinstance(value, str) else _json_key(value)
+        key = str(value).lower() if isinstance(value, bool) else value if isinstance(value, str) else repr(value)
         if key in frame.written:
             raise self._error(event, f"duplicate key {shown(key)}")
         frame.written.add(key)
@@ -667,10 +667,6 @@ def _size(value: Any, limit: int) -> tuple[int, int]:  # noqa: ANN401 - any JSON
         level = [each for node in containers for each in (node.values() if isinstance(node, dict) else node)]
         count += len(level)
     return count, depth
-
-
-def _json_key(value: float) -> str:
-    return str(value).lower() if isinstance(value, bool) else repr(value)
 
 
 def _in_words(error: yaml.MarkedYAMLError) -> str:

@@ -1,7 +1,6 @@
 """Loading of manifests: decoding, defaults, and errors that name file, document and field.
 
-Overlay: objects of files replace the objects of a dump or of an API server, as ``kubectl apply`` would. The objects of
-manifests: clusters, policies, bindings, and the resources to place.
+Objects of files replace the objects of a dump or of an API server, as ``kubectl apply`` would.
 """
 
 import gc

@@ -1,22 +1,12 @@
-"""Which policy claims a resource, which metadata records the claim, and which policy may take the resource over.
+"""Which policy claims a resource, which others want it, and which of them may take it over.
 
-Claims follow karmada ``pkg/detector/compare.go`` and ``pkg/util/selector.go``; their labels and annotations follow
-``pkg/detector/claim.go``. A claim of a PropagationPolicy removes the record of a ClusterPropagationPolicy, but not the
-other way round. A resource that carries both records belongs to the PropagationPolicy.
+Claims follow karmada ``pkg/detector`` (``compare.go``, ``claim.go``, ``detector.go``) and ``pkg/util/selector.go``. A
+claim lasts: the labels and annotations of a resource, and of its binding, name the policy that holds it. A claim of a
+PropagationPolicy removes the record of a ClusterPropagationPolicy, but not the other way round. A resource that carries
+both records belongs to the PropagationPolicy. A resource that no policy holds goes to the first policy by rank.
 
-Preemption follows karmada ``pkg/detector/preemption.go``. Policies have a *rank*: every PropagationPolicy ranks above
-every ClusterPropagationPolicy, and within a kind the higher priority ranks higher. A policy with ``preemption: Always``
-may take a resource that it names from a policy of strictly lower rank. Neither the closeness of selectors, nor names,
-nor the ``preemption`` field of the other policy matter.
-
-Each takeover raises the rank of the holder of a resource, and the number of policies is finite. Takeovers therefore
-end in any order, and no two policies take a resource from each other repeatedly.
-
-Which policy holds a resource now, which others want it, and why they do not get it.
-
-A claim lasts: the labels and annotations of a resource, and of its binding, name the policy that holds it, and the
-detector keeps to them (karmada ``Reconcile`` in ``pkg/detector/detector.go``). Only a resource that no policy holds
-goes to the first policy by rank. A stronger policy takes over a held resource only by preemption.
+Preemption follows karmada ``pkg/detector/preemption.go``. A policy with ``preemption: Always`` may take a resource that
+it names from a policy of strictly lower rank. Each takeover raises the rank of the holder, so takeovers end.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -27,7 +17,7 @@ import msgspec
 
 from berthmaster.model.binding import CLUSTER_HOLDER_NAME, HOLDER_NAME, HOLDER_NAMESPACE, holder
 from berthmaster.model.kinds import reason_not_propagated
-from berthmaster.model.meta import Int32, Key, ObjectMeta, Value, is_api_version, is_valid_name
+from berthmaster.model.meta import Int32, Key, ObjectMeta, Value, is_valid_name
 from berthmaster.model.policy import Policy, PolicyReference, ResourceSelector
 from berthmaster.model.replicas import Template
 
@@ -157,12 +147,6 @@ class Resource(NamedTuple):
     namespace: str
     name: str
 
-    @property
-    def addressable(self) -> bool:
-        """Whether such a resource can exist."""
-        named = is_valid_name(self.name) and (not self.namespace or is_valid_name(self.namespace))
-        return named and is_api_version(self.api_version)
-
     def __str__(self) -> str:
         return f"{self.kind} {'/'.join(filter(None, self[2:]))}"
 
@@ -218,8 +202,9 @@ def _named(selector: ResourceSelector, policy: Policy) -> Resource | None:
         namespace = namespace or policy.metadata.namespace
         if namespace != policy.metadata.namespace:
             return None
-    resource = Resource(selector.api_version, selector.kind, namespace, selector.name)
-    return resource if resource.addressable else None
+    if not is_valid_name(selector.name) or (namespace and not is_valid_name(namespace)):
+        return None
+    return Resource(selector.api_version, selector.kind, namespace, selector.name)
 
 
 _EXTERNAL: Final = f"the label {_CLAIMED_BY} excludes it from policies"

@@ -1,8 +1,7 @@
 """Decoding of JSON, or of parsed YAML, to typed values, and encoding.
 
-Decoding is lenient where API servers are: it ignores unknown fields, and null means absent. It is strict where a
-decision could be wrong: a value of the wrong type is a ``FieldError`` with its path. ``unknown_fields`` reports the
-ignored fields.
+Decoding is lenient where API servers are: it ignores unknown fields (``unknown_fields`` reports them), and null means
+absent. A value of the wrong type is a ``FieldError`` with its path, because a decision could be wrong.
 
 An invalid document costs little more than a valid one. Only a document of at most ``REDECODED_BYTES`` is decoded a
 second time, as dicts and lists, to show the wrong value. The error of a larger document has the decoder's path and no
@@ -11,9 +10,6 @@ value, and null fields are removed from its text.
 Only one thread at a time may create a decoder. While msgspec reads the annotations of a type, it lets other threads
 decode with the incomplete result, and the process ends with SIGSEGV (0.22.0: ``StructInfo_Convert`` stores a type
 before its fields). Once a decoder exists, ``msgspec.convert`` to its type is safe as well.
-A module does not need the lock for decoders of its own types that it creates while it is imported.
-
-Removal of null fields from the text of a JSON document, for documents that are too large to decode as dicts.
 """
 
 import re
@@ -58,7 +54,9 @@ def decode_json(kind: type[T], document: bytes | str) -> T:
         try:
             return _decoder(kind).decode(document)
         except msgspec.ValidationError as error:
-            if _size(document) > REDECODED_BYTES:
+            # A document may also be a msgspec.Raw, which has no length.
+            size = len(document) if isinstance(document, str) else memoryview(document).nbytes
+            if size > REDECODED_BYTES:
                 return _decode_large(kind, document, error)
             raw = msgspec.json.decode(document)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -80,11 +78,6 @@ def _decode_large(kind: type[T], document: bytes | str, error: msgspec.Validatio
         except msgspec.ValidationError as remaining:
             error = remaining
     raise _field_error(kind, _UNREAD, str(error)) from None
-
-
-def _size(document: bytes | str) -> int:
-    # A document may also be a msgspec.Raw, which has no length.
-    return len(document) if isinstance(document, str) else memoryview(document).nbytes
 
 
 def convert(kind: type[T], raw: Any) -> T:  # noqa: ANN401 - any JSON value

@@ -14,13 +14,9 @@
 
 A workload that fits no cluster is not an error. It is a decision, returned as data with its reasons.
 
-Messages contain names, keys and values of input. Every message is printable text of bounded length: it cannot move the
-cursor of a terminal, end a line of a log, or fail to encode.
-
-Printable forms of text from input: names, keys, values and file names.
-
-Such text can contain control characters, line ends, characters that hide or reorder others, and lone surrogates. In a
-message or a log it must not move the cursor of a terminal, end a line, or fail to encode.
+Messages contain names, keys and values of input, with control characters, line ends, characters that hide or reorder
+others, and lone surrogates. Every message is printable text of bounded length: it cannot move the cursor of a terminal,
+end a line of a log, or fail to encode.
 """
 
 import re

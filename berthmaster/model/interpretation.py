@@ -327,7 +327,9 @@ def dependencies_of(raw: Mapping[str, Any]) -> tuple[Dependency, ...] | None:
     if kind in _POD_TEMPLATES:
         pods = [_object(each.get("spec")) for path in _POD_TEMPLATES[kind] for each in _objects(raw, path)]
         found = {reference for pod in pods for reference in _needed_by(pod)}
-        own = {("PersistentVolumeClaim", name) for name in _claim_templates(raw)} if kind[1] == "StatefulSet" else set()
+        # Members create the claims of a StatefulSet themselves.
+        claims = _objects(raw, "spec.volumeClaimTemplates.*.metadata") if kind[1] == "StatefulSet" else ()
+        own = {("PersistentVolumeClaim", each.get("name")) for each in claims}
         return tuple(Dependency("v1", each, namespace, name) for each, name in sorted(found - own))
     if kind == ("networking.k8s.io/v1", "Ingress"):
         secrets = {str(each.get("secretName")) for each in _objects(raw, "spec.tls.*") if each.get("secretName")}
@@ -375,13 +377,6 @@ def _named(kind: str, references: Iterable[Mapping[str, Any]], field: str = "nam
         name = each.get(field)
         if isinstance(name, str) and name:
             yield kind, name
-
-
-def _claim_templates(raw: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the names of the volume claim templates of a StatefulSet. Members create their claims themselves."""
-    for template in _objects(raw, "spec.volumeClaimTemplates.*.metadata"):
-        if isinstance(name := template.get("name"), str):
-            yield name
 
 
 def _objects(raw: Mapping[str, Any], path: str) -> Iterator[Mapping[str, Any]]:

@@ -1,14 +1,7 @@
-"""Known kinds: which are namespaced, and which Karmada propagates.
+"""Known kinds: their scopes, their names, and which of them Karmada propagates.
 
-Scopes are those that API discovery would return. The rules of propagation are those of Karmada's ``pkg/detector``
-with the default flags of karmada-controller-manager.
-
-The kinds of which decisions read only the metadata.
-
-Names of kinds as people write them: ``deploy``, ``deployments``, ``Deployment``, ``deployment.apps``.
-
-The built-in table holds what API discovery returns for Kubernetes, Karmada and KubeAdmiral. It serves commands that
-read files only.
+The table holds what API discovery returns for Kubernetes, Karmada and KubeAdmiral, for commands that read files only.
+The rules of propagation are those of Karmada's ``pkg/detector`` with the default flags of karmada-controller-manager.
 """
 
 import re

@@ -31,7 +31,6 @@ Key = tuple[str, str]
 """The namespace (empty for cluster-scoped objects) and the name of an object."""
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}")
-_API_VERSION: Final = re.compile(r"(?:[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?/)?v[a-z0-9]{1,61}")
 _MAX_NAME: Final = 253
 
 
@@ -69,11 +68,6 @@ def is_valid_name(text: str) -> bool:
     An invalid name must not become part of a request path, because the path would then address another resource.
     """
     return 0 < len(text) <= _MAX_NAME and text not in {".", ".."} and "/" not in text and "%" not in text
-
-
-def is_api_version(text: str) -> bool:
-    """Return whether a text has the form of an ``apiVersion``, and therefore leads to no other path."""
-    return _API_VERSION.fullmatch(text) is not None
 
 
 class OwnerReference(Value, frozen=True):

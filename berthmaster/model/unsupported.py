@@ -63,7 +63,8 @@ def checked_placement(placement: Placement, raw: Any) -> Placement:  # noqa: ANN
     found = unknown_placement_fields(raw)
     if not found:
         return placement
-    return _unsupported(placement, tuple(str(each.below(PLACEMENT)) for each in found))
+    fields = {name: getattr(placement, name) for name in Placement.__struct_fields__}
+    return UnsupportedPlacement(**fields, unsupported=tuple(str(each.below(PLACEMENT)) for each in found))
 
 
 def unknown_placement_fields(raw: Any) -> list[FieldError]:  # noqa: ANN401 - any JSON value
@@ -103,11 +104,6 @@ def decode_checked_policy(document: bytes) -> Policy:
     if checked is policy.spec.placement:
         return policy
     return with_spec(policy, placement=checked)
-
-
-def _unsupported(placement: Placement, parts: tuple[str, ...]) -> UnsupportedPlacement:
-    fields = {name: getattr(placement, name) for name in placement.__struct_fields__ if name != "unsupported"}
-    return UnsupportedPlacement(**fields, unsupported=parts)
 
 
 T = TypeVar("T")
@@ -227,15 +223,13 @@ class SharingReader:
             ),
             replica_requirements=part("replica_requirements", spec.replica_requirements),
             components=part("components", spec.components),
-            clusters=tuple(map(self._target, spec.clusters)),
+            clusters=tuple(
+                TargetCluster(text(each.name), each.replicas, part("targets", each.components))
+                for each in spec.clusters
+            ),
             scheduler_name=text(spec.scheduler_name),
             failover=part("failover", spec.failover),
             suspension=part("suspension", spec.suspension),
-        )
-
-    def _target(self, target: TargetCluster) -> TargetCluster:
-        return TargetCluster(
-            self._parts.text(target.name), target.replicas, self._parts.part("targets", target.components)
         )
 
     def _status(self, status: BindingStatus) -> BindingStatus:

@@ -1,14 +1,10 @@
-"""Validation of decoded values: selectors that match nothing, and negative amounts.
+"""Errors of decoded values that a control plane may store, and limits on the size of a placement.
 
-Decoding accepts both, because a control plane may store them and Karmada decides with them. Code that reads manifests
-of a user reports them. Each error has its path in the whole document.
-
-Limits on the size of a placement: how many groups, weights, selectors and names are scheduled.
+Karmada decides with selectors that match nothing and with negative amounts, so decoding accepts them. Code that reads
+manifests of a user reports them, with the path in the whole document.
 
 The work of a decision grows with the product of a placement and a fleet. The limits keep that product small for every
-object that a user of one namespace can write. The webhook denies objects above the limits. The extender, the
-controllers and the commands refuse to schedule them. All report the same field and the same text.
-
+object that a user of one namespace can write. The webhook denies objects above the limits, and nothing schedules them.
 Karmada has no such limits. The defaults are far above what people write by hand, and operators can change them.
 """
 

@@ -245,7 +245,6 @@ def named(chosen, **more):
         "a name with a path": (named([selector(name="../../secrets/web")]), ()),
         "a name of two dots": (named([selector(name="..")]), ()),
         "a name with an encoded slash": (named([selector(name="a%2fb")]), ()),
-        "an apiVersion with a path": (named([selector(api_version="apps/v1/../..", name="web")]), ()),
         "a namespace with a path": (named([selector(namespace="a/b", name="web")], cluster_scoped=True), ()),
         "a ResourceBinding, which carries the claim of its workload": (
             named([selector("ResourceBinding", "work.karmada.io/v1alpha2", name="web-deployment")]),
