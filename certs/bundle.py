@@ -294,12 +294,7 @@ KINDS: Final = (MUTATING, VALIDATING, SCHEDULER_PLUGIN)
 
 
 class BundleField(NamedTuple):
-    """A field that holds a bundle.
-
-    Attributes:
-        parents: the path from the root to the object that holds the field.
-        url: the URL of the server that the bundle verifies; empty if the entry has none.
-    """
+    """A field below ``parents`` that holds a bundle, and the URL of the server; empty without one."""
 
     parents: tuple[str | int, ...]
     field: str

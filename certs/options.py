@@ -13,12 +13,7 @@ _MIN_OVERLAPS_IN_LEAF_LIFETIME: Final = 3
 
 
 class Origin(StrEnum):
-    """Where certificates come from.
-
-    Attributes:
-        OWN: from an authority that this package keeps.
-        PROVIDED: from another system, which also stores them. Only bundles are copied.
-    """
+    """Where certificates come from: an own authority, or another system, of which only bundles are copied."""
 
     OWN = "own"
     PROVIDED = "provided"
@@ -42,9 +37,6 @@ class CertificateOptions:
         authority_secret: the Secret of the authority. No server mounts it.
         overlap: how long a stored object may take to reach every client and server. It covers the kubelet's sync of
             mounted Secrets, caches and clock differences.
-
-    Raises:
-        InputError: a lifetime is too short for another one.
     """
 
     namespace: str

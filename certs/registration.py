@@ -93,16 +93,7 @@ def endpoints(documents: Iterable[Document]) -> Iterator[Endpoint]:
 def wait_until_reachable(
     endpoints: Iterable[Endpoint], bundle: Callable[[], Bundle], clock: Clock, timeout_s: float
 ) -> None:
-    """Wait until every server answers over TLS.
-
-    Args:
-        endpoints: one path of each server is tried.
-        bundle: called before each attempt, because authorities may change in the meantime.
-        timeout_s: the time limit for all servers together.
-
-    Raises:
-        ServiceError: a server did not answer in time. The message contains the problem of the last attempt.
-    """
+    """Wait until every server answers over TLS, for ``timeout_s`` in all. Raises ``ServiceError``."""
     deadline_s = clock.monotonic_s() + timeout_s
     for endpoint in {(each.host, each.port): each for each in endpoints}.values():
         while problem := problem_of(endpoint, bundle()):
@@ -145,15 +136,7 @@ class Registrar:
         self._registered_by = registered_by
 
     def apply(self, documents: Sequence[Document], bundle: Callable[[], Bundle]) -> Iterator[RegistrationResult]:
-        """Apply every document. Configurations get the bundle.
-
-        Args:
-            bundle: called after an object has been read, so that an older bundle never replaces a newer one.
-
-        Raises:
-            ServiceError: the API server does not serve a kind, or there is no bundle.
-            InputError: another installation has registered an object.
-        """
+        """Apply every document. Configurations get the bundle, which is asked for after the object was read."""
         for document in _in_order(documents):
             resource = self._discovery.find(document.api_version, document.kind)
             if resource is None:

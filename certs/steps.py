@@ -62,12 +62,7 @@ class CertificateStep(NamedTuple):
 
 
 class CertificateVerdict(StrEnum):
-    """The state of a certificate or a bundle.
-
-    Attributes:
-        DUE: a write is due. Clients do not notice until then.
-        BAD: clients are rejected, or soon will be because a renewal is overdue.
-    """
+    """DUE: a write is due, unnoticed by clients. BAD: clients are rejected, or soon will be."""
 
     OK = "ok"
     DUE = "due"
@@ -91,12 +86,7 @@ class CertificateItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel",
 
 @dataclass(frozen=True)
 class Certificates:
-    """The certificates of an installation as they were read, and what is due for them.
-
-    Attributes:
-        now: when they were read, by the clock of the host's API server.
-        replaced: fingerprints of the certificates that a user asked to replace.
-    """
+    """The certificates of an installation at a time of the host's API server, and what is due for them."""
 
     snapshot: CertificateSnapshot
     options: CertificateOptions

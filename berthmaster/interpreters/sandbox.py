@@ -35,12 +35,7 @@ class Sandbox:
     """Runs scripts. Each run sees fresh globals."""
 
     def __init__(self, functions: Mapping[str, Callable[..., Any]]) -> None:
-        """Prepare the sandbox.
-
-        Args:
-            functions: the functions of the module ``kube`` by name. Their arguments and results are plain values; an
-                ``InputError`` becomes an error of the script.
-        """
+        """Offer the functions of the module ``kube``, of plain values. An ``InputError`` fails the script."""
         self._functions = functions
         self._start()
 

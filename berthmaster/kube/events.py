@@ -55,13 +55,7 @@ class Reference(NamedTuple):
 
 
 class EventContent(NamedTuple):
-    """The content of an event. Equal contents are repeats of one event.
-
-    Attributes:
-        reason: why, in one CamelCase word, as ``ScheduleBindingSucceed``.
-        action: what was done, in one CamelCase word, as ``Scheduling``.
-        note: a description for people; cut at 1,024 bytes.
-    """
+    """The content of an event; equal ones are repeats. Reason and action are one CamelCase word each."""
 
     regarding: Reference
     kind: EventType
@@ -80,12 +74,7 @@ class Recorder(Protocol):
 
 @dataclass(slots=True)
 class Series:
-    """An event and its repeats.
-
-    Attributes:
-        stored: the count that the API server has; 0 before the Event object exists.
-        written_s: when it was written last, on the monotonic clock.
-    """
+    """An event and its repeats. ``stored`` is the count that the API server has: 0 before the object exists."""
 
     key: EventContent
     name: str
@@ -180,13 +169,7 @@ class EventRecorder:
         count: Callable[[EventResult], None] = lambda _result: None,
         max_waiting: int = MAX_WAITING,
     ) -> None:
-        """Prepare a recorder. ``start`` starts it.
-
-        Args:
-            controller: ``reportingController``, as ``berthmaster.io/controllers``.
-            instance: ``reportingInstance``, as the name of the pod; cut at 128 characters.
-            max_waiting: how many events may wait. The recorder drops more.
-        """
+        """Prepare a recorder. ``instance`` is cut at 128 characters; above ``max_waiting`` events are dropped."""
         self._client = client
         self._clock = clock
         self._controller = controller

@@ -237,11 +237,7 @@ class Informer(Generic[T]):
             each.muted = True
 
     def unmute(self, *, standby: bool = False) -> None:
-        """Call the muted handlers for all objects as new ones, and for each change from now on.
-
-        Args:
-            standby: whether only the handlers of a standby process are called. The others stay muted.
-        """
+        """Call muted handlers (with ``standby``: of a standby) for all objects as new ones, and from now on."""
         with self._delivering:
             found = [each for each in self._deliveries if each.muted and (each.standby or not standby)]
             for each in found:
@@ -281,11 +277,7 @@ class Informer(Generic[T]):
         return len(self._values)
 
     def replace(self, objects: Iterable[tuple[Key, msgspec.Raw]]) -> None:
-        """Replace all objects by a complete list. Readers see the old list or the new one, never a mixture.
-
-        Args:
-            objects: the list, which is requested page by page. If a page cannot be read, nothing is replaced.
-        """
+        """Replace all objects by a complete list, whose pages may raise. Readers never see a mixture."""
         after = {key: value for key, raw in objects if (value := self._value(key, raw)) is not None}
         with self._delivering:
             before, self._values = self._values, after
@@ -432,12 +424,7 @@ class SourceCheck:
     def __init__(
         self, collections: Iterable[Collection], clock: Clock, report: Callable[[], None] | None = None
     ) -> None:
-        """Prepare the check.
-
-        Args:
-            collections: the watched collections that the client may list.
-            report: called after ``problem`` changed. It must not raise.
-        """
+        """Prepare the check of collections that the client may list. ``report`` must not raise."""
         self.problem = ""
         self.stale_since: datetime | None = None
         self._collections = list({each.path.removesuffix(each.plural): each for each in collections}.values())

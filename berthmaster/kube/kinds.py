@@ -67,13 +67,7 @@ _NEEDED: Final[Mapping[str, tuple[str, ...]]] = {BINDINGS: (CLUSTERS,), WORKLOAD
 
 
 class WatchOptions(NamedTuple):
-    """What to watch, and on which API server.
-
-    Attributes:
-        kinds: one of ``CLUSTER_KINDS``, optionally with ``POLICIES``. ``BINDINGS`` and ``WORKLOADS`` imply what they
-            need.
-        kubeconfig: access to the API server; None for the cluster that this process runs in.
-    """
+    """What to watch (one of ``CLUSTER_KINDS`` and more), with a kubeconfig or from inside the cluster."""
 
     kinds: Sequence[str]
     kubeconfig: Path | None = None

@@ -21,13 +21,7 @@ _MAX_BYTES: Final = 4 * 2**20
 
 
 class ClusterAccess(NamedTuple):
-    """The source of the access to an API server.
-
-    Attributes:
-        files: the kubeconfig files, the most important one first; empty for the service account of the pod.
-        context: the context of the files; empty for the service account.
-        namespace: the namespace that commands use if none is named.
-    """
+    """Where the access comes from: a context of files, the most important first; no files for the pod's own."""
 
     files: tuple[Path, ...]
     context: str

@@ -67,12 +67,7 @@ def binding_collection(key: Key) -> Collection:
 
 
 class APIRequest(NamedTuple):
-    """One request to an API server.
-
-    Attributes:
-        read_timeout_s: the longest time the server may send nothing.
-        headers: more headers, such as those that impersonate a user.
-    """
+    """One request to an API server, which may send nothing for ``read_timeout_s`` at most."""
 
     path: str
     query: Query = ()
@@ -170,12 +165,7 @@ def json_patch(
 def apply(
     collection: Collection, key: Key, content: Mapping[str, Any], field_manager: str, *, force: bool = False
 ) -> APIRequest:
-    """Set the fields that ``field_manager`` owns by server-side apply. Fields of other managers stay.
-
-    Args:
-        content: apiVersion, kind and the fields.
-        force: take over fields of other managers instead of a conflict (409).
-    """
+    """Set the fields of ``field_manager`` by server-side apply. ``force`` takes fields of others over, else 409."""
     query = (("fieldManager", field_manager), *((("force", "true"),) if force else ()))
     return APIRequest(collection.object(key), query, method="PATCH", body=encode_json(content), content_type=_APPLY)
 
@@ -214,12 +204,7 @@ class APIStatus(msgspec.Struct, frozen=True):
 
 
 class ListMeta(msgspec.Struct, frozen=True, rename="camel"):
-    """The metadata of a list page.
-
-    Attributes:
-        continue_: the token of the next page; empty for the last page.
-        remaining_item_count: how many objects later pages hold, if the server knows.
-    """
+    """The metadata of a list page. ``continue_`` is the token of the next page; empty for the last one."""
 
     resource_version: str = ""
     continue_: str = msgspec.field(name="continue", default="")

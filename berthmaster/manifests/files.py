@@ -151,13 +151,7 @@ def is_snapshot(document: Document) -> bool:
 
 
 class ListRecord(msgspec.Struct, frozen=True, rename="camel"):
-    """One list that was read. Lists of a snapshot have different resource versions: they are not one moment.
-
-    Attributes:
-        resource: the plural name with the API group, as in ``deployments.apps``.
-        resource_version: the version of the list; empty if single objects were read.
-        read_at: when the last page arrived.
-    """
+    """One list, as of ``deployments.apps``. Lists have different resource versions: they are not one moment."""
 
     resource: str
     namespace: str
@@ -168,11 +162,7 @@ class ListRecord(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class FleetSnapshot(msgspec.Struct, frozen=True, rename="camel"):
-    """The record of a dump, an object of kind ``FleetSnapshot`` among the others.
-
-    Attributes:
-        read_at: when reading started. Simulations of the dump start at this time.
-    """
+    """The record of a dump, one of its objects. Simulations of the dump start at ``read_at``."""
 
     name: str
     read_at: datetime
@@ -216,10 +206,6 @@ def read_documents(
     A file holds any number of YAML or JSON documents, each an object or a ``List`` of objects. A folder is read
     recursively in the order of paths; folders with a leading dot are ignored. Links in a folder must stay inside it.
     Each file is read once.
-
-    Args:
-        paths: files and folders; ``-`` is standard input.
-        stdin: the standard input; None is that of the process.
 
     Raises:
         ManifestError: at the first invalid document, after the documents before it.

@@ -423,16 +423,10 @@ _SERVER_FIELDS: Final = ("uid", "creationTimestamp", "generation", "resourceVers
 
 
 def overlaid(base: Iterable[Document], top: Sequence[Document]) -> list[Document]:
-    """Return the documents of the base, in order, replaced by those of the top; new objects follow.
+    """Return the documents of the base in order, each replaced by the object of the top that would be applied to it.
 
-    Args:
-        top: the objects that would be applied. Each replaces the stored object of the same identity. It keeps what
-            an apply never changes: the status if it has none, the UID, and the labels and annotations by which Karmada
-            and KubeAdmiral record claims.
-
-    Returns:
-        The documents of the base in order, with those that replace them. New objects follow, and all policies of the
-        top, in the order in which they would be applied.
+    That keeps what an apply never changes: the status if it has none, the UID, and the labels and annotations by which
+    control planes record claims. New objects follow, and all policies of the top, in the order of their application.
     """
     given: dict[Identity, Document] = {}
     for document in top:

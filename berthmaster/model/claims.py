@@ -395,11 +395,7 @@ _OF_EVERY_SERVER: Final = frozenset({"PriorityClass system-cluster-critical", "P
 
 
 class WaitedFor(NamedTuple):
-    """An object that policies wait for.
-
-    Attributes:
-        key: its namespace, empty for a cluster-scoped one, and its name.
-    """
+    """An object that policies wait for."""
 
     api_version: str
     kind: str

@@ -106,12 +106,7 @@ def builtins(value: object) -> Any:  # noqa: ANN401 - any JSON value
 
 
 class UnknownFieldError(FieldError):
-    """A field is unknown.
-
-    Attributes:
-        misspelled: whether the name differs little from a known one. Other unknown fields are more likely those of
-            another version of the API.
-    """
+    """A field is unknown. Unless ``misspelled``, it is more likely one of another version of the API."""
 
     def __init__(self, path: str, problem: str, *, misspelled: bool = False) -> None:
         self.misspelled = misspelled

@@ -96,9 +96,6 @@ def interpreted(
     Args:
         paths: the paths that the user gave; they come first.
         complete: whether these are all interpreters of the control plane. A kind without one then has no replicas.
-
-    Raises:
-        FieldError: a field has the wrong type or is negative.
     """
     kind = str(raw.get("apiVersion")), str(raw.get("kind"))
     if any((each.api_version, each.kind) == kind for each in paths):

@@ -247,14 +247,7 @@ _UNITS: Final = {"h": 3600, "m": 60, "s": 1}
 
 
 def parse_duration_s(text: str) -> int:
-    """Return a duration in seconds.
-
-    Args:
-        text: whole hours, minutes and seconds in this order, such as ``90s``, ``10m`` or ``1h30m``; ``0`` for none.
-
-    Raises:
-        InputError: the text has another form, or the duration is longer than 366 days.
-    """
+    """Read ``90s``, ``10m``, ``1h30m`` or ``0`` in seconds. Raises ``InputError``, also above 366 days."""
     match = _DURATION.fullmatch(text)
     if text == "0":
         return 0

@@ -147,13 +147,7 @@ class ReplicaPath(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "ReplicaPath":
-        """Parse ``GROUP/VERSION/KIND=REPLICAS[,TEMPLATE]``, as in ``example.io/v1/Widget=spec.size,spec.template``.
-
-        ``GROUP/VERSION/KIND=-`` means that the kind has no replicas.
-
-        Raises:
-            InputError: the text does not have this form.
-        """
+        """Parse ``GROUP/VERSION/KIND=REPLICAS[,TEMPLATE]``, or ``=-`` for no replicas. Raises ``InputError``."""
         what, equals, where = text.partition("=")
         api_version, slash, kind = what.rpartition("/")
         if where == _NONE and slash and api_version and kind:
@@ -226,9 +220,6 @@ def replicas_of(raw: Mapping[str, Any], paths: Iterable[ReplicaPath] = ()) -> Re
     """Return the replicas of a resource. ``paths`` precede the built-in ones.
 
     As in the API server, the default of the replica count is 1. A Job never runs more pods than its completions.
-
-    Raises:
-        FieldError: a field has the wrong type or is negative; its path starts at the resource.
     """
     path = replica_path_of(raw, paths)
     if path is not None:

@@ -144,15 +144,7 @@ def is_dns_subdomain(text: str) -> bool:
 
 
 def parse_selector(text: str) -> LabelSelector:
-    """Parse a selector as kubectl writes it (apimachinery ``labels.Parse``).
-
-    Args:
-        text: ``key=value,key!=value,key in (a,b),key notin (a),key,!key``. All parts must hold. An empty text
-            selects everything.
-
-    Raises:
-        InputError: the text does not have this form, or a label cannot have a key or value in it.
-    """
+    """Parse a selector as kubectl writes it (apimachinery ``labels.Parse``). Raises ``InputError``."""
     expressions: list[SelectorRequirement] = []
     rest = text.strip() if len(text) <= _MAX_LENGTH else "("
     while rest:

@@ -75,13 +75,7 @@ def unknown_placement_fields(raw: Any) -> list[FieldError]:  # noqa: ANN401 - an
 
 
 def decode_held_binding(document: bytes) -> Binding | None:
-    """Decode a binding whose placement cannot be decoded, without that placement.
-
-    A newer Karmada may have values that this version does not accept. The result holds the workload where it is.
-
-    Returns:
-        The binding with an ``UnsupportedPlacement``; None if the placement is valid or another part is invalid too.
-    """
+    """Decode a binding without its placement, whose values a newer Karmada may have; None if other parts fail."""
     try:
         outline = _OBJECT.decode(document)
         spec = _OBJECT.decode(outline["spec"])

@@ -31,10 +31,7 @@ _BOUND: Final[contextvars.ContextVar[Mapping[str, Any] | None]] = contextvars.Co
 
 
 class JSONFormatter(logging.Formatter):
-    """Format a record as one line of JSON.
-
-    The keys are ``time``, ``level``, ``logger``, ``message``, then the fields of ``bound``, then those of ``fields``.
-    """
+    """Format a record as one line of JSON: time, level, logger, message, fields of ``bound`` and of ``fields``."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
@@ -78,11 +75,7 @@ class BurstFilter(logging.Filter):
         return True
 
     def take(self) -> int | None:
-        """Take the share of one record: a cheap check before the record is made.
-
-        Returns:
-            How many records were dropped since the last one that passed; None if this record is to be dropped.
-        """
+        """Take the share of one record. Return how many were dropped before it; None if it is to be dropped, too."""
         with self._lock:
             if not self._bucket.take():
                 self._suppressed += 1
@@ -152,14 +145,7 @@ _tracer: "Tracer | None" = None
 
 
 def start_traces(service: str) -> None:
-    """Send the spans of this process, and of those that it forks, if a variable says where to.
-
-    Args:
-        service: the name of the service, unless ``OTEL_SERVICE_NAME`` has another one.
-
-    Raises:
-        InputError: a variable is set, and the extra ``traces`` is not installed.
-    """
+    """Send spans of this process and its forks if a variable says where. Raises ``InputError`` without the extra."""
     named = next((each for each in _ENDPOINTS if os.environ.get(each)), None)
     if named is None or os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return
@@ -189,12 +175,7 @@ def began_ns() -> int | None:
 def span(
     name: str, parent: str | None = None, since_ns: int | None = None, **attributes: str
 ) -> AbstractContextManager[None]:
-    """Return a context that is a span, within the span of the caller.
-
-    Args:
-        parent: the header ``traceparent`` of a request, whose trace the span continues.
-        since_ns: when it began, if that is earlier: ``began_ns``. The wait until now is a span of its own.
-    """
+    """Return a context that is a span of the caller, or of a ``traceparent``. It may have begun at ``since_ns``."""
     return _NOTHING if _tracer is None else _span(_tracer, name, parent, since_ns, attributes)
 
 
