@@ -294,7 +294,7 @@ KINDS: Final = (MUTATING, VALIDATING, SCHEDULER_PLUGIN)
 
 
 class BundleField(NamedTuple):
-    """A field below ``parents`` that holds a bundle, and the URL of the server; empty without one."""
+    """A field that holds a bundle, the path of its parents, and the URL of its server (empty without one)."""
 
     parents: tuple[str | int, ...]
     field: str

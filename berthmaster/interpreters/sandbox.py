@@ -35,7 +35,7 @@ class Sandbox:
     """Runs scripts. Each run sees fresh globals."""
 
     def __init__(self, functions: Mapping[str, Callable[..., Any]]) -> None:
-        """Offer the functions of the module ``kube``, of plain values. An ``InputError`` fails the script."""
+        """Offer the functions of the module ``kube``. Their ``InputError`` becomes an error of the script."""
         self._functions = functions
         self._start()
 

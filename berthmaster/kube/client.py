@@ -30,7 +30,7 @@ class APIClient(Protocol):
     """A client of one API server. Safe for several threads."""
 
     def send(self, request: APIRequest) -> APIResponse:
-        """Return the response as soon as its head is there. Raises ``ApiError`` without one, and for an error."""
+        """Return the response when its head is there. Raises ``ApiError`` if there is none, or if it is an error."""
 
 
 def ask(client: APIClient, request: APIRequest) -> bytes:

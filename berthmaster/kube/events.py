@@ -169,7 +169,7 @@ class EventRecorder:
         count: Callable[[EventResult], None] = lambda _result: None,
         max_waiting: int = MAX_WAITING,
     ) -> None:
-        """Prepare a recorder. ``instance`` is cut at 128 characters; above ``max_waiting`` events are dropped."""
+        """Prepare a recorder, which cuts ``instance`` at 128 characters and drops events above ``max_waiting``."""
         self._client = client
         self._clock = clock
         self._controller = controller

@@ -237,7 +237,7 @@ class Informer(Generic[T]):
             each.muted = True
 
     def unmute(self, *, standby: bool = False) -> None:
-        """Call muted handlers (with ``standby``: of a standby) for all objects as new ones, and from now on."""
+        """Call the muted handlers for all objects as new ones. ``standby`` calls only those of a standby process."""
         with self._delivering:
             found = [each for each in self._deliveries if each.muted and (each.standby or not standby)]
             for each in found:
@@ -277,7 +277,7 @@ class Informer(Generic[T]):
         return len(self._values)
 
     def replace(self, objects: Iterable[tuple[Key, msgspec.Raw]]) -> None:
-        """Replace all objects by a complete list, whose pages may raise. Readers never see a mixture."""
+        """Replace all objects by a complete list; none if a page raises. Readers never see a mixture."""
         after = {key: value for key, raw in objects if (value := self._value(key, raw)) is not None}
         with self._delivering:
             before, self._values = self._values, after

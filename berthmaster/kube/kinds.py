@@ -67,7 +67,7 @@ _NEEDED: Final[Mapping[str, tuple[str, ...]]] = {BINDINGS: (CLUSTERS,), WORKLOAD
 
 
 class WatchOptions(NamedTuple):
-    """What to watch (one of ``CLUSTER_KINDS`` and more), with a kubeconfig or from inside the cluster."""
+    """What to watch, and on which API server: None for the cluster that this process runs in."""
 
     kinds: Sequence[str]
     kubeconfig: Path | None = None

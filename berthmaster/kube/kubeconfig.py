@@ -21,7 +21,7 @@ _MAX_BYTES: Final = 4 * 2**20
 
 
 class ClusterAccess(NamedTuple):
-    """Where the access comes from: a context of files, the most important first; no files for the pod's own."""
+    """The source of an access: a context of kubeconfig files, or without files the service account of the pod."""
 
     files: tuple[Path, ...]
     context: str

@@ -165,7 +165,7 @@ def json_patch(
 def apply(
     collection: Collection, key: Key, content: Mapping[str, Any], field_manager: str, *, force: bool = False
 ) -> APIRequest:
-    """Set the fields of ``field_manager`` by server-side apply. ``force`` takes fields of others over, else 409."""
+    """Apply the fields of ``field_manager`` on the server. ``force`` takes over fields of other managers."""
     query = (("fieldManager", field_manager), *((("force", "true"),) if force else ()))
     return APIRequest(collection.object(key), query, method="PATCH", body=encode_json(content), content_type=_APPLY)
 

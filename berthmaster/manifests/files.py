@@ -151,7 +151,7 @@ def is_snapshot(document: Document) -> bool:
 
 
 class ListRecord(msgspec.Struct, frozen=True, rename="camel"):
-    """One list, as of ``deployments.apps``. Lists have different resource versions: they are not one moment."""
+    """One list of a resource such as ``deployments.apps``. The lists of a dump are not of one moment."""
 
     resource: str
     namespace: str

@@ -247,7 +247,7 @@ _UNITS: Final = {"h": 3600, "m": 60, "s": 1}
 
 
 def parse_duration_s(text: str) -> int:
-    """Read ``90s``, ``10m``, ``1h30m`` or ``0`` in seconds. Raises ``InputError``, also above 366 days."""
+    """Return the seconds of ``90s``, ``10m``, ``1h30m`` or ``0``. Raises ``InputError``, also above 366 days."""
     match = _DURATION.fullmatch(text)
     if text == "0":
         return 0

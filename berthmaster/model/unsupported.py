@@ -75,7 +75,7 @@ def unknown_placement_fields(raw: Any) -> list[FieldError]:  # noqa: ANN401 - an
 
 
 def decode_held_binding(document: bytes) -> Binding | None:
-    """Decode a binding without its placement, whose values a newer Karmada may have; None if other parts fail."""
+    """Decode a binding without its invalid placement. Return None if another part is invalid, too."""
     try:
         outline = _OBJECT.decode(document)
         spec = _OBJECT.decode(outline["spec"])

@@ -63,7 +63,7 @@ class TokenBucket:
         return self.reserve(0.0) is not None
 
     def reserve(self, max_wait_s: float) -> float | None:
-        """Take a token now or in advance. Return the wait in seconds; None (no token) above ``max_wait_s``."""
+        """Take a token now or in advance. Return the wait in seconds, or None for a wait above ``max_wait_s``."""
         with self._lock:
             now_s = self._clock.monotonic_s()
             self._tokens = min(self._burst, self._tokens + (now_s - self._refilled_s) * self._per_s)

@@ -17,7 +17,7 @@ _FOLDER: Final = "PROMETHEUS_MULTIPROC_DIR"
 
 
 def share(folder: Path) -> None:
-    """Keep the values of this process and of its forks in an empty folder; before the import of the library."""
+    """Keep the values of this process and of its forks in an empty folder. Import the library after this call."""
     if "prometheus_client" in sys.modules:
         raise RuntimeError("share() must be called before prometheus_client is imported")
     os.environ[_FOLDER] = str(folder)
