@@ -3,7 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
@@ -102,7 +102,6 @@ class ConsoleParts:
 
 
 def create_app(options: AppOptions, parts: ConsoleParts) -> Flask:
-    """Create the application."""
     app = Flask("console", static_folder=None)
     app.config.update(
         SECRET_KEY=parts.secret,
@@ -173,13 +172,14 @@ class _RequestHooks:
         g.request_id = request_id_of(request.environ)
         g.visitor = None
         g.services = None
-        g.mark = parts.watcher.mark
-        if not parts.authentication.required and not security.is_local_host(request.host):
+        g.mark = parts.watcher.seen.mark
+        if not self._options.sign_in.required and not security.is_local_host(request.host):
             raise BadRequest("Without a sign-in, the console answers only to names of this machine, such as localhost.")
         g.visitor = visitor = self._visitor()
         if request.endpoint == "static":
             return None
-        self._limit(visitor)
+        if not self._limits.take(_key_of(visitor)):
+            raise TooManyRequests("You sent too many requests. Wait a few seconds, then try again.", retry_after=5)
         # The page What if shows the form again, and changes nothing.
         if request.method == "POST" and request.endpoint != "what_if.ask" and not security.has_form_token():
             raise Forbidden("The form is out of date. Load the page again, and send the form once more.")
@@ -190,9 +190,9 @@ class _RequestHooks:
         if request.endpoint in _WITHOUT_EXTENDER:
             return None
         self._take_place()
-        g.visitor = visitor = visitor.seeing(parts.namespaces_of(visitor, self._namespace_of_page()))
+        g.visitor = visitor = replace(visitor, namespaces=parts.namespaces_of(visitor, self._namespace_of_page()))
         source = VisibleSource(parts.source, visitor)
-        g.services = ConsoleServices(source, parts.clock, self._options.page_rows, parts.watcher.version)
+        g.services = ConsoleServices(source, parts.clock, self._options.page_rows, parts.watcher.seen.known_version)
         return None
 
     def _visitor(self) -> Visitor | None:
@@ -222,15 +222,10 @@ class _RequestHooks:
         if g.pop("has_place", False):
             self._waiting.release()
 
-    def _limit(self, visitor: Visitor | None) -> None:
-        """Refuse a visitor who sends too many requests."""
-        if not self._limits.take(_key_of(visitor)):
-            raise TooManyRequests("You sent too many requests. Wait a few seconds, then try again.", retry_after=5)
-
     def _ask_to_sign_in(self) -> Response:
         """Lead a person to the form, if there is one."""
         wants_page = request.method == "GET" and request.accept_mimetypes.accept_html and request.endpoint != _EVENTS
-        if not self._parts.authentication.by_page or not wants_page:
+        if not self._options.sign_in.by_page or not wants_page:
             raise Unauthorized
         here = request.full_path if request.query_string else request.path
         address = url_for(SIGN_IN) if here == "/" else url_for(SIGN_IN, next=here)
@@ -239,7 +234,7 @@ class _RequestHooks:
     def _finish(self, response: Response) -> Response:
         parts, endpoint = self._parts, request.endpoint or ""
         response.headers["X-Request-Id"] = g.request_id
-        if response.status_code == HTTPStatus.UNAUTHORIZED and parts.authentication.by_token:
+        if response.status_code == HTTPStatus.UNAUTHORIZED and self._options.sign_in.token_file is not None:
             response.headers["WWW-Authenticate"] = 'Bearer realm="berthmaster"'
         elapsed_s = parts.clock.monotonic_s() - g.begun_s
         parts.metrics.answered(endpoint, response.status_code, elapsed_s)
@@ -255,7 +250,6 @@ class _RequestHooks:
         return security.add_headers(response, tls=self._options.tls)
 
     def _layout(self) -> dict[str, Any]:
-        """Return what the base template uses."""
         visitor: Visitor | None = g.visitor
         services: ConsoleServices | None = g.services
         now = self._parts.clock.now()
@@ -272,7 +266,7 @@ class _RequestHooks:
             "title_suffix": self._options.title,
             "version": __version__,
             "visitor": visitor,
-            "notice": self._parts.watcher.notice if visitor is not None else "",
+            "notice": self._parts.watcher.seen.notice if visitor is not None else "",
         }
 
     def _events(self) -> Response:

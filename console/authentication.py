@@ -10,11 +10,11 @@ import secrets
 import ssl
 import time
 from collections.abc import Callable, Mapping, MutableMapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
 from berthmaster.model.errors import InputError, shown
@@ -44,17 +44,9 @@ class Visitor:
         """Whether the visitor can sign out."""
         return self.signed_in_by in {"session", "OpenID Connect"}
 
-    def seeing(self, namespaces: frozenset[str] | None) -> "Visitor":
-        """Return the same visitor with these namespaces."""
-        return replace(self, namespaces=namespaces)
-
-    @property
-    def reader(self) -> Reader:
-        return Reader(self.namespaces)
-
     def may_see(self, namespace: str) -> bool:
         """Return whether the visitor may see what is in a namespace; an empty one is cluster-scoped."""
-        return self.reader.sees(namespace)
+        return Reader(self.namespaces).sees(namespace)
 
 
 _MAX_GROUPS: Final = 256
@@ -105,13 +97,6 @@ class OidcOptions:
         return self.public_url.rstrip("/") + CALLBACK
 
 
-class OidcUser(NamedTuple):
-    """A user as the provider names it, with the prefixes of the options."""
-
-    name: str
-    groups: tuple[str, ...]
-
-
 class SignInFailedError(Exception):
     """A visitor could not sign in. The message is for the visitor."""
 
@@ -120,8 +105,8 @@ class SignInFailedError(Exception):
         self.status = status
 
 
-def user_of(claims: Mapping[str, Any], options: OidcOptions) -> OidcUser:
-    """Return the user that the claims of an ID token name.
+def user_of(claims: Mapping[str, Any], options: OidcOptions) -> Visitor:
+    """Return the user that the claims of an ID token name, with the prefixes of the options.
 
     Names that begin with ``system:`` belong to Kubernetes. The API server refuses such users of a provider; the
     console also leaves out such groups.
@@ -143,7 +128,7 @@ def user_of(claims: Mapping[str, Any], options: OidcOptions) -> OidcUser:
     groups = [each for each in groups if not each.startswith(_RESERVED)]
     if len(groups) > _MAX_GROUPS:
         raise SignInFailedError(f"The ID token has {len(groups):,} groups; at most {_MAX_GROUPS} are possible.")
-    return OidcUser(name, tuple(groups))
+    return Visitor(name, "OpenID Connect", tuple(groups))
 
 
 def _require_safe(option: str, url: str) -> None:
@@ -254,40 +239,27 @@ class Authentication:
         revoked: RevokedSessions | None = None,
     ) -> None:
         """Read the files for the first time. Raises ``InputError`` if a file cannot be used."""
-        self._options = options
+        self.options = options
         self._secret = secret
         self._revoked = revoked
         self._tokens = None if options.token_file is None else TokenFile(options.token_file, on_failure)
         proofs = options.proxy_secret_file
         self._proofs = None if proofs is None else TokenFile(proofs, on_failure)
 
-    @property
-    def required(self) -> bool:
-        """Whether visitors must sign in."""
-        return self._options.required
-
-    @property
-    def by_token(self) -> bool:
-        return self._tokens is not None
-
-    @property
-    def by_page(self) -> bool:
-        return self._options.by_page
-
     def visitor(self, environ: Mapping[str, Any], session: Mapping[str, Any], now: datetime) -> Visitor | None:
         """Return who sent a request, or None if the visitor must sign in."""
-        if not self.required:
+        if not self.options.required:
             return Visitor()
-        subject = _subject(environ) if self._options.client_certificates else None
-        if self._options.user_header and self._from_proxy(environ, subject):
+        subject = _subject(environ) if self.options.client_certificates else None
+        if self.options.user_header and self._from_proxy(environ, subject):
             return self._named_by_proxy(environ)
         if self._tokens is not None:
             user = self._tokens.user_of(bearer_token(environ.get("HTTP_AUTHORIZATION", "")))
             if user is not None:
                 return Visitor(user.name, "token", user.groups)
-        if self.by_page:
+        if self.options.by_page:
             return self._of_session(session, now)
-        if self._options.user_header or subject is None:
+        if self.options.user_header or subject is None:
             return None
         return Visitor(subject[0], "certificate", subject[1])
 
@@ -302,9 +274,9 @@ class Authentication:
         _begin(session, {_TOKEN_KEY: self._key_of(user)}, now)
         return True
 
-    def begin_oidc_session(self, user: OidcUser, session: MutableMapping[str, Any], now: datetime) -> None:
+    def begin_oidc_session(self, user: Visitor, session: MutableMapping[str, Any], now: datetime) -> None:
         """Begin a session for a user of the provider. It has the groups of this moment until it ends."""
-        issuer = "" if self._options.oidc is None else self._options.oidc.issuer_url
+        issuer = "" if self.options.oidc is None else self.options.oidc.issuer_url
         _begin(session, {_ISSUER_KEY: issuer, _USER_KEY: user.name, _GROUPS_KEY: list(user.groups)}, now)
 
     def end_session(self, session: MutableMapping[str, Any]) -> None:
@@ -325,7 +297,7 @@ class Authentication:
             return None
         if now.timestamp() >= until or (self._revoked is not None and name in self._revoked):
             return None
-        oidc = self._options.oidc
+        oidc = self.options.oidc
         if oidc is not None and session.get(_ISSUER_KEY) == oidc.issuer_url:
             return Visitor(session[_USER_KEY], "OpenID Connect", tuple(session[_GROUPS_KEY]))
         key = session.get(_TOKEN_KEY)
@@ -340,16 +312,16 @@ class Authentication:
         return hmac.new(self._secret, b"session:" + user.digest, hashlib.sha256).hexdigest()
 
     def _from_proxy(self, environ: Mapping[str, Any], subject: tuple[str, tuple[str, ...]] | None) -> bool:
-        if subject is not None and subject[0] in self._options.proxy_names:
+        if subject is not None and subject[0] in self.options.proxy_names:
             return True
         return self._proofs is not None and self._proofs.user_of(environ.get(_SECRET_FIELD, "")) is not None
 
     def _named_by_proxy(self, environ: Mapping[str, Any]) -> Visitor | None:
-        name = environ.get(_field(self._options.user_header), "").strip()
+        name = environ.get(_field(self.options.user_header), "").strip()
         # Several header fields of one name arrive with a comma between their values: one of them may be the client's.
         if not name or "," in name or len(name) > _MAX_NAME:
             return None
-        listed = environ.get(_field(self._options.groups_header), "") if self._options.groups_header else ""
+        listed = environ.get(_field(self.options.groups_header), "") if self.options.groups_header else ""
         groups = tuple(filter(None, (each.strip() for each in listed.split(","))))
         return Visitor(name, "proxy", groups[:_MAX_GROUPS])
 

@@ -9,7 +9,7 @@ import random
 import threading
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from werkzeug.wsgi import ClosingIterator
@@ -18,7 +18,7 @@ from berthmaster.native_api.fleet import StateVersion
 from berthmaster.native_api.wire import Staleness
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.stopping import RepeatingThread
-from console.source import SourceError
+from console.source import ExtenderState, SourceError
 
 if TYPE_CHECKING:
     from console.metrics import ConsoleMetrics
@@ -38,22 +38,12 @@ _LIFE_S: Final = 300.0
 """How long a stream lasts. The browser then opens another one, and the console checks again who the visitor is."""
 
 
-class _Seen(NamedTuple):
-    """What pages must know. ``settling`` says whether the processes of the extender may have different versions."""
-
-    version: str = ""
-    settling: bool = False
-    lost: SourceError | None = None
-    notice: str = ""
-
-    @property
-    def mark(self) -> str:
-        """What a page carries that shows this state; empty while the state is not known."""
-        return "" if self.lost else f"{self.version}{'~' if self.settling else ''}"
-
-
 class StateWatcher:
-    """Polls the version of the extender's state. Safe for several threads."""
+    """Polls the version of the extender's state. Safe for several threads.
+
+    Attributes:
+        seen: what is known about the extender now.
+    """
 
     def __init__(
         self, ask: Callable[[], StateVersion], clock: Clock, metrics: "ConsoleMetrics", *, shows_cause: bool = True
@@ -65,33 +55,13 @@ class StateWatcher:
                 any namespace.
         """
         self._ask, self._clock, self._metrics, self._shows_cause = ask, clock, metrics, shows_cause
-        self._seen = _Seen()
+        self.seen = ExtenderState()
         self._changed = threading.Condition()
         self._failures = 0
         self._lost_since: datetime | None = None
         self._settled_at = 0.0
         self.stopping = False
         self._wait_s = 0.0
-
-    @property
-    def version(self) -> str:
-        """The version of the extender's state; empty while the extender cannot be asked."""
-        return "" if self._seen.lost else self._seen.version
-
-    @property
-    def mark(self) -> str:
-        """The mark of the pages that are made now; empty while the extender cannot be asked."""
-        return self._seen.mark
-
-    @property
-    def lost(self) -> SourceError | None:
-        """Why the extender cannot be asked; None while it answers."""
-        return self._seen.lost
-
-    @property
-    def notice(self) -> str:
-        """What is wrong with the source of the pages, for visitors; empty if nothing is."""
-        return self._seen.notice
 
     def start(self) -> None:
         """Poll in a thread until the process ends."""
@@ -111,16 +81,16 @@ class StateWatcher:
             self._lost_since = None
         self._metrics.extender_answers()
         now_s = self._clock.monotonic_s()
-        if found.version != self._seen.version:
+        if found.version != self.seen.version:
             self._settled_at = now_s + _SETTLED_S
-        self._publish(_Seen(found.version, now_s < self._settled_at, None, self._stale(found.staleness)))
+        self._publish(ExtenderState(found.version, now_s < self._settled_at, None, self._stale(found.staleness)))
         return _POLL_S
 
-    def await_change(self, known: _Seen | None, timeout_s: float) -> _Seen:
+    def await_change(self, known: ExtenderState | None, timeout_s: float) -> ExtenderState:
         """Return what pages must know, once it differs from what they know, or after a time."""
         with self._changed:
-            self._changed.wait_for(lambda: self._seen != known, timeout_s)
-            return self._seen
+            self._changed.wait_for(lambda: self.seen != known, timeout_s)
+            return self.seen
 
     def _poll_again(self) -> None:
         self._wait_s = _MAX_BACKOFF_S  # after a crash
@@ -133,7 +103,7 @@ class StateWatcher:
             _LOG.warning("the extender cannot be asked: %s", error)
         self._metrics.extender_lost()
         notice = f"The extender cannot be asked since {_time(self._lost_since, now)}: {error}"
-        self._publish(self._seen._replace(lost=error, notice=notice))
+        self._publish(self.seen._replace(lost=error, notice=notice))
         self._failures += 1
         backoff_s = min(_MAX_BACKOFF_S, _POLL_S * float(2 ** min(self._failures - 1, 10)))
         return backoff_s * random.uniform(0.8, 1.2)  # noqa: S311 - jitter
@@ -147,11 +117,11 @@ class StateWatcher:
         cause = found.problem if self._shows_cause else _SEE_LOG
         return f"The extender lost its source at {_time(since, since)}{shown}. {cause}".strip()
 
-    def _publish(self, seen: _Seen) -> None:
-        if seen == self._seen:
+    def _publish(self, seen: ExtenderState) -> None:
+        if seen == self.seen:
             return
         with self._changed:
-            self._seen = seen
+            self.seen = seen
             self._changed.notify_all()
 
 

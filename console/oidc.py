@@ -17,7 +17,7 @@ from requests import RequestException
 
 from berthmaster.model.errors import printable
 from berthmaster.serving.reloaded_files import read_regular_file
-from console.authentication import OidcOptions, OidcUser, SignInFailedError, user_of
+from console.authentication import OidcOptions, SignInFailedError, Visitor, user_of
 
 _LOG: Final = logging.getLogger("berthmaster.console")
 _NAME: Final = "oidc"
@@ -69,7 +69,7 @@ class OidcSignIn:
         with self._asking():
             return self._client.authorize_redirect(self._options.callback_url)  # type: ignore[no-any-return]
 
-    def finish(self) -> OidcUser:
+    def finish(self) -> Visitor:
         """Return the user that the provider sent back.
 
         Raises:

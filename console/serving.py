@@ -4,7 +4,6 @@ import logging
 import secrets
 import signal
 from dataclasses import dataclass, replace
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -23,7 +22,7 @@ from berthmaster.serving.tokens import TokenFile, require_protection
 from console.authentication import SESSION_LIFETIME, RevokedSessions
 from console.context import AppOptions
 from console.live import EVENTS, StateWatcher
-from console.source import PAGE_DEADLINE_S, ExtenderClients, ExtenderSource, ExtenderState
+from console.source import PAGE_DEADLINE_S, ExtenderClients, ExtenderSource
 
 _LOG: Final = logging.getLogger("berthmaster.console")
 _HOUSEKEEPING_S: Final = 1.0
@@ -96,9 +95,7 @@ class _Console:
 
         options, clock, metrics = self._options, SystemClock(), ConsoleMetrics()
         clients = ExtenderClients(options.extender, options.extender_timeout_s)
-        source = ExtenderSource(
-            clients, clock, lambda: ExtenderState(watcher.version, watcher.lost), options.page_deadline_s
-        )
+        source = ExtenderSource(clients, clock, lambda: watcher.seen, options.page_deadline_s)
         self._watcher = watcher = StateWatcher(source.version, clock, metrics, shows_cause=options.reviews is None)
         revoked = RevokedSessions(self._revoked, SESSION_LIFETIME.total_seconds())
         authentication = Authentication(options.app.sign_in, self._secret, self._credentials_failed, revoked=revoked)
@@ -124,7 +121,7 @@ class _Console:
         report(_readiness(watcher))
         RepeatingThread(
             "housekeeping",
-            partial(_report, report, watcher),
+            lambda: report(_readiness(watcher)),
             lambda: _HOUSEKEEPING_S,
             _LOG,
             "the worker could not report its state",
@@ -150,13 +147,9 @@ class _Console:
         _LOG.error("a new file with tokens or secrets cannot be used: %s; the previous ones stay valid", error)
 
 
-def _report(report: ReportReadiness, watcher: StateWatcher) -> None:
-    report(_readiness(watcher))
-
-
 def _readiness(watcher: StateWatcher) -> Readiness:
     """Return the readiness of a worker. It stays ready without the extender: its pages say what is wrong."""
-    return Readiness("", watcher.notice)
+    return Readiness("", watcher.seen.notice)
 
 
 def _stop_streams_on_signal(watcher: StateWatcher) -> None:

@@ -107,7 +107,8 @@ class _SignInPages:
     def _page(self, target: str, problem: str = "", status: HTTPStatus = HTTPStatus.OK, leave: str = "") -> Response:
         page = render_template(
             "sign_in.html", target=target, problem=problem, leave=leave,
-            by_token=self._authentication.by_token, provider="" if self._oidc is None else self._oidc.host,
+            by_token=self._authentication.options.token_file is not None,
+            provider="" if self._oidc is None else self._oidc.host,
         )  # fmt: skip
         return Response(page, status.value, content_type="text/html; charset=utf-8")
 

@@ -188,17 +188,30 @@ def _cannot_use(error: Exception) -> None:
     _LOG.error("new credentials for the extender are not used: a file is invalid", extra=fields(problem=str(error)))
 
 
-@dataclass(frozen=True, slots=True)
-class ExtenderState:
+class ExtenderState(NamedTuple):
     """What is known about the extender.
 
     Attributes:
-        version: the version of its state; empty if it is not known. Answers about this version are kept.
+        version: the last known version of its state.
+        settling: whether its processes may have different versions.
         lost: why it cannot be asked; None if it answers. While it is lost, no question is sent.
+        notice: what is wrong with it or with its source, for visitors; empty if nothing is.
     """
 
     version: str = ""
+    settling: bool = False
     lost: SourceError | None = None
+    notice: str = ""
+
+    @property
+    def known_version(self) -> str:
+        """The version if the extender answers, and empty otherwise. Answers about this version are kept."""
+        return "" if self.lost else self.version
+
+    @property
+    def mark(self) -> str:
+        """What a page carries that shows this state; empty while the state is not known."""
+        return "" if self.lost else f"{self.version}{'~' if self.settling else ''}"
 
 
 class ExtenderSource:
@@ -250,7 +263,7 @@ class ExtenderSource:
         def answer() -> V:
             return self.fresh(ask, *args, **kwargs)
 
-        version = self._state().version
+        version = self._state().known_version
         return self._last_of(question, lambda: self._cache.answer(question, version, answer, lambda it: it.version))
 
     def remembered(self, ask: Callable[Concatenate[Client, P], T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -6,8 +6,9 @@ for the leader some seconds before it is full here.
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import Final, NamedTuple, get_args
 
 import msgspec.structs
@@ -39,7 +40,7 @@ _HIDDEN_POLICY = "a policy in another namespace"
 _NEXT_LOOK = "the controllers look at it again within a few seconds"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LeaderMoves:
     """What the leader knows about moves, as far as others can know it.
 
@@ -53,11 +54,10 @@ class LeaderMoves:
     active: Sequence[MoveCandidate]
     annotations: Mapping[PolicyReference, Mapping[str, str]] | None
     totals: Mapping[str, int] | None = None
-    counted: Mapping[int, CountedMoves] = field(init=False)
 
-    def __post_init__(self) -> None:
-        counted = {} if self.config is None else Budgets(self.config).counted(self.active)
-        object.__setattr__(self, "counted", counted)
+    @cached_property
+    def counted(self) -> Mapping[int, CountedMoves]:
+        return {} if self.config is None else Budgets(self.config).counted(self.active)
 
 
 def waits_for(move: BindingMove, leader: LeaderMoves, now: datetime) -> list[WaitReason]:

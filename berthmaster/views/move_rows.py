@@ -1,7 +1,7 @@
 """What moves, waits, is held down or blocked, as rows. Pure functions of bindings and of the storm brake."""
 
 import operator
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
@@ -82,7 +82,7 @@ class MoveQuery(NamedTuple):
         """Return moves, which are ordered by state and name, in the order of the query."""
         if self.sort is MoveSort.STATE and not self.descending:
             return list(moves)
-        keys = [(_sort_value(self.sort, each), each) for each in moves]
+        keys = [(_SORT_VALUES[self.sort](each), each) for each in moves]
         known = sorted(
             (each for each in keys if each[0] is not None), key=operator.itemgetter(0), reverse=self.descending
         )
@@ -130,22 +130,15 @@ class StatedMove(NamedTuple):
     state: RowState
 
 
-def _sort_value(sort: MoveSort, stated: StatedMove) -> Any:  # noqa: ANN401 - values of one order are of one type
-    """Return what an order compares; None if it is not known."""
-    move = stated.move.state
-    match sort:
-        case MoveSort.STATE:
-            return _ORDER[stated.state]
-        case MoveSort.WORKLOAD:
-            return stated.move.workload
-        case MoveSort.REASON:
-            return None if move is None else move.reason.value
-        case MoveSort.SINCE:
-            return None if move is None else move.since
-        case MoveSort.DUE:
-            return None if move is None else move.until
-        case MoveSort.FAILURES:
-            return 0 if move is None else move.failures
+_SORT_VALUES: Final[Mapping[MoveSort, Callable[[StatedMove], Any]]] = {
+    MoveSort.STATE: lambda each: _ORDER[each.state],
+    MoveSort.WORKLOAD: lambda each: each.move.workload,
+    MoveSort.REASON: lambda each: each.move.state and each.move.state.reason.value,
+    MoveSort.SINCE: lambda each: each.move.state and each.move.state.since,
+    MoveSort.DUE: lambda each: each.move.state and each.move.state.until,
+    MoveSort.FAILURES: lambda each: each.move.state.failures if each.move.state else 0,
+}
+"""What an order compares; None if it is not known."""
 
 
 class WaitReason(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -286,7 +279,6 @@ def move_rows(bindings: Iterable[Binding], context: RowContext) -> list[MoveRow]
 
 
 def row_of(stated: StatedMove, context: RowContext, waits_for: Sequence[WaitReason] = ()) -> MoveRow:
-    """Return the row of a move."""
     found, state = stated.move, stated.move.state
     metadata = found.binding.metadata
     if state is None:

@@ -1,6 +1,7 @@
 """Policies as rows: what each claims, what the rules find, which takeovers are possible, and priority drops. Pure."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from heapq import nsmallest
 from typing import Final
 
@@ -98,15 +99,13 @@ class PolicyRow(msgspec.Struct, frozen=True, rename="camel"):
     drops: list[PriorityDropRow]
 
 
+@dataclass(slots=True)
 class PolicyUse:
     """What the workloads say about one policy."""
 
-    __slots__ = ("loses", "names", "takes")
-
-    def __init__(self) -> None:
-        self.names: list[str] = []
-        self.takes: list[TakeoverRow] = []
-        self.loses: list[TakeoverRow] = []
+    names: list[str] = field(default_factory=list)
+    takes: list[TakeoverRow] = field(default_factory=list)
+    loses: list[TakeoverRow] = field(default_factory=list)
 
 
 def policy_uses(
@@ -152,7 +151,6 @@ def policy_row(
     findings: Sequence[PolicyFinding] | None,
     recorded: Iterable[PriorityDropRow] = (),
 ) -> PolicyRow:
-    """Return the row of a policy."""
     spec, meta = policy.spec, policy.metadata
     return PolicyRow(
         kind=policy.kind,

@@ -79,7 +79,11 @@ def test_a_lost_extender_and_its_return_are_reported():
     watched.poll(LOST)
     notice = "The extender cannot be asked since 00:16:46 UTC: http://extender cannot be reached: connection refused"
     assert next(stream) == f'event: notice\ndata: "{notice}"\n\nevent: state\ndata: ""\n\n'.encode()
-    assert (watched.watcher.notice, watched.watcher.version, watched.watcher.lost) == (notice, "", LOST)
+    assert (watched.watcher.seen.notice, watched.watcher.seen.known_version, watched.watcher.seen.lost) == (
+        notice,
+        "",
+        LOST,
+    )
     watched.poll(StateVersion("1", FRESH))
     assert next(stream) == b'event: notice\ndata: ""\n\nevent: state\ndata: "1"\n\n'
 
@@ -97,7 +101,7 @@ def test_a_stale_extender_is_reported_with_the_age_of_its_state():
     watched = Watched()
     stale = Staleness(START, START + timedelta(minutes=5), "fleet.json: line 3 is invalid")
     watched.poll(StateVersion("1", stale))
-    assert watched.watcher.notice == (
+    assert watched.watcher.seen.notice == (
         "The extender lost its source at 00:05:00 UTC; the pages show the state of 00:00:00 UTC. "
         "fleet.json: line 3 is invalid"
     )
@@ -106,7 +110,9 @@ def test_a_stale_extender_is_reported_with_the_age_of_its_state():
 def test_a_console_whose_visitors_see_few_namespaces_does_not_repeat_what_the_extender_says_about_its_source():
     watched = Watched(shows_cause=False)
     watched.poll(StateVersion("1", Staleness(None, START, "fleet.json: Deployment vault/secret is invalid")))
-    assert watched.watcher.notice == ("The extender lost its source at 00:00:00 UTC. The log of the extender says why.")
+    assert watched.watcher.seen.notice == (
+        "The extender lost its source at 00:00:00 UTC. The log of the extender says why."
+    )
 
 
 def test_the_number_of_streams_is_bounded_and_a_closed_one_makes_room():

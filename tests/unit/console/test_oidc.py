@@ -14,7 +14,7 @@ from tables import cases
 from werkzeug import Response
 
 from berthmaster.model.errors import InputError
-from console.authentication import OidcOptions, OidcUser, SignInFailedError, SignInOptions, user_of
+from console.authentication import OidcOptions, SignInFailedError, SignInOptions, Visitor, user_of
 
 HTML = {"Accept": "text/html"}
 KEY = RSAKey.generate_key(2048, parameters={"kid": "one"})
@@ -72,6 +72,10 @@ def signed(claims, key=KEY, algorithm="RS256"):
 
 def part(content):
     return urlsafe_b64encode(json.dumps(content).encode()).decode().rstrip("=")
+
+
+def user(name, groups):
+    return Visitor(name, "OpenID Connect", groups)
 
 
 @pytest.fixture
@@ -155,23 +159,23 @@ def test_begun_sign_ins_do_not_fill_the_cookie(client):
 
 
 @cases(
-    ("claims", "options", "user"),
+    ("claims", "options", "expected"),
     {
-        "claims alone": ({"email": "ada@x", "groups": ["a", "system:b"]}, {}, OidcUser("ada@x", ("a",))),
-        "one group as a text": ({"email": "ada@x", "groups": "a"}, {}, OidcUser("ada@x", ("a",))),
+        "claims alone": ({"email": "ada@x", "groups": ["a", "system:b"]}, {}, user("ada@x", ("a",))),
+        "one group as a text": ({"email": "ada@x", "groups": "a"}, {}, user("ada@x", ("a",))),
         "other claims with prefixes": ({"sub": "1", "roles": ["a"]},
             {"username_claim": "sub", "username_prefix": "oidc:", "groups_claim": "roles", "groups_prefix": "oidc:"},
-            OidcUser("oidc:1", ("oidc:a",))),
-        "groups of another type": ({"email": "ada@x", "groups": {"a": 1}}, {}, OidcUser("ada@x", ())),
+            user("oidc:1", ("oidc:a",))),
+        "groups of another type": ({"email": "ada@x", "groups": {"a": 1}}, {}, user("ada@x", ())),
         "no name": ({"groups": ["a"]}, {}, None),
         "a name of another type": ({"email": ["ada@x"]}, {}, None),
         "a control character": ({"email": "a\nb"}, {}, None),
     },
 )  # fmt: skip
-def test_claims_name_user_and_groups(claims, options, user):
+def test_claims_name_user_and_groups(claims, options, expected):
     given = OidcOptions("https://login.example.org", "console", "https://console.example.org", **options)
-    if user is not None:
-        assert user_of(claims, given) == user
+    if expected is not None:
+        assert user_of(claims, given) == expected
         return
     with pytest.raises(SignInFailedError):
         user_of(claims, given)
