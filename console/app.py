@@ -343,7 +343,6 @@ def _address_with(**changes: object) -> str:
 
 
 def _status_of(error: SourceError) -> HTTPStatus:
-    """Return the status of a page whose question the extender did not answer."""
     if error.status in {HTTPStatus.BAD_REQUEST, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT}:
         return HTTPStatus(error.status)
     if error.status in {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}:

@@ -164,13 +164,7 @@ class RevokedSessions:
 
 SESSION_LIFETIME: Final = timedelta(hours=8)
 _SECRET_FIELD: Final = "HTTP_X_BERTHMASTER_PROXY_SECRET"  # noqa: S105 - a header field in a WSGI environment
-_TOKEN_KEY: Final = "token"  # noqa: S105 - a key of the session
-_USER_KEY: Final = "user"
-_GROUPS_KEY: Final = "groups"
-_ISSUER_KEY: Final = "issuer"
-_ID_KEY: Final = "id"
 _ID_BYTES: Final = 16
-_UNTIL_KEY: Final = "until"
 _MAX_NAME: Final = 512
 
 
@@ -271,17 +265,17 @@ class Authentication:
         user = None if self._tokens is None else self._tokens.user_of(token.strip())
         if user is None:
             return False
-        _begin(session, {_TOKEN_KEY: self._key_of(user)}, now)
+        _begin(session, {"token": self._key_of(user)}, now)
         return True
 
     def begin_oidc_session(self, user: Visitor, session: MutableMapping[str, Any], now: datetime) -> None:
         """Begin a session for a user of the provider. It has the groups of this moment until it ends."""
         issuer = "" if self.options.oidc is None else self.options.oidc.issuer_url
-        _begin(session, {_ISSUER_KEY: issuer, _USER_KEY: user.name, _GROUPS_KEY: list(user.groups)}, now)
+        _begin(session, {"issuer": issuer, "user": user.name, "groups": list(user.groups)}, now)
 
     def end_session(self, session: MutableMapping[str, Any]) -> None:
         """End a session. Copies of its cookie are of no use."""
-        name = session.get(_ID_KEY)
+        name = session.get("id")
         if self._revoked is not None and isinstance(name, str):
             self._revoked.add(name)
         session.clear()
@@ -292,15 +286,15 @@ class Authentication:
         return (environ.get(_SECRET_FIELD, "") if self._proofs is not None else "") or token
 
     def _of_session(self, session: Mapping[str, Any], now: datetime) -> Visitor | None:
-        name, until = session.get(_ID_KEY), session.get(_UNTIL_KEY)
+        name, until = session.get("id"), session.get("until")
         if not (isinstance(name, str) and isinstance(until, int)):
             return None
         if now.timestamp() >= until or (self._revoked is not None and name in self._revoked):
             return None
         oidc = self.options.oidc
-        if oidc is not None and session.get(_ISSUER_KEY) == oidc.issuer_url:
-            return Visitor(session[_USER_KEY], "OpenID Connect", tuple(session[_GROUPS_KEY]))
-        key = session.get(_TOKEN_KEY)
+        if oidc is not None and session.get("issuer") == oidc.issuer_url:
+            return Visitor(session["user"], "OpenID Connect", tuple(session["groups"]))
+        key = session.get("token")
         if self._tokens is None or not isinstance(key, str):
             return None
         matching = (user for user in self._tokens.users.values() if hmac.compare_digest(self._key_of(user), key))
@@ -329,8 +323,8 @@ class Authentication:
 def _begin(session: MutableMapping[str, Any], content: Mapping[str, Any], now: datetime) -> None:
     session.clear()
     session.update(content)
-    session[_ID_KEY] = secrets.token_urlsafe(_ID_BYTES)
-    session[_UNTIL_KEY] = int((now + SESSION_LIFETIME).timestamp())
+    session["id"] = secrets.token_urlsafe(_ID_BYTES)
+    session["until"] = int((now + SESSION_LIFETIME).timestamp())
 
 
 def _field(header: str) -> str:

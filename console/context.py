@@ -38,20 +38,16 @@ class ConsoleServices:
 
 
 def services() -> ConsoleServices:
-    """Return the services of the request."""
     return cast("ConsoleServices", g.services)
 
 
 def visitor() -> Visitor:
-    """Return the visitor of the request."""
     return cast("Visitor", g.visitor)
 
 
 T = TypeVar("T")
-NO_LEDGER: Final = (HTTPStatus.CONFLICT, HTTPStatus.SERVICE_UNAVAILABLE)
-"""There is no ledger, or it cannot be read now."""
-NOT_YET: Final = NO_LEDGER
-"""The objects for an answer are not watched, or the first answer is being computed."""
+NOT_HERE: Final = (HTTPStatus.CONFLICT, HTTPStatus.SERVICE_UNAVAILABLE)
+"""There is no ledger, or it cannot be read now. Of another answer: its objects are not watched, or it is computed."""
 
 
 class Offered(NamedTuple, Generic[T]):

@@ -180,6 +180,5 @@ def _event(name: str, data: str) -> str:
 
 
 def _time(moment: datetime, now: datetime) -> str:
-    """Return a time of day, with the date if it is another day."""
     same = moment.date() == now.date()
     return moment.strftime("%H:%M:%S UTC" if same else "%Y-%m-%d %H:%M:%S UTC")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from types import MappingProxyType
-from typing import Final, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 import msgspec
 import msgspec.structs
@@ -41,6 +41,9 @@ from berthmaster.simulation.changes import (
 from berthmaster.simulation.plan_answer import Switch
 from console.query import QueryError
 from console.source import SourceError
+
+if TYPE_CHECKING:
+    from werkzeug.datastructures import MultiDict
 
 MAX_ADDRESS: Final = 3800
 """The most characters of a question in an address. The server reads request lines of up to 4,094 bytes. The answer to a
@@ -80,14 +83,7 @@ class WhatIfQuestion(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unk
         return self == WhatIfQuestion(failover=self.failover, preemption=self.preemption)
 
 
-class FormValues(Protocol):
-    """The values of a form, as ``flask.request.form`` has them."""
-
-    def getlist(self, key: str) -> list[str]:
-        """Return the values of a field."""
-
-
-def question_of(form: FormValues) -> WhatIfQuestion:
+def question_of(form: "MultiDict[str, str]") -> WhatIfQuestion:
     """Return the question that a form asks. Words are separated by spaces, commas or lines."""
     words = {name: _words(form.getlist(name)) for name in _WORDS}
     policies = "\n".join(form.getlist("policies")).replace("\r\n", "\n").strip()
@@ -171,6 +167,8 @@ class ReadQuestion:
     Attributes:
         problems: what is wrong. Nothing may be asked if there is a problem.
         status: the status of the page if the extender cannot answer; 0 otherwise.
+        clusters: the names of the fleet.
+        may_see: whether the visitor may see a namespace; an empty name stands for cluster-scoped objects.
     """
 
     changes: list[PlannableChange] = field(default_factory=list)
@@ -180,6 +178,13 @@ class ReadQuestion:
     notes: list[str] = field(default_factory=list)
     problems: list[FormProblem] = field(default_factory=list)
     status: int = 0
+    clusters: Collection[str] = ()
+    may_see: Callable[[str], bool] = lambda _namespace: True
+
+    def add(self, change: _Change, name: str, text: str) -> None:
+        """Add a change that a text of a field asks for."""
+        self.changes.append(cast("PlannableChange", wire_change(change)))
+        self.origins.append((name, text))
 
 
 def read(
@@ -191,20 +196,22 @@ def read(
     """Read a question.
 
     Args:
-        may_see: whether the visitor may see a namespace; an empty name stands for cluster-scoped objects.
         domains: the clusters of each region, zone and provider, by words such as ``region=eu-west-1``.
     """
-    found = ReadQuestion()
+    found = ReadQuestion(clusters=clusters, may_see=may_see)
     for name, reader in _READERS:
         for text in getattr(question, name):
             if name != "lose" or text not in domains:
-                _add_change(found, name, text, reader, clusters, may_see)
+                _add_change(found, name, text, reader)
     lost = set(question.lose)
     for text in filter(domains.__contains__, question.lose):
-        _lose_domain(found, text, domains[text], lost)
-    _read_policies(found, question.policies, may_see)
+        for each in domains[text]:
+            if each not in lost:
+                lost.add(each)
+                found.add(Down(each), "lose", text)
+    _read_policies(found, question.policies)
     for text in question.deleted:
-        _add_deletion(found, text, may_see)
+        _add_deletion(found, text)
     found.problems += _too_large(question)
     return found
 
@@ -251,37 +258,20 @@ def _phrase(texts: Sequence[str], one: str, many: str) -> str:
     return f"{len(texts)} {one if len(texts) == 1 else many}: {name_list(texts, 5)}" if texts else ""
 
 
-def _add_change(
-    found: ReadQuestion,
-    name: str,
-    text: str,
-    reader: Callable[[str], _Change],
-    clusters: Collection[str],
-    may_see: Callable[[str], bool],
-) -> None:
+def _add_change(found: ReadQuestion, name: str, text: str, reader: Callable[[str], _Change]) -> None:
     try:
         change = reader(text)
     except InputError as error:
         found.problems.append(FormProblem(name, str(error)))
         return
     if isinstance(change, Scale):
-        problem = "" if may_see(change.resource.namespace) else _hidden(text, change.resource.namespace)
+        problem = "" if found.may_see(change.resource.namespace) else _hidden(text, change.resource.namespace)
     else:
-        problem = _unknown_cluster(text, change.cluster, clusters)
+        problem = _unknown_cluster(text, change.cluster, found.clusters)
     if problem:
         found.problems.append(FormProblem(name, problem))
-        return
-    found.changes.append(cast("PlannableChange", wire_change(change)))
-    found.origins.append((name, text))
-
-
-def _lose_domain(found: ReadQuestion, text: str, clusters: Iterable[str], lost: set[str]) -> None:
-    """Add the loss of each cluster of a domain that is not lost already."""
-    for each in clusters:
-        if each not in lost:
-            lost.add(each)
-            found.changes.append(cast("PlannableChange", wire_change(Down(each))))
-            found.origins.append(("lose", text))
+    else:
+        found.add(change, name, text)
 
 
 def _unknown_cluster(text: str, cluster: str, clusters: Collection[str]) -> str:
@@ -297,7 +287,7 @@ def _hidden(text: str, namespace: str) -> str:
     return f"{shown(text)}: you may not see {place}; name an object of a namespace that you may see"
 
 
-def _read_policies(found: ReadQuestion, text: str, may_see: Callable[[str], bool]) -> None:
+def _read_policies(found: ReadQuestion, text: str) -> None:
     if not text:
         return
     try:
@@ -322,13 +312,13 @@ def _read_policies(found: ReadQuestion, text: str, may_see: Callable[[str], bool
     found.problems += [
         FormProblem("policies", _hidden(str(each.reference), each.metadata.namespace))
         for each in manifests.policies
-        if not may_see(each.metadata.namespace)
+        if not found.may_see(each.metadata.namespace)
     ]
     found.notes += manifests.warnings
     found.create += manifests.policies
 
 
-def _add_deletion(found: ReadQuestion, text: str, may_see: Callable[[str], bool]) -> None:
+def _add_deletion(found: ReadQuestion, text: str) -> None:
     try:
         name = parsed_name(text)
     except InputError as error:
@@ -338,7 +328,7 @@ def _add_deletion(found: ReadQuestion, text: str, may_see: Callable[[str], bool]
     accepted = "accepted is NAMESPACE/PropagationPolicy/NAME or ClusterPropagationPolicy/NAME"
     if kind is None or (kind == "ClusterPropagationPolicy") == bool(name.namespace):
         found.problems.append(FormProblem("deleted", f"{shown(text)}: {accepted}"))
-    elif not may_see(name.namespace):
+    elif not found.may_see(name.namespace):
         found.problems.append(FormProblem("deleted", _hidden(text, name.namespace)))
     else:
         found.delete.append(PolicyName(kind=kind, name=name.name, namespace=name.namespace))  # type: ignore[arg-type]

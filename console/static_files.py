@@ -33,7 +33,6 @@ class StaticFiles:
         return f"/static/{name}?v={self._files[name].digest}"
 
     def response(self, filename: str) -> Response:
-        """Return a file, or the status 404."""
         file = self._files.get(filename)
         if file is None:
             abort(404)

@@ -119,13 +119,10 @@ class BindingMove:
 
 
 def moves_among(bindings: Iterable[Binding]) -> Iterator[BindingMove]:
-    """Yield the moves of bindings."""
     return (BindingMove(each, *read_move(each)) for each in bindings if MOVE in each.metadata.annotations)
 
 
 class StatedMove(NamedTuple):
-    """A move, and what it does now."""
-
     move: BindingMove
     state: RowState
 
@@ -312,7 +309,6 @@ def changed_rows(known: Mapping[str, MoveRow], rows: Sequence[MoveRow]) -> list[
 
 
 def workload_of(binding: Binding) -> str:
-    """Return the name of a binding's workload as commands print it."""
     resource = binding.spec.resource
     return "/".join(filter(None, (binding.metadata.namespace, resource.kind, resource.name)))
 

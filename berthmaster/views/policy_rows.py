@@ -211,7 +211,6 @@ def affinity_words(affinity: ClusterAffinity | None) -> str:
 
 
 def toleration_words(tolerations: Iterable[Toleration]) -> list[str]:
-    """Return which taints do not keep a workload away."""
     return [_toleration(each) for each in tolerations]
 
 

@@ -64,7 +64,6 @@ class TableColumn(NamedTuple):
 
 
 def numbers(name: str) -> TableColumn:
-    """Return a column of numbers."""
     return TableColumn(name, is_number=True)
 
 
@@ -95,7 +94,6 @@ class Cell(NamedTuple):
 
 
 def names_cell(*words: Word, workload: str = "") -> Cell:
-    """Return a cell of names."""
     return Cell(" ".join(each.text for each in words), words=words, workload=workload)
 
 

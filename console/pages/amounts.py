@@ -36,7 +36,6 @@ class Load:
 
     @property
     def high(self) -> bool:
-        """Whether the resource is nearly full."""
         return nearly_full(self.amount)
 
     @property
@@ -72,7 +71,6 @@ def amount_text(resource: str, amount: int) -> str:
 
 
 def load_of(resource: str, amount: FleetAmount) -> Load:
-    """Return how much of a resource is in use."""
     if amount.used is None or not amount.allocatable:
         return Load(resource, amount, None, 0)
     percent = _percent(amount.used, amount.allocatable)
@@ -82,7 +80,6 @@ def load_of(resource: str, amount: FleetAmount) -> Load:
 
 
 def nearly_full(amount: FleetAmount) -> bool:
-    """Return whether a resource is nearly full, with what is assigned on top."""
     if amount.used is None or not amount.allocatable:
         return False
     return 100 * (amount.used + (amount.assumed or 0)) >= HIGH_PERCENT * amount.allocatable

@@ -45,7 +45,6 @@ def asked(tables: Mapping[str, Callable[[], Iterable[Any]]]) -> Response | None:
 
 
 def wanted() -> bool:
-    """Return whether the address asks for a file."""
     return "as" in request.args
 
 
@@ -59,7 +58,6 @@ def whole(ask: Callable[[int, int], Sequence[Any]]) -> Iterator[Any]:
 
 
 def records(ask: Callable[[str, int], HistoryPage]) -> Iterator[HistoryRow]:
-    """Yield the records of a list."""
     after: str | None = ""
     while after is not None:
         page = ask(after, _AT_ONCE)

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from berthmaster.native_api.fleet import FleetView, SortKey, WorkloadQuery
 from berthmaster.native_api.why import DriftQuery
-from console.context import NOT_YET, optional, services, visitor
+from console.context import NOT_HERE, optional, services, visitor
 from console.pages import downloads
 from console.pages.fleet_model import (
     LEVELS,
@@ -67,7 +67,7 @@ def show() -> Response | str:
         (question, counted), found.version, lambda: _drawn(found, question, counted=counted), lambda _: found.version
     )
     known = optional(lambda: services().source.workloads(WorkloadQuery(limit=1)))
-    drift = optional(lambda: services().source.drift(DriftQuery(limit=0, stale=True)), NOT_YET)
+    drift = optional(lambda: services().source.drift(DriftQuery(limit=0, stale=True)), NOT_HERE)
     return render_template(
         "fleet.html", page=page, map=drawn_map, question=question, gaps=found.gaps, drift=drift.answer,
         workloads=[] if known.answer is None else workload_figures(known.answer),
@@ -84,7 +84,6 @@ def _drawn(found: FleetView, question: FleetQuestion, *, counted: bool) -> _Draw
 
 @BLUEPRINT.get("/fleet/<name>")
 def one(name: str) -> str:
-    """Show one cluster."""
     found = services().source.fleet()
     cluster = next((each for each in found.clusters if each.name == name), None)
     if cluster is None:

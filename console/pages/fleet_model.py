@@ -24,7 +24,6 @@ _RANKS: Final = ("first choice", "second", "third")
 
 
 def _is_nearly_full(cluster: FleetCluster) -> bool:
-    """Return whether CPU, memory or pods of a cluster are nearly full."""
     return any(nearly_full(cluster.resources[name]) for name in BASIC if name in cluster.resources)
 
 
@@ -41,7 +40,6 @@ STATE_ORDER: Final = {state: number for number, state in enumerate(_STATES)}
 
 
 def state_of(cluster: FleetCluster) -> tuple[str, str]:
-    """Return the kind of the badge and the worst state of a cluster that holds."""
     return next((kind, state) for state, (kind, holds) in _STATES.items() if holds(cluster))
 
 
@@ -92,7 +90,6 @@ class Tile:
 
     @property
     def look(self) -> str:
-        """The class of the square on the map."""
         return f"l{min(LEVELS - 1, self.fullness * LEVELS // 100)}" if self.kind == _READY else self.kind
 
     @property
@@ -165,7 +162,6 @@ class MapRegion:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Width and height of the drawing of the others."""
         return _SIDE * min(self.drawn, _COLUMNS), _SIDE * -(-self.drawn // _COLUMNS)
 
 

@@ -7,7 +7,7 @@ from typing import Final
 from flask import Blueprint, Response, render_template, request
 
 from berthmaster.native_api.wire import HistoryPage, HistoryQuery
-from console.context import NO_LEDGER, optional, services
+from console.context import NOT_HERE, optional, services
 from console.pages import downloads
 from console.pages.workload_words import sentence
 from console.query import PageQuery
@@ -27,7 +27,6 @@ _EVERYTHING: Final = "everything"
 
 @BLUEPRINT.get("/history")
 def show() -> Response | str:
-    """Show the records, or all of them as a file."""
     query = PageQuery(request.args)
     within = query.choice("range", tuple(_RANGES), _USUAL)
     since, until = query.moment("from"), query.moment("to")
@@ -49,7 +48,7 @@ def show() -> Response | str:
     rows = partial(downloads.records, lambda after, most: ask(question._replace(after=after, limit=most)))
     if file := downloads.asked({"records": rows}):
         return file
-    found = optional(lambda: ask(question), NO_LEDGER)
+    found = optional(lambda: ask(question), NOT_HERE)
     return render_template(
         "history.html",
         found=found.answer or HistoryPage([], None),

@@ -71,7 +71,6 @@ _SORTS: Final = tuple(each.value for each in MoveSort)
 
 @BLUEPRINT.get("/moves")
 def show() -> Response | str:
-    """Show the moves, or all of them as a file."""
     query, size = PageQuery(request.args), services().page_rows
     sort = query.sort(_SORTS, MoveSort.STATE.value)
     wanted = MoveQuery(

@@ -11,14 +11,7 @@ from berthmaster.model.decode import builtins
 from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.model.policy import POLICY_KINDS, Policy
 from berthmaster.native_api.why import POLICY_SORTS, PolicyQuery
-from berthmaster.views.policy_rows import (
-    affinity_words,
-    division_words,
-    failback_words,
-    spread_words,
-    terms_of,
-    toleration_words,
-)
+from berthmaster.views import policy_rows
 from console.context import services, visitor
 from console.pages import downloads, lists
 from console.pages.amounts import load_of
@@ -57,7 +50,6 @@ BLUEPRINT: Final = Blueprint("policies", __name__)
 
 @BLUEPRINT.get("/policies")
 def show() -> Response | str:
-    """Show the list, or all of it as a file."""
     query = PageQuery(request.args)
     text, kind = query.text("q"), query.choice("kind", POLICY_KINDS, "")
     only, sort = query.choices("only", tuple(RESTRICTIONS)), query.sort(POLICY_SORTS)
@@ -87,7 +79,6 @@ def show() -> Response | str:
 
 @BLUEPRINT.get("/policies/<namespace>/<name>")
 def one(namespace: str, name: str) -> Response | str:
-    """Show one policy. The namespace ``-`` means a ClusterPropagationPolicy."""
     found = services().source.policy(name, "" if namespace == CLUSTER_SCOPED else namespace)
     row, placement = found.row, found.policy.spec.placement
     tables = {"groups": found.groups, "findings": row.findings or (), "takes": row.takes, "loses": row.loses}
@@ -97,12 +88,12 @@ def one(namespace: str, name: str) -> Response | str:
     return render_template(
         "policy.html",
         view=found,
-        affinities=[affinity_words(each) for _, _, each in terms_of(placement)],
+        affinities=[policy_rows.affinity_words(each) for _, _, each in policy_rows.terms_of(placement)],
         asks={
-            "Spread": spread_words(placement),
-            "Replicas": division_words(placement),
-            "Tolerates": toleration_words(placement.cluster_tolerations) or ["No taint."],
-            "Failback": [failback_words(found.policy, found.failback)],
+            "Spread": policy_rows.spread_words(placement),
+            "Replicas": policy_rows.division_words(placement),
+            "Tolerates": policy_rows.toleration_words(placement.cluster_tolerations) or ["No taint."],
+            "Failback": [policy_rows.failback_words(found.policy, found.failback)],
         },
         load_of=load_of,
         manifest=_manifest(found.policy),

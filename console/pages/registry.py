@@ -12,7 +12,6 @@ HELP: Final = Blueprint("help", __name__)
 
 @HELP.get("/help")
 def show_help() -> str:
-    """Show what the words mean, and which keys work."""
     return render_template("help.html")
 
 

@@ -99,7 +99,6 @@ def hurt(impact: ImpactView) -> tuple[Sequence[tuple[str, str]], int, bool]:
 
 
 def question_of(impact: ImpactView) -> str:
-    """Return the question of the page What if about a failure."""
     few = len(impact.clusters) <= MAX_ENTRIES
     lost = tuple(impact.clusters) if few else (f"{impact.domain.value}={impact.name}",)
     return encoded(WhatIfQuestion(lose=lost, failover=impact.assumptions.failover))

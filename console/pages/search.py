@@ -34,7 +34,6 @@ class Hits(NamedTuple):
 
 @BLUEPRINT.get("/search")
 def show() -> str:
-    """Show the results."""
     text, source = PageQuery(request.args).text("q"), services().source
     found: list[Hits] = []
     if text:

@@ -113,7 +113,6 @@ _INVALID: Final = (
 
 @BLUEPRINT.get(ADDRESS)
 def show() -> Response | str | tuple[str, int]:
-    """Show the form, and the answer to the question of the address."""
     query = PageQuery(request.args)
     if lost := query.text("lose"):
         question = WhatIfQuestion(lose=tuple(lost.replace(",", " ").split()))

@@ -9,7 +9,7 @@ from flask import Response, abort, render_template, request
 from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.native_api.why import BindingOverview
 from berthmaster.native_api.wire import BindingView, HistoryPage, HistoryQuery
-from console.context import NO_LEDGER, Offered, optional, services, visitor
+from console.context import NOT_HERE, Offered, optional, services, visitor
 from console.pages import downloads
 from console.pages.workload_answers import answers, past_answers
 from console.pages.workload_model import ROWS, ShownWorkload
@@ -19,12 +19,11 @@ from console.query import PageQuery
 _RECORDS: Final = 20
 _ALL: Final = "all"
 _NOTHING: Final[Offered[Any]] = Offered(None, "")
-_NO_ANSWER: Final = (*NO_LEDGER, HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND, HTTPStatus.TOO_MANY_REQUESTS)
+_NO_ANSWER: Final = (*NOT_HERE, HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND, HTTPStatus.TOO_MANY_REQUESTS)
 """There is no such cluster, the placement has too many groups, or another such question is being answered."""
 
 
 def one(namespace: str, binding: str) -> Response | str:
-    """Show the page, or one of its tables as a file."""
     query = PageQuery(request.args)
     place = "" if namespace == CLUSTER_SCOPED else namespace
     if not visitor().may_see(place):
@@ -37,10 +36,10 @@ def one(namespace: str, binding: str) -> Response | str:
     else:
         overview = source.overview(binding, place, group, clusters=most)
     known, reviews, why_not, departed, departure = overview.binding, _NOTHING, _NOTHING, _NOTHING, None
-    history = optional(lambda: _history(known, after), NO_LEDGER)
+    history = optional(lambda: _history(known, after), NOT_HERE)
     records = history.answer or HistoryPage([], None)
     if known.policy and history.answer is not None and not record:
-        reviews = optional(partial(_reviews, known.policy), NO_LEDGER)
+        reviews = optional(partial(_reviews, known.policy), NOT_HERE)
     if cluster:
         why_not = optional(lambda: source.why_not(cluster, binding, place, record=record), _NO_ANSWER)
     if not record and not after:

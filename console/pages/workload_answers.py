@@ -67,7 +67,6 @@ class AnswerLine:
 def answers(
     known: BindingOverview, now: datetime, departure: Departure | None = None, departed: PastExplanation | None = None
 ) -> tuple[AnswerLine, ...]:
-    """Return the first lines of the page."""
     binding, explained, outlook, room, drift = known.binding, known.decision, known.outlook, known.room, known.drift
     lines = [
         _where(binding, outlook, room),

@@ -66,7 +66,6 @@ class StageClusters(NamedTuple):
 
     @property
     def plugins(self) -> list[str]:
-        """The plugins that scored the clusters."""
         return list(dict.fromkeys(name for each in self.rows for name in each.scores))
 
 
@@ -107,13 +106,11 @@ class ShownWorkload:
 
     @property
     def from_scratch(self) -> bool:
-        """Whether the clusters are those of a decision from scratch in the chosen group."""
         outlook = self.overview.outlook
         return self.group is not None and outlook is not None and outlook.diagnosis is not None
 
     @cached_property
     def shown(self) -> GroupDiagnosis | None:
-        """The group whose clusters are listed."""
         outlook = self.overview.outlook
         if self.group is not None and outlook is not None and outlook.diagnosis is not None:
             return outlook.diagnosis

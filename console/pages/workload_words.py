@@ -122,7 +122,6 @@ def move_words(move: MoveState, now: datetime) -> tuple[str, str]:
 
 
 def time_words(moment: datetime | None) -> str:
-    """Return a time in UTC."""
     return "an unknown time" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S} UTC"
 
 
@@ -202,7 +201,6 @@ def moment_of(text: str) -> datetime | None:
 
 
 def record_badge(record: HistoryRow) -> tuple[str, str]:
-    """Return the kind of a badge and the title of a record."""
     if record.kind != _DECISION:
         return "off", record.kind
     if record.reason not in _GOOD:

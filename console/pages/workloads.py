@@ -69,7 +69,6 @@ def workload_figures(found: WorkloadPage) -> list[tuple[int, str, str, str]]:
 
 @BLUEPRINT.app_template_filter()
 def state_badge(row: WorkloadRow) -> tuple[str, str]:
-    """Return the kind and the text of the badge of a workload."""
     return _STATES[row.state]
 
 
@@ -107,7 +106,6 @@ def suggestions(counts: Mapping[str, int], chosen: str) -> dict[str, str]:
 
 @BLUEPRINT.get("/workloads")
 def show() -> Response | str:
-    """Show the page, or all rows as a file."""
     query = PageQuery(request.args)
     question = _question(query)
     ask = services().source.workloads
