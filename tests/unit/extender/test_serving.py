@@ -4,6 +4,7 @@ import logging
 import threading
 
 import pytest
+from extender_services import refusing
 from fake_clock import FakeClock
 from fake_metrics import FakeMetrics
 from tables import cases
@@ -93,9 +94,8 @@ def test_values_are_counted(body, values):
 @cases(("brings_fleet", "most"), {"with a fleet": (True, MAX_VALUES), "a question": (False, MAX_QUESTION_VALUES)})
 def test_a_request_with_too_many_values_is_refused(brings_fleet, most):
     entered(b"[" + b"1," * (most - 2), brings_fleet=brings_fleet)
-    with pytest.raises(Refusal, match=f"JSON values; at most {most:,} are read") as refused:
+    with refusing(413, f"JSON values; at most {most:,} are read"):
         entered(b"[" + b"1," * most, brings_fleet=brings_fleet)
-    assert refused.value.status == 413
 
 
 def test_a_question_has_few_bytes():

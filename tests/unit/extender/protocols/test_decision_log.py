@@ -4,22 +4,19 @@ import json
 import logging
 from pathlib import Path
 
-import msgspec
 import pytest
+from extender_services import asked, refusing, route_of, services_of
 from fake_clock import FakeClock
-from fake_metrics import FakeMetrics
 from kube_scheduler_builders import Service, group, node, pod, with_names
 from ledger_histories import filled, sqlite_url
 from tables import cases
 
 from berthmaster.ledger.reader import LedgerReader
 from berthmaster.model.errors import InputError
-from berthmaster.scheduling.karmada.profile import karmada_profile
 from extender.protocols import kube_scheduler, kubeadmiral, native
 from extender.protocols.native import examples
 from extender.protocols.problem import Refusal
-from extender.protocols.services import Call, DecisionLog, Services
-from extender.state.state import State
+from extender.protocols.services import Call, DecisionLog
 
 GOLD, SILVER = group("primary", tier="gold"), group("backup", tier="silver")
 FLEET = [node("g1", tier="gold"), node("s1", tier="silver")]
@@ -37,7 +34,7 @@ REPLICAS = {"private-1": 6}
 
 def logged(path, body, caplog):
     caplog.set_level(logging.INFO, "decisions")
-    services = Services(Service(FLEET).state, FakeMetrics(), logging.getLogger("decisions"), FakeClock())
+    services = services_of(state=Service(FLEET).state, log=logging.getLogger("decisions"))
     [route] = [
         each for each in (*native.routes(), *kubeadmiral.routes(), *kube_scheduler.routes()) if each.path == path
     ]
@@ -119,9 +116,10 @@ def test_a_disabled_line_costs_no_details():
 
 def test_the_stages_of_a_decision_are_logged_at_debug(caplog):
     caplog.set_level(logging.DEBUG, "decisions")
-    services = Services(State(karmada_profile()), FakeMetrics(), logging.getLogger("decisions"), FakeClock())
-    [route] = [each for each in native.routes() if each.path == "/v1/schedule"]
-    route.handler(services, Call("request-1", 1e9, json.dumps(examples.SCHEDULE_OWN_FLEET).encode()))
+    services = services_of(log=logging.getLogger("decisions"))
+    route_of("/v1/schedule", "POST").handler(
+        services, Call("request-1", 1e9, json.dumps(examples.SCHEDULE_OWN_FLEET).encode())
+    )
     [stages] = [each for each in caplog.records if each.getMessage() == "stages"]
     assert stages.fields.keys() == {"decode_ms", "decide_ms", "encode_ms", "request_id"}
 
@@ -133,15 +131,10 @@ def url(tmp_path_factory) -> str:
     return url
 
 
-def services(ledger: LedgerReader | None) -> Services:
-    return Services(None, FakeMetrics(), logging.getLogger("test"), FakeClock(), ledger=ledger)
-
-
 def get(ledger: LedgerReader | None, path: str, path_values: dict[str, str] | None = None, **query: str):
-    route = next(each for each in native.routes() if each.path == path)
+    route = route_of(path)
     assert query.keys() <= route.query.keys()
-    reply = route.handler(services(ledger), Call("id", 1e9, query=query, path_values=path_values or {}))
-    return msgspec.json.decode(reply.body)
+    return asked(services_of(state=None, ledger=ledger), route, values=path_values, **query)
 
 
 def test_pages_hold_every_record_once(url):
@@ -175,9 +168,8 @@ def test_a_ledger_that_cannot_be_read_is_unavailable_and_read_again_later(url, t
     assert get(ledger, "/v1/history")["items"]
     content = path.read_bytes()
     path.unlink()
-    with pytest.raises(Refusal) as refused:
+    with refusing(503):
         get(ledger, "/v1/history")
-    assert refused.value.status == 503
     path.write_bytes(content)
     assert get(ledger, "/v1/history")["items"]
 
@@ -239,6 +231,5 @@ def test_a_question_about_a_record_that_has_no_answer_is_refused(url, path, chan
     record, binding = a_decision(ledger)
     values = {**binding, "record": record, **changed}
     asked = {**query, "record": values.pop("record")} if path == WHY_NOT else {}
-    with pytest.raises(Refusal, match=problem) as refused:
+    with refusing(status, problem):
         get(ledger, path, values, **asked)
-    assert refused.value.status == status

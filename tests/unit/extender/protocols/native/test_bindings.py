@@ -2,9 +2,8 @@
 
 import json
 
-import msgspec
 import pytest
-from extender_services import WatchedPlane, services_of
+from extender_services import WatchedPlane, asked, refusing, route_of, services_of
 from karmada_plane import binding, cluster, deployment, policy, selector, serve_karmada, store
 from kube_in_memory import KubeInMemory
 from msgspec.structs import replace
@@ -13,7 +12,6 @@ from berthmaster.deciding.lease_record import BRAKE, SOURCES, SourcesRecord, tex
 from berthmaster.model.errors import InputError
 from berthmaster.model.move import MOVE
 from berthmaster.native_api.why import FreeAmount, MovesView, Room
-from extender.protocols import native
 from extender.protocols.native.bindings import binding_outlook, described, room_of
 from extender.protocols.native.why import binding_overview
 from extender.protocols.problem import Refusal
@@ -65,9 +63,8 @@ def test_a_stored_binding_is_shown_as_stored(services):
 
 
 def test_an_unknown_binding_is_refused(services):
-    with pytest.raises(Refusal, match="there is no binding 'shop/other-deployment'") as refused:
+    with refusing(404, "there is no binding 'shop/other-deployment'"):
         described(services, ("shop", "other-deployment"))
-    assert refused.value.status == 404
 
 
 def test_the_outlook_is_about_the_placement_that_is_written_next(services):
@@ -78,9 +75,8 @@ def test_the_outlook_is_about_the_placement_that_is_written_next(services):
 
 
 def test_the_outlook_refuses_an_unknown_group(services):
-    with pytest.raises(Refusal, match="there is no group 'third'") as refused:
+    with refusing(404, "there is no group 'third'"):
         binding_outlook(services, ("shop", "web-deployment"), "third")
-    assert refused.value.status == 404
 
 
 def overview(services, **query):
@@ -156,8 +152,7 @@ def ask(tmp_path):
         services = services_of()
         FolderSource([tmp_path], services.clock, Listener()).look(services.state)
         services.state.watched = watched
-        route = next(each for each in native.routes() if each.path == "/v1/moves")
-        return msgspec.json.decode(route.handler(services, Call("1", 1e9, query=query)).body, type=MovesView)
+        return asked(services, route_of("/v1/moves"), MovesView, **query)
 
     return send
 

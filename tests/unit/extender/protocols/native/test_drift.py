@@ -1,18 +1,14 @@
 """``GET /v1/drift``: the data of the command, for the namespaces that a reader may see, and the metrics of it."""
 
 import pytest
-from extender_services import services_of
+from extender_services import asked, services_of, world_with
 from karmada_plane import binding, cluster, deployment, policy, selector
 from tables import cases
 
-from berthmaster.manifests import Document, manifests_of
-from berthmaster.model.decode import decode_json
 from berthmaster.native_api.why import BindingOverview, DriftView
-from berthmaster.simulation.world import world_of
 from extender.protocols import native
 from extender.protocols.native.background import Background
 from extender.protocols.problem import Refusal
-from extender.protocols.services import Call
 
 HELD = policy("web", selector(), placement={"clusterAffinity": {"clusterNames": ["a"]}})
 FALLEN, LOST, WEB = "shop/Deployment/fallen", "shop/Deployment/lost", "shop/Deployment/web"
@@ -25,14 +21,9 @@ class Extender:
         self.drifts = native.Drifts()
         self.routes = {each.path: each for each in native.routes(drifts=self.drifts) if each.method == "GET"}
         templates = [deployment("web", 4, by=HELD), deployment("fallen", 2, by=HELD), deployment("lost", 1, by=HELD)]
-        assigned = [
-            binding(templates[0], HELD, a=4),
-            binding(templates[1], HELD, b=2),
-            binding(templates[2], HELD, c=1),
-        ]
-        objects = [cluster("a"), cluster("b"), HELD, *templates, *assigned]
-        world = world_of(manifests_of([Document("test", 0, "", each) for each in objects], "test"))
-        self.services = services_of(world)
+        placed = {"a": 4}, {"b": 2}, {"c": 1}
+        assigned = [binding(each, HELD, **where) for each, where in zip(templates, placed, strict=True)]
+        self.services = services_of(world_with(cluster("a"), cluster("b"), HELD, *templates, *assigned))
         self.clock, self.metrics = self.services.clock, self.services.metrics
         self.change("1")
 
@@ -40,8 +31,7 @@ class Extender:
         self.services.state.fingerprint.set(version.encode())
 
     def ask(self, path="/v1/drift", answer=DriftView, values=None, **query):
-        call = Call("1", self.clock.passed_s + 30.0, query=query, path_values=values or {})
-        return decode_json(answer, self.routes[path].handler(self.services, call).body)
+        return asked(self.services, self.routes[path], answer, within_s=30.0, values=values, **query)
 
 
 @pytest.fixture

@@ -1,22 +1,17 @@
 """``GET /v1/policies``: claims, findings, takeovers and priority drops."""
 
-import msgspec
 import pytest
-from extender_services import serve, services_of
+from extender_services import asked, refusing, route_of, serve, services_of, world_with
 from karmada_plane import binding, cluster, deployment, policy, selector
 from tables import cases
 
 from berthmaster.ledger.records import HistoryRow, Page
-from berthmaster.manifests import Document, manifests_of
 from berthmaster.model.claims import PRIORITY_DROP_ANNOTATION
 from berthmaster.model.errors import LedgerError
 from berthmaster.model.validation import DEFAULT_LIMITS
 from berthmaster.native_api.why import PolicyList, PolicyView
-from berthmaster.simulation.world import world_of
 from berthmaster_cli.rule_options import policy_findings
-from extender.protocols import native
 from extender.protocols.problem import Refusal
-from extender.protocols.services import Call
 
 HELD = policy("web", selector(name="web"), priority=1, placement={"clusterAffinity": {"clusterNames": ["a"]}})
 TAKER = policy(
@@ -32,8 +27,7 @@ ALL = (HELD, TAKER, CLUSTER_WIDE, WRONG, DROPPED)
 
 def world(*policies):
     template = deployment("web", by=HELD)
-    objects = [cluster("a"), cluster("b"), template, binding(template, HELD, a=2), *policies]
-    return world_of(manifests_of([Document("test", 0, "", each) for each in objects], "test"))
+    return world_with(cluster("a"), cluster("b"), template, binding(template, HELD, a=2), *policies)
 
 
 class Ledger:
@@ -61,18 +55,16 @@ class Finder:
 @pytest.fixture
 def ask():
     services, finder = services_of(), Finder()
-    clock, state = services.clock, services.state
-    route = next(each for each in native.routes() if each.path == "/v1/policies")
+    state, route = services.state, route_of("/v1/policies")
 
     def send(*policies, ledger=None, watched=None, find=finder, within_s=60.0, **query):
         if policies or not state.staleness.synced:
             serve(services, world(*(policies or ALL)))
         state.watched = watched
         services.ledger, services.findings = ledger, find
-        reply = route.handler(services, Call("1", clock.passed_s + within_s, query=query))
-        return msgspec.json.decode(reply.body, type=PolicyList)
+        return asked(services, route, PolicyList, within_s=within_s, **query)
 
-    send.finder, send.clock = finder, clock
+    send.finder, send.clock = finder, services.clock
     return send
 
 
@@ -80,11 +72,9 @@ def ask():
 def ask_one():
     def send(namespace, name, *objects, namespaces=None):
         path = "/v1/policies/{namespace}/{name}" if namespace else "/v1/clusterpolicies/{name}"
-        route = next(each for each in native.routes() if each.path == path and each.method == "GET")
         query = {} if namespaces is None else {"namespaces": namespaces}
-        call = Call("1", 1e9, query=query, path_values={"namespace": namespace, "name": name})
-        reply = route.handler(services_of(world(*objects)), call)
-        return msgspec.json.decode(reply.body, type=PolicyView)
+        values = {"namespace": namespace, "name": name}
+        return asked(services_of(world(*objects)), route_of(path), PolicyView, values=values, **query)
 
     return send
 
@@ -116,9 +106,8 @@ def test_a_policy_allows_clusters_by_group(ask_one):
     [("shop", "other", None), ("", "web", None), ("shop", "web", "bank,-"), ("", "all", "shop")],
 )
 def test_a_policy_that_is_not_there_or_not_visible_is_not_found(ask_one, namespace, name, namespaces):
-    with pytest.raises(Refusal, match="there is no") as refused:
+    with refusing(404, "there is no"):
         ask_one(namespace, name, *ALL, namespaces=namespaces)
-    assert refused.value.status == 404
 
 
 def named(found):

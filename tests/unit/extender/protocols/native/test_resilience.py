@@ -4,21 +4,17 @@ import contextlib
 import threading
 from dataclasses import replace
 
-import msgspec
 import pytest
-from extender_services import serve, services_of
+from extender_services import asked, refusing, route_of, serve, services_of, world_with
 from karmada_plane import binding, cluster, deployment, policy, selector
 from switched_on import ALL_ON
 from tables import cases
 
-from berthmaster.manifests import Document, manifests_of
 from berthmaster.native_api.why import MAX_NAMES, ResilienceView
 from berthmaster.native_api.wire import Progress
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.failures import FailureDomain, Failures, Impact, losses
 from berthmaster.simulation.plan_answer import Switch
-from berthmaster.simulation.world import world_of
-from extender.protocols import native
 from extender.protocols.native import background, resilience
 from extender.protocols.native.resilience import impact_view
 from extender.protocols.problem import Refusal
@@ -32,15 +28,14 @@ def world(*more):
     template = deployment("web", 4, by=HELD)
     clusters = [cluster("a"), cluster("b")]
     clusters[0]["spec"]["region"] = "north"
-    objects = [*clusters, template, binding(template, HELD, a=4), HELD, *more]
-    return world_of(manifests_of([Document("test", 0, "", each) for each in objects], "test"))
+    return world_with(*clusters, template, binding(template, HELD, a=4), HELD, *more)
 
 
 class Service:
     def __init__(self):
         self.services = services_of()
         self.clock, self.state = self.services.clock, self.services.state
-        self.route = next(each for each in native.routes() if each.path == "/v1/resilience")
+        self.route = route_of("/v1/resilience")
         self.version = 0
         self.load(world())
 
@@ -50,8 +45,7 @@ class Service:
         self.state.fingerprint.set(str(self.version).encode())
 
     def ask(self, *, within_s=WITHIN_S, **query):
-        reply = self.route.handler(self.services, Call("1", self.clock.passed_s + within_s, query=query))
-        return msgspec.json.decode(reply.body, type=ResilienceView)
+        return asked(self.services, self.route, ResilienceView, within_s=within_s, **query)
 
 
 @pytest.fixture
@@ -224,9 +218,8 @@ def test_a_domain_that_no_cluster_has_is_a_gap(service):
 
 def test_a_computation_that_takes_too_long_is_an_error_and_not_an_empty_answer(service):
     service.clock.tick_s = 1000.0
-    with pytest.raises(Refusal, match="takes longer than 900 s; ask for larger parts") as refused:
+    with refusing(503, "takes longer than 900 s; ask for larger parts"):
         service.ask(within_s=100_000.0)
-    assert refused.value.status == 503
 
 
 def test_a_crash_is_an_error_and_the_next_version_is_computed(service, monkeypatch):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from builders import binding, cluster
-from extender_services import services_of
+from extender_services import refusing, services_of
 from fake_clock import FakeClock
 from fake_metrics import FakeMetrics
 from tables import cases
@@ -43,11 +43,8 @@ def test_a_diagnosis_of_too_many_groups_and_clusters_is_refused(services, cluste
         return decide(services, ScheduleRequest(grouped(groups), clusters), CALL, size_bytes=1, diagnose=True)
 
     assert len(explained(10).diagnosis.groups) == 10
-    with pytest.raises(
-        Refusal, match="has 11 groups, and there are 3 clusters; a diagnosis has at most 30 pairs"
-    ) as refused:
+    with refusing(400, "has 11 groups, and there are 3 clusters; a diagnosis has at most 30 pairs"):
         explained(11)
-    assert refused.value.status == 400
 
 
 def test_a_large_request_must_contain_its_clusters(services):
@@ -56,9 +53,8 @@ def test_a_large_request_must_contain_its_clusters(services):
 
     assert decided(3 * 2**20).message == "none of 3 clusters fits"
     assert decided(3 * 2**20 + 1, CLUSTERS).message == "none of 3 clusters fits"
-    with pytest.raises(Refusal, match="the request has 3145729 bytes") as refused:
+    with refusing(413, "the request has 3145729 bytes"):
         decided(3 * 2**20 + 1)
-    assert refused.value.status == 413
 
 
 @cases(
