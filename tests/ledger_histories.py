@@ -25,6 +25,7 @@ from berthmaster.ledger.recorder import LedgerRecorder
 from berthmaster.ledger.store import Store, open_store
 from berthmaster.model.binding import AggregatedStatusItem, Binding
 from berthmaster.model.claims import MANAGED_BY
+from berthmaster.model.meta import with_metadata, with_spec, with_status
 from berthmaster.model.note import Note
 from berthmaster.model.work import Copies, CopyOfWorkload
 from berthmaster.scheduling.karmada.profile import built_in, karmada_profile
@@ -85,8 +86,7 @@ class Scheduling:
             )
             for each in binding.spec.clusters
         )
-        status = msgspec.structs.replace(binding.status, aggregated_status=items)
-        self.bindings[namespace, name] = msgspec.structs.replace(binding, status=status)
+        self.bindings[namespace, name] = with_status(binding, aggregated_status=items)
 
     def reconcile(self, namespace: str, name: str) -> None:
         binding = self.bindings[namespace, name]
@@ -147,17 +147,10 @@ def copies_reported(binding: Binding) -> Copies:
 
 def of_shop(name: str, binding: Binding) -> Binding:
     """A binding with another name, in the namespace ``shop``."""
-    metadata = msgspec.structs.replace(
-        binding.metadata,
-        name=f"{name}-deployment",
-        namespace="shop",
-        uid=f"uid-{name}",
-        labels={**binding.metadata.labels, MANAGED_BY[0]: "policy"},
-    )
+    labels = {**binding.metadata.labels, MANAGED_BY[0]: "policy"}
+    own = {"name": f"{name}-deployment", "namespace": "shop", "uid": f"uid-{name}", "labels": labels}
     resource = msgspec.structs.replace(binding.spec.resource, name=name, namespace="shop")
-    return msgspec.structs.replace(
-        binding, metadata=metadata, spec=msgspec.structs.replace(binding.spec, resource=resource)
-    )
+    return with_spec(with_metadata(binding, **own), resource=resource)
 
 
 def all_times() -> tuple[int, int]:

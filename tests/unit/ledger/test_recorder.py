@@ -15,6 +15,7 @@ from berthmaster.ledger import recorder as recorder_module
 from berthmaster.ledger.audit import audit
 from berthmaster.ledger.history import page
 from berthmaster.ledger.past import replay
+from berthmaster.ledger.recorder import LedgerRecorder
 from berthmaster.ledger.records import Query, RecordId
 from berthmaster.ledger.store import Retention, SegmentLostError, open_store
 from berthmaster.model.errors import InputError, LedgerError
@@ -31,6 +32,21 @@ def clock() -> FakeClock:
 @pytest.fixture
 def url(tmp_path: Path) -> str:
     return sqlite_url(tmp_path)
+
+
+def noted(recorder: LedgerRecorder, clock: FakeClock | None = None, passed_s: float = 0.0) -> None:
+    """Write a note, and let some time pass."""
+    recorder.noted(A_NOTE)
+    recorder.step()
+    if clock is not None:
+        clock.pass_by(passed_s)
+
+
+def finish(recorder: LedgerRecorder, clock: FakeClock) -> None:
+    """Try a write that failed again, and end."""
+    clock.pass_by(60)
+    recorder.step()
+    recorder.finish()
 
 
 def kinds(url: str) -> list[str]:
@@ -121,17 +137,12 @@ def test_decisions_are_written_in_the_order_in_which_they_were_taken(url, clock)
 def test_nothing_is_lost_while_the_database_fails_for_a_short_time(url, clock):
     faulty = Faulty()
     recorder = recorder_at(url, clock, opened=faulty)
-    recorder.noted(A_NOTE)
-    recorder.step()
+    noted(recorder)
     faulty.error = LedgerError("database or disk is full")
     for _ in range(200):
-        recorder.noted(A_NOTE)
-        recorder.step()
-        clock.pass_by(0.1)
+        noted(recorder, clock, 0.1)
     faulty.error = None
-    clock.pass_by(60)
-    recorder.step()
-    recorder.finish()
+    finish(recorder, clock)
     assert kinds(url).count("refusal") == 201
     assert "gap" not in kinds(url)
     assert sound(url)
@@ -142,9 +153,7 @@ def test_a_database_that_fails_for_long_leaves_a_gap(url, clock):
     recorder = recorder_at(url, clock, opened=faulty, most_waiting=100)
     faulty.error = LedgerError("database is locked")
     for _ in range(250):
-        recorder.noted(A_NOTE)
-        recorder.step()
-        clock.pass_by(0.1)
+        noted(recorder, clock, 0.1)
     assert faulty.opens < 20  # it waits longer after each failure
     faulty.error = None
     clock.pass_by(60)
@@ -160,31 +169,23 @@ def test_a_database_that_fails_for_long_leaves_a_gap(url, clock):
 
 def test_a_write_waits_for_another_process_that_holds_the_lock(url, clock, tmp_path):
     recorder = recorder_at(url, clock)
-    recorder.noted(A_NOTE)
-    recorder.step()
+    noted(recorder)
     other = sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    recorder.noted(A_NOTE)
-    recorder.step()
+    noted(recorder)
     other.execute("ROLLBACK")
     other.close()
-    clock.pass_by(60)
-    recorder.step()
-    recorder.finish()
+    finish(recorder, clock)
     assert kinds(url) == ["start", "refusal", "refusal", "stop"]
 
 
 def test_a_removed_file_is_noticed_and_a_new_ledger_says_what_is_missing(url, clock, tmp_path):
     recorder = recorder_at(url, clock)
-    recorder.noted(A_NOTE)
-    recorder.step()
+    noted(recorder)
     for path in tmp_path.glob("ledger.db*"):
         path.unlink()
-    recorder.noted(A_NOTE)
-    recorder.step()
-    clock.pass_by(60)
-    recorder.noted(A_NOTE)
-    recorder.step()
+    noted(recorder, clock, 60)
+    noted(recorder)
     recorder.finish()
     assert kinds(url) == ["start", "refusal", "gap", "stop"]
     assert sound(url)
@@ -211,9 +212,7 @@ def test_a_full_disk_stops_no_decision(url, clock, tmp_path):
     recorder.step()
     assert all(binding.spec.clusters for binding in scheduling.bindings.values())
     open_now = open_store
-    clock.pass_by(60)
-    recorder.step()
-    recorder.finish()
+    finish(recorder, clock)
     store = opened(url)
     assert all(each.same for each in replay(store, *all_times()))
     store.close()
@@ -240,8 +239,7 @@ def test_a_response_that_was_lost_is_no_lost_segment(url, clock):
 
 def test_a_process_that_ends_without_a_stop_is_noted_by_the_next_one(url, clock):
     recorder = recorder_at(url, clock, writer="first", most_waiting=50)
-    recorder.noted(A_NOTE)
-    recorder.step()
+    noted(recorder)
     for writer in ("second", "third"):
         later = recorder_at(url, clock, writer=writer, most_waiting=50)
         later.noted(A_NOTE)
@@ -253,8 +251,7 @@ def test_a_process_that_ends_without_a_stop_is_noted_by_the_next_one(url, clock)
 def test_a_segment_without_an_end_is_noted_once_even_if_its_finder_ends_without_a_stop(url, clock):
     for writer in ("first", "second", "third"):
         recorder = recorder_at(url, clock, writer=writer)
-        recorder.noted(A_NOTE)
-        recorder.step()
+        noted(recorder)
     assert [message.split()[0] for message in messages(url, "gap")] == ["first", "second"]
     assert sound(url)
 
@@ -265,13 +262,11 @@ def test_several_processes_of_a_role_note_only_those_that_ended_long_ago(url, cl
 
     killed, living = worker("killed"), worker("living")
     for each in (killed, living, worker("another")):
-        each.noted(A_NOTE)
-        each.step()
+        noted(each)
     assert "gap" not in kinds(url)
     for _ in range(4):
         clock.pass_by(40)
-        living.noted(A_NOTE)
-        living.step()
+        noted(living)
     living.finish()
     assert sorted(message.split()[0] for message in messages(url, "gap")) == ["another", "killed"]
     assert sound(url)
@@ -279,8 +274,7 @@ def test_several_processes_of_a_role_note_only_those_that_ended_long_ago(url, cl
 
 def test_an_old_segment_ends_even_if_nothing_is_written(url, clock):
     recorder = recorder_at(url, clock, segment_s=60)
-    recorder.noted(A_NOTE)
-    recorder.step()
+    noted(recorder)
     for _ in range(5):
         clock.pass_by(61)
         recorder.step()
@@ -291,12 +285,9 @@ def test_a_file_with_the_url_is_read_again_after_a_failure(url, clock, tmp_path)
     file = tmp_path / "url"
     file.write_text("sqlite:////missing/folder/ledger.db\n")
     recorder = recorder_at(file, clock)
-    recorder.noted(A_NOTE)
-    recorder.step()
+    noted(recorder)
     file.write_text(f"{url}\n")
-    clock.pass_by(60)
-    recorder.step()
-    recorder.finish()
+    finish(recorder, clock)
     assert kinds(url) == ["start", "refusal", "stop"]
 
 
@@ -343,9 +334,7 @@ def test_retention_removes_old_segments_and_the_audit_knows(url, clock, retentio
     clock.pass_by(timedelta(days=1).total_seconds())
     recorder = recorder_at(url, clock, retention=retention)
     for _ in range(12):
-        recorder.noted(A_NOTE)
-        recorder.step()
-        clock.pass_by(61)
+        noted(recorder, clock, 61)
         assert sound(url)
     recorder.finish()
     assert kinds(url).count("start") == 1

@@ -32,6 +32,7 @@ from berthmaster.ledger.records import Query, RecordId
 from berthmaster.model.binding import WorkloadAffinityGroups
 from berthmaster.model.cluster import AllocatableModeling
 from berthmaster.model.errors import InputError, NotRecordedError
+from berthmaster.model.meta import with_metadata, with_spec, with_status
 from berthmaster.model.move import MOVE, MoveStrategy, annotation_of, move_of
 from berthmaster.model.note import Note
 from berthmaster.model.unsupported import UnsupportedPlacement
@@ -89,7 +90,7 @@ class History:
 
 
 @pytest.fixture
-def history_of_replay(tmp_path) -> History:
+def run(tmp_path) -> History:
     return History(sqlite_url(tmp_path))
 
 
@@ -131,8 +132,7 @@ def test_a_rebalance_of_replicas_that_do_not_run(tmp_path):
     binding = replayed.scheduling.bindings[KEY]
     [item] = binding.status.aggregated_status
     three = msgspec.structs.replace(item, status={"replicas": 4, "readyReplicas": 3})
-    status = msgspec.structs.replace(binding.status, aggregated_status=(three,))
-    replayed.scheduling.bindings[KEY] = msgspec.structs.replace(binding, status=status)
+    replayed.scheduling.bindings[KEY] = with_status(binding, aggregated_status=(three,))
     replayed.bounds = {"a": 1}
     for _ in range(2):
         replayed.clock.pass_by(ROUND_S)
@@ -143,90 +143,78 @@ def test_a_rebalance_of_replicas_that_do_not_run(tmp_path):
     assert found.outcome.event == "MoveStarted: Rebalance: a:4 -> a:3, b:1"
 
 
-def test_a_decision_that_needs_works_which_are_not_on_record_differs(history_of_replay):
+def test_a_decision_that_needs_works_which_are_not_on_record_differs(run):
     """The move that waited then begins in another version, or with another binding."""
-    history_of_replay.begin_a_failback()
-    history_of_replay.pass_by(10)
-    begun = history_of_replay.check(len(history_of_replay.scheduling.recorded))[-1].binding
+    run.begin_a_failback()
+    run.pass_by(10)
+    begun = run.check(len(run.scheduling.recorded))[-1].binding
     move = move_of(begun)
     annotation = annotation_of(msgspec.structs.replace(move, since=move.since - timedelta(hours=1)))
-    annotations = {**begun.metadata.annotations, MOVE: annotation}
-    metadata = msgspec.structs.replace(begun.metadata, annotations=annotations)
-    waited_long = msgspec.structs.replace(begun, metadata=metadata)
-    store = opened(history_of_replay.url)
+    waited_long = with_metadata(begun, annotations={**begun.metadata.annotations, MOVE: annotation})
+    store = opened(run.url)
     replayed = list(replay(store, *all_times(), rewrite=lambda past: waited_long if past.binding.assignment else None))
     store.close()
     assert [each.same for each in replayed] == [False, True]
 
 
-def test_a_decision_without_a_move_records_no_status_of_members(history_of_replay):
-    history_of_replay.up(a=10)
-    history_of_replay.scheduling.put(wanted("web", replicas=2))
-    history_of_replay.pass_by(5)
-    binding = history_of_replay.scheduling.bindings[KEY]
-    history_of_replay.scheduling.put(
-        msgspec.structs.replace(binding, spec=msgspec.structs.replace(binding.spec, replicas=3))
-    )
-    assert history_of_replay.scheduling.recorded[-1].binding.status.aggregated_status
-    assert not history_of_replay.check(2)[-1].binding.status.aggregated_status
+def test_a_decision_without_a_move_records_no_status_of_members(run):
+    run.up(a=10)
+    run.scheduling.put(wanted("web", replicas=2))
+    run.pass_by(5)
+    binding = run.scheduling.bindings[KEY]
+    run.scheduling.put(with_spec(binding, replicas=3))
+    assert run.scheduling.recorded[-1].binding.status.aggregated_status
+    assert not run.check(2)[-1].binding.status.aggregated_status
 
 
-def test_answers_of_estimators(history_of_replay):
-    history_of_replay.up(a=10, b=10)
-    history_of_replay.bounds = {"a": 1, "b": 3, "unknown": 7}
-    history_of_replay.scheduling.put(wanted("web", replicas=4))
-    [past] = history_of_replay.check(1)
+def test_answers_of_estimators(run):
+    run.up(a=10, b=10)
+    run.bounds = {"a": 1, "b": 3, "unknown": 7}
+    run.scheduling.put(wanted("web", replicas=4))
+    [past] = run.check(1)
     assert past.outcome.clusters == {"a": 1, "b": 3}
-    assert past.bounds == history_of_replay.bounds
+    assert past.bounds == run.bounds
 
 
-def test_peers_of_an_affinity_group(history_of_replay):
-    history_of_replay.up(a=10, b=10)
+def test_peers_of_an_affinity_group(run):
+    run.up(a=10, b=10)
     for name in ("one", "two"):
-        binding = wanted(name)
-        spec = msgspec.structs.replace(binding.spec, workload_affinity_groups=WorkloadAffinityGroups("", "app=x"))
-        history_of_replay.scheduling.put(msgspec.structs.replace(binding, spec=spec))
-    found = history_of_replay.check(2)
+        run.scheduling.put(with_spec(wanted(name), workload_affinity_groups=WorkloadAffinityGroups("", "app=x")))
+    found = run.check(2)
     assert found[1].peers == {("anti-affinity", "app=x"): {"one-deployment": frozenset(found[0].outcome.clusters)}}
     assert found[0].outcome.clusters.keys() != found[1].outcome.clusters.keys()
 
 
-def test_failover(history_of_replay):
-    history_of_replay.up(a=10, b=9)
-    history_of_replay.scheduling.put(wanted("web", replicas=2))
-    history_of_replay.scheduling.clusters.update_cluster(cluster("a", cpu=10, pods=110, ready=False))
-    history_of_replay.clock.pass_by(61)
-    history_of_replay.scheduling.reconcile("shop", "web-deployment")
-    found = history_of_replay.check(2)
+def test_failover(run):
+    run.up(a=10, b=9)
+    run.scheduling.put(wanted("web", replicas=2))
+    run.scheduling.clusters.update_cluster(cluster("a", cpu=10, pods=110, ready=False))
+    run.clock.pass_by(61)
+    run.scheduling.reconcile("shop", "web-deployment")
+    found = run.check(2)
     assert found[1].outcome.clusters == {"b": 2}
     assert found[1].unready_since_s.keys() == {"a"}
 
 
-def test_a_placement_with_unknown_parts(history_of_replay):
-    history_of_replay.up(a=10)
+def test_a_placement_with_unknown_parts(run):
+    run.up(a=10)
     binding = wanted("web")
     fields = {name: getattr(binding.spec.placement, name) for name in binding.spec.placement.__struct_fields__}
     placement = UnsupportedPlacement(**fields, unsupported=("spec.placement.new: unknown field",))
-    history_of_replay.scheduling.put(
-        msgspec.structs.replace(binding, spec=msgspec.structs.replace(binding.spec, placement=placement))
-    )
-    [past] = history_of_replay.check(1)
+    run.scheduling.put(with_spec(binding, placement=placement))
+    [past] = run.check(1)
     assert past.outcome.reason == "UnsupportedPlacement"
 
 
-def test_clusters_with_resource_models(history_of_replay):
+def test_clusters_with_resource_models(run):
     models = [{"cpu": 1, "memory": "1Gi"}, {"cpu": 8, "memory": "32Gi"}]
     modeled = cluster("a", cpu=100, memory="400Gi", pods=500, models=models)
-    counts = [{"grade": 0, "count": 3}, {"grade": 1, "count": 2}]
-    summary = modeled.status.resource_summary
-    summary = msgspec.structs.replace(
-        summary, allocatable_modelings=tuple(AllocatableModeling(**each) for each in counts)
-    )
-    status = msgspec.structs.replace(modeled.status, resource_summary=summary)
-    history_of_replay.scheduling.clusters.update_cluster(msgspec.structs.replace(modeled, status=status))
+    counts = (AllocatableModeling(0, 3), AllocatableModeling(1, 2))
+    summary = msgspec.structs.replace(modeled.status.resource_summary, allocatable_modelings=counts)
+    run.scheduling.clusters.update_cluster(with_status(modeled, resource_summary=summary))
     for number in range(3):
-        history_of_replay.scheduling.put(wanted(f"w{number}", replicas=3))
-    assert [each.outcome.clusters for each in history_of_replay.check(3)] == [{"a": 3}] * 3
+        run.scheduling.put(wanted(f"w{number}", replicas=3))
+    assert [each.outcome.clusters for each in run.check(3)] == [{"a": 3}] * 3
 
 
 WEB = Query("shop", "Deployment", "web")

@@ -11,10 +11,7 @@ from berthmaster.model.errors import FieldError, InputError
 from extender.protocols.kubeadmiral import routes
 from extender.protocols.services import Call
 
-LIMITS = [
-    {"cluster": "a", "preferences": {"maxReplicas": 3}},
-    {"cluster": "b", "preferences": {"minReplicas": 9}},
-]
+LIMITS = [{"cluster": "a", "preferences": {"maxReplicas": 3}}, {"cluster": "b", "preferences": {"minReplicas": 9}}]
 (ROUTE,) = (each for each in routes() if each.path == "/kubeadmiral/v1alpha1/schedule")
 
 

@@ -8,17 +8,8 @@ from hypothesis import strategies as st
 from tables import cases
 
 from berthmaster.deciding.writes import applied_affinity
-from berthmaster.model.binding import (
-    AggregatedStatusItem,
-    Binding,
-    BindingSnapshot,
-    BindingSpec,
-    BindingStatus,
-    Component,
-    GracefulEvictionTask,
-    ObjectReference,
-    TargetCluster,
-)
+from berthmaster.model import binding as bindings_model
+from berthmaster.model.binding import AggregatedStatusItem, BindingStatus, Component, GracefulEvictionTask
 from berthmaster.model.cluster import Condition
 from berthmaster.model.move import APPLIED_AFFINITY, MOVE, MovePhase, MoveReason, MoveState, annotation_of
 from berthmaster.model.policy import Suspension
@@ -114,8 +105,9 @@ def test_the_group_of_the_last_write_counts_while_the_status_is_stale():
 
 
 def test_a_dependency_is_where_its_workloads_are():
-    snapshot = BindingSnapshot("web", "default", (TargetCluster("b", 2),))
-    follower = Binding(BindingSpec(ObjectReference("v1", "ConfigMap", "x"), required_by=(snapshot,)))
+    snapshot = bindings_model.BindingSnapshot("web", "default", (bindings_model.TargetCluster("b", 2),))
+    resource = bindings_model.ObjectReference("v1", "ConfigMap", "x")
+    follower = bindings_model.Binding(bindings_model.BindingSpec(resource, required_by=(snapshot,)))
     row = row_of(placed_workload(follower), NOW)
     assert (row.clusters, row.state.value, row.scheduler) == ({"b": 2}, "placed", None)
     assert row.message == "it follows the workloads that need it"

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 from fake_clock import FakeClock
+from karmada_plane import cluster, policy, selector
 from kube_in_memory import KubeInMemory
 from kube_scheduler_builders import node
 from kubernetes.client import Configuration
@@ -33,13 +34,8 @@ def versioned(thing: dict, version: int) -> dict:
 
 
 def karmada_cluster(name: str, version: int = 1, region: str = "eu") -> dict:
-    return {
-        "apiVersion": "cluster.karmada.io/v1alpha1",
-        "kind": "Cluster",
-        "metadata": {"name": name, "resourceVersion": str(version), "managedFields": [{"manager": "x"}]},
-        "spec": {"syncMode": "Push", "region": region},
-        "status": {"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": None}]},
-    }
+    made = versioned(cluster(name), version)
+    return {**made, "spec": {**made["spec"], "region": region}}
 
 
 def federated_cluster(name: str) -> dict:
@@ -49,15 +45,6 @@ def federated_cluster(name: str) -> dict:
         "metadata": {"name": name, "resourceVersion": "1"},
         "spec": {"apiEndpoint": "https://x", "taints": [{"key": "k", "effect": "NoSchedule"}]},
         "status": {"resources": {"allocatable": {"cpu": "4"}, "available": {"cpu": "1"}}},
-    }
-
-
-def propagation_policy(name: str, version: int = 1) -> dict:
-    return {
-        "apiVersion": "policy.karmada.io/v1alpha1",
-        "kind": "PropagationPolicy",
-        "metadata": {"name": name, "namespace": "shop", "resourceVersion": str(version)},
-        "spec": {"resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment"}]},
     }
 
 
@@ -291,7 +278,7 @@ def test_the_first_update_has_all_policies_and_clusters():
     server = ByPath(lists=[b""])
     server.by_path = {
         "clusters": page([karmada_cluster("a")], 5),
-        "propagationpolicies": page([propagation_policy("p")], 5),
+        "propagationpolicies": page([versioned(policy("p", selector()), 1)], 5),
         "clusterpropagationpolicies": 500,
     }
     running = Watching(server, KARMADA_CLUSTERS, KARMADA_POLICIES)
@@ -310,24 +297,20 @@ def test_the_first_update_has_all_policies_and_clusters():
 
 
 def kubeconfig(server: ScriptedServer) -> str:
-    return json.dumps(
-        {
-            "current-context": "test",
-            "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
-            "clusters": [{"name": "test", "cluster": {"server": server.url}}],
-            "users": [{"name": "test", "user": {}}],
-        }
-    )
+    named = {"name": "test"}
+    return json.dumps({
+        "current-context": "test", "contexts": [{**named, "context": {"cluster": "test", "user": "test"}}],
+        "clusters": [{**named, "cluster": {"server": server.url}}], "users": [{**named, "user": {}}],
+    })  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@cases(
     ("kinds", "paths"),
-    [
-        pytest.param(["nodes"], {"nodes"}, id="nodes"),
-        pytest.param(["clusters", "policies"], {"clusters", "propagationpolicies", "clusterpropagationpolicies"},
-                     id="clusters and policies"),
-    ],
-)  # fmt: skip
+    {
+        "nodes": (["nodes"], {"nodes"}),
+        "and policies": (["clusters", "policies"], {"clusters", "propagationpolicies", "clusterpropagationpolicies"}),
+    },
+)
 def test_the_options_select_the_watched_collections(tmp_path, kinds, paths):
     server, state = ScriptedServer(lists=[page([], 5)]), State(karmada_profile())
     (tmp_path / "kubeconfig").write_text(kubeconfig(server))

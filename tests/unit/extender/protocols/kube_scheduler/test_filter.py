@@ -187,29 +187,30 @@ def test_decisions_and_rejections_are_counted():
     assert sorted(service.metrics.calls_of("rejected")) == [("ClusterAffinity", 1), ("GroupOrder", 1)]
 
 
-class TestUnknownNodes:
-    """Names that are not in the fleet: a new node, or no fleet at all."""
+@cases(
+    ("fleet", "wanted", "names", "kept", "failed", "error"),
+    {
+        "beside known nodes": (
+            FLEET, pod(GOLD), ["g1", "new"], ["g1"], {"new": "node(s) not known yet, for annotation"}, "",
+        ),
+        "without another node": (FLEET, pod(GOLD), ["new", "b1"], None, None, "1 of the nodes are not known yet (new)"),
+        "without a fleet": (None, pod(GOLD), ["g1"], None, None, "no nodes are known yet"),
+        "without a placement": (None, pod(), ["g1"], ["g1"], {}, ""),
+    },
+)  # fmt: skip
+def test_names_that_are_not_in_the_fleet(fleet, wanted, names, kept, failed, error):
+    answer = Service(fleet).filter(wanted, names)
+    assert (answer["NodeNames"], answer["FailedNodes"]) == (kept, failed)
+    assert error in answer["Error"]
+    assert bool(error) is bool(answer["Error"])
 
-    def test_an_unknown_node_fails_beside_known_nodes(self):
-        answer = Service(FLEET).filter(pod(GOLD), ["g1", "new"])
-        assert answer["NodeNames"] == ["g1"]
-        assert answer["FailedNodes"] == {"new": "node(s) not known yet, for annotation"}
 
-    def test_without_another_node_the_answer_is_an_error(self):
-        answer = Service(FLEET).filter(pod(GOLD), ["new", "b1"])
-        assert answer["Error"] == "berthmaster: 1 of the nodes are not known yet (new), for annotation"
+def test_without_a_source_the_error_says_what_is_missing():
+    service = Service(None)
+    service.state.has_source = False
+    assert "need --watch nodes" in service.filter(pod(GOLD), ["g1"])["Error"]
 
-    def test_without_a_fleet_the_error_says_so(self):
-        assert "no nodes are known yet" in Service(None).filter(pod(GOLD), ["g1"])["Error"]
 
-    def test_without_a_source_the_error_says_what_is_missing(self):
-        service = Service(None)
-        service.state.has_source = False
-        assert "need --watch nodes" in service.filter(pod(GOLD), ["g1"])["Error"]
-
-    def test_a_pod_without_a_placement_passes(self):
-        assert Service(None).filter(pod(), ["g1"])["NodeNames"] == ["g1"]
-
-    def test_whole_nodes_need_no_fleet(self):
-        answer = Service(None).filter_nodes(pod(GOLD, SILVER), FLEET)
-        assert [item["metadata"]["name"] for item in answer["Nodes"]["items"]] == ["g1", "g2"]
+def test_whole_nodes_need_no_fleet():
+    answer = Service(None).filter_nodes(pod(GOLD, SILVER), FLEET)
+    assert [item["metadata"]["name"] for item in answer["Nodes"]["items"]] == ["g1", "g2"]

@@ -159,106 +159,90 @@ def kept(answer):
     return answer["NodeNames"] or []
 
 
-class TestSamples:
-    def test_fewer_than_a_hundred_nodes_are_never_a_sample(self):
-        assert kept(Service(LARGE).filter(WANTED, SILVERS[:99])) == SILVERS[:99]
-
-    def test_a_sample_without_the_first_group_holds_the_pod(self):
-        answer = Service(LARGE).filter(WANTED, SILVERS[:100])
-        assert answer["Error"] == (
-            "berthmaster: 100 of 251 nodes were offered, with only nodes of cluster group backup; g1 is preferred "
-            "and may have enough resources, for annotation; the pod is retried"
-        )
-
-    def test_a_sample_with_a_node_of_the_first_group_is_enough(self):
-        assert kept(Service(LARGE).filter(WANTED, [*SILVERS[:100], "g1"])) == ["g1"]
-
-    def test_after_enough_samples_for_all_nodes_the_next_group_applies(self):
-        service = Service(LARGE)
-        answers = [service.filter(WANTED, SILVERS[:100]) for _ in range(4)]
-        assert [bool(answer["Error"]) for answer in answers] == [True, True, True, False]
-        assert [decision[2] for decision in service.metrics.calls_of("decided")] == ["held", "held", "held", "placed"]
-
-    def test_holds_are_counted_for_each_pod(self):
-        service = Service(LARGE)
-        for _ in range(4):
-            service.filter(WANTED, SILVERS[:100])
-        assert service.filter(pod(GOLD, SILVER, name="web-2"), SILVERS[:100])["Error"]
-
-    def test_a_node_without_free_resources_does_not_hold_the_pod(self):
-        full = [node("g1", tier="gold", cpu="50m"), *LARGE[1:]]
-        assert len(kept(Service(full).filter(WANTED, SILVERS[:100]))) == 100
-
-    def test_a_node_without_the_labels_of_the_node_selector_does_not_hold_the_pod(self):
-        selective = pod(GOLD, SILVER, node_selector={"tier": "silver"})
-        assert len(kept(Service(LARGE).filter(selective, SILVERS[:100]))) == 100
-        assert Service(LARGE).filter(pod(GOLD, SILVER, node_selector={"tier": "gold"}), SILVERS[:100])["Error"]
-
-    def test_a_tainted_node_does_not_hold_the_pod(self):
-        tainted = node("g1", tier="gold", taints=[{"key": "k", "effect": "NoSchedule"}])
-        assert len(kept(Service([tainted, *LARGE[1:]]).filter(WANTED, SILVERS[:100]))) == 100
-
-    def test_complete_lists_are_not_samples(self):
-        options = KubeSchedulerOptions(lists_are_complete=True)
-        assert len(kept(Service(LARGE, options=options).filter(WANTED, SILVERS[:100]))) == 100
-
-    def test_a_list_of_all_known_nodes_is_not_a_sample(self):
-        everything = [each["metadata"]["name"] for each in LARGE]
-        assert kept(Service(LARGE).filter(WANTED, everything)) == ["g1"]
-
-    def test_a_sample_without_any_group_holds_the_pod(self):
-        answer = Service(LARGE).filter(pod(GOLD), SILVERS[:100])
-        assert "with no node that may take the pod; g1 is preferred" in answer["Error"]
-
-    def test_known_nodes_hold_a_pod_with_whole_nodes(self):
-        service = Service(LARGE)
-        assert service.filter_nodes(WANTED, LARGE[1:101])["Error"]
-
-    def test_a_fleet_of_other_nodes_does_not_hold_the_pod(self):
-        service = Service([node("g1", tier="gold"), node("member1", tier="gold")])
-        assert service.filter_nodes(WANTED, LARGE[1:101])["Error"] == ""
+FULL = [node("g1", tier="gold", cpu="50m"), *LARGE[1:]]
+REPELLING = [node("g1", tier="gold", taints=[{"key": "k", "effect": "NoSchedule"}]), *LARGE[1:]]
+COMPLETE = KubeSchedulerOptions(lists_are_complete=True)
+SAMPLE = SILVERS[:100]
+HELD = (
+    "berthmaster: 100 of 251 nodes were offered, with only nodes of cluster group backup; g1 is preferred "
+    "and may have enough resources, for annotation; the pod is retried"
+)
 
 
-class TestNominatedNode:
+def selecting(tier):
+    return pod(GOLD, SILVER, node_selector={"tier": tier})
+
+
+def nominated(name, *groups):
     """After preemption the first call offers only the nominated node. A refusal starts a search of all nodes."""
+    return pod(*(groups or (GOLD, SILVER)), nominated=name)
 
-    NOMINATED = pod(GOLD, SILVER, nominated="s1")
 
-    def test_it_is_refused_while_a_preferred_node_may_have_free_resources(self):
-        answer = Service(SMALL).filter(self.NOMINATED, ["s1"])
-        assert "g1 is preferred" in answer["Error"]
+@cases(
+    ("service", "wanted", "offered", "expected"),
+    {
+        "fewer than a hundred nodes": (Service(LARGE), WANTED, SILVERS[:99], SILVERS[:99]),
+        "a sample without the first group": (Service(LARGE), WANTED, SAMPLE, HELD),
+        "a sample with a node of the first group": (Service(LARGE), WANTED, [*SAMPLE, "g1"], ["g1"]),
+        "a better node without free resources": (Service(FULL), WANTED, SAMPLE, SAMPLE),
+        "a better node without the labels of the selector": (Service(LARGE), selecting("silver"), SAMPLE, SAMPLE),
+        "a better node with the labels of the selector": (Service(LARGE), selecting("gold"), SAMPLE, HELD),
+        "a better node with a taint": (Service(REPELLING), WANTED, SAMPLE, SAMPLE),
+        "complete lists": (Service(LARGE, options=COMPLETE), WANTED, SAMPLE, SAMPLE),
+        "all known nodes": (Service(LARGE), WANTED, [each["metadata"]["name"] for each in LARGE], ["g1"]),
+        "a sample without any group": (
+            Service(LARGE), pod(GOLD), SAMPLE,
+            HELD.replace("only nodes of cluster group backup", "no node that may take the pod"),
+        ),
+        "a nominated node, while a preferred one may be free": (
+            Service(SMALL), nominated("s1"), ["s1"], HELD.replace("100 of 251", "1 of 3"),
+        ),
+        "a nominated node of the first group": (Service(SMALL), nominated("g1"), ["g1"], ["g1"]),
+        "a single node that was not nominated": (Service(SMALL), WANTED, ["s1"], ["s1"]),
+        "a nominated node that no group accepts": (Service(SMALL), nominated("s1", GOLD), ["s1"], []),
+    },
+)  # fmt: skip
+def test_a_sample_without_better_nodes_holds_the_pod(service, wanted, offered, expected):
+    answer = service.filter(wanted, offered)
+    assert (answer["Error"] or kept(answer)) == expected
 
-    def test_the_following_search_decides(self):
-        service = Service(SMALL)
-        service.filter(self.NOMINATED, ["s1"])
-        assert kept(service.filter(self.NOMINATED, ["g1", "s1", "s2"])) == ["g1"]
 
-    def test_it_is_accepted_if_the_search_finds_no_other_node(self):
-        service = Service(SMALL)
-        service.filter(self.NOMINATED, ["s1"])
-        assert kept(service.filter(self.NOMINATED, ["s1"])) == ["s1"]
+@cases(
+    ("known", "nodes", "held"),
+    {
+        "of the known fleet": (LARGE, LARGE[1:101], True),
+        "of another fleet": ([node("g1", tier="gold"), node("member1", tier="gold")], LARGE[1:101], False),
+        "a nominated one without a known fleet": (None, SMALL[1:2], False),
+    },
+)
+def test_whole_nodes_hold_the_pod_if_they_are_a_sample_of_the_known_fleet(known, nodes, held):
+    answer = Service(known).filter_nodes(nominated("s1"), nodes)
+    assert bool(answer["Error"]) is held
+    assert held or len(answer["Nodes"]["items"]) == len(nodes)
 
-    def test_the_next_attempt_starts_again(self):
-        service = Service(SMALL)
-        service.filter(self.NOMINATED, ["s1"])
-        service.clock.pass_by(60)
-        assert service.filter(self.NOMINATED, ["s1"])["Error"]
 
-    def test_a_node_of_the_first_group_is_accepted_at_once(self):
-        assert kept(Service(SMALL).filter(pod(GOLD, SILVER, nominated="g1"), ["g1"])) == ["g1"]
+def test_after_enough_samples_for_all_nodes_the_next_group_applies_to_this_pod():
+    service = Service(LARGE)
+    answers = [service.filter(WANTED, SAMPLE) for _ in range(4)]
+    assert [bool(answer["Error"]) for answer in answers] == [True, True, True, False]
+    assert [decision[2] for decision in service.metrics.calls_of("decided")] == ["held", "held", "held", "placed"]
+    assert service.filter(pod(GOLD, SILVER, name="web-2"), SAMPLE)["Error"]
 
-    def test_a_single_node_that_was_not_nominated_is_a_complete_list(self):
-        assert kept(Service(SMALL).filter(WANTED, ["s1"])) == ["s1"]
 
-    def test_a_final_rejection_is_not_a_hold(self):
-        answer = Service(SMALL).filter(pod(GOLD, nominated="s1"), ["s1"])
-        assert answer["Error"] == ""
-        assert list(answer["FailedAndUnresolvableNodes"]) == ["s1"]
-
-    def test_whole_nodes_without_a_known_fleet_are_a_complete_list(self):
-        answer = Service(None).ask("filter", with_nodes(self.NOMINATED, SMALL[1:2]))
-        assert answer["Error"] == ""
-        assert len(answer["Nodes"]["items"]) == 1
+@cases(
+    ("passed_s", "offered", "expected"),
+    {
+        "the search that follows decides": (0, ["g1", "s1", "s2"], ["g1"]),
+        "it is accepted if the search finds no other node": (0, ["s1"], ["s1"]),
+        "the next attempt starts again": (60, ["s1"], []),
+    },
+)
+def test_a_refused_nominated_node(passed_s, offered, expected):
+    service = Service(SMALL)
+    service.filter(nominated("s1"), ["s1"])
+    service.clock.pass_by(passed_s)
+    answer = service.filter(nominated("s1"), offered)
+    assert (kept(answer), bool(answer["Error"])) == (expected, not expected)
 
 
 @cases(
@@ -303,10 +287,7 @@ LIMITS = [
 
 @pytest.mark.parametrize(("limits", "message"), LIMITS)
 def test_filter_returns_the_error(limits, message):
-    for answer in (
-        service(**limits).filter(MANY, BOUNDS_NAMES),
-        service(**limits).filter_nodes(MANY, BOUNDS_FLEET),
-    ):
+    for answer in (service(**limits).filter(MANY, BOUNDS_NAMES), service(**limits).filter_nodes(MANY, BOUNDS_FLEET)):
         assert message in answer["Error"]
         assert not answer["NodeNames"]
 

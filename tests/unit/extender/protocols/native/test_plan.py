@@ -265,6 +265,13 @@ def test_a_plan_does_not_wait_for_another_one_longer_than_its_time(plane):
         running.ask(update=[web(MOVED)], timeoutMs=1)
 
 
+DOWN = {"type": "down", "cluster": "member1"}
+
+
+def changed(**change):
+    return {"changes": [change]}
+
+
 @cases(
     ("request_fields", "path"),
     {
@@ -277,14 +284,21 @@ def test_a_plan_does_not_wait_for_another_one_longer_than_its_time(plane):
         ),
         "a name alone": ({"delete": [{"kind": "PropagationPolicy", "name": "x"}]}, r"delete\[0\]"),
         "a negative limit": ({"limit": -1}, "limit"),
+        "no such cluster": (changed(**{**DOWN, "cluster": "x"}), r"changes\[0\]: there is no cluster 'x'"),
+        "no such workload": (
+            changed(type="scale", resource="shop/Deployment/none", replicas=1), r"changes\[0\].resource: .*no such"
+        ),
+        "an unknown effect": (
+            changed(type="taint", cluster="member1", taint={"key": "a", "effect": "Never"}),
+            r"changes\[0\].taint.effect",
+        ),
+        "no such taint": (changed(type="untaint", cluster="member1", key="gone"), "has no taint gone"),
+        "a change that no plan knows": (changed(type="reschedule"), "changes"),
     },
-)
+)  # fmt: skip
 def test_an_invalid_request_names_the_field(plane, request_fields, path):
     with pytest.raises(FieldError, match=path):
         plane().ask(**request_fields)
-
-
-DOWN = {"type": "down", "cluster": "member1"}
 
 
 def after_loss(world, now):
@@ -322,27 +336,6 @@ def test_a_scale_alone_concerns_only_its_workload(plane):
     assert (answer.counts.concerned, [each.resource for each in answer.plan.moves]) == (1, ["shop/Deployment/web"])
     assert sum(resources(answer)["shop/Deployment/web"].values()) == 7
     assert "from 4 to 7" in answer.plan.moves[0].reason
-
-
-@cases(
-    ("change", "path"),
-    {
-        "no such cluster": ({**DOWN, "cluster": "x"}, r"changes\[0\]: there is no cluster 'x'"),
-        "no such workload": (
-            {"type": "scale", "resource": "shop/Deployment/none", "replicas": 1},
-            r"changes\[0\].resource: .*no such",
-        ),
-        "an unknown effect": (
-            {"type": "taint", "cluster": "member1", "taint": {"key": "a", "effect": "Never"}},
-            r"changes\[0\].taint.effect",
-        ),
-        "no such taint": ({"type": "untaint", "cluster": "member1", "key": "gone"}, "has no taint gone"),
-        "a change that no plan knows": ({"type": "reschedule"}, "changes"),
-    },
-)
-def test_an_invalid_change_names_its_path(plane, change, path):
-    with pytest.raises(FieldError, match=path):
-        plane().ask(changes=[change])
 
 
 def test_a_plan_of_clusters_does_not_delay_the_plans_of_reviews(plane):

@@ -15,17 +15,8 @@ from berthmaster.native_api.what_if import DownChange, PolicyChange, SimulateReq
 from berthmaster.native_api.why import ImpactView
 from berthmaster.native_api.wire import RequiringBinding
 from berthmaster.scheduling.karmada.trigger import Trigger
+from berthmaster.simulation import plan_answer as plans
 from berthmaster.simulation.failures import FailureDomain
-from berthmaster.simulation.plan_answer import (
-    ClaimChange,
-    Plan,
-    PlannedMove,
-    PlanSummary,
-    PolicyEffect,
-    StayingWorkload,
-    StayReason,
-    UnplacedWorkload,
-)  # fmt: skip
 from berthmaster.simulation.workload import SimulatedWorkload
 from berthmaster.simulation.world import World
 from berthmaster.views.policy_rows import PolicyRow, TakeoverRow
@@ -69,19 +60,19 @@ def test_an_answer_names_nothing_of_other_namespaces(visible, answer):
 
 
 def changes():
-    return [ClaimChange(each, None, None) for each in BOTH]
+    return [plans.ClaimChange(each, None, None) for each in BOTH]
 
 
 def plan():
-    moves = [PlannedMove(each, None, None, None, None, {}, {}, {}, 1, [], [], [], Trigger.NONE, "why") for each in BOTH]
+    moves = [plans.PlannedMove(each, *[None] * 4, {}, {}, {}, 1, [], [], [], Trigger.NONE, "why") for each in BOTH]
     effects = [
-        PolicyEffect(f"PropagationPolicy {namespace}", "created", 0, changes(), changes(), changes(), changes())
+        plans.PolicyEffect(f"PropagationPolicy {namespace}", "created", 0, changes(), changes(), changes(), changes())
         for namespace in ("shop/web", "vault/secret")
     ]
-    unplaced = [UnplacedWorkload(each, None, True, True, "why") for each in BOTH]  # noqa: FBT003
-    staying = [StayingWorkload(each, None, StayReason.LAZY, "why") for each in BOTH]
-    return Plan(
-        "id", PlanSummary(3, 3, 3, BOTH, BOTH, BOTH), 3, 0, complete=True, gaps=[], policies=effects,
+    unplaced = [plans.UnplacedWorkload(each, None, True, True, "why") for each in BOTH]  # noqa: FBT003
+    staying = [plans.StayingWorkload(each, None, plans.StayReason.LAZY, "why") for each in BOTH]
+    return plans.Plan(
+        "id", plans.PlanSummary(3, 3, 3, BOTH, BOTH, BOTH), 3, 0, complete=True, gaps=[], policies=effects,
         unplaced=unplaced, moves=moves, overcommitted=[], clusters=[], staying=staying,
     )  # fmt: skip
 
