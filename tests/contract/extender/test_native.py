@@ -75,6 +75,11 @@ def test_the_error_of_an_invalid_value_has_its_path(server, path, body, at):
     assert problem["requestId"] == answer.headers["x-request-id"]
 
 
+CHANGES = (
+    "down", "taint", "label", "scale", "reschedule", "policy", "untaint", "unlabel", "up", "addCluster", "removeCluster",
+)  # fmt: skip
+
+
 @cases(
     ("change", "detail"),
     {
@@ -84,8 +89,7 @@ def test_the_error_of_an_invalid_value_has_its_path(server, path, body, at):
         ),
         "a kind of change": (
             {"type": "explode"},
-            "'explode' is not accepted; accepted are down, taint, label, scale, reschedule, policy, untaint, unlabel, "
-            "up, addCluster, removeCluster",
+            f"'explode' is not accepted; accepted are {', '.join(CHANGES)}",
         ),
     },
 )
