@@ -76,7 +76,8 @@ def test_the_error_of_an_invalid_value_has_its_path(server, path, body, at):
 
 
 CHANGES = (
-    "down", "taint", "label", "scale", "reschedule", "policy", "untaint", "unlabel", "up", "addCluster", "removeCluster",
+    "down", "taint", "label", "scale", "reschedule", "policy", "untaint", "unlabel", "up", "addCluster",
+    "removeCluster",
 )  # fmt: skip
 
 
