@@ -25,28 +25,17 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from berthmaster.manifests import Document, Manifests
+from berthmaster.model import claims
 from berthmaster.model.binding import Binding, BindingSpec, ObjectReference, binding_name, binding_of, holder
 from berthmaster.model.claims import (
-    PERMANENT_ID,
     UNKNOWN,
     Claim,
     Existing,
     Holding,
     MatchLevel,
     PolicyCatalog,
-    PriorityDrop,
     Resource,
-    claimed_externally,
-    is_new,
-    match_level,
-    named_resources,
-    names,
-    newly_eligible,
     permanent_id,
-    record_keys,
-    takes,
-    why_not,
-    why_not_taken,
 )
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import FieldError
@@ -181,7 +170,7 @@ class WorkloadBuilder:
         policy = self._catalog.get(recorded) if recorded is not None and self._live else None
         if policy is None or recorded == holding.reference or policy.metadata.deletion_timestamp is not None:
             return holding
-        if is_new(policy) or any(each.policy.reference == recorded for each in holding.claims):
+        if claims.is_new(policy) or any(each.policy.reference == recorded for each in holding.claims):
             return holding
         if not self._read and binding is not None and _records(binding, policy):
             return holding
@@ -274,7 +263,7 @@ def _waits_for_template(given: _Given, policy: Policy) -> bool:
     """
     if given.holding.recorded is not None:
         return given.holding.recorded == policy.reference
-    return policy.lazy and is_new(policy) and bool((given.raw.get("metadata") or {}).get("uid"))
+    return policy.lazy and claims.is_new(policy) and bool((given.raw.get("metadata") or {}).get("uid"))
 
 
 def deferred_by(policy: Policy) -> Unscheduled:
@@ -336,7 +325,7 @@ def _records(binding: Binding, policy: Policy) -> bool:
     """Whether the labels of a binding record a policy, or cannot: one of them has no UID or no permanent ID."""
     if not binding.metadata.uid or not permanent_id(policy):
         return True
-    return binding.metadata.labels.get(PERMANENT_ID[policy.kind]) == permanent_id(policy)
+    return binding.metadata.labels.get(claims.PERMANENT_ID[policy.kind]) == permanent_id(policy)
 
 
 def _differ(binding: Binding, desired: Binding) -> bool:
@@ -348,7 +337,7 @@ def _differ(binding: Binding, desired: Binding) -> bool:
 def reasons(holding: Holding, template: Template) -> tuple[str, ...]:
     """Return why each policy that matches a resource does not hold it; empty for the holder."""
     held = holding.claim
-    return tuple("" if each is held else why_not(each, holding, template) for each in holding.claims)
+    return tuple("" if each is held else claims.why_not(each, holding, template) for each in holding.claims)
 
 
 _CLUSTER_KIND: Final = "ClusterPropagationPolicy"
@@ -359,7 +348,7 @@ def recorded(workload: SimulatedWorkload) -> PolicyReference | None:
     if workload.template is not None:
         metadata = metadata_of(workload.manifest)
         found = holder(metadata)
-        if found is not None and metadata.labels.get(PERMANENT_ID[found.kind]):
+        if found is not None and metadata.labels.get(claims.PERMANENT_ID[found.kind]):
             return found
     return workload.held_by
 
@@ -378,7 +367,7 @@ def recorded_by_binding(workload: SimulatedWorkload, reference: PolicyReference,
         return workload.held_by == reference
     if reference.kind != _CLUSTER_KIND and binding.metadata.namespace != reference.namespace:
         return False
-    return binding.metadata.labels.get(PERMANENT_ID[reference.kind]) == (policy_id or _placeholder(reference))
+    return binding.metadata.labels.get(claims.PERMANENT_ID[reference.kind]) == (policy_id or _placeholder(reference))
 
 
 def with_record(workload: SimulatedWorkload, policy: Policy, **changed: Any) -> SimulatedWorkload:  # noqa: ANN401
@@ -389,11 +378,11 @@ def with_record(workload: SimulatedWorkload, policy: Policy, **changed: Any) -> 
     stored = template is not None and bool((template.get("metadata") or {}).get("uid"))
     if template is None or not (stored or _is_recorded(workload)):
         return replace(workload, held_by=reference, stalled_at=stalled_at, **changed)
-    dropped = record_keys(_CLUSTER_KIND) if not policy.cluster_scoped else ((), ())
+    dropped = claims.record_keys(_CLUSTER_KIND) if not policy.cluster_scoped else ((), ())
     metadata = metadata_of(template)
     labels = {key: value for key, value in metadata.labels.items() if key not in dropped[0]}
     annotations = {key: value for key, value in metadata.annotations.items() if key not in dropped[1]}
-    label, names = record_keys(policy.kind)
+    label, names = claims.record_keys(policy.kind)
     labels[label[0]] = permanent_id(policy) or _placeholder(reference)
     annotations |= dict(zip(names, (policy.metadata.name, policy.metadata.namespace), strict=False))
     template = _with_metadata(template, labels, annotations)
@@ -407,7 +396,7 @@ def without_record(
 
     ``only_id``: the binding keeps its record unless that has this permanent ID; None to remove any.
     """
-    labels, annotations = record_keys(reference.kind)
+    labels, annotations = claims.record_keys(reference.kind)
     template, binding = workload.template, workload.binding
     if template is not None:
         metadata = metadata_of(template)
@@ -422,7 +411,7 @@ def without_record(
 
 
 def _unbound(binding: Binding, reference: PolicyReference) -> Binding:
-    labels, _ = record_keys(reference.kind)
+    labels, _ = claims.record_keys(reference.kind)
     kept = {key: value for key, value in binding.metadata.labels.items() if key not in labels}
     return with_metadata(binding, labels=kept)
 
@@ -431,9 +420,9 @@ def bound_by(binding: Binding, policy: Policy) -> Binding:
     """Return a binding whose labels record a policy. A PropagationPolicy removes the record of a cluster-wide one."""
     if not _is_stored(binding):
         return binding
-    dropped = PERMANENT_ID[_CLUSTER_KIND] if not policy.cluster_scoped else ""
+    dropped = claims.PERMANENT_ID[_CLUSTER_KIND] if not policy.cluster_scoped else ""
     labels = {key: value for key, value in binding.metadata.labels.items() if key != dropped}
-    labels[PERMANENT_ID[policy.kind]] = permanent_id(policy) or _placeholder(policy.reference)
+    labels[claims.PERMANENT_ID[policy.kind]] = permanent_id(policy) or _placeholder(policy.reference)
     if labels == binding.metadata.labels:
         return binding
     return with_metadata(binding, labels=labels)
@@ -444,7 +433,7 @@ def _placeholder(reference: PolicyReference) -> str:
 
 
 def _is_stored(binding: Binding) -> bool:
-    return bool(binding.metadata.uid) or any(binding.metadata.labels.get(each) for each in PERMANENT_ID.values())
+    return bool(binding.metadata.uid) or any(binding.metadata.labels.get(each) for each in claims.PERMANENT_ID.values())
 
 
 def _is_recorded(workload: SimulatedWorkload) -> bool:
@@ -514,7 +503,7 @@ class Detector:
     def named(self) -> Iterator[Resource]:
         """Yield the resources that the edit may take from the policies that hold them."""
         for policy in self.preemptors:
-            yield from named_resources(policy)
+            yield from claims.named_resources(policy)
 
     def detected(self, workload: SimulatedWorkload) -> SimulatedWorkload:
         """Return a workload after the edit: the same object if the edit does not concern it.
@@ -523,7 +512,7 @@ class Detector:
         """
         if not self._edit.has_effect:
             return workload
-        if workload.template is not None and claimed_externally(metadata_of(workload.manifest)):
+        if workload.template is not None and claims.claimed_externally(metadata_of(workload.manifest)):
             return workload
         template = template_of(workload.manifest)
         after = self._edit.after
@@ -550,7 +539,7 @@ class Detector:
         template = template_of(workload.manifest)
         if not _level(policy, workload, template) or (before is not None and _level(before, workload, template)):
             return ""
-        return f"{keeper} holds it: {why_not_taken(policy, keeper, template)}"
+        return f"{keeper} holds it: {claims.why_not_taken(policy, keeper, template)}"
 
     def _id(self) -> str:
         policies = (self._edit.before, self._edit.after)
@@ -590,8 +579,10 @@ class Detector:
         """Return whether a policy preempts the recorded one: a PropagationPolicy also a deleted cluster-wide one."""
         held_by = self._catalog.get(holds) if holds is not None else None
         if held_by is not None:
-            return held_by is not policy and takes(policy, held_by, template)
-        return holds is not None and holds.kind != policy.kind and not policy.cluster_scoped and names(policy, template)
+            return held_by is not policy and claims.takes(policy, held_by, template)
+        if holds is None or holds.kind == policy.kind or policy.cluster_scoped:
+            return False
+        return claims.names(policy, template)
 
     def _reconciled(
         self, workload: SimulatedWorkload, template: Template, *, lazily: bool = False
@@ -666,18 +657,18 @@ def _waiting(
 
 def with_claims(before: SimulatedWorkload, after: SimulatedWorkload, catalog: PolicyCatalog) -> SimulatedWorkload:
     """Return a workload after edits with all policies that match it, and a note if it got another policy."""
-    if after.template is None or claimed_externally(metadata_of(after.manifest)):
+    if after.template is None or claims.claimed_externally(metadata_of(after.manifest)):
         return after
     template, now, then = template_of(after.template), after.held_by, before.held_by
     matching = catalog.matching(template)
     held = next((each for each in matching if each.policy.reference == now), None)
-    claims = (held, *(each for each in matching if each is not held)) if held is not None else matching
+    listed = (held, *(each for each in matching if each is not held)) if held is not None else matching
     notes = after.notes
     if then is not None and now is not None and then != now:
         taken = any(each.policy.reference == then for each in matching)
         notes = (f"{now} takes it from {then} by preemption" if taken else f"{then} held it, and releases it", *notes)
-    holding = Holding(now, claims, then)
-    return replace(after, claims=claims, why_not=reasons(holding, template), notes=notes)
+    holding = Holding(now, listed, then)
+    return replace(after, claims=listed, why_not=reasons(holding, template), notes=notes)
 
 
 def labels_matter(edit: PolicyEdit, workload: SimulatedWorkload) -> bool:
@@ -698,8 +689,8 @@ def preemptors(edit: PolicyEdit, catalog: PolicyCatalog) -> Iterator[Policy]:
     if after.spec.preemption == "Always" and after.metadata.deletion_timestamp is None:
         yield after
     if before is not None and after.explicit_priority < before.explicit_priority:
-        drop = PriorityDrop(before.explicit_priority, after.explicit_priority)
-        yield from newly_eligible(drop, after, catalog.policies)
+        drop = claims.PriorityDrop(before.explicit_priority, after.explicit_priority)
+        yield from claims.newly_eligible(drop, after, catalog.policies)
 
 
 def _level(policy: Policy, workload: SimulatedWorkload, template: Template) -> MatchLevel | None:
@@ -709,7 +700,7 @@ def _level(policy: Policy, workload: SimulatedWorkload, template: Template) -> M
     if not policy.cluster_scoped and policy.metadata.namespace != template.namespace:
         return MatchLevel.NONE
     selectors = policy.spec.resource_selectors
-    found = max((match_level(each, template) for each in selectors), default=MatchLevel.NONE)
+    found = max((claims.match_level(each, template) for each in selectors), default=MatchLevel.NONE)
     if workload.template is not None or found is MatchLevel.NAME:
         return found
     by_labels = (each for each in selectors if each.label_selector is not None and not each.name)

@@ -25,20 +25,11 @@ from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.prices import Costs
 from berthmaster.scheduling.request import Request, demand_of
 from berthmaster.scheduling.resources import PODS, amount_of, free_amount
+from berthmaster.simulation import plan_answer
 from berthmaster.simulation.change_set import PlanIndex
 from berthmaster.simulation.detector import PolicyEdit
 from berthmaster.simulation.losses import Gone, is_left, preserves, runs_nowhere, stopping
-from berthmaster.simulation.plan_answer import (
-    ClaimChange,
-    ClusterTotal,
-    PlannedMove,
-    PlanSummary,
-    PolicyEffect,
-    ResourceTotal,
-    StayingWorkload,
-    StayReason,
-    UnplacedWorkload,
-)
+from berthmaster.simulation.plan_answer import ClaimChange, StayReason
 from berthmaster.simulation.report import row
 from berthmaster.simulation.run import Moves, PlannedWorkload
 from berthmaster.simulation.workload import NO_COMPANIONS, NotScheduled
@@ -62,11 +53,11 @@ def seen_by(planned: PlannedWorkload, reader: Reader) -> PlannedWorkload:
     return replace(planned, after=replace(after, companions=after.companions.seen_by(reader)))
 
 
-def move_of(planned: PlannedWorkload) -> PlannedMove:
+def move_of(planned: PlannedWorkload) -> plan_answer.PlannedMove:
     """Return the row of a workload that moves."""
     after, before = planned.after, planned.before
     deleted, preserved, evicting = _left(planned)
-    return PlannedMove(
+    return plan_answer.PlannedMove(
         resource=planned.resource,
         policy_before=policy_text(planned.holder_before),
         policy=policy_text(planned.holder_after),
@@ -91,12 +82,12 @@ def deleted_copies(planned: PlannedWorkload) -> int:
     return len(_left(planned)[0])
 
 
-def unplaced_of(planned: PlannedWorkload, gone: Gone = _NONE_GONE) -> UnplacedWorkload:
+def unplaced_of(planned: PlannedWorkload, gone: Gone = _NONE_GONE) -> plan_answer.UnplacedWorkload:
     """Return the row of a workload that runs nowhere, or with too few replicas. ``gone`` stops copies."""
     stopped = ", ".join(sorted(stopping(planned, gone)))
     stops = f"its copies on {stopped} stop, and nothing takes their place" if stopped else ""
     reasons = [stops, row(planned.after).message or ""]
-    return UnplacedWorkload(
+    return plan_answer.UnplacedWorkload(
         resource=planned.resource,
         policy=policy_text(planned.holder_after),
         nowhere=runs_nowhere(planned, gone),
@@ -105,10 +96,10 @@ def unplaced_of(planned: PlannedWorkload, gone: Gone = _NONE_GONE) -> UnplacedWo
     )
 
 
-def staying_of(planned: PlannedWorkload) -> StayingWorkload:
+def staying_of(planned: PlannedWorkload) -> plan_answer.StayingWorkload:
     """Return the row of a workload that does not move."""
     reason, message = why_stays(planned)
-    return StayingWorkload(planned.resource, policy_text(planned.holder_after), reason, message)
+    return plan_answer.StayingWorkload(planned.resource, policy_text(planned.holder_after), reason, message)
 
 
 @lru_cache(maxsize=4096)  # a policy has many workloads
@@ -172,7 +163,10 @@ def why_stays(planned: PlannedWorkload) -> tuple[StayReason, str]:
     if result.decision is not None and result.decision.failure is not None:
         return StayReason.FAILED, "it cannot be scheduled, and keeps what it has"
     if result.trigger is not Trigger.NONE:
-        return StayReason.SAME_RESULT, f"it is scheduled again ({result.trigger.value}), with the same result"
+        return (
+            StayReason.SAME_RESULT,
+            f"it is scheduled again ({result.trigger.value}), with the same result",
+        )
     if not planned.has_event:
         return StayReason.UNCHANGED, "its binding does not change"
     parts = changed_parts(before.binding, workload.binding)
@@ -222,10 +216,10 @@ def _joined(cause: str, reason: str) -> str:
 
 def policy_effects(
     index: PlanIndex, edits: Sequence[PolicyEdit], rows: Sequence[PlannedWorkload]
-) -> list[PolicyEffect]:
+) -> list[plan_answer.PolicyEffect]:
     """Return the effect of each edited policy, in order, and of the others that take resources because of an edit."""
     after = {each.reference: each.after for each in edits}
-    effects = {each.reference: PolicyEffect(str(each.reference), _action(each, index)) for each in edits}
+    effects = {each.reference: plan_answer.PolicyEffect(str(each.reference), _action(each, index)) for each in edits}
     keeps = Counter[PolicyReference]()
     for planned in rows:
         then, now = planned.holder_before, planned.holder_after
@@ -233,15 +227,18 @@ def policy_effects(
             if then is not None and then in effects:
                 keeps[then] += not planned.is_deleted
             continue
-        change, workload = ClaimChange(planned.resource, policy_text(then), policy_text(now)), planned.after.workload
+        change, workload = (
+            ClaimChange(planned.resource, policy_text(then), policy_text(now)),
+            planned.after.workload,
+        )
         taker, holder = _known(now, after, index), _known(then, after, index)
         taken = taker is not None and holder is not None and takes(taker, holder, template_of(workload.manifest))
         # A policy that is not edited is listed if it takes something, or if no edited policy is concerned.
         if then is not None and (then in effects or now is None):
-            effect = effects.setdefault(then, PolicyEffect(str(then), "unchanged"))
+            effect = effects.setdefault(then, plan_answer.PolicyEffect(str(then), "unchanged"))
             (effect.unclaimed if now is None else effect.loses).append(change)
         if now is not None and (now in effects or taken or then not in effects):
-            effect = effects.setdefault(now, PolicyEffect(str(now), "unchanged"))
+            effect = effects.setdefault(now, plan_answer.PolicyEffect(str(now), "unchanged"))
             (effect.takes if taken else effect.gains).append(change)
     for effect in effects.values():
         for listed in (effect.gains, effect.takes, effect.loses, effect.unclaimed):
@@ -271,7 +268,7 @@ RESOURCES: Final = ("cpu", "memory")
 
 def summary_of(
     planned: Sequence[PlannedWorkload], workloads: int, gone: Gone = _NONE_GONE, costs: Costs | None = None
-) -> PlanSummary:
+) -> plan_answer.PlanSummary:
     """Return what changes would move in total.
 
     Args:
@@ -280,7 +277,7 @@ def summary_of(
     """
     moving = [each for each in planned if each.moves]
     failed = [each for each in planned if each.after.failure is not None or is_left(each, gone)]
-    return PlanSummary(
+    return plan_answer.PlanSummary(
         workloads=workloads,
         moved=len(moving),
         replicas=sum(moved_replicas(each.moves) for each in moving),
@@ -307,7 +304,7 @@ def moved_replicas(found: Moves) -> int:
 
 def cluster_totals(
     clusters: Iterable[Cluster], planned: Iterable[PlannedWorkload], *, observed: bool = True
-) -> list[ClusterTotal]:
+) -> list[plan_answer.ClusterTotal]:
     """Return each cluster before and after changes, ordered by name.
 
     ``clusters``: the clusters after the changes. What runs there now is part of their status.
@@ -361,15 +358,15 @@ class _Total:
             for name, amount in unit.request.items():
                 self._requested[name] += amount * arriving
 
-    def result(self, *, observed: bool) -> ClusterTotal:
+    def result(self, *, observed: bool) -> plan_answer.ClusterTotal:
         summary = self._cluster.status.resource_summary
         resources = {
-            name: ResourceTotal(requested, free_amount(summary, name) if summary is not None else None)
+            name: plan_answer.ResourceTotal(requested, free_amount(summary, name) if summary is not None else None)
             for name, requested in self._requested.items()
         }
         over = [name for name, each in resources.items() if each.overcommitted]
         arriving = self._arriving if observed else None
-        return ClusterTotal(self._cluster.name, self.before, self.after, arriving, resources, over)
+        return plan_answer.ClusterTotal(self._cluster.name, self.before, self.after, arriving, resources, over)
 
 
 def _unit_of(binding: Binding | None) -> _Unit:

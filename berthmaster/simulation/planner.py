@@ -27,6 +27,7 @@ from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.prices import Costs
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.scheduler import Scheduler
+from berthmaster.simulation import plan_rows
 from berthmaster.simulation.change_set import (
     ChangedWorkloads,
     ChangeSet,
@@ -45,15 +46,6 @@ from berthmaster.simulation.plan_answer import (
     PlanSummary,
     StayingWorkload,
     StayReason,
-)
-from berthmaster.simulation.plan_rows import (
-    cluster_totals,
-    move_of,
-    policy_effects,
-    seen_by,
-    staying_of,
-    summary_of,
-    unplaced_of,
 )
 from berthmaster.simulation.run import (
     Diagnosed,
@@ -427,7 +419,7 @@ class PlannedFleet:
 
     @property
     def summary(self) -> PlanSummary:
-        return summary_of(self.concerned, len(self.workloads), self.gone, self.costs)
+        return plan_rows.summary_of(self.concerned, len(self.workloads), self.gone, self.costs)
 
     @property
     def loss(self) -> Loss | None:
@@ -490,22 +482,22 @@ def plan_of(
         lists_staying: whether the plan lists the workloads that stay. Its id does not depend on them.
     """
     concerned, followers = with_followers(index, decider, decided)
-    rows = [seen_by(each, reader) for each in (*concerned, *followers)]
+    rows = [plan_rows.seen_by(each, reader) for each in (*concerned, *followers)]
     gone = decider.gone
     rows.sort(key=lambda each: (not is_left(each, gone), bool(each.after.assignment), each.resource))
-    moving = [move_of(each) for each in rows if each.moves]
+    moving = [plan_rows.move_of(each) for each in rows if each.moves]
     moving.sort(key=lambda each: (-each.replicas, -len(each.deleted), each.resource))
     totals = _changed_clusters(index, decider.clusters, [each for each in rows if each.moves])
     all_gaps = sorted(texts([*gaps, *changed.gaps, *_unknown_dependencies(rows)], reader))
     answer = Plan(
         id="",
-        summary=summary_of(rows, len(index) + sum(each.is_new for each in concerned), gone, decider.costs),
+        summary=plan_rows.summary_of(rows, len(index) + sum(each.is_new for each in concerned), gone, decider.costs),
         concerned=len(concerned),
         deleted_copies=sum(len(each.deleted) for each in moving),
         complete=not all_gaps,
         gaps=all_gaps,
-        policies=policy_effects(index, changed.edits, concerned),
-        unplaced=[unplaced_of(each, gone) for each in rows if each.after.failure is not None or is_left(each, gone)],
+        policies=plan_rows.policy_effects(index, changed.edits, concerned),
+        unplaced=[plan_rows.unplaced_of(each, gone) for each in rows if each.after.failure or is_left(each, gone)],
         moves=moving,
         overcommitted=[each.cluster for each in totals if each.overcommitted],
         clusters=totals,
@@ -530,7 +522,7 @@ def _gains_no_execute(before: Mapping[str, Cluster], decider: PlanDecider) -> bo
 
 def _staying(concerned: Sequence[PlannedWorkload], changed: ChangedWorkloads) -> list[StayingWorkload]:
     return [
-        *(staying_of(each) for each in concerned if not each.moves and not each.is_deleted),
+        *(plan_rows.staying_of(each) for each in concerned if not each.moves and not each.is_deleted),
         *(
             StayingWorkload(str(workload), str(policy), StayReason.HELD, reason)
             for workload, policy, reason in changed.blocked.values()
@@ -550,7 +542,7 @@ def _changed_clusters(
     present = index.replicas
     return [
         msgspec.structs.replace(each, before=present[each.cluster], after=present[each.cluster] + change[each.cluster])
-        for each in cluster_totals((cluster for name, cluster in clusters.items() if name in touched), moving)
+        for each in plan_rows.cluster_totals((cluster for name, cluster in clusters.items() if name in touched), moving)
     ]
 
 

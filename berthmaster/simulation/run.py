@@ -23,16 +23,7 @@ from berthmaster.scheduling.pending_replicas import TakenCluster, pods_of
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Decision, Failure, Request
 from berthmaster.scheduling.scheduler import Scheduler
-from berthmaster.simulation.eligibility import (
-    after_rollback,
-    due,
-    evicted,
-    misses_deletion,
-    not_retried,
-    replaced,
-    stalls,
-    why_not_scheduled,
-)
+from berthmaster.simulation import eligibility
 from berthmaster.simulation.workload import (
     NO_COMPANIONS,
     Companions,
@@ -246,7 +237,7 @@ def present(world: World) -> list[WorkloadResult]:
 def present_result(workload: SimulatedWorkload, schedulers: Collection[str]) -> WorkloadResult:
     """Return where one workload is now, without a decision. The companions are not known."""
     if workload.present:
-        unscheduled = why_not_scheduled(workload, schedulers)
+        unscheduled = eligibility.why_not_scheduled(workload, schedulers)
         return WorkloadResult(workload, Trigger.NONE, unscheduled=unscheduled, as_is=True)
     unbound = replace(workload, binding=None, unscheduled=workload.unscheduled or _NO_BINDING)
     return WorkloadResult(unbound, Trigger.NONE, unscheduled=unbound.unscheduled)
@@ -277,7 +268,7 @@ def examine(
     binding = result.workload.binding
     if result.decision is not None or binding is None or binding.spec.placement is None:
         return result
-    request = Request.of(due(binding, scheduler.fleet).binding)
+    request = Request.of(eligibility.due(binding, scheduler.fleet).binding)
     decision = scheduler.schedule(request)
     return replace(result, diagnosis=explain(scheduler, request, decision, most))
 
@@ -300,23 +291,23 @@ def schedule_one(
         shared: deducts the replicas that the decision adds; None if decisions do not see each other.
         most: the most clusters of each stage of an explained group; None for all.
     """
-    unscheduled = why_not_scheduled(workload, world.schedulers)
-    workload = evicted(workload, scheduler.fleet, world.assumptions, now, is_scheduled=unscheduled is None)
+    unscheduled = eligibility.why_not_scheduled(workload, world.schedulers)
+    workload = eligibility.evicted(workload, scheduler.fleet, world.assumptions, now, is_scheduled=unscheduled is None)
     binding = workload.binding
     if binding is None or unscheduled is not None:
         return WorkloadResult(workload, Trigger.NONE, unscheduled=unscheduled)
-    base, trigger = due(binding, scheduler.fleet)
-    moved = replaced(scheduler, base, world.assumptions, now)
+    base, trigger = eligibility.due(binding, scheduler.fleet)
+    moved = eligibility.replaced(scheduler, base, world.assumptions, now)
     if moved is not None and moved.binding is not base:
         base = moved.binding
         if not base.reschedule_requested:
             return _after_failover(scheduler, replace(workload, binding=base), shared)
         trigger = Trigger.RESCHEDULED
-    elif trigger is Trigger.NONE and (restored := after_rollback(binding, scheduler.fleet)) is not None:
+    elif trigger is Trigger.NONE and (restored := eligibility.after_rollback(binding, scheduler.fleet)) is not None:
         base, trigger = restored, trigger_of(restored, scheduler.fleet)
     elif moved is not None:
         workload = replace(workload, notes=(*workload.notes, moved.note))
-    if trigger is Trigger.FAILOVER and misses_deletion(base, scheduler.fleet):
+    if trigger is Trigger.FAILOVER and eligibility.misses_deletion(base, scheduler.fleet):
         trigger = Trigger.NONE
     if trigger is Trigger.NONE:
         # A move under way stays on record: a later change may end it.
@@ -328,8 +319,8 @@ def schedule_one(
         base = as_before(binding)
         request = Request.of(base)
         decision = rescheduled(scheduler, request)
-    if decision.failure is None and decision.assignment and stalls(workload):
-        return WorkloadResult(workload, Trigger.NONE, unscheduled=not_retried(decision.assignment))
+    if decision.failure is None and decision.assignment and eligibility.stalls(workload):
+        return WorkloadResult(workload, Trigger.NONE, unscheduled=eligibility.not_retried(decision.assignment))
     diagnosis = explain(scheduler, request, decision, most) if diagnose == "all" else None
     asks_why = decision.failure is not None and diagnose != "none"
     failures = failures_of(scheduler, request, decision) if asks_why else ()
@@ -382,7 +373,7 @@ def followed(results: Sequence[WorkloadResult], schedulers: Collection[str]) -> 
     updated = [
         result
         if workload is result.workload
-        else replace(result, workload=workload, unscheduled=why_not_scheduled(workload, schedulers))
+        else replace(result, workload=workload, unscheduled=eligibility.why_not_scheduled(workload, schedulers))
         for result, workload in zip(results, following, strict=True)
     ]
     return with_companions(updated)

@@ -13,17 +13,8 @@ import numpy as np
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.policy import Placement
 from berthmaster.model.validation import DEFAULT_LIMITS, PlacementLimits
+from berthmaster.scheduling import filters
 from berthmaster.scheduling.columns import BoolArray, Column, IntArray
-from berthmaster.scheduling.filters import (
-    APIEnablementFilter,
-    ClusterAffinityFilter,
-    ClusterEvictionFilter,
-    ClusterLocalityScore,
-    ClusterTerminatingFilter,
-    Filter,
-    PlacementFilter,
-    TaintTolerationFilter,
-)
 from berthmaster.scheduling.fleet import Fleet, Strategy
 from berthmaster.scheduling.karmada.division import assign, capacity_division, static_weights
 from berthmaster.scheduling.karmada.placement import KarmadaPlacement
@@ -124,7 +115,7 @@ DELETING: Final = "ClusterDeleting"
 """The filter that rejects clusters which are being deleted. It is not a plugin: no switch disables it."""
 
 STAGES: Final = Stages(
-    members=ClusterTerminatingFilter(DELETING),
+    members=filters.ClusterTerminatingFilter(DELETING),
     compile=KarmadaPlacement,
     candidates=candidates_of,
     select=select,
@@ -152,15 +143,15 @@ def karmada_profile(
 def built_in(*, workload_affinity: bool = False) -> Plugins:
     """Return Karmada's plugins, with those behind the feature gate ``WorkloadAffinity`` if requested."""
     gated = (WorkloadAffinityFilter(), WorkloadAntiAffinityFilter()) if workload_affinity else ()
-    filters = (
-        ClusterAffinityFilter(),
-        TaintTolerationFilter(),
-        APIEnablementFilter(),
+    plugins = (
+        filters.ClusterAffinityFilter(),
+        filters.TaintTolerationFilter(),
+        filters.APIEnablementFilter(),
         SpreadConstraintFilter(),
-        ClusterEvictionFilter(),
+        filters.ClusterEvictionFilter(),
         *gated,
     )
-    return Plugins(filters, (ClusterLocalityScore(),))
+    return Plugins(plugins, (filters.ClusterLocalityScore(),))
 
 
 class SpreadFieldsColumn(Column[np.bool_]):
@@ -185,7 +176,7 @@ class SpreadFieldsColumn(Column[np.bool_]):
         return {"provider": fleet.has_provider, "region": fleet.has_region, "zone": fleet.has_zones}[field]
 
 
-class SpreadConstraintFilter(PlacementFilter):
+class SpreadConstraintFilter(filters.PlacementFilter):
     """Require the fields that the placement spreads by. A cluster without them belongs to no group of a spread."""
 
     name = "SpreadConstraint"
@@ -206,7 +197,7 @@ def _spread_fields(placement: Placement) -> list[str]:
     return [field for field in fields if field in {"provider", "region", "zone"}]
 
 
-class WorkloadAffinityFilter(Filter):
+class WorkloadAffinityFilter(filters.Filter):
     """Require that every scheduled peer of the affinity group is on the cluster."""
 
     name = "WorkloadAffinity"
@@ -228,7 +219,7 @@ class WorkloadAffinityFilter(Filter):
         return missing and f"does not have {missing}, of the affinity group {request.affinity_group}"
 
 
-class WorkloadAntiAffinityFilter(Filter):
+class WorkloadAntiAffinityFilter(filters.Filter):
     """Reject clusters that have a peer of the anti-affinity group, even if they have the workload."""
 
     name = "WorkloadAntiAffinity"

@@ -18,21 +18,9 @@ from berthmaster.model.cluster import NO_EXECUTE, PREFER_NO_SCHEDULE, Cluster
 from berthmaster.model.kubeadmiral import JOINED
 from berthmaster.model.meta import INT64_MAX, Quantity
 from berthmaster.model.selector import Requirement
+from berthmaster.scheduling import filters
 from berthmaster.scheduling.columns import PYTHON_STEPS, BoolArray, Column, IntArray
-from berthmaster.scheduling.filters import (
-    MAX_SCORE,
-    APIEnablementFilter,
-    ClusterAffinityFilter,
-    ClusterEvictionFilter,
-    ClusterTerminatingFilter,
-    ColumnScore,
-    Filter,
-    PlacementFilter,
-    RelativeScore,
-    Score,
-    TaintTolerationFilter,
-    untolerated_counts,
-)
+from berthmaster.scheduling.filters import MAX_SCORE
 from berthmaster.scheduling.fleet import CompiledPlacement, Fleet
 from berthmaster.scheduling.kubeadmiral.unit import (
     GPU,
@@ -99,7 +87,7 @@ def condition_column(fleet: Fleet, condition_type: str) -> Column[np.bool_]:
     return fleet.column(f"condition {condition_type}", lambda each: each.has_condition(condition_type), np.False_)
 
 
-class ClusterJoinedFilter(PlacementFilter):
+class ClusterJoinedFilter(filters.PlacementFilter):
     """Consider only clusters that joined. This is not a plugin."""
 
     name = "ClusterJoined"
@@ -111,7 +99,7 @@ class ClusterJoinedFilter(PlacementFilter):
         return None if cluster.has_condition(JOINED) else "has not joined the federation"
 
 
-class ClusterReadyFilter(PlacementFilter):
+class ClusterReadyFilter(filters.PlacementFilter):
     """Reject clusters that are not ready, unless they have the object. Karmada uses taints for this."""
 
     name = "ClusterReady"
@@ -155,7 +143,7 @@ class SelectorColumn(Column[np.bool_]):
         return cluster is not None and mismatch(self._placement, cluster) is None
 
 
-class SelectorAffinityFilter(PlacementFilter):
+class SelectorAffinityFilter(filters.PlacementFilter):
     """Require the labels of the selector and one of the required terms.
 
     Karmada's plugin of the same name differs. Here an invalid requirement rejects a cluster even if a later term
@@ -195,7 +183,7 @@ def _placement(context: Context) -> UnitPlacement:
     return placement
 
 
-class ClusterResourcesFitFilter(Filter):
+class ClusterResourcesFitFilter(filters.Filter):
     """Require that one replica fits, unless the cluster has the object. Ephemeral storage is never compared."""
 
     name = "ClusterResourcesFit"
@@ -228,17 +216,17 @@ def _requests_anything(unit: SchedulingUnit) -> bool:
     return any(amount.nanos or name not in _PLAIN_RESOURCES for name, amount in unit.requests.items())
 
 
-_FILTERS: Final[tuple[Filter, ...]] = (
-    APIEnablementFilter("APIResources", exempts_current=False),
-    TaintTolerationFilter(evicting_effects=frozenset({NO_EXECUTE})),
-    ClusterAffinityFilter("PlacementFilter"),
+_FILTERS: Final[tuple[filters.Filter, ...]] = (
+    filters.APIEnablementFilter("APIResources", exempts_current=False),
+    filters.TaintTolerationFilter(evicting_effects=frozenset({NO_EXECUTE})),
+    filters.ClusterAffinityFilter("PlacementFilter"),
     SelectorAffinityFilter(),
     ClusterReadyFilter(),
-    ClusterTerminatingFilter(),
-    ClusterEvictionFilter("ClusterEvicted"),
+    filters.ClusterTerminatingFilter(),
+    filters.ClusterEvictionFilter("ClusterEvicted"),
     ClusterResourcesFitFilter(),
 )
-FILTERS: Final[dict[str, Filter]] = {each.name: each for each in _FILTERS}
+FILTERS: Final[dict[str, filters.Filter]] = {each.name: each for each in _FILTERS}
 DEFAULT_FILTERS: Final = tuple(name for name in FILTERS if name != ClusterResourcesFitFilter.name)
 
 
@@ -246,21 +234,21 @@ _GPU_WEIGHT: Final = 4
 _DISCOURAGING: Final = frozenset({PREFER_NO_SCHEDULE})
 
 
-class PreferredTaints(ColumnScore):
+class PreferredTaints(filters.ColumnScore):
     """Prefer clusters with fewer untolerated PreferNoSchedule taints."""
 
     name = "TaintToleration"
 
     def scores(self, context: Context, rows: IntArray) -> IntArray:
         """Give 0 to the cluster with the most taints, 100 to a cluster without any."""
-        counts = untolerated_counts(context.fleet, unit_of(context).tolerations, _DISCOURAGING)
+        counts = filters.untolerated_counts(context.fleet, unit_of(context).tolerations, _DISCOURAGING)
         if counts is None:
             return np.full(len(rows), MAX_SCORE)
         worst = int(counts[rows].max(initial=1))
         return MAX_SCORE - MAX_SCORE * counts[rows] // worst
 
 
-class PreferredTerms(ColumnScore):
+class PreferredTerms(filters.ColumnScore):
     """Prefer clusters by the weights of the preferred terms that match."""
 
     name = "ClusterAffinity"
@@ -283,7 +271,7 @@ def scaled_to_best(counts: IntArray) -> IntArray:
     return np.sign(counts) * (MAX_SCORE * np.abs(counts) // best) if best > 0 else counts
 
 
-class ResourceScore(ColumnScore):
+class ResourceScore(filters.ColumnScore):
     """A score by the resources of a cluster. Units with equal requests share one column."""
 
     @abstractmethod
@@ -389,14 +377,14 @@ def _scored(requests: Mapping[str, Quantity]) -> list[str]:
     return names
 
 
-_SCORES: Final[tuple[Score, ...]] = (
+_SCORES: Final[tuple[filters.Score, ...]] = (
     PreferredTaints(),
     BalancedAllocation(),
     LeastAllocated(),
     PreferredTerms(),
     MostAllocated(),
 )
-SCORES: Final[dict[str, Score]] = {each.name: each for each in _SCORES}
+SCORES: Final[dict[str, filters.Score]] = {each.name: each for each in _SCORES}
 DEFAULT_SCORES: Final = tuple(name for name in SCORES if name != MostAllocated.name)
 
 
@@ -485,7 +473,7 @@ Webhooks = Mapping[str, WebhookPlugin]
 NO_WEBHOOKS: Final[Webhooks] = MappingProxyType({})
 
 
-class WebhookFilter(Filter):
+class WebhookFilter(filters.Filter):
     """The filter of a webhook. It is asked about clusters that have the workload, too."""
 
     def __init__(self, name: str, webhook: WebhookPlugin) -> None:
@@ -496,7 +484,7 @@ class WebhookFilter(Filter):
         return self._webhook.rejection(unit_of(context), cluster)
 
 
-class WebhookScore(RelativeScore):
+class WebhookScore(filters.RelativeScore):
     """The score of a webhook. Its best score becomes 100."""
 
     def __init__(self, name: str, webhook: WebhookPlugin) -> None:

@@ -12,9 +12,9 @@ from berthmaster.model.errors import PluginError
 from berthmaster.model.policy import Placement
 from berthmaster.scheduling import scheduler as module
 from berthmaster.scheduling.columns import BoundedCache, Column
-from berthmaster.scheduling.filters import PlacementFilter, Score
+from berthmaster.scheduling.filters import ClusterLocalityScore, PlacementFilter, Score
 from berthmaster.scheduling.fleet import Fleet
-from berthmaster.scheduling.karmada.profile import STAGES, ClusterLocalityScore, built_in, karmada_profile
+from berthmaster.scheduling.karmada.profile import STAGES, built_in, karmada_profile
 from berthmaster.scheduling.profile import Plugins, Profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
