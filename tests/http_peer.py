@@ -5,7 +5,14 @@ import ssl
 import threading
 from collections.abc import Sequence
 
-OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
+
+def http_response(status: str, *headers: str, body: bytes = b"") -> bytes:
+    """Return the bytes of a response. Without headers it has the length of its body."""
+    lines = [f"HTTP/1.1 {status}", *(headers or [f"Content-Length: {len(body)}"])]
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+OK = http_response("200 OK", body=b"hi")
 HANG_UP = b""
 """Close the connection instead of a response."""
 _LIMIT_S = 10.0

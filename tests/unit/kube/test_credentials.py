@@ -11,9 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-import yaml
 from fake_clock import FakeClock
-from http_peer import OK, HttpPeer
+from http_peer import OK, HttpPeer, http_response
 from kubernetes.client import Configuration
 from tables import cases
 
@@ -24,7 +23,7 @@ from berthmaster.kube.requests import APIRequest, Collection, get, merge_patch
 from berthmaster.model.errors import ApiError, InputError
 
 READ = get(Collection.of("example.io/v1", "things"), ("shop", "web"))
-REFUSAL = b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n"
+REFUSAL = http_response("401 Unauthorized")
 
 
 @pytest.fixture
@@ -233,7 +232,6 @@ def test_an_error_does_not_show_the_text_of_a_file(place):
 
 
 WRITE = merge_patch(Collection.of("example.io/v1", "things"), ("shop", "web"), {"spec": 1})
-UNAUTHORIZED = b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n"
 
 
 class RefusedClient:
@@ -303,18 +301,11 @@ def test_the_first_client_must_be_usable():
         ReloadingClient(load)
 
 
-def test_a_replaced_token_file_is_used_without_a_restart(tmp_path, caplog: pytest.LogCaptureFixture):
+def test_a_replaced_token_file_is_used_without_a_restart(access, tmp_path, caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.INFO)
-    peer, token, kubeconfig = HttpPeer((OK, UNAUTHORIZED, OK)), tmp_path / "token", tmp_path / "kubeconfig"
+    peer, token = HttpPeer((OK, REFUSAL, OK)), tmp_path / "token"
     token.write_text("the-first")
-    kubeconfig.write_text(
-        yaml.safe_dump({
-            "apiVersion": "v1", "kind": "Config", "current-context": "a",
-            "clusters": [{"name": "a", "cluster": {"server": f"http://127.0.0.1:{peer.port}"}}],
-            "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
-            "users": [{"name": "a", "user": {"tokenFile": str(token)}}],
-        })
-    )  # fmt: skip
+    (kubeconfig,) = access({"tokenFile": str(token)}, f"http://127.0.0.1:{peer.port}").files
     client = load_client(kubeconfig)
     try:
         ask(client, WRITE)

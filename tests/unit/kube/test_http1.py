@@ -4,13 +4,14 @@ import socket
 from collections.abc import Iterator
 
 import pytest
+from http_peer import OK, http_response
 from tables import cases
 
 from berthmaster.kube.http1 import HTTP1Connection
 from berthmaster.model.errors import ApiError
 
 ASK = b"GET / HTTP/1.1\r\nHost: server\r\n\r\n"
-OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
+CHUNKED = "Transfer-Encoding: chunked"
 
 
 @pytest.fixture
@@ -30,14 +31,10 @@ def body(response) -> bytes:
     ("answer", "content", "reusable"),
     {
         "with a length": (OK, b"hi", True),
-        "empty": (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", b"", True),
-        "chunked": (
-            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nh\r\n1;x=y\r\ni\r\n0\r\n\r\n",
-            b"hi",
-            True,
-        ),
-        "the last response of the connection": (
-            b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi",
+        "empty": (http_response("200 OK"), b"", True),
+        "chunked": (http_response("200 OK", CHUNKED, body=b"1\r\nh\r\n1;x=y\r\ni\r\n0\r\n\r\n"), b"hi", True),
+        "the last response": (
+            http_response("200 OK", "Content-Length: 2", "Connection: close", body=b"hi"),
             b"hi",
             False,
         ),
@@ -78,7 +75,7 @@ def test_several_requests_in_a_row(ends):
 
 def test_a_chunk_is_yielded_as_soon_as_it_arrives(ends):
     connection, server = ends
-    server.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n")
+    server.send(http_response("200 OK", CHUNKED, body=b"3\r\none\r\n"))
     chunks = connection.ask(ASK, 1.0).chunks()
     assert next(chunks) == b"one"
     server.send(b"3\r\ntwo\r\n")
@@ -91,19 +88,13 @@ def test_a_chunk_is_yielded_as_soon_as_it_arrives(ends):
         "nothing": (b"", "the server closed the connection before it responded"),
         "half a head": (b"HTTP/1.1 200 OK\r\nConte", "the server closed the connection before it responded"),
         "half a body": (OK[:-1], "the server closed the connection in the middle of the response"),
-        "half a chunk": (
-            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhi",
-            "the server closed the connection in the middle of the response",
-        ),
+        "half a chunk": (http_response("200 OK", CHUNKED, body=b"5\r\nhi"), "in the middle of the response"),
         "another protocol": (b"SSH-2.0-OpenSSH\r\n\r\n", "the server does not speak HTTP"),
-        "an invalid chunk length": (
-            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nmany\r\n",
+        "an invalid length": (
+            http_response("200 OK", CHUNKED, body=b"many\r\n"),
             "the server does not speak HTTP",
         ),
-        "a head that is too long": (
-            b"HTTP/1.1 200 OK\r\nX: " + b"x" * 70_000,
-            "the head of the response is larger than 65536",
-        ),
+        "a long head": (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 70_000, "the head of the response is larger than 65536"),
         "two responses": (OK + OK, "the server does not speak HTTP"),
     },
 )
@@ -125,7 +116,7 @@ def test_a_silent_server_times_out(ends, answer):
 
 def test_another_thread_can_end_a_read(ends):
     connection, server = ends
-    server.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+    server.send(http_response("200 OK", CHUNKED))
     response = connection.ask(ASK, 10.0)
     connection.shutdown()
     with pytest.raises(ApiError, match="closed the connection"):

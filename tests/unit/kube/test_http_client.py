@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from authority import Authority
-from http_peer import HANG_UP, OK, HttpPeer
+from http_peer import HANG_UP, OK, HttpPeer, http_response
 from kubernetes.client import Configuration
 from kubernetes.config import ConfigException
 from tables import cases
@@ -160,7 +160,7 @@ def test_an_incompletely_read_response_closes_its_connection(peer):
 
 
 def test_the_connection_of_an_error_is_kept(peer):
-    server = peer(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", OK)
+    server = peer(http_response("404 Not Found"), OK)
     client = client_of(server)
     with pytest.raises(ApiError):
         ask(client, READ)
@@ -217,32 +217,29 @@ def test_a_late_abort_does_not_affect_the_next_request(peer):
 # Errors.
 
 
+STALE = b'{"reason":"Conflict","message":"stale"}'
+CONFLICT = ApiError(409, "Conflict", f"GET {PATH}: 409 stale")
+BUSY = f"GET {PATH}: 429 Too Many Requests"
+
+
 @cases(
     ("answer", "error"),
     {
-        "an incomplete body": (
-            b'HTTP/1.1 409 Conflict\r\nContent-Length: 50\r\n\r\n{"reason":"Conflict","message":"stale"}',
-            ApiError(409, "Conflict", f"GET {PATH}: 409 stale"),
-        ),
-        "a Status": (
-            b'HTTP/1.1 409 Conflict\r\nContent-Length: 39\r\n\r\n{"reason":"Conflict","message":"stale"}',
-            ApiError(409, "Conflict", f"GET {PATH}: 409 stale"),
-        ),
+        "an incomplete body": (http_response("409 Conflict", "Content-Length: 50", body=STALE), CONFLICT),
+        "a Status": (http_response("409 Conflict", body=STALE), CONFLICT),
         "with Retry-After": (
-            b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 3\r\nContent-Length: 0\r\n\r\n",
-            ApiError(429, "", f"GET {PATH}: 429 Too Many Requests", 3.0),
+            http_response("429 Busy", "Retry-After: 3", "Content-Length: 0"), ApiError(429, "", BUSY, 3.0),
         ),
         "with a long Retry-After": (
-            b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 86400\r\nContent-Length: 0\r\n\r\n",
-            ApiError(429, "", f"GET {PATH}: 429 Too Many Requests", 60.0),
+            http_response("429 Busy", "Retry-After: 86400", "Content-Length: 0"), ApiError(429, "", BUSY, 60.0),
         ),
         "a redirect": (
-            b"HTTP/1.1 301 Moved Permanently\r\nLocation: http://elsewhere/\r\nContent-Length: 0\r\n\r\n",
+            http_response("301 Moved", "Location: http://elsewhere/", "Content-Length: 0"),
             ApiError(301, "", f"GET {PATH}: 301 Moved Permanently"),
         ),
         "not HTTP": (b"hello\r\n\r\n", ApiError(0, "", f"GET {PATH}: the server does not speak HTTP")),
     },
-)
+)  # fmt: skip
 def test_an_error_names_the_request_and_the_response(peer, answer, error):
     with pytest.raises(ApiError) as caught:
         ask(client_of(peer(answer)), READ._replace(read_timeout_s=0.1))

@@ -37,6 +37,11 @@ class World:
         self.clocks.append(clock)
         return Lease(self.api, options(identity, **more), clock)
 
+    def leader(self, identity: str = "me") -> Lease:
+        lease = self.lease(identity)
+        assert lease.try_acquire_or_renew()
+        return lease
+
     def pass_by(self, seconds: float) -> None:
         for clock in self.clocks:
             clock.pass_by(seconds)
@@ -73,8 +78,7 @@ class TestLease:
         }
 
     def test_a_renewal_is_one_request_and_keeps_the_acquire_time(self, world):
-        lease = world.lease()
-        lease.try_acquire_or_renew()
+        lease = world.leader()
         world.pass_by(2)
         world.api.requests.clear()
         assert lease.try_acquire_or_renew()
@@ -84,8 +88,7 @@ class TestLease:
         assert all(MICRO_TIME.fullmatch(world.spec[name]) for name in ("acquireTime", "renewTime"))
 
     def test_a_candidate_waits_while_the_lease_is_renewed_and_takes_it_after_it_expires(self, world):
-        holder, other = world.lease("a"), world.lease("b")
-        holder.try_acquire_or_renew()
+        holder, other = world.leader("a"), world.lease("b")
         for _ in range(10):
             assert not other.try_acquire_or_renew()
             world.pass_by(2)
@@ -140,8 +143,7 @@ class TestLease:
         assert lease.try_acquire_or_renew()
 
     def test_a_released_lease_is_taken_at_once(self, world):
-        holder, other = world.lease("a"), world.lease("b")
-        holder.try_acquire_or_renew()
+        holder, other = world.leader("a"), world.lease("b")
         assert not other.try_acquire_or_renew()
         holder.release()
         assert not holder.leading
@@ -179,8 +181,7 @@ def test_a_wrong_clock_elects_neither_two_leaders_nor_none(world, skewed, skew_s
 class TestFaults:
     @pytest.mark.parametrize("status", [0, 401, 403, 429, 500, 503], ids=str)
     def test_a_failed_renewal_keeps_the_old_deadline_and_the_next_one_may_succeed(self, world, status):
-        lease = world.lease()
-        lease.try_acquire_or_renew()
+        lease = world.leader()
         deadline_s = lease.leads_until_s
         world.pass_by(2)
         world.fail_next(refuse(status))
@@ -192,8 +193,7 @@ class TestFaults:
         assert lease.leads_until_s == deadline_s + 2
 
     def test_leadership_ends_at_the_renew_deadline(self, world):
-        lease = world.lease()
-        lease.try_acquire_or_renew()
+        lease = world.leader()
         world.pass_by(9.99)
         assert lease.leading
         world.pass_by(0.01)
@@ -206,8 +206,7 @@ class TestFaults:
         assert lease.leads_until_s == world.clocks[0].passed_s - 3 + 10
 
     def test_the_response_of_a_successful_renewal_is_lost(self, world):
-        lease = world.lease()
-        lease.try_acquire_or_renew()
+        lease = world.leader()
         world.pass_by(2)
         world.api.after = only(lose, "POST", "PUT", times=1)
         with pytest.raises(ApiError):
@@ -249,8 +248,7 @@ class TestFaults:
         assert (first.leading, second.leading) == (False, True)
 
     def test_the_holder_creates_a_deleted_lease_again(self, world):
-        lease = world.lease()
-        lease.try_acquire_or_renew()
+        lease = world.leader()
         world.pass_by(2)
         world.api.remove(PATH)
         assert lease.try_acquire_or_renew()
@@ -258,8 +256,7 @@ class TestFaults:
         assert world.spec["holderIdentity"] == "me"
 
     def test_a_lease_that_is_deleted_and_created_by_another_candidate_is_lost_at_once(self, world):
-        lease, other = world.lease("a"), world.lease("b")
-        lease.try_acquire_or_renew()
+        lease, other = world.leader("a"), world.lease("b")
         world.api.remove(PATH)
         other.try_acquire_or_renew()
         world.pass_by(1)
@@ -267,15 +264,14 @@ class TestFaults:
         assert not lease.leading
 
     def test_a_lease_that_another_candidate_took_is_lost_at_once(self, world):
-        lease = world.lease()
-        lease.try_acquire_or_renew()
+        lease = world.leader()
         world.held_by("other")
         assert not lease.try_acquire_or_renew()
         assert not lease.leading
 
     def test_a_new_label_does_not_make_the_holder_look_alive(self, world):
-        holder, other = world.lease("a"), world.lease("b")
-        holder.try_acquire_or_renew()
+        world.leader("a")
+        other = world.lease("b")
         other.try_acquire_or_renew()
         world.pass_by(14)
         world.api.put(PATH, {**world.api.objects[PATH], "metadata": {"labels": {"a": "b"}}})
@@ -293,23 +289,20 @@ class TestFaults:
             Lease(Odd(), options(), FakeClock()).try_acquire_or_renew()
 
     def test_a_release_that_conflicts_with_another_write_is_retried_once(self, world):
-        lease = world.lease()
-        lease.try_acquire_or_renew()
+        lease = world.leader()
         world.api.put(PATH, {**world.api.objects[PATH], "metadata": {"labels": {"a": "b"}}})
         lease.release()
         assert world.spec["holderIdentity"] == ""
 
     def test_a_candidate_stops_leading_even_if_the_response_of_the_release_is_lost(self, world):
-        lease = world.lease()
-        lease.try_acquire_or_renew()
+        lease = world.leader()
         world.api.after = only(lose, "POST", "PUT", times=1)
         with pytest.raises(ApiError):
             lease.release()
         assert not lease.leading
 
     def test_the_read_timeout_leaves_time_for_another_request_before_the_deadline(self, world):
-        lease = world.lease()
-        lease.try_acquire_or_renew()
+        world.leader()
         assert {request.read_timeout_s for request in world.api.requests} == {5.0}
 
 
@@ -527,8 +520,7 @@ def annotations_of(world: World) -> dict:
 
 
 def test_an_annotation_is_written_with_the_next_renewal_and_stays(world):
-    mine = world.lease("me")
-    mine.try_acquire_or_renew()
+    mine = world.leader()
     mine.annotate("a", "1")
     assert annotations_of(world) == {}
     mine.try_acquire_or_renew()
@@ -540,8 +532,7 @@ def test_an_annotation_is_written_with_the_next_renewal_and_stays(world):
 
 
 def test_an_annotation_that_another_client_wrote_is_observed_with_the_next_renewal_and_kept(world):
-    mine = world.lease("me")
-    mine.try_acquire_or_renew()
+    mine = world.leader()
     stored = world.api.objects[PATH]
     world.api.put(PATH, {**stored, "metadata": {**stored["metadata"], "annotations": {"theirs": "1"}}})
     mine.annotate("mine", "2")
@@ -551,8 +542,7 @@ def test_an_annotation_that_another_client_wrote_is_observed_with_the_next_renew
 
 
 def test_an_annotation_survives_a_failed_renewal_and_a_change_of_the_holder(world):
-    mine, other = world.lease("me"), world.lease("other")
-    mine.try_acquire_or_renew()
+    mine, other = world.leader(), world.lease("other")
     mine.annotate("a", "1")
     world.fail_next(lose)
     with pytest.raises(ApiError):
