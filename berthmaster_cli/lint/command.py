@@ -1,13 +1,12 @@
 """The command ``berthmaster lint``."""
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
 import click
 
-from berthmaster.manifests.files import Document
 from berthmaster.views.texts import count_text
 from berthmaster_cli.flags import argument, option, options
 from berthmaster_cli.lint.findings import (
@@ -58,17 +57,17 @@ def write(report: LintReport, output: str, docs_url: str = "") -> None:
             print_data(sarif(report, docs_url), "json")
         case "github":
             for each in report.findings:
-                echo_command(_github(each))
+                about = f"{each.rule} ({each.object})" if each.object else each.rule
+                _annotate(each.level, each.source, each.line, about, f"{_path(each)}{each.message}")
             for note in report.skipped:
-                echo_command(_notice(note))
+                _annotate("notice", note.source, note.line, "skipped", f"not checked: {note.reason}")
         case _:
             _write_text(report)
 
 
 def _write_text(report: LintReport) -> None:
     for each in report.findings:
-        path = f"{each.path}: " if each.path else ""
-        echo(f"{each.source}:{each.line}: {each.level}: {path}{each.message} [{each.rule}]")
+        echo(f"{each.source}:{each.line}: {each.level}: {_path(each)}{each.message} [{each.rule}]")
     for note in report.skipped:
         echo(f"{note.source}:{note.line}: note: skipped: {note.reason}")
     counts = [count_text(report.count("error"), "error"), count_text(report.count("warning"), "warning")]
@@ -77,28 +76,22 @@ def _write_text(report: LintReport) -> None:
     echo(f"{count_text(report.objects, 'object')}, {report.checked} checked: {', '.join(counts)}")
 
 
-def _github(finding: LintFinding) -> str:
-    """Format a finding as a workflow command, which GitHub shows beside the line."""
-    title = f"{finding.rule} ({finding.object})" if finding.object else finding.rule
-    path = f"{finding.path}: " if finding.path else ""
-    return _annotation(finding.level, finding.source, finding.line, title, f"{path}{finding.message}")
+def _path(finding: LintFinding) -> str:
+    return f"{finding.path}: " if finding.path else ""
 
 
-def _notice(note: Skipped) -> str:
-    return _annotation("notice", note.source, note.line, "skipped", f"not checked: {note.reason}")
+def _annotate(level: str, source: str, line: int, title: str, message: str) -> None:
+    """Print a workflow command. GitHub shows the message beside the line."""
 
+    def escaped(text: str, more: str = "") -> str:
+        text = inert(text)
+        for character in f"%{more}":
+            text = text.replace(character, f"%{ord(character):02X}")
+        return text
 
-def _annotation(level: str, source: str, line: int, title: str, message: str) -> str:
     properties = {"file": source, "line": line, "title": title}
-    shown = ",".join(f"{name}={_escaped(str(value), ':,')}" for name, value in properties.items())
-    return f"::{level} {shown}::{_escaped(message)}"
-
-
-def _escaped(text: str, more: str = "") -> str:
-    text = inert(text)
-    for character in f"%{more}":
-        text = text.replace(character, f"%{ord(character):02X}")
-    return text
+    shown = ",".join(f"{name}={escaped(str(value), ':,')}" for name, value in properties.items())
+    echo_command(f"::{level} {shown}::{escaped(message)}")
 
 
 _NO_ID: Final = ""
@@ -169,10 +162,10 @@ def command(flags: LintFlags) -> None:
     live = flags.live or flags.kubeconfig is not None or flags.context is not None
     if not paths and not live:
         raise click.UsageError("nothing to check: name files or folders (- for standard input), or use --live")
-    run = _LintRun(settings, flags.namespace, strict_files=flags.strict_files)
-    run.add_fleet(flags.fleet_paths)
+    run = _LintRun(settings, flags)
+    run.add_fleet()
     if live:
-        run.add_live(_live_documents(flags))
+        run.add_live()
     report = run.report(paths)
     write(report, flags.output, flags.docs_url)
     if report.unreadable:
@@ -192,46 +185,39 @@ def _list_rules(settings: AdmissionSettings, output: str) -> None:
         raise click.UsageError(f"--rules: the output {output} has no form for rules; accepted are text, json")
 
 
-def _live_documents(flags: LintFlags) -> Sequence[Document]:
-    """Read the clusters and policies of a control plane, and report what could not be read."""
-    from berthmaster.kube.kubeconfig import find_access  # noqa: PLC0415 - files need no client
-    from berthmaster_cli.live.collections import ReadLimits  # noqa: PLC0415 - the same
-    from berthmaster_cli.live.source import reading  # noqa: PLC0415 - the same
-
-    access = find_access(flags.kubeconfig, flags.context)
-    with reading(access, ReadLimits(timeout_s=flags.read_timeout_s)) as found:
-        found.read_policies()
-    complain_about(found.gaps)
-    return found.documents
-
-
 class _LintRun:
     """One run: reads everything, then checks."""
 
-    def __init__(self, settings: AdmissionSettings, namespace: str, *, strict_files: bool) -> None:
-        self._settings = settings
+    def __init__(self, settings: AdmissionSettings, flags: LintFlags) -> None:
+        self._settings, self._flags = settings, flags
         self._context = AdmissionContext(settings, lambda: _NO_ID)
         # A newer Karmada than that of the table has stored an unknown field.
         levels = {UNKNOWN_FIELD: Level.WARN, **settings.levels}
         self._stored = AdmissionContext(replace(settings, levels=levels), lambda: _NO_ID)
-        self._namespace = namespace
-        self._strict_files = strict_files
-        self._across = Across(namespace)
+        self._across = Across(flags.namespace)
         self._findings: list[LintFinding] = []
         self._skipped: list[Skipped] = []
         self._objects = self._checked = 0
 
-    def add_fleet(self, paths: Iterable[str]) -> None:
+    def add_fleet(self) -> None:
         """Read the clusters of the fleet. Nothing else in these files is checked."""
-        for found in scan(paths, sys.stdin.buffer):
+        for found in scan(self._flags.fleet_paths, sys.stdin.buffer):
             if isinstance(found, SourceObject):
                 self._across.add_cluster(found)
             elif isinstance(found, LintFinding):
                 self._findings.append(found)
 
-    def add_live(self, documents: Iterable[Document]) -> None:
+    def add_live(self) -> None:
         """Check the policies of a control plane, and know its clusters."""
-        for document in documents:
+        from berthmaster.kube.kubeconfig import find_access  # noqa: PLC0415 - files need no client
+        from berthmaster_cli.live.collections import ReadLimits  # noqa: PLC0415 - the same
+        from berthmaster_cli.live.source import reading  # noqa: PLC0415 - the same
+
+        access = find_access(self._flags.kubeconfig, self._flags.context)
+        with reading(access, ReadLimits(timeout_s=self._flags.read_timeout_s)) as live:
+            live.read_policies()
+        complain_about(live.gaps)
+        for document in live.documents:
             found = SourceObject(document.source, 0, "", document.raw, LineFinder(b""))
             if document.kind in _CLUSTERS:
                 self._across.add_cluster(found)
@@ -256,7 +242,7 @@ class _LintRun:
         return LintReport(findings=self._findings, skipped=self._skipped, objects=self._objects, checked=self._checked)
 
     def _check(self, found: SourceObject, context: AdmissionContext) -> None:
-        linted = lint(found.raw, context, self._namespace)
+        linted = lint(found.raw, context, self._flags.namespace)
         if linted is None:
             self._across.add(found)
             return
@@ -269,7 +255,7 @@ class _LintRun:
             self._findings.extend(finding(found, level, problem) for problem in problems)
 
     def _skip(self, what: Skipped) -> None:
-        if self._strict_files:
+        if self._flags.strict_files:
             self._findings.append(unreadable(source=what.source, line=what.line, message=what.reason))
         else:
             self._skipped.append(what)

@@ -115,11 +115,8 @@ class Across:
         for (*_, resource), claims in claimed.items():
             first = min((found for _, found in claims), key=lambda found: found.name)
             for path, found in claims:
-                if self._identity(found) != self._identity(first):
+                if (self._namespace(found), found.name) != (self._namespace(first), first.name):
                     yield found, _claimed_already(path, found, first, resource)
-
-    def _identity(self, found: SourceObject) -> tuple[str, str]:
-        return self._namespace(found), found.name
 
     def _namespace(self, found: SourceObject) -> str:
         if not is_namespaced(found.raw["apiVersion"], found.raw["kind"]):
@@ -129,14 +126,13 @@ class Across:
 
 def _claimed_already(path: str, found: SourceObject, first: SourceObject, resource: _Resource) -> FieldProblem:
     _, kind, namespace, name = resource
-    named = "/".join(filter(None, (namespace, name)))
+    place = f"{first.raw['kind']} {first.name!r} ({first.source}:{first.line('metadata.name')})"
     fault = (
-        f"{first.raw['kind']} {first.name!r} ({first.source}:{first.line('metadata.name')}) names {kind} {named} with "
-        f"the same priority; of the two, Karmada prefers {min(found.name, first.name)!r} by its name"
+        f"{place} names {kind} {'/'.join(filter(None, (namespace, name)))} with the same priority; of the two, Karmada "
+        f"prefers {min(found.name, first.name)!r} by its name"
     )
-    return FieldProblem(
-        path, ABSENT, fault, "give one of them a higher priority, or remove the selector", CLAIMED_TWICE
-    )
+    remedy = "give one of them a higher priority, or remove the selector"
+    return FieldProblem(path, ABSENT, fault, remedy, CLAIMED_TWICE)
 
 
 def _remedy(name: str, known: Sequence[str]) -> str:
@@ -206,22 +202,17 @@ class LintReport(msgspec.Struct, frozen=True, kw_only=True):
 
 def finding(found: SourceObject, level: str, problem: FieldProblem) -> LintFinding:
     """Return the finding for a problem of an object."""
+    name = "/".join(filter(None, (found.namespace, found.name)))
     return LintFinding(
         level=level,
         rule=problem.rule or INVALID,
         source=found.source,
         document=found.number,
         line=found.line(problem.path),
-        object=label(found),
+        object=f"{found.raw['kind']} {name}" if name else str(found.raw["kind"]),
         path=found.path(problem.path),
         message=problem.detail,
     )
-
-
-def label(found: SourceObject) -> str:
-    """Return kind, namespace and name of an object."""
-    name = "/".join(filter(None, (found.namespace, found.name)))
-    return f"{found.raw['kind']} {name}" if name else str(found.raw["kind"])
 
 
 LINT_RULE_IDS: Final = frozenset({*ACROSS_RULES, UNKNOWN_FIELD})
@@ -286,14 +277,12 @@ def sarif(report: LintReport, docs_url: str = "") -> dict[str, Any]:
     run = {
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
-        "invocations": [
-            {
-                "executionSuccessful": not report.unreadable,
-                "toolExecutionNotifications": list(map(_note, report.skipped)),
-            }
-        ],
+        "invocations": [{
+            "executionSuccessful": not report.unreadable,
+            "toolExecutionNotifications": list(map(_note, report.skipped)),
+        }],
         "results": [_result(each, used.index(each.rule), seen) for each in report.findings],
-    }
+    }  # fmt: skip
     return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
