@@ -3,8 +3,9 @@
 import gc
 import multiprocessing
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 import click
 import msgspec
@@ -21,8 +22,6 @@ from berthmaster_cli import inputs
 from berthmaster_cli.flags import option, options
 from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.output import WorkloadOutputFlags, complain, counting, is_printed, print_line, print_table, styled
-
-T = TypeVar("T")
 
 _CHUNKS: Final = 16
 """How many parts of the failures each process gets. More show the progress better."""
@@ -59,19 +58,22 @@ class ShardResult(msgspec.Struct, frozen=True, rename="camel"):
 
 def simulated(failures: Failures, lost: Sequence[DomainLoss], jobs: int) -> list[Impact]:
     """Return what each failure does, in the order of the failures."""
-    if jobs == 1:
-        return _with_progress(map(failures.impact, lost), len(lost), 1)
-    size = max(1, len(lost) // (jobs * _CHUNKS))
-    chunks = [lost[first : first + size] for first in range(0, len(lost), size)]
-    _SIMULATED.append(failures)
-    gc.freeze()  # otherwise the first collection of each process copies all pages
-    try:
-        with multiprocessing.get_context("fork").Pool(jobs) as pool:
-            parts = pool.imap(_impacts, chunks)
-            return [each for part in _with_progress(parts, len(lost), size) for each in part]
-    finally:
-        gc.unfreeze()
-        _SIMULATED.clear()
+    found: list[Impact] = []
+    with ExitStack() as stack:
+        progress = stack.enter_context(counting("Simulating", "failures"))
+        parts: Iterable[list[Impact]] = ([failures.impact(each)] for each in lost)
+        if jobs > 1:
+            size = max(1, len(lost) // (jobs * _CHUNKS))
+            chunks = [lost[first : first + size] for first in range(0, len(lost), size)]
+            _SIMULATED.append(failures)
+            stack.callback(_SIMULATED.clear)
+            gc.freeze()  # otherwise the first collection of each process copies all pages
+            stack.callback(gc.unfreeze)
+            parts = stack.enter_context(multiprocessing.get_context("fork").Pool(jobs)).imap(_impacts, chunks)
+        for part in parts:
+            found += part
+            progress(len(found), len(lost))
+    return found
 
 
 def _impacts(lost: Sequence[DomainLoss]) -> list[Impact]:
@@ -115,16 +117,6 @@ def _read(path: Path) -> ShardResult:
     if not 0 <= found.number < found.of or len(found.impacts) != len(range(found.number, found.failures, found.of)):
         raise InputError(f"--merge {path}: the shard is incomplete")
     return found
-
-
-def _with_progress(parts: Iterable[T], total: int, size: int) -> list[T]:
-    """Return the parts. Count the failures on standard error if it is a terminal; each part has ``size`` of them."""
-    done: list[T] = []
-    with counting("Simulating", "failures") as progress:
-        for part in parts:
-            done.append(part)
-            progress(len(done) * size, total)
-    return done
 
 
 _DOMAINS: Final = tuple(FailureDomain)

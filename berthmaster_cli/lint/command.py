@@ -201,7 +201,7 @@ class _LintRun:
 
     def add_fleet(self) -> None:
         """Read the clusters of the fleet. Nothing else in these files is checked."""
-        for found in scan(self._flags.fleet_paths, sys.stdin.buffer):
+        for found in scan(self._flags.fleet_paths):
             if isinstance(found, SourceObject):
                 self._across.add_cluster(found)
             elif isinstance(found, LintFinding):
@@ -226,7 +226,7 @@ class _LintRun:
                 self._check(found, self._stored)
 
     def report(self, paths: Iterable[str]) -> LintReport:
-        for found in scan(paths, sys.stdin.buffer):
+        for found in scan(paths):
             match found:
                 case SourceObject():
                     self._objects += 1

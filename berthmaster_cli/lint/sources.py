@@ -1,23 +1,17 @@
 """Reads the files of lint: every object, every problem of a file, and the lines of fields."""
 
 import re
+import sys
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, BinaryIO, Final
+from functools import cached_property, partial
+from typing import Any, Final
 
 import msgspec
 import yaml
 
-from berthmaster.manifests.files import (
-    DEFAULT_LIMITS,
-    STDIN,
-    ManifestLimits,
-    deeper_than,
-    expand,
-    parse_file,
-    read_files,
-)
+from berthmaster.manifests.files import DEFAULT_LIMITS, STDIN, deeper_than, expand, parse_file, read_files
 from berthmaster.model.errors import ManifestError
 
 UNREADABLE: Final = "unreadable"
@@ -28,6 +22,7 @@ _TOKENS: Final = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
 _PLACE: Final = re.compile(r"line (\d+)")
 _MAX_BYTES: Final = 4 * 2**20
 _MARK: Final = "{{"
+_LIMITS: Final = DEFAULT_LIMITS
 
 
 class LineFinder:
@@ -35,12 +30,18 @@ class LineFinder:
 
     def __init__(self, data: bytes) -> None:
         self._data = data
-        self._documents: list[Any] | None = None
+
+    @cached_property
+    def _documents(self) -> list[Any]:
+        """The root node of each document up to the first that is not YAML."""
+        found: list[Any] = []
+        if len(self._data) <= _MAX_BYTES:
+            with suppress(ValueError, yaml.YAMLError, RecursionError):
+                found.extend(yaml.compose_all(self._data.decode("utf-8-sig"), Loader=_LOADER))
+        return found
 
     def line(self, document: int, path: str) -> int:
         """Return the line of the deepest part of a path that exists. Documents and lines count from 1."""
-        if self._documents is None:
-            self._documents = list(_composed(self._data))
         # The numbers include empty documents, which the composer yields as None.
         if not 0 < document <= len(self._documents):
             return 1
@@ -127,7 +128,7 @@ unreadable: Final = partial(LintFinding, level="error", rule=UNREADABLE)
 Scanned = SourceObject | Skipped | LintFinding
 
 
-def scan(paths: Iterable[str], stdin: BinaryIO, limits: ManifestLimits = DEFAULT_LIMITS) -> Iterator[Scanned]:
+def scan(paths: Iterable[str]) -> Iterator[Scanned]:
     """Yield every object of files and folders, and what cannot be read or is no object. Continues after an error."""
     seen: set[str] = set()
     count = 0
@@ -141,27 +142,27 @@ def scan(paths: Iterable[str], stdin: BinaryIO, limits: ManifestLimits = DEFAULT
             if file in seen:
                 continue
             seen.add(file)
-            for found in _scan_file(file, stdin, limits):
+            for found in _scan_file(file):
                 count += isinstance(found, SourceObject)
-                if count > limits.documents:
-                    problem = f"more than {limits.documents} objects in all; the rest is not checked"
+                if count > _LIMITS.documents:
+                    problem = f"more than {_LIMITS.documents} objects in all; the rest is not checked"
                     yield unreadable(source=file, line=1, message=problem)
                     return
                 yield found
 
 
-def _scan_file(path: str, stdin: BinaryIO, limits: ManifestLimits) -> Iterator[Scanned]:
+def _scan_file(path: str) -> Iterator[Scanned]:
     try:
-        content = list(read_files([path], stdin=stdin, limit=limits.file_bytes))
+        content = list(read_files([path], stdin=sys.stdin.buffer, limit=_LIMITS.file_bytes))
     except ManifestError as error:
         yield unreadable(source=STDIN if path == "-" else path, line=1, message=error.problem)
         return
     for source, data in content:
         lines = LineFinder(data)
         try:
-            for number, raw in parse_file(data, source, limits):
-                if isinstance(raw, dict | list) and deeper_than(raw, limits.depth):
-                    problem = f"nested more than {limits.depth} levels deep"
+            for number, raw in parse_file(data, source, _LIMITS):
+                if isinstance(raw, dict | list) and deeper_than(raw, _LIMITS.depth):
+                    problem = f"nested more than {_LIMITS.depth} levels deep"
                     yield unreadable(source=source, document=number, line=1, message=problem)
                 else:
                     yield from _objects(source, number, raw, lines)
@@ -222,16 +223,6 @@ def is_template(raw: dict[str, Any]) -> bool:
         elif isinstance(node, str) and _MARK in node:
             return True
     return False
-
-
-def _composed(data: bytes) -> Iterator[Any]:
-    """Yield the root node of each document up to the first that is not YAML."""
-    if len(data) > _MAX_BYTES:
-        return
-    try:
-        yield from yaml.compose_all(data.decode("utf-8-sig"), Loader=_LOADER)
-    except (ValueError, yaml.YAMLError, RecursionError):
-        return
 
 
 def _child(node: Any, token: str) -> tuple[int, Any] | None:  # noqa: ANN401 - PyYAML's node

@@ -129,9 +129,7 @@ class CollectionReader:
         token, version = "", ""
         accept = ONLY_METADATA_LIST if metadata_only else _JSON
         while True:
-            request = page(
-                served.collection, token, self._timeout_s(), namespace=namespace, accept=accept
-            )  # fmt: skip
+            request = page(served.collection, token, self._timeout_s(), namespace=namespace, accept=accept)
             body = self._patiently(lambda request=request: ask(self._client, request))  # type: ignore[misc]
             part = decode_response(ListPage, body, str(request))
             items = part.items or []
@@ -140,14 +138,8 @@ class CollectionReader:
             token, version = part.metadata.continue_, part.metadata.resource_version
             self._progress.listed(str(served), len(documents), len(documents) + part.metadata.remaining_item_count)
             if not token:
-                record = ListRecord(
-                    resource=str(served),
-                    namespace=namespace,
-                    resource_version=version,
-                    objects=len(documents),
-                    read_at=datetime.now(UTC).replace(microsecond=0),
-                    metadata_only=metadata_only,
-                )
+                now = datetime.now(UTC).replace(microsecond=0)
+                record = ListRecord(str(served), namespace, version, len(documents), now, metadata_only)
                 return Listing(documents, record)
 
     def _document(self, served: ServedType, raw: dict[str, Any]) -> Document:

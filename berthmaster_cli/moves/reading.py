@@ -190,8 +190,7 @@ class FollowedBindings:
         ]
         for informer in self._informers:
             informer.on_contact(self._changed.set)
-        collections = [each.collection for each in self._informers]
-        self._source = SourceCheck(collections, SystemClock(), self._changed.set)
+        self._source = SourceCheck([each.collection for each in self._informers], SystemClock(), self._changed.set)
         self._reported = ""
 
     def __enter__(self) -> Self:
@@ -228,7 +227,5 @@ class FollowedBindings:
         try:
             body = ask_if_found(self._client, get(LEASES, self._lease))
         except ApiError:
-            return BrakeRecord()
-        if body is None:
-            return BrakeRecord()
-        return lease_record(decode_response(dict[str, Any], body, "the lease")).brake
+            body = None
+        return BrakeRecord() if body is None else lease_record(decode_response(dict[str, Any], body, "the lease")).brake
