@@ -12,7 +12,6 @@ from berthmaster.scheduling.diagnosis import GroupDiagnosis
 from berthmaster.scheduling.kubeadmiral.unit import ReplicasStrategy, SchedulingUnit
 from berthmaster.simulation.federation import (
     Federation,
-    FederationChange,
     FederationRow,
     apply_to_federation,
     compare_federation,
@@ -60,7 +59,13 @@ def simulate_federation(
     require_known(view, [str(each.bound.name) for each in compared.after])
     if changes:
         changed = [federation_change(*pair) for pair in zip(compared.before, compared.after, strict=True)]
-        _print_moves(changed, output)
+        if output in {"table", "wide"}:
+            moved = sum(bool(each.moves) for each in changed)
+            failed = sum(is_left(each.after) for each in changed)
+            left = f"; {failed} left without a place for all replicas" if failed else ""
+            verb = "moves" if 1 in {moved, len(changed)} else "move"
+            count = count_text(len(changed), "workload")
+            print_line(styled("Plan", "bold"), f": {moved} of {count} {verb}{left}")
         shown = [each for each in changed if view.shows(each.resource)]
         printed = view.of_changes(shown, table=output in {"table", "wide", "name"})
         if printed or output in {"json", "yaml"}:
@@ -71,15 +76,6 @@ def simulate_federation(
     return not any(
         each.unplaced or (each.decision is not None and each.decision.failure is not None) for each in compared.after
     )
-
-
-def _print_moves(changed: Sequence[FederationChange], output: str) -> None:
-    if output in {"table", "wide"}:
-        moved = sum(bool(each.moves) for each in changed)
-        failed = sum(is_left(each.after) for each in changed)
-        left = f"; {failed} left without a place for all replicas" if failed else ""
-        verb = "moves" if 1 in {moved, len(changed)} else "move"
-        print_line(styled("Plan", "bold"), f": {moved} of {count_text(len(changed), 'workload')} {verb}{left}")
 
 
 def _federation(manifests: Manifests, replica_paths: Sequence[ReplicaPath], *, duplicate_limits: bool) -> Federation:

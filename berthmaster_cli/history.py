@@ -1,7 +1,7 @@
 """``berthmaster history``: what moved when, from where to where, why, and by which policy."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -66,7 +66,10 @@ def command(flags: HistoryFlags) -> None:
     found = page(store, query, flags.limit)
     rows = found.rows[::-1] if flags.watch else found.rows
     if output == "table":
-        _print_rows(rows)
+        if rows:
+            print_table(_COLUMNS, [_cells(row) for row in rows])
+        else:
+            complain("the ledger has no such records")
         if found.after is not None:
             complain(f"there are more than {flags.limit} records; the latest are shown, see --limit and --since")
     elif not flags.watch:
@@ -85,27 +88,15 @@ def workload_query(words: Sequence[str], namespace: str) -> "Query":
     return Query(namespace=name.namespace, resource_kind=name.kind, name=name.name)
 
 
-def _print_rows(rows: "Sequence[HistoryRow]") -> None:
-    if not rows:
-        complain("the ledger has no such records")
-        return
-    print_table(_COLUMNS, [_cells(row) for row in rows])
-
-
 def _cells(row: "HistoryRow") -> tuple[str | Text, ...]:
     failed = row.kind == "decision" and row.reason != "Success"
     why = styled(f"{row.reason}: {row.message}", "red") if failed else (row.message if row.before is None else "")
+    evicted = f"evicted from {', '.join(row.evicted_from)}" if row.evicted_from else ""
+    notes = ", ".join(filter(None, (evicted, f"group {row.group}" if row.group else "")))
     return (
         row.time[:19] + "Z", row.id, row.resource, row.trigger or row.kind, row.policy.rpartition(" ")[2],
-        moves_text(row), why or ", ".join(_notes(row)),
+        moves_text(row), why or notes,
     )  # fmt: skip
-
-
-def _notes(row: "HistoryRow") -> Iterator[str]:
-    if row.evicted_from:
-        yield f"evicted from {', '.join(row.evicted_from)}"
-    if row.group:
-        yield f"group {row.group}"
 
 
 def moves_text(row: "HistoryRow") -> str | Text:

@@ -1,6 +1,6 @@
 """``berthmaster replay``: decide recorded decisions again, under another policy, other plugins or this version."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -148,14 +148,12 @@ def _difference(replayed: "Replayed", time: str) -> ReplayDifference:
 
 
 def _print(found: Sequence[ReplayDifference]) -> None:
-    if found:
-        print_table(_COLUMNS, list(_rows(found)))
-
-
-def _rows(found: Sequence[ReplayDifference]) -> Iterator[tuple[str, ...]]:
+    rows = []
     for each in found:
         recorded, now = (
             "stays" if clusters is None else short_assignment(clusters) for clusters in (each.recorded, each.now)
         )
         names = ", ".join(sorted(each.differences)) or "encoding"
-        yield each.time[:19] + "Z", each.id, each.resource, recorded, now, names
+        rows.append((each.time[:19] + "Z", each.id, each.resource, recorded, now, names))
+    if rows:
+        print_table(_COLUMNS, rows)

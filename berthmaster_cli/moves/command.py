@@ -91,20 +91,13 @@ def command(ctx: click.Context, flags: MovesFlags, /) -> None:
     if flags.paths and flags.follow:
         raise click.UsageError("-w watches a control plane; it cannot be combined with -f")
     namespace = flags.namespace
-    found = (
-        read_files(flags.paths, flags.lease, namespace)
-        if flags.paths
-        else read_live(access_of(flags), flags, namespace)
-    )
-    known = KnownMoves(
-        list(moves_among(found.bindings)),
-        partial(percent_totals, bindings=found.bindings),
-        found.lease,
-        found.now,
-        gaps=tuple(found.gaps),
-        complete=not namespace,
-    )
-    report, _ = moves_report(known)
+    if flags.paths:
+        found = read_files(flags.paths, flags.lease, namespace)
+    else:
+        found = read_live(access_of(flags), flags, namespace)
+    totals = partial(percent_totals, bindings=found.bindings)
+    gaps, moves = tuple(found.gaps), list(moves_among(found.bindings))
+    report, _ = moves_report(KnownMoves(moves, totals, found.lease, found.now, gaps=gaps, complete=not namespace))
     _print(report, flags.output, follow=flags.follow, knows_bindings=found.knows_bindings)
     if flags.follow:
         _follow(flags, report.moves)
@@ -126,13 +119,13 @@ def _print_tables(report: MovesReport, *, wide: bool, knows_bindings: bool) -> N
     rows, sources = report.moves, report.sources
     if report.brake.reason:
         since = f" for {age_text(report.brake.since, report.read_at)}" if report.brake.since is not None else ""
-        text = f"storm brake engaged{since}: {report.brake.reason}; nothing is evicted or moved"
-        print_line(styled(text, "bold red"))
+        engaged = f"storm brake engaged{since}: {report.brake.reason}; nothing is evicted or moved"
+        print_line(styled(engaged, "bold red"))
         print_line("It ends when the clusters are back. If they are lost: berthmaster moves resume")
     if report.controllers.silent and report.controllers.renewed_at is not None:
         age = age_text(report.controllers.renewed_at, report.read_at)
-        text = f"no controller has renewed its lease for {age}: nothing starts, continues or ends a move"
-        print_line(styled(text, "bold red"))
+        silent = f"no controller has renewed its lease for {age}: nothing starts, continues or ends a move"
+        print_line(styled(silent, "bold red"))
     if sources is not None and sources.problem:
         print_line(styled(f"the configuration of moves is invalid: {sources.problem}", "red"))
     if sources is not None and sources.pause != "None":
@@ -142,48 +135,31 @@ def _print_tables(report: MovesReport, *, wide: bool, knows_bindings: bool) -> N
         print_table(_BUDGETS, [_budget_cells(each) for each in report.budgets])
     if rows:
         print_table(_WIDE if wide else _COLUMNS, [_cells(row, report.read_at, wide=wide) for row in rows])
-    print_line(_summary(rows) or ("nothing moves" if knows_bindings else "nothing is known to move"))
-
-
-def _summary(rows: list[MoveRow]) -> str:
     counts = [(state, sum(row.state is state for row in rows)) for state in RowState]
-    return ", ".join(f"{count} {state.value}" for state, count in counts if count)
+    summary = ", ".join(f"{count} {state.value}" for state, count in counts if count)
+    print_line(summary or ("nothing moves" if knows_bindings else "nothing is known to move"))
 
 
 def _cells(row: MoveRow, now: datetime, *, wide: bool) -> list[str | Text]:
-    first: list[str | Text] = [
-        row.workload,
-        styled(row.state.value, _STYLES[row.state]),
-        row.reason,
-        row.phase,
-        short_assignment(row.source, none=""),
-        short_assignment(row.target, none=""),
-        age_text(row.since, now),
-    ]
+    source, target = short_assignment(row.source, none=""), short_assignment(row.target, none="")
+    state, since = styled(row.state.value, _STYLES[row.state]), age_text(row.since, now)
+    more: list[str] = []
     if wide:
         until = row.until.strftime("%Y-%m-%dT%H:%M:%SZ") if row.until is not None else ""
-        first += [row.strategy, str(row.failures) if row.failures else "", until, row.binding]
-    return [*first, row.message]
+        more = [row.strategy, str(row.failures) if row.failures else "", until, row.binding]
+    return [row.workload, state, row.reason, row.phase, source, target, since, *more, row.message]
 
 
-def _budget_cells(budget: BudgetUse) -> list[str]:
-    limit = "" if budget.max_moves is None else f" of {budget.max_moves}"
+def _budget_cells(budget: BudgetUse) -> tuple[str, ...]:
+    moves = str(budget.moves) if budget.max_moves is None else f"{budget.moves} of {budget.max_moves}"
     opens = "" if budget.opens_at is None else f"opens at {budget.opens_at:%Y-%m-%d %H:%M:%SZ}"
-    return [
-        budget.name,
-        f"{budget.moves}{limit}",
-        str(budget.replicas_moving),
-        str(budget.waiting),
-        opens,
-        budget.selects,
-    ]
+    return budget.name, moves, str(budget.replicas_moving), str(budget.waiting), opens, budget.selects
 
 
 def _follow(flags: MovesFlags, printed: list[MoveRow]) -> None:
     """Print each row that changes, as ``kubectl get -w`` does, and one last row when the record is removed."""
     known = {row.workload: row for row in printed}
-    lease: Key = (flags.lease_namespace, flags.lease_name)
-    with FollowedBindings(connect(access_of(flags)), lease) as followed:
+    with FollowedBindings(connect(access_of(flags)), flags.lease) as followed:
         brake, read_s = followed.brake(), time.monotonic()
         while True:
             if news := followed.news():

@@ -79,6 +79,19 @@ def _escaped(text: str, limit: int = _MAX_CELL) -> str:
 
 
 _STYLE: Final = Path(__file__).with_suffix(".css").read_text("utf-8")
+_HEAD: Final = """\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Plan {id}</title>
+<style>
+{style}
+</style>
+</head>
+<body>
+"""
 _LONG: Final = 48
 """The characters above which a name may be broken anywhere. Shorter ones are not broken: a name is read as a whole."""
 
@@ -86,17 +99,7 @@ _LONG: Final = 48
 def page(plan: Plan, problems: Sequence[str] = ()) -> Iterator[str]:
     """Yield the lines of the page. ``problems`` are the limits that the plan exceeds."""
     title = headline(plan)
-    yield "<!doctype html>"
-    yield '<html lang="en">'
-    yield "<head>"
-    yield '<meta charset="utf-8">'
-    yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    yield f"<title>Plan {_text(plan.id)}</title>"
-    yield "<style>"
-    yield from _STYLE.splitlines()
-    yield "</style>"
-    yield "</head>"
-    yield "<body>"
+    yield from _HEAD.format(id=_text(plan.id), style=_STYLE.strip()).splitlines()
     yield f"<h1>{_text(title[:1].upper() + title[1:])}</h1>"
     yield f'<p class="id">Plan <code>{_text(plan.id)}</code></p>'
     yield from (f"<p>{_text(line)}</p>" for line in opening(plan))
