@@ -14,7 +14,7 @@ from berthmaster.runtime.installation import ConsoleLink
 from berthmaster.version import __version__
 from berthmaster_cli.flags import Flags, environment_text, option, options
 from berthmaster_cli.inputs import PluginFlags, plugin_profile
-from berthmaster_cli.ledger_options import RecordingFlags, ledger_options, recorder_from
+from berthmaster_cli.ledger_options import RecordingFlags, recorder_from
 from berthmaster_cli.options import ADDRESS, KubeconfigFlags, LogLevelFlags, certificate_pair, config_option
 
 if TYPE_CHECKING:
@@ -141,8 +141,11 @@ class ControllersFlags(KubeconfigFlags, BindingFlags, EstimatorFlags, ElectionFl
     "Exit codes: 0 stopped; 1 leadership was lost; 2 bad usage or input.",
 )
 @config_option
-@ledger_options("Record every decision in this database. Needs the extra ledger")
-@options(ControllersFlags, server="the API server that has the bindings")
+@options(
+    ControllersFlags,
+    server="the API server that has the bindings",
+    ledger="Record every decision in this database. Needs the extra ledger",
+)
 @click.pass_context
 def command(ctx: click.Context, flags: ControllersFlags, /) -> None:
     """Run the controllers: schedule bindings, rebalance workloads, preempt policies."""
@@ -156,8 +159,8 @@ def command(ctx: click.Context, flags: ControllersFlags, /) -> None:
     from berthmaster.controllers.run import RunOptions, run  # noqa: PLC0415 - `--help` must not import the client
 
     recorder = None  # without a ledger its modules are not imported
-    if flags.ledger_url is not None:
-        recorder = recorder_from(flags.ledger_url, "controllers", _configuration(settings), flags)
+    if flags.ledger is not None:
+        recorder = recorder_from(flags.ledger, "controllers", _configuration(settings), flags)
     options = RunOptions(
         kubeconfig=flags.kubeconfig,
         context=flags.context,

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -41,7 +40,7 @@ _CHANGES_SHOWN: Final = 30
 _CONFLICTS: Final = ("paths", "live", "kubeconfig", "context", "dump", "server")
 
 
-class PastFlags(inputs.InputFlags, ledger_options.LedgerFlags):
+class PastFlags(inputs.InputFlags, ledger_options.ReadLedgerFlags):
     """Which recorded decision is explained."""
 
     at: datetime | None = option(
@@ -56,11 +55,11 @@ class PastFlags(inputs.InputFlags, ledger_options.LedgerFlags):
     )  # fmt: skip
 
 
-def past_ledger(flags: PastFlags) -> str | Path | None:
-    """Return the ledger if the options ask for a recorded decision; None if they do not."""
+def _asks_past(flags: PastFlags) -> bool:
+    """Return whether the options ask for a recorded decision."""
     if flags.at is None and not flags.record and not flags.diff:
-        return None
-    if flags.ledger_url is None:
+        return False
+    if flags.ledger is None:
         raise click.UsageError(f"--at, --record and --diff need --ledger, or {ledger_options.ENVIRONMENT}")
     if flags.at is not None and flags.record:
         raise click.UsageError("--at cannot be combined with --record")
@@ -68,10 +67,10 @@ def past_ledger(flags: PastFlags) -> str | Path | None:
     if other is not None:
         option = "-f" if other == "paths" else f"--{other}"
         raise click.UsageError(f"{option} cannot be combined with --at, --record and --diff: the ledger has the fleet")
-    return flags.ledger_url
+    return True
 
 
-def explained_past(words: Sequence[str], ledger: str | Path, flags: PastFlags) -> "PastExplanation":
+def _explained_past(words: Sequence[str], flags: PastFlags) -> "PastExplanation":
     """Return the explanation of a recorded decision."""
     from berthmaster.ledger.differences import explain_decision  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
     from berthmaster.ledger.records import RecordId  # noqa: PLC0415 - the same
@@ -82,7 +81,7 @@ def explained_past(words: Sequence[str], ledger: str | Path, flags: PastFlags) -
         wanted = RecordId.parse(flags.record)
     else:
         wanted = query if flags.at is None else query._replace(until_us=ledger_options.microseconds(flags.at))
-    found = explain_decision(ledger_options.opened(ledger), wanted, difference=flags.diff)
+    found = explain_decision(flags.opened(), wanted, difference=flags.diff)
     record = found.record
     if query.name != record.name or query.resource_kind != record.resource_kind:
         raise InputError(
@@ -154,8 +153,7 @@ class ExplainFlags(
 
 
 @click.command(epilog=f"{inputs.CHANGES_HELP} {TRIGGERS_HELP}")
-@ledger_options.optional_ledger_option
-@options(ExplainFlags, server="the control plane to read")
+@options(ExplainFlags, server="the control plane to read", ledger="With --at: the ledger to read")
 def command(flags: ExplainFlags) -> None:
     """Show why one workload is placed where it is, and why not elsewhere.
 
@@ -172,9 +170,8 @@ def command(flags: ExplainFlags) -> None:
       berthmaster explain -f examples deploy/trainer
     """
     link = None if not flags.console_url else ConsoleLink(flags.console_url)
-    ledger = past_ledger(flags)
-    if ledger is not None:
-        _show_past(ledger, flags)
+    if _asks_past(flags):
+        _show_past(flags)
         return
     remote = inputs.remote_from(flags)
     changes = inputs.changes_from(flags)
@@ -204,10 +201,10 @@ def command(flags: ExplainFlags) -> None:
     _show(explained_now, flags, link, missing=missing, changes=changes)
 
 
-def _show_past(ledger: str | Path, flags: ExplainFlags) -> None:
+def _show_past(flags: ExplainFlags) -> None:
     if inputs.changes_from(flags):
         raise click.UsageError("changes cannot be combined with --at, --record and --diff")
-    explained = explained_past(flags.resource, ledger, flags)
+    explained = _explained_past(flags.resource, flags)
     if flags.output in {"json", "yaml"}:
         print_data(explained, flags.output)
         return

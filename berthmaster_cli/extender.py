@@ -10,7 +10,7 @@ from berthmaster.model.selector import parse_selector
 from berthmaster.runtime import logs
 from berthmaster_cli.flags import Parsed, environment_text, option, options
 from berthmaster_cli.inputs import SchedulingFlags, profile_from
-from berthmaster_cli.ledger_options import LedgerFlags, checked_url, ledger_options
+from berthmaster_cli.ledger_options import LedgerFlags
 from berthmaster_cli.options import KubeconfigFlags, LeaseFlags, config_option
 from berthmaster_cli.serving_options import ServingFlags, server_options_from, serving_defaults
 
@@ -75,7 +75,6 @@ class ExtenderFlags(KubeconfigFlags, ServingFlags, SchedulingFlags, LedgerFlags,
     epilog=environment_text(_ENVIRONMENT, "--token-file") + "Signals: TERM drains and stops.",
 )
 @config_option
-@ledger_options("Answer /v1/history from this ledger")
 @options(
     ExtenderFlags,
     serving_defaults(
@@ -90,6 +89,7 @@ class ExtenderFlags(KubeconfigFlags, ServingFlags, SchedulingFlags, LedgerFlags,
         workers=1,
     ),
     server="that API server",
+    ledger="Answer /v1/history from this ledger",
     timeout="",
     copies=" Each one has a copy of the fleet in memory.",
 )
@@ -120,7 +120,7 @@ def command(flags: ExtenderFlags) -> None:
             ),
             profile=profile_from(flags),
             pass_in_doubt=flags.pass_in_doubt,
-            ledger=checked_url(flags.ledger_url),
+            ledger=flags.checked(),
             findings=policy_findings(flags.placement_limits),
             watch=WatchOptions(watched, flags.kubeconfig, flags.context) if watched else None,
             kube_scheduler=KubeSchedulerOptions(

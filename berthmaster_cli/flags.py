@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import reduce, wraps
+from functools import wraps
 from inspect import get_annotations
 from pathlib import Path
 from typing import Any, Final, TypeVar, dataclass_transform, get_args, get_origin
@@ -126,25 +126,22 @@ class Flags:
         dataclass(frozen=True, kw_only=True)(cls)
 
 
-def declared(kind: "type[Flags]", changes: Changes = _NO_CHANGES, **texts: str) -> Decorator:
+def options(kind: type[T], changes: Changes = _NO_CHANGES, **texts: str) -> Decorator:
     """Return a decorator that adds the options of a class to a command: its own first, then those of its bases.
 
-    Args:
-        kind: the class. A field without ``option``, ``argument`` or ``group`` is added by another decorator.
+    The last positional argument of the command is a value of the class.
     """
     decorators = list(_decorators(kind, changes, texts, ""))
-    return lambda command: reduce(lambda decorated, add: add(decorated), reversed(decorators), command)
-
-
-def options(kind: type[T], changes: Changes = _NO_CHANGES, **texts: str) -> Decorator:
-    """Return a decorator as ``declared`` does. The last positional argument of the command is a value of the class."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
         def command(*arguments: Any, **values: Any) -> Any:  # noqa: ANN401 - click's
             return function(*arguments, _taken(kind, values, ""), **values)
 
-        return declared(kind, changes, **texts)(command)
+        decorated: Callable[..., Any] = command
+        for add in reversed(decorators):
+            decorated = add(decorated)
+        return decorated
 
     return decorate
 
@@ -153,8 +150,7 @@ def _taken(kind: type[T], values: dict[str, Any], prefix: str) -> T:
     """Remove the values of a class from those of a command, and return them as a value of the class."""
     taken: dict[str, Any] = {}
     for each in fields(kind):
-        made = each.metadata.get(_DECLARED)
-        is_group = made is not None and made.add is None
+        is_group = each.metadata[_DECLARED].add is None
         taken[each.name] = _taken(each.type, values, f"{each.name}_") if is_group else values.pop(prefix + each.name)  # type: ignore[arg-type]  # no text
     return kind(**taken)
 
@@ -173,9 +169,7 @@ def _decorators(kind: "type[Flags]", changes: Changes, texts: Mapping[str, str],
     order = [name for base in kind.__mro__ for name in get_annotations(base) if name in by_name]
     for name in dict.fromkeys(order):
         annotation: Any = by_name[name].type
-        made: _Declared | None = by_name[name].metadata.get(_DECLARED)
-        if made is None:
-            continue
+        made: _Declared = by_name[name].metadata[_DECLARED]
         if made.add is None:
             yield from _decorators(annotation, changes, texts, f"{name}-")
         elif made.add is click.argument:

@@ -11,7 +11,7 @@ from berthmaster.model.errors import LedgerError
 from berthmaster.simulation.changes import full_name
 from berthmaster_cli.flags import argument, option, options
 from berthmaster_cli.inputs import NamespaceFlags, completed_types, resource_argument
-from berthmaster_cli.ledger_options import RangeFlags, ledger_option, opened
+from berthmaster_cli.ledger_options import RangeFlags
 from berthmaster_cli.output import OutputFlags, complain, print_data, print_json_line, print_line, print_table, styled
 
 if TYPE_CHECKING:
@@ -39,8 +39,7 @@ class HistoryFlags(NamespaceFlags, RangeFlags, OutputFlags):
 
 
 @click.command(context_settings={"auto_envvar_prefix": "BERTHMASTER_HISTORY"})
-@ledger_option
-@options(HistoryFlags, records="records")
+@options(HistoryFlags, ledger="The ledger to read", records="records")
 def command(flags: HistoryFlags) -> None:
     """Show what moved when, from where to where, why, and by which policy.
 
@@ -61,7 +60,7 @@ def command(flags: HistoryFlags) -> None:
     query = workload_query(flags.resource, flags.namespace)._replace(
         cluster=flags.cluster, policy=flags.policy, trigger=flags.trigger, since_us=since_us, until_us=until_us
     )
-    store = opened(flags.ledger_url)
+    store = flags.opened()
     known = written(store) if flags.watch else {}
     found = page(store, query, flags.limit)
     rows = found.rows[::-1] if flags.watch else found.rows

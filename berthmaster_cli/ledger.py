@@ -12,12 +12,13 @@ import click
 from berthmaster.ledger.batches import Configuration
 from berthmaster.model.errors import InputError
 from berthmaster.version import __version__
-from berthmaster_cli.flags import declared, option, options
-from berthmaster_cli.ledger_options import RangeFlags, ledger_option, opened, recorder_from
+from berthmaster_cli.flags import option, options
+from berthmaster_cli.ledger_options import RangeFlags, ReadLedgerFlags, recorder_from
 from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.output import OutputFlags, echo, print_data
 
 _NO_SEGMENT: Final = 2**31
+_READ: Final = "The ledger to read"
 
 
 @click.group(context_settings={"auto_envvar_prefix": "BERTHMASTER_LEDGER"})
@@ -25,27 +26,33 @@ def command() -> None:
     """Verify and export the ledger that the controllers write, and remove old records."""
 
 
+class LedgerVerifyFlags(OutputFlags, ReadLedgerFlags):
+    """The options of ``berthmaster ledger verify``."""
+
+    head: str = option("Also compare the digest of everything with this one.", "", metavar="DIGEST")
+
+
 @command.command(
     short_help="Find changed, removed and swapped records.",
     epilog="Exit codes: 0 every record is as it was written; 1 a record was changed, removed or swapped.",
 )
-@ledger_option
-@click.option("--head", default="", metavar="DIGEST", help="Also compare the digest of everything with this one.")
-@declared(OutputFlags)
+@options(LedgerVerifyFlags, ledger=_READ)
 @click.pass_context
-def verify(ctx: click.Context, *, ledger_url: str, head: str, output: str) -> None:
+def verify(ctx: click.Context, flags: LedgerVerifyFlags, /) -> None:
     """Read the whole ledger, and find changed, removed and swapped records.
 
     Prints the digest of everything. Keep it elsewhere: it finds a ledger that was replaced as a whole.
     """
     from berthmaster.ledger.audit import audit  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
 
-    result = audit(opened(ledger_url))
+    result = audit(flags.opened())
     problems = list(result.problems)
-    if head and head != result.head:
-        problems.append(f"the digest of everything is {result.head}, and not {head}: records were added or replaced")
-    if output != "table":
-        print_data({**result._asdict(), "problems": problems}, output)
+    if flags.head and flags.head != result.head:
+        problems.append(
+            f"the digest of everything is {result.head}, and not {flags.head}: records were added or replaced"
+        )
+    if flags.output != "table":
+        print_data({**result._asdict(), "problems": problems}, flags.output)
     else:
         for problem in problems:
             echo(problem)
@@ -71,8 +78,7 @@ class LedgerExportFlags(RangeFlags):
 
 
 @command.command()
-@ledger_option
-@options(LedgerExportFlags, records="records")
+@options(LedgerExportFlags, ledger=_READ, records="records")
 def export(flags: LedgerExportFlags) -> None:
     """Export records, the first ones first."""
     from berthmaster.ledger.export import exported, write_json_lines, write_parquet  # noqa: PLC0415 - the same
@@ -81,7 +87,7 @@ def export(flags: LedgerExportFlags) -> None:
     path, parquet = flags.path, flags.form == "parquet"
     if parquet and path is None:
         raise click.UsageError("--format parquet needs --file")
-    records = exported(opened(flags.ledger_url), since_us, until_us, redact=flags.redact, fleet=flags.fleet)
+    records = exported(flags.opened(), since_us, until_us, redact=flags.redact, fleet=flags.fleet)
     write = write_parquet if parquet else write_json_lines
     if path is None:
         write(records, sys.stdout.buffer)
@@ -108,31 +114,31 @@ def _written(path: Path) -> Iterator[BinaryIO]:
             partial.unlink(missing_ok=True)
 
 
+class LedgerRetentionFlags(ReadLedgerFlags):
+    """The options of ``berthmaster ledger retention``."""
+
+    days: int = option("Remove records older than this, in days.", 30, click.IntRange(1, 36_500))
+    gib: float = option(
+        "Remove the oldest records while the ledger is larger than this, in GiB.",
+        5.0, click.FloatRange(0, 1_000_000, min_open=True),
+    )  # fmt: skip
+
+
 @command.command()
-@ledger_option
-@click.option(
-    "--days",
-    type=click.IntRange(1, 36_500),
-    default=30,
-    show_default=True,
-    help="Remove records older than this, in days.",
-)
-@click.option(
-    "--gib", type=click.FloatRange(0, 1_000_000, min_open=True), default=5.0, show_default=True,
-    help="Remove the oldest records while the ledger is larger than this, in GiB.",
-)  # fmt: skip
-def retention(*, ledger_url: str, days: int, gib: float) -> None:
+@options(LedgerRetentionFlags, ledger=_READ)
+def retention(flags: LedgerRetentionFlags) -> None:
     """Remove old records now. The controllers do the same all the time, in small steps.
 
     Removes whole segments of records, and whole partitions of PostgreSQL. A record in the chain says what was removed.
     """
     from berthmaster.ledger.store import Retention, open_store  # noqa: PLC0415 - the same
 
-    opened(ledger_url).close()
-    recorder = recorder_from(ledger_url, "command", Configuration(__version__, ()))
-    if recorder is None:
+    flags.opened().close()
+    recorder = recorder_from(flags.ledger, "command", Configuration(__version__, ()))
+    if recorder is None or flags.ledger is None:
         return
-    store, rule, removed = open_store(ledger_url, create=True), Retention(timedelta(days=days), int(gib * 2**30)), 0
+    store, rule = open_store(flags.ledger, create=True), Retention(timedelta(days=flags.days), int(flags.gib * 2**30))
+    removed = 0
     while True:
         busy, note = rule.busy, rule.step(store, _NO_SEGMENT, datetime.now(UTC))
         if note is None and not busy:

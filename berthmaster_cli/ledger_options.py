@@ -3,16 +3,14 @@
 import os
 import re
 import socket
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from berthmaster.model.errors import InputError, LedgerError, shown
-from berthmaster_cli.flags import Decorator, Flags, Parsed, declared, option
+from berthmaster_cli.flags import Flags, Parsed, option
 
 if TYPE_CHECKING:
     from berthmaster.ledger.batches import Configuration
@@ -21,6 +19,9 @@ if TYPE_CHECKING:
 
 ENVIRONMENT: Final = "BERTHMASTER_LEDGER"
 URL_HELP: Final = "sqlite:///PATH or postgresql+psycopg://USER@HOST/DATABASE"
+_FILE_HELP: Final = (
+    "A file with the URL, so that no command line contains the password. It is read again when a connection is made."
+)
 _DURATION: Final = re.compile(r"(\d{1,9})(s|m|h|d|w)")
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _MICROSECONDS: Final = 1_000_000
@@ -43,57 +44,50 @@ MOMENT: Final = Parsed("TIME", _moment)
 
 
 class LedgerFlags(Flags):
-    """Which ledger ``ledger_options`` names: its URL, or a file that holds it; None for none."""
+    """The ledger of a process: its URL, or a file that holds it. The text ``ledger`` says what it is for."""
 
-    ledger_url: str | Path | None
+    ledger_url: str | None = option(f"{{ledger}}: {URL_HELP}.", names=("--ledger",), metavar="URL")
+    ledger_file: Path | None = option(_FILE_HELP)
+
+    @property
+    def ledger(self) -> str | Path | None:
+        """The URL, or the file that holds it; None for none."""
+        if self.ledger_url is not None and self.ledger_file is not None:
+            raise click.UsageError("--ledger cannot be combined with --ledger-file")
+        return self.ledger_url if self.ledger_file is None else self.ledger_file
+
+    def checked(self) -> str | Path | None:
+        """Return the ledger, which is opened later."""
+        if self.ledger is not None:
+            from berthmaster.ledger.store import parsed_url  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
+
+            parsed_url(self.ledger)
+        return self.ledger
 
 
-class _LedgerNames(Flags):
-    ledger_url: str | None = option("{use}", names=("--ledger",), metavar="URL")
-    ledger_file: Path | None = option(
-        "A file with the URL, so that no command line contains the password. It is read again when a connection is "
-        "made."
+class ReadLedgerFlags(LedgerFlags):
+    """A ledger that others have written. Variables of the environment can name it."""
+
+    ledger_url: str | None = option(
+        f"{{ledger}}: {URL_HELP}. Default: ${ENVIRONMENT}.", names=("--ledger",), metavar="URL", envvar=ENVIRONMENT
     )
+    ledger_file: Path | None = option(_FILE_HELP, envvar=f"{ENVIRONMENT}_FILE")
+
+    def opened(self) -> "Store":
+        """Open the ledger to read it."""
+        from berthmaster.ledger.store import open_store  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
+
+        if self.ledger is None:
+            raise click.UsageError(f"--ledger or --ledger-file is missing; {ENVIRONMENT} can hold the URL")
+        try:
+            return open_store(self.ledger)
+        except LedgerError as error:
+            raise LedgerError(f"the ledger of --ledger or --ledger-file cannot be opened: {error}") from None
 
 
-def ledger_options(help_text: str, *, environment: str | None = None, required: bool = False) -> Decorator:
-    """Return the options that name a ledger: its URL, or a file that holds the URL. Both set ``ledger_url``.
+class RangeFlags(ReadLedgerFlags):
+    """A ledger, and a range of times in it. The text ``records`` says of what."""
 
-    Args:
-        environment: the environment variable with the URL; None for that of the command.
-    """
-
-    def merged(function: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(function)
-        def command(*arguments: Any, **values: Any) -> Any:  # noqa: ANN401 - click's
-            url, path = values["ledger_url"], values.pop("ledger_file")
-            if url is not None and path is not None:
-                raise click.UsageError("--ledger cannot be combined with --ledger-file")
-            if required and url is None and path is None:
-                raise click.UsageError(f"--ledger or --ledger-file is missing; {environment} can hold the URL")
-            return function(*arguments, **{**values, "ledger_url": url if path is None else path})
-
-        return command
-
-    names = declared(
-        _LedgerNames,
-        {
-            "ledger_url": {"envvar": environment},
-            "ledger_file": {"envvar": None if environment is None else f"{environment}_FILE"},
-        },
-        use=f"{help_text}: {URL_HELP}.{f' Default: ${environment}.' if environment else ''}",
-    )
-    return lambda function: names(merged(function))
-
-
-ledger_option: Final = ledger_options("The ledger to read", environment=ENVIRONMENT, required=True)
-optional_ledger_option: Final = ledger_options("With --at: the ledger to read", environment=ENVIRONMENT)
-
-
-class RangeFlags(Flags):
-    """The ledger of ``ledger_option``, and a range of times in it. The text ``records`` says of what."""
-
-    ledger_url: str | Path
     since: datetime | None = option("Only {records} from this time on: a duration such as 7d, or a time.", type=MOMENT)
     until: datetime | None = option("Only {records} up to this time.", type=MOMENT)
 
@@ -116,25 +110,6 @@ class RecordingFlags(LedgerFlags):
         "Remove the oldest records while the ledger is larger than this, in GiB.",
         5.0, click.FloatRange(0, 1_000_000, min_open=True),
     )  # fmt: skip
-
-
-def opened(url: str | Path) -> "Store":
-    """Open a ledger to read it."""
-    from berthmaster.ledger.store import open_store  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
-
-    try:
-        return open_store(url)
-    except LedgerError as error:
-        raise LedgerError(f"the ledger of --ledger or --ledger-file cannot be opened: {error}") from None
-
-
-def checked_url(url: str | Path | None) -> str | Path | None:
-    """Return the URL of a ledger that is opened later, or the file that holds it."""
-    if url is not None:
-        from berthmaster.ledger.store import parsed_url  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
-
-        parsed_url(url)
-    return url
 
 
 def microseconds(moment: datetime) -> int:

@@ -17,7 +17,7 @@ from berthmaster.model.policy import POLICY_KINDS, Policy, defaulted
 from berthmaster.model.unsupported import checked_placement
 from berthmaster_cli.flags import option, options
 from berthmaster_cli.inputs import PluginFlags, plugin_profile
-from berthmaster_cli.ledger_options import RangeFlags, ledger_option, opened
+from berthmaster_cli.ledger_options import RangeFlags
 from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.output import OutputFlags, complain, echo, print_data, print_table
 
@@ -59,8 +59,7 @@ class ReplayFlags(RangeFlags, PluginFlags, OutputFlags):
     context_settings={"auto_envvar_prefix": "BERTHMASTER_REPLAY"},
     epilog="Exit codes: 0 success; 1 with --check, a decision differs; 2 bad usage or input.",
 )
-@ledger_option
-@options(ReplayFlags, records="decisions")
+@options(ReplayFlags, ledger="The ledger to read", records="decisions")
 @click.pass_context
 def command(ctx: click.Context, flags: ReplayFlags, /) -> None:
     """Decide recorded decisions again on what they read, and show what differs.
@@ -75,7 +74,7 @@ def command(ctx: click.Context, flags: ReplayFlags, /) -> None:
     rewrite = _rewrite(flags.policies) if flags.policies else None
     found: list[ReplayDifference] = []
     count = differing = 0
-    for each in replay(opened(flags.ledger_url), since_us, until_us, _profile(ctx, flags), rewrite):
+    for each in replay(flags.opened(), since_us, until_us, _profile(ctx, flags), rewrite):
         count += 1
         if each.same:
             continue

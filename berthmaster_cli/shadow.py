@@ -11,7 +11,7 @@ import msgspec
 
 from berthmaster.model.errors import InputError, ServiceError
 from berthmaster.native_api.connection import UnansweredError, WebClient
-from berthmaster_cli.flags import declared
+from berthmaster_cli.flags import option, options
 from berthmaster_cli.output import OutputFlags, echo, print_data, print_line, print_table
 
 _PATH: Final = "/shadow"
@@ -32,25 +32,30 @@ def command() -> None:
     """Compare this scheduler with the one that is in charge: see berthmaster controllers --shadow."""
 
 
+class ShadowFlags(OutputFlags):
+    """The options of ``berthmaster shadow report``."""
+
+    server: str = option(
+        "The probe address of the process that runs berthmaster controllers --shadow.",
+        "http://127.0.0.1:9080", metavar="URL",
+    )  # fmt: skip
+    check: bool = option("Exit with 1 if a binding differs, or if nothing was compared yet.")
+
+
 @command.command(
     short_help="Show where decisions differ.",
     epilog="Exit codes: 0 success; 1 with --check, a binding differs or none was compared; 2 bad usage or no answer.",
 )
-@click.option(
-    "--server", default="http://127.0.0.1:9080", show_default=True, metavar="URL",
-    help="The probe address of the process that runs berthmaster controllers --shadow.",
-)  # fmt: skip
-@declared(OutputFlags)
-@click.option("--check", is_flag=True, help="Exit with 1 if a binding differs, or if nothing was compared yet.")
-def report(server: str, output: str, *, check: bool) -> None:
+@options(ShadowFlags)
+def report(flags: ShadowFlags) -> None:
     """Show where decisions differ from what the other scheduler assigned, in total and by reason."""
-    found = _fetched(server)
-    if output == "table":
+    found = _fetched(flags.server)
+    if flags.output == "table":
         _print(found)
     else:
-        print_data(found, output)
+        print_data(found, flags.output)
     bindings = found.bindings
-    if check and (bindings["different"] or not found.decisions["same"]):
+    if flags.check and (bindings["different"] or not found.decisions["same"]):
         sys.exit(_EXIT_DIFFERENT)
 
 

@@ -18,7 +18,7 @@ from berthmaster.simulation.run import PlannedWorkload, WorkloadResult
 from berthmaster.simulation.world import Change, World, is_observed
 from berthmaster_cli import inputs, tables
 from berthmaster_cli.flags import option, options
-from berthmaster_cli.ledger_options import LedgerFlags, ledger_options
+from berthmaster_cli.ledger_options import LedgerFlags
 from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.output import WorkloadOutputFlags, print_data
 
@@ -56,8 +56,11 @@ class SimulateFlags(
 
 
 @click.command(epilog=f"{inputs.CHANGES_HELP} {tables.TRIGGERS_HELP} {_EXIT_CODES}")
-@ledger_options("Record the decisions in this database, as the binding scheduler takes them")
-@options(SimulateFlags, server="the control plane to read")
+@options(
+    SimulateFlags,
+    server="the control plane to read",
+    ledger="Record the decisions in this database, as the binding scheduler takes them",
+)
 def command(flags: SimulateFlags) -> None:
     """Show where workloads are placed, and what changes would move.
 
@@ -87,7 +90,7 @@ def command(flags: SimulateFlags) -> None:
         if manifests.federation.clusters:
             from berthmaster_cli.federation import simulate_federation  # noqa: PLC0415 - only KubeAdmiral needs it
 
-            if flags.ledger_url is not None:
+            if flags.ledger is not None:
                 raise InputError("--ledger records decisions for Karmada only, and this is a KubeAdmiral federation")
             view = tables.view_from(flags, manifests)
             all_placed = simulate_federation(
@@ -107,7 +110,7 @@ def _check_usage(flags: SimulateFlags, changes: Sequence[Change]) -> None:
         raise click.UsageError("--jsonl cannot be combined with -f and changes: it reads fleets from standard input")
     if flags.summary and flags.output not in {"json", "yaml"}:
         raise click.UsageError("--summary needs -o json or -o yaml; tables of changes always have it")
-    if flags.ledger_url is not None and (flags.jsonl or flags.shared_capacity or flags.server):
+    if flags.ledger is not None and (flags.jsonl or flags.shared_capacity or flags.server):
         raise click.UsageError("--ledger cannot be combined with --jsonl, --shared-capacity or --server")
 
 
@@ -118,10 +121,10 @@ def _simulate(
     edits = (*inputs.rebalances(manifests, world), *changes)
     now = manifests.read_at or inputs.current_time()
     fleet = planned_fleet(world, ChangeSet(edits=edits), profile, now, shared_capacity=flags.shared_capacity)
-    if flags.ledger_url is not None:
+    if flags.ledger is not None:
         from berthmaster_cli.recorded_simulation import record_simulation  # noqa: PLC0415 - only a ledger needs it
 
-        record_simulation(world, edits, fleet.workloads, profile, now, flags.ledger_url)
+        record_simulation(world, edits, fleet.workloads, profile, now, flags.ledger)
     view, planned = tables.view_from(flags, manifests), fleet.workloads
     tables.require_known(view, [each.resource for each in planned])
     shown = {each.resource for each in planned if view.shows(each.resource, _labels(each.after))}

@@ -9,7 +9,7 @@ from berthmaster.runtime import logs
 from berthmaster.runtime.feature_gates import POLICY_PREEMPTION, FeatureGates, gates_help
 from berthmaster_cli import serving_options
 from berthmaster_cli.flags import Parsed, environment_text, group, option, options
-from berthmaster_cli.ledger_options import LedgerFlags, checked_url, ledger_options
+from berthmaster_cli.ledger_options import LedgerFlags
 from berthmaster_cli.options import KubeconfigFlags, config_option
 from berthmaster_cli.rule_options import RuleFlags, rule_levels, scopes
 from webhook.admission.impact import DEFAULT_RADIUS, BlastRadius
@@ -104,7 +104,6 @@ class WebhookFlags(serving_options.ServingFlags, KubeconfigFlags, LedgerFlags, R
     epilog=environment_text(_ENVIRONMENT, "--cert-file") + "Signals: TERM drains and stops.",
 )
 @config_option
-@ledger_options("Record refusals, accepted plans and exemptions in this database. Needs the extra ledger")
 @options(
     WebhookFlags,
     serving_options.serving_defaults(
@@ -117,13 +116,14 @@ class WebhookFlags(serving_options.ServingFlags, KubeconfigFlags, LedgerFlags, R
         request_memory_mib=64,
         timeout_s=(2.5, _API_SERVER_TIMEOUT_S),
     ),
+    ledger="Record refusals, accepted plans and exemptions in this database. Needs the extra ledger",
     copies="",
     timeout=" Keep it below timeoutSeconds of the webhook configuration.",
     server="the API server for events",
 )
 def command(flags: WebhookFlags) -> None:
     """Serve the admission webhook over HTTPS."""
-    impact, ledger = _impact_options(flags), checked_url(flags.ledger_url)
+    impact, ledger = _impact_options(flags), flags.checked()
     settings = AdmissionSettings(
         mode=WebhookMode(flags.mode),
         peer_checks=flags.peer_checks,

@@ -19,7 +19,7 @@ from berthmaster_cli.history import workload_query
 from berthmaster_cli.output import OutputFlags, print_data, print_line, styled
 
 
-class WhyNotFlags(OutputFlags, inputs.WorkloadNamespaceFlags, inputs.SourceFlags, ledger_options.LedgerFlags):
+class WhyNotFlags(OutputFlags, inputs.WorkloadNamespaceFlags, inputs.SourceFlags, ledger_options.ReadLedgerFlags):
     """The options of ``berthmaster why_not``."""
 
     words: tuple[str, ...] = argument(
@@ -31,8 +31,7 @@ class WhyNotFlags(OutputFlags, inputs.WorkloadNamespaceFlags, inputs.SourceFlags
 
 
 @click.command()
-@ledger_options.optional_ledger_option
-@options(WhyNotFlags, server="the control plane to read")
+@options(WhyNotFlags, server="the control plane to read", ledger="With --at: the ledger to read")
 def command(flags: WhyNotFlags) -> None:
     """Show the smallest change under which a cluster would get a workload.
 
@@ -55,14 +54,14 @@ def command(flags: WhyNotFlags) -> None:
 
 
 def _past(resource: Sequence[str], cluster: str, at: datetime, flags: WhyNotFlags) -> WhyNot:
-    if flags.ledger_url is None:
+    if flags.ledger is None:
         raise click.UsageError(f"--at needs --ledger, or {ledger_options.ENVIRONMENT}")
     if flags.paths or flags.live or flags.kubeconfig is not None or flags.context is not None:
         raise click.UsageError("--at cannot be combined with -f, --live, --kubeconfig or --context")
     from berthmaster.ledger.differences import why_not_then  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
 
     query = workload_query(resource, flags.namespace)._replace(until_us=ledger_options.microseconds(at))
-    return why_not_then(ledger_options.opened(flags.ledger_url), query, cluster)
+    return why_not_then(flags.opened(), query, cluster)
 
 
 def _present(resource: Sequence[str], cluster: str, flags: WhyNotFlags) -> WhyNot:
