@@ -161,11 +161,11 @@ class Quantity:
 
     def value(self) -> int:
         """Return the amount in whole units, rounded away from zero."""
-        return _divide_away_from_zero(self.nanos, NANOS)
+        return rounded_up(self.nanos, NANOS)
 
     def milli_value(self) -> int:
         """Return the amount in thousandths, rounded away from zero and saturated to int64."""
-        milli = _divide_away_from_zero(self.nanos, MILLI_NANOS)
+        milli = rounded_up(self.nanos, MILLI_NANOS)
         return max(-INT64_MAX - 1, min(milli, INT64_MAX))
 
     def canonical(self) -> str:
@@ -237,7 +237,8 @@ def _decimal_text(nanos: int, *, exponents: bool) -> str:
     return f"{number}{next(suffix for suffix, each in _DECIMAL_EXPONENTS.items() if each == power)}"
 
 
-def _divide_away_from_zero(dividend: int, divisor: int) -> int:
+def rounded_up(dividend: int, divisor: int) -> int:
+    """Return a quotient, rounded away from zero."""
     return -(-dividend // divisor) if dividend >= 0 else dividend // divisor
 
 

@@ -165,12 +165,11 @@ class TakenCluster:
     The columns of the fleet follow each deduction. The fleet's cluster has the allocating amounts of that moment.
     """
 
-    __slots__ = ("_amounts", "_left", "_nodes", "_resources", "_row", "cluster")
+    __slots__ = ("_left", "_nodes", "_resources", "_row", "cluster")
 
     def __init__(self, fleet: Fleet, cluster: Cluster) -> None:
         self.cluster = cluster
-        self._resources, self._row = fleet.resources, fleet.row_of[cluster.name]
-        self._nodes, self._amounts = nodes_of(cluster), Counter[str]()
+        self._resources, self._row, self._nodes = fleet.resources, fleet.row_of[cluster.name], nodes_of(cluster)
         self._left = summary = cluster.status.resource_summary
         if summary is not None:
             self._left = msgspec.structs.replace(summary, allocating=dict(summary.allocating))
@@ -178,20 +177,18 @@ class TakenCluster:
 
     def take(self, pods: Iterable[tuple[int, Requests]]) -> None:
         """Deduct pods: how many, and what each requests."""
-        before, left, taken = self.cluster.status.resource_summary, self._left, self._amounts
-        if before is None or left is None:
+        if (left := self._left) is None:
             return
-        names = {PODS}
+        taken = {PODS: 0}
         for count, requests in pods:
             taken[PODS] += count
             for name, amount in requests:
-                taken[name] += amount * count
-                names.add(name)
+                taken[name] = taken.get(name, 0) + amount * count
             if self._nodes is not None:
                 self._nodes.place(requests, count)
-        for name in names:
-            left.allocating[name] = _allocating(before, name, taken[name])
-        self._resources.set_free(self._row, left, names)
+        for name, amount in taken.items():
+            left.allocating[name] = _allocating(left, name, amount)
+        self._resources.set_free(self._row, left, taken)
         if self._nodes is not None and (classes := self._nodes.changes()) is not None:
             self._resources.models.change(self._row, classes)
         elif self._nodes is not None:

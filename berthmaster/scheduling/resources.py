@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from berthmaster.model.cluster import Cluster, ResourceSummary
 from berthmaster.model.errors import FieldError
-from berthmaster.model.meta import INT32_MAX, INT64_MAX, INT64_MIN, Quantity
+from berthmaster.model.meta import INT32_MAX, INT64_MAX, INT64_MIN, MILLI_NANOS, NANOS, Quantity, rounded_up
 from berthmaster.scheduling.columns import ArrayBudget, Column, IntArray, Journal, Scalar
 
 PODS: Final = "pods"
 CPU: Final = "cpu"
+_NOTHING: Final = Quantity(0, "0")
 UNLIMITED: Final = INT32_MAX
 """The estimate if no resource limits it."""
 
@@ -163,15 +164,14 @@ class Resources:
         self.journal.record(row)
 
     def estimate_rows(self, requests: Requests | None, rows: IntArray | slice = _ALL) -> IntArray:
-        result = self.allowed_pods[rows]
+        result = np.minimum(self.allowed_pods[rows], UNLIMITED)
         if requests is None:
-            return np.minimum(result, UNLIMITED)
+            return result
         bound = np.full(len(result), INT64_MAX, dtype=np.int64)
         for name, amount in requests:
             np.minimum(bound, self.free(name)[rows] // amount, out=bound)
-        if self.models.any():
-            self.models.override(bound, requests, rows)
-        return np.clip(np.minimum(result, bound), 0, UNLIMITED)
+        self.models.override(bound, requests, rows)
+        return np.maximum(np.minimum(result, bound, out=bound), 0, out=bound)
 
     def estimate_row(self, row: int, requests: Requests | None) -> Estimate:
         """Return how many replicas fit one row, and what limits them."""
@@ -248,9 +248,6 @@ class ModelColumns:
         self._present = np.zeros(0, dtype=np.bool_)
         self._slots: dict[int, _Slots] = {}
 
-    def any(self) -> bool:
-        return bool(self._present.any())
-
     def names(self) -> set[str]:
         return set(self._minima)
 
@@ -316,12 +313,14 @@ class ModelColumns:
 
     def override(self, bound: IntArray, requests: Requests, among: IntArray | slice) -> None:
         """Replace the bounds of the rows with models. ``among`` says which rows have a bound."""
-        positions = np.flatnonzero(self._present[among])
+        positions = self._present[among].nonzero()[0]
+        if not len(positions):
+            return
         rows = positions if isinstance(among, slice) else among[positions]
         per_node = np.full((len(self._counts), len(rows)), _PODS_OF_A_MODEL_NODE, dtype=np.int64)
         for name, amount in filter(counts_for_nodes, requests):
-            np.minimum(per_node, self._node_capacity(name)[:, rows] // amount, out=per_node)
-        bound[positions] = (per_node * self._counts[:, rows]).sum(axis=0)
+            np.minimum(per_node, self._node_capacity(name).take(rows, axis=1) // amount, out=per_node)
+        bound[positions] = np.add.reduce(per_node * self._counts.take(rows, axis=1))
 
     def estimate_row(self, row: int, requests: Requests) -> Estimate:
         """Return how many replicas fit the virtual nodes of a row, limited by what limits most of the nodes."""
@@ -379,19 +378,20 @@ def free_amount(summary: ResourceSummary, name: str) -> int:
 
     It is negative if more is allocated than is allocatable, and 0 for a resource that is not allocatable.
     """
-    if name not in summary.allocatable:
+    total = summary.allocatable.get(name)
+    if total is None:
         return 0
-    nanos = summary.allocatable[name].nanos
-    for used in (summary.allocated, summary.allocating):
-        if name in used:
-            nanos -= used[name].nanos
-    return max(INT64_MIN, min(INT64_MAX, amount_of(name, Quantity(nanos, ""))))
+    nanos = total.nanos
+    for amounts in (summary.allocated, summary.allocating):
+        if (used := amounts.get(name)) is not None:
+            nanos -= used.nanos
+    return max(INT64_MIN, min(INT64_MAX, rounded_up(nanos, MILLI_NANOS if name == CPU else NANOS)))
 
 
 def _whole_pods(summary: ResourceSummary) -> int:
     """Return how many pods may still be created. Each part is rounded separately."""
     parts = (summary.allocatable, summary.allocated, summary.allocating)
-    allocatable, allocated, allocating = (part[PODS].value() if PODS in part else 0 for part in parts)
+    allocatable, allocated, allocating = [each.get(PODS, _NOTHING).value() for each in parts]
     return min(allocatable - allocated - allocating, INT64_MAX)
 
 
