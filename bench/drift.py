@@ -9,11 +9,10 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
-import msgspec.structs
+from msgspec.structs import replace
 from workloads import generated_fleet
 
 from berthmaster.model.binding import Binding, BindingSpec, BindingStatus, ObjectReference, TargetCluster
@@ -82,8 +81,8 @@ def placed(binding: Binding, assignment: Mapping[str, int], group: str | None) -
     """Return a binding with an assignment."""
     targets = tuple(TargetCluster(name, replicas) for name, replicas in assignment.items())
     status = BindingStatus(scheduler_observing_affinity_name=group or "", last_scheduled_time=_NOW)
-    spec = msgspec.structs.replace(binding.spec, clusters=targets)
-    return msgspec.structs.replace(binding, spec=spec, status=status)
+    spec = replace(binding.spec, clusters=targets)
+    return replace(binding, spec=spec, status=status)
 
 
 def cpu_of(binding: Binding) -> int:
@@ -98,8 +97,8 @@ def with_usage(cluster: Cluster, cpu: int, pods: int) -> Cluster:
     now = {name: summary.allocated.get(name, Quantity.parse("0")) for name in ("cpu", "pods")}
     more = {"cpu": Quantity.parse(f"{max(0, now['cpu'].milli_value() + cpu)}m")}
     more["pods"] = Quantity.parse(str(max(0, int(now["pods"].value()) + pods)))
-    summary = msgspec.structs.replace(summary, allocated={**summary.allocated, **more})
-    return msgspec.structs.replace(cluster, status=msgspec.structs.replace(cluster.status, resource_summary=summary))
+    summary = replace(summary, allocated={**summary.allocated, **more})
+    return replace(cluster, status=replace(cluster.status, resource_summary=summary))
 
 
 def decide_all(
@@ -166,18 +165,18 @@ def disturb(
             case "leave":
                 del clusters[name]
             case "taint":
-                spec = msgspec.structs.replace(cluster.spec, taints=(Taint(key="gone", effect="NoExecute"),))
-                clusters[name] = msgspec.structs.replace(cluster, spec=spec)
+                spec = replace(cluster.spec, taints=(Taint(key="gone", effect="NoExecute"),))
+                clusters[name] = replace(cluster, spec=spec)
             case "label":
                 labels = {**cluster.metadata.labels, "env": draw.choice(("prod", "stage", "dev"))}
-                metadata = msgspec.structs.replace(cluster.metadata, labels=labels)
-                clusters[name] = msgspec.structs.replace(cluster, metadata=metadata)
+                metadata = replace(cluster.metadata, labels=labels)
+                clusters[name] = replace(cluster, metadata=metadata)
             case "use":
                 clusters[name] = with_usage(cluster, draw.randint(-8000, 8000), 0)
             case _:
                 index = draw.randrange(len(found))
-                spec = msgspec.structs.replace(found[index].spec, replicas=draw.choice((1, 4, 16, 48)))
-                found[index] = msgspec.structs.replace(found[index], spec=spec)
+                spec = replace(found[index].spec, replicas=draw.choice((1, 4, 16, 48)))
+                found[index] = replace(found[index], spec=spec)
     return happened
 
 

@@ -7,11 +7,11 @@ edit of one policy that moves what it holds, and to plan a policy that claims ev
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import click
+from msgspec.structs import replace
 from workloads import Scenario, generated_fleet
 
 from berthmaster.manifests import Document, Manifests

@@ -2,10 +2,11 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
 from berthmaster.deciding.decide import outcome_of

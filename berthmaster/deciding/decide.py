@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
-import msgspec.structs
+import msgspec
+from msgspec.structs import replace
 
 from berthmaster.deciding.decision_recorder import DecisionInputs, DecisionOutcome
 from berthmaster.deciding.failover import FailoverOptions, Replacement, eviction_tasks, replacement
@@ -165,7 +166,7 @@ def decide(
     if decision.result.ok and decision.write is not None and decision.clusters is not None:
         requeue_after_s = _next_loss_s(state, decision.clusters, binding, now_s)
     if warning or requeue_after_s is not None:
-        decision = msgspec.structs.replace(decision, warning=warning, requeue_after_s=requeue_after_s)
+        decision = replace(decision, warning=warning, requeue_after_s=requeue_after_s)
     return decision
 
 

@@ -6,9 +6,9 @@ workload goes to the first group after it that can hold it. A drain uses the sam
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-import msgspec.structs
+from msgspec.structs import replace
 
 from berthmaster.model.binding import Binding, GracefulEvictionTask
 from berthmaster.model.move import Cause, MoveRefusal
@@ -119,7 +119,7 @@ def _placements_by_group(scheduler: Scheduler, request: Request) -> Iterator[Pla
         return
     start = scheduler.compile(request.placement).group_index(request.observed_group)
     for term in terms[start:]:
-        yield msgspec.structs.replace(request.placement, cluster_affinities=(term,))
+        yield replace(request.placement, cluster_affinities=(term,))
 
 
 _Found = tuple[dict[str, int], str] | MoveRefusal

@@ -4,12 +4,12 @@ docs/moves.md has the rules.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, NamedTuple
 
-import msgspec.structs
 import numpy as np
+from msgspec.structs import replace
 
 from berthmaster.deciding.config import MoveSettings
 from berthmaster.deciding.copies import why_not_broken
@@ -211,10 +211,10 @@ def _better_groups(scheduler: Scheduler, request: Request, placement: Placement)
     index, overflows = rank(scheduler, placement, request.observed_group, request.current)
     terms = placement.cluster_affinities or ()
     for term in terms[:index]:
-        yield term.affinity_name, msgspec.structs.replace(placement, cluster_affinities=(term,))
+        yield term.affinity_name, replace(placement, cluster_affinities=(term,))
     if overflows:
-        own = msgspec.structs.replace(terms[index], overflow_affinities=None)
-        yield own.affinity_name, msgspec.structs.replace(placement, cluster_affinities=(own,))
+        own = replace(terms[index], overflow_affinities=None)
+        yield own.affinity_name, replace(placement, cluster_affinities=(own,))
 
 
 def rebalancing(
@@ -281,7 +281,7 @@ def _reduced(placement: Placement, group: str) -> Placement:
     if terms is None or len(terms) < 2:
         return placement
     term = next((each for each in terms if each.affinity_name == group), terms[0])
-    return msgspec.structs.replace(placement, cluster_affinities=(term,))
+    return replace(placement, cluster_affinities=(term,))
 
 
 def _drain(

@@ -287,7 +287,7 @@ def _target_now(
         return same, ()
     request = Request.of(moved)
     if decider.bounds is not None:
-        request = replace(request, bounds=decider.bounds)
+        request = msgspec.structs.replace(request, bounds=decider.bounds)
     decision = schedule(state, moved, request, trigger)
     if not decision.result.ok:
         return MoveRefusal(Cause.NO_PLACE, decision.result.message, (decision.result.reason,)), ()

@@ -4,13 +4,12 @@ Also: what changed in the inputs between two decisions, and which changes made t
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import combinations
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
-import msgspec
+from msgspec.structs import replace
 
 from berthmaster.deciding.decide import ClusterState, lost_clusters
 from berthmaster.deciding.decision_recorder import DecisionOutcome, GroupKey
@@ -46,7 +45,7 @@ def explain_decision(store: Store, wanted: Query | RecordId, *, difference: bool
     previous = recall_previous(store, recalled.past) if difference else None
     if previous is None:
         return explained
-    return msgspec.structs.replace(explained, difference=input_difference(previous, recalled))
+    return replace(explained, difference=input_difference(previous, recalled))
 
 
 def why_not_then(store: Store, wanted: Query | RecordId, cluster: str) -> WhyNot:
@@ -58,7 +57,7 @@ def why_not_then(store: Store, wanted: Query | RecordId, cluster: str) -> WhyNot
     scene = Scene(profile_of(past.configuration), clusters)
     notes = [] if scene.decide(past) == past.outcome else [_differs(past)]
     answer = why_not(scene.scheduler, _request(scene, past), cluster)
-    return msgspec.structs.replace(answer, unknown=[*notes, *answer.unknown])
+    return replace(answer, unknown=[*notes, *answer.unknown])
 
 
 def recall(store: Store, wanted: Query | RecordId) -> Recalled:
@@ -112,9 +111,9 @@ def _result(scene: Scene, past: PastDecision, outcome: DecisionOutcome) -> Workl
     after = past.binding
     if outcome.clusters is not None:
         targets = tuple(TargetCluster(name, replicas) for name, replicas in sorted(outcome.clusters.items()))
-        spec = msgspec.structs.replace(after.spec, clusters=targets)
-        status = msgspec.structs.replace(after.status, scheduler_observing_affinity_name=outcome.group)
-        after = msgspec.structs.replace(after, spec=spec, status=status)
+        spec = replace(after.spec, clusters=targets)
+        status = replace(after.status, scheduler_observing_affinity_name=outcome.group)
+        after = replace(after, spec=spec, status=status)
     held_by = holder(past.binding.metadata)
     workload = SimulatedWorkload(after.spec.resource, (), after, held_by=held_by, present=True)
     if unsupported_parts(past.binding.spec.placement):

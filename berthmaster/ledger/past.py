@@ -2,11 +2,12 @@
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import Final, NamedTuple, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 from sqlalchemy import select
 
 from berthmaster.deciding.decide import ClusterState, outcome_of
@@ -45,8 +46,7 @@ _KEPT: Final = 256
 """How many batches' documents are kept decoded."""
 
 
-@dataclass(frozen=True, slots=True)
-class PastDecision:
+class PastDecision(msgspec.Struct, frozen=True):
     """A recorded decision with what it read. The binding has no status of members unless it has a move."""
 
     segment: int
@@ -180,7 +180,7 @@ class SegmentReader:
         if written is None:
             return entry.outcome
         annotations = {**entry.outcome.annotations, APPLIED_PLACEMENT: written}
-        return msgspec.structs.replace(entry.outcome, annotations=annotations)
+        return replace(entry.outcome, annotations=annotations)
 
     def _text(self, number: int) -> str | None:
         return None if number == NO_DOCUMENT else self._documents(number).decode()

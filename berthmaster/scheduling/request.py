@@ -7,10 +7,10 @@ A set has all pods of all templates. Such a workload is never divided: one clust
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple
 
+import msgspec
 import numpy as np
 
 from berthmaster.model.binding import Binding, BindingSpec
@@ -158,8 +158,7 @@ def _nodes(grades: Sequence[NodeGrade], named: Sequence[str]) -> Iterable[list[i
             yield [capacity.get(name, 0) for name in named]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(msgspec.Struct, frozen=True, kw_only=True):
     """A workload, its placement and its current assignment. Fields that only some profiles use have a default.
 
     Attributes:
@@ -440,8 +439,7 @@ class Peers:
                 del self._clusters[key], self._counts[key]
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(msgspec.Struct, frozen=True):
     """One attempt: a request, and the group of clusters that is being tried.
 
     ``work``: counts the steps of the decision. A stage adds steps that grow faster than the number of clusters.
@@ -452,7 +450,7 @@ class Context:
     compiled: CompiledPlacement
     group: Group
     peers: Peers
-    work: Work = field(default_factory=Work)
+    work: Work = msgspec.field(default_factory=Work)
 
 
 class FailureKind(Enum):
@@ -468,8 +466,7 @@ class FailureKind(Enum):
     """The placement exceeds a limit. The current assignment stays, and only a change of the input helps."""
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(msgspec.Struct, frozen=True):
     """Why a group failed, or why there is no assignment."""
 
     kind: FailureKind
@@ -488,8 +485,7 @@ class Mode(Enum):
     """All replicas are assigned again, because the request asks for a rescheduling."""
 
 
-@dataclass(slots=True)
-class Attempt:
+class Attempt(msgspec.Struct):
     """One group that was tried, with what a diagnosis needs.
 
     Attributes:
@@ -506,8 +502,7 @@ class Attempt:
     failure: Failure | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(msgspec.Struct, frozen=True):
     """Where a workload goes.
 
     Attributes:
@@ -521,7 +516,7 @@ class Decision:
     assignment: dict[str, int]
     failure: Failure | None
     mode: Mode
-    attempts: list[Attempt] = field(default_factory=list)
+    attempts: list[Attempt] = []
 
     def release(self, *, rows: bool = False) -> None:
         """Drop the candidates of all attempts, which can be all clusters. No diagnosis is possible afterwards.

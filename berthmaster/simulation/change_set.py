@@ -5,13 +5,13 @@ An index of the world lets the plan of a small change look at few workloads.
 
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import chain
 from typing import Any
 
 import msgspec
-import msgspec.structs
+from msgspec.structs import replace
 
 from berthmaster.model.binding import ObjectReference
 from berthmaster.model.claims import PERMANENT_ID, UNKNOWN, Existing, PolicyCatalog, Resource, permanent_id, waited_for
@@ -205,8 +205,7 @@ def _replicas(workload: SimulatedWorkload) -> dict[str, int]:
     return workload.binding.assignment
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeSet:
+class ChangeSet(msgspec.Struct, frozen=True):
     """Changed objects. They take effect in this order: workloads, scales, policies, deletions, clusters, other edits.
 
     Each policy takes effect on its own, in order, as if the detector finished with one before the next is applied.
@@ -226,7 +225,7 @@ class ChangeSet:
     workloads: tuple[SimulatedWorkload, ...] = ()
     deleted_workloads: tuple[ResourceName, ...] = ()
     overrides: tuple[str, ...] = ()
-    existence: Mapping[str, bool] = field(default_factory=dict)
+    existence: Mapping[str, bool] = msgspec.field(default_factory=dict)
     scales: tuple[Scale, ...] = ()
     edits: tuple[Change, ...] = ()
 
@@ -273,7 +272,7 @@ def with_clusters(world: World, changes: ChangeSet, now: datetime, check: Callab
     for cluster in changes.clusters:
         before, status = world.clusters.get(cluster.name), cluster.status
         if before is not None and not status.conditions and status.resource_summary is None:
-            world = changed_cluster(world, msgspec.structs.replace(cluster, status=before.status))
+            world = changed_cluster(world, replace(cluster, status=before.status))
         else:
             world = changed_cluster(world, cluster)
     for name in changes.deleted_clusters:

@@ -7,10 +7,13 @@ text and what is accepted.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from difflib import get_close_matches
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from berthmaster.model.binding import Binding, binding_name
 from berthmaster.model.claims import PolicyCatalog
@@ -97,8 +100,7 @@ class AddLabel(ClusterEdit):
         return with_metadata(cluster, labels={**cluster.metadata.labels, self.key: self.value})
 
 
-@dataclass(frozen=True, slots=True)
-class Scale:
+class Scale(msgspec.Struct, frozen=True):
     """A workload is scaled."""
 
     resource: ResourceName

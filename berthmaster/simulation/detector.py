@@ -21,8 +21,10 @@ After an edit (karmada ``pkg/detector``):
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
+
+from msgspec.structs import replace
 
 from berthmaster.manifests import Document, Manifests
 from berthmaster.model import claims

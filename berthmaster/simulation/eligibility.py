@@ -11,11 +11,10 @@
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Final, NamedTuple
 
-import msgspec.structs
+from msgspec.structs import replace
 
 from berthmaster.deciding.failover import Replacement, eviction_tasks, replacement
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, GracefulEvictionTask, TargetCluster
@@ -322,22 +321,18 @@ def replaced(scheduler: Scheduler, binding: Binding, assumptions: Assumptions, n
 
 
 def _with_replacement(binding: Binding, request: Request, found: Replacement, now: datetime) -> Binding:
-    tasks = tuple(
-        msgspec.structs.replace(each, creation_timestamp=now) for each in eviction_tasks(binding, found, _PRODUCER)
-    )
-    spec = msgspec.structs.replace(
+    tasks = tuple(replace(each, creation_timestamp=now) for each in eviction_tasks(binding, found, _PRODUCER))
+    spec = replace(
         binding.spec,
         clusters=tuple(TargetCluster(name, replicas) for name, replicas in sorted(found.clusters.items())),
         graceful_eviction_tasks=(*binding.spec.graceful_eviction_tasks, *tasks),
     )
     applied = encode_json(request.placement).decode()
-    metadata = msgspec.structs.replace(
-        binding.metadata, annotations={**binding.metadata.annotations, APPLIED_PLACEMENT: applied}
-    )
+    metadata = replace(binding.metadata, annotations={**binding.metadata.annotations, APPLIED_PLACEMENT: applied})
     status = binding.status
     if not binding.reschedule_requested:
-        status = msgspec.structs.replace(status, scheduler_observing_affinity_name=found.group, last_scheduled_time=now)
-    return msgspec.structs.replace(binding, metadata=metadata, spec=spec, status=status)
+        status = replace(status, scheduler_observing_affinity_name=found.group, last_scheduled_time=now)
+    return replace(binding, metadata=metadata, spec=spec, status=status)
 
 
 def misses_deletion(binding: Binding, fleet: Fleet) -> bool:

@@ -7,12 +7,12 @@ reason to move, so the result is that of a simulation of the whole world.
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.move import as_moved
@@ -219,7 +219,7 @@ class Failures:
         results = [found.get(position, self._idle[position]) for position in part]
         followed = follow([each.workload for each in results])
         return {
-            position: result if workload is result.workload else replace(result, workload=workload)
+            position: result if workload is result.workload else result.following(workload)
             for position, workload, result in zip(part, followed, results, strict=True)
             if position in found or (position in concerned and workload is not result.workload)
         }

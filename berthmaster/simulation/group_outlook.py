@@ -4,11 +4,11 @@ A decision stops at the first group that fits, and starts with the group of the 
 why an earlier group was left, or what a later one would hold.
 """
 
-from dataclasses import replace
 from operator import itemgetter
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from berthmaster.scheduling.columns import TooLargeError
 from berthmaster.scheduling.diagnosis import AFFINITY, GroupDiagnosis, explain_groups

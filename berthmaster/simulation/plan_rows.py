@@ -5,12 +5,11 @@ What changes of policies do to claims. What changes move in total, and what they
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from operator import attrgetter
 from typing import Final, NamedTuple
 
-import msgspec.structs
+from msgspec.structs import replace
 
 from berthmaster.model.binding import APPLIED_PLACEMENT, DIRECTLY, Binding
 from berthmaster.model.claims import takes
@@ -243,7 +242,7 @@ def policy_effects(
     for effect in effects.values():
         for listed in (effect.gains, effect.takes, effect.loses, effect.unclaimed):
             listed.sort(key=attrgetter("resource"))
-    return [msgspec.structs.replace(effect, keeps=keeps[reference]) for reference, effect in effects.items()]
+    return [replace(effect, keeps=keeps[reference]) for reference, effect in effects.items()]
 
 
 def _action(edit: PolicyEdit, index: PlanIndex) -> str:

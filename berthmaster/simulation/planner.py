@@ -9,12 +9,12 @@ The decisions of a plan: where the workloads go that a change concerns, and what
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 import msgspec
-import msgspec.structs
+from msgspec.structs import replace
 
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import NO_EXECUTE, Cluster
@@ -298,7 +298,7 @@ def _decided_follower(
 ) -> WorkloadResult:
     """Return the result for a dependency. One with a placement is scheduled, unless that just happened."""
     if concerned is not None and not concerned.is_deleted and concerned.has_event:
-        return replace(concerned.after, workload=workload)
+        return concerned.after.following(workload)
     if workload.binding is not None and workload.binding.spec.placement is not None:
         return decider.decided(workload)
     return WorkloadResult(workload, Trigger.NONE)
@@ -508,7 +508,7 @@ def plan_of(
         evicting_taints=_gains_no_execute(index.world.clusters, decider),
         loss=loss_of(rows, gone) if gone.clusters else None,
     )
-    return msgspec.structs.replace(answer, id=plan_id(changes, answer))
+    return replace(answer, id=plan_id(changes, answer))
 
 
 def _gains_no_execute(before: Mapping[str, Cluster], decider: PlanDecider) -> bool:
@@ -541,7 +541,7 @@ def _changed_clusters(
             change[name] += (now or 0) - (then or 0)
     present = index.replicas
     return [
-        msgspec.structs.replace(each, before=present[each.cluster], after=present[each.cluster] + change[each.cluster])
+        replace(each, before=present[each.cluster], after=present[each.cluster] + change[each.cluster])
         for each in plan_rows.cluster_totals((cluster for name, cluster in clusters.items() if name in touched), moving)
     ]
 

@@ -4,12 +4,12 @@ Decisions that see each other's replicas (``--shared-capacity``).
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
-import msgspec.structs
+import msgspec
+from msgspec.structs import force_setattr, replace
 
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, TargetCluster
 from berthmaster.model.cluster import Cluster
@@ -78,8 +78,7 @@ _DEFAULTS: Final = World({}, ())
 _NO_BINDING: Final = Unscheduled(NotScheduled.UNCLAIMED, "it has no binding yet")
 
 
-@dataclass(frozen=True, slots=True)
-class WorkloadResult:
+class WorkloadResult(msgspec.Struct, frozen=True, eq=False):
     """The result for a workload.
 
     Attributes:
@@ -95,16 +94,20 @@ class WorkloadResult:
     unscheduled: Unscheduled | None = None
     companions: Companions = NO_COMPANIONS
     as_is: bool = False
-    _assignment: dict[str, int] | None = field(default=None, init=False, repr=False, compare=False)
+    _assignment: dict[str, int] | None = None
 
     @property
     def assignment(self) -> dict[str, int]:
         """The replicas by cluster. Clusters of the workloads that it follows count as well, with 0 replicas."""
         if self._assignment is None:
             found = self._assigned()
-            object.__setattr__(self, "_assignment", found)  # many rows read it
+            force_setattr(self, "_assignment", found)  # many rows read it
             return found
         return self._assignment
+
+    def following(self, workload: SimulatedWorkload, **changed: Any) -> "WorkloadResult":  # noqa: ANN401
+        """Return the result once the workload follows others, with some more fields changed."""
+        return replace(self, workload=workload, _assignment=None, **changed)
 
     def _assigned(self) -> dict[str, int]:
         binding = self._binding
@@ -147,8 +150,7 @@ Moves = Mapping[str, tuple[int | None, int | None]]
 """The replicas before and after for each cluster that changes; None for a cluster without the workload."""
 
 
-@dataclass(frozen=True)
-class PlannedWorkload:
+class PlannedWorkload(msgspec.Struct, frozen=True, eq=False, dict=True):
     """One workload before and after changes.
 
     Attributes:
@@ -355,16 +357,14 @@ def _recorded(scheduler: Scheduler, binding: Binding, decision: Decision, now: d
     if binding.spec.placement is None or (decision.failure is not None and not decision.clears_assignment):
         return binding
     placement = scheduler.compile(binding.spec.placement).text
-    metadata = msgspec.structs.replace(
-        binding.metadata, annotations={**binding.metadata.annotations, APPLIED_PLACEMENT: placement}
-    )
+    metadata = replace(binding.metadata, annotations={**binding.metadata.annotations, APPLIED_PLACEMENT: placement})
     clusters = tuple(TargetCluster(name, replicas) for name, replicas in sorted(decision.assignment.items()))
-    spec = msgspec.structs.replace(binding.spec, clusters=clusters)
+    spec = replace(binding.spec, clusters=clusters)
     status = binding.status
     if decision.failure is None:
         group = decision.group or ""
-        status = msgspec.structs.replace(status, scheduler_observing_affinity_name=group, last_scheduled_time=now)
-    return msgspec.structs.replace(binding, metadata=metadata, spec=spec, status=status)
+        status = replace(status, scheduler_observing_affinity_name=group, last_scheduled_time=now)
+    return replace(binding, metadata=metadata, spec=spec, status=status)
 
 
 def followed(results: Sequence[WorkloadResult], schedulers: Collection[str]) -> list[WorkloadResult]:
@@ -373,7 +373,7 @@ def followed(results: Sequence[WorkloadResult], schedulers: Collection[str]) -> 
     updated = [
         result
         if workload is result.workload
-        else replace(result, workload=workload, unscheduled=eligibility.why_not_scheduled(workload, schedulers))
+        else result.following(workload, unscheduled=eligibility.why_not_scheduled(workload, schedulers))
         for result, workload in zip(results, following, strict=True)
     ]
     return with_companions(updated)

@@ -1,12 +1,11 @@
 """Why a workload does not run on a cluster: the smallest change under which it would, confirmed by deciding again."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import chain, combinations
 from typing import Final, NamedTuple
 
 import msgspec
-import msgspec.structs
+from msgspec.structs import replace
 
 from berthmaster.model.cluster import APIEnablement, APIResource, Cluster, ResourceSummary, Taint, repelling_taints
 from berthmaster.model.errors import InputError, name_list
@@ -34,8 +33,7 @@ MOST_EXTRA: Final = 2**20
 _SPREAD_FIELDS: Final = ("provider", "region", "zone")
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(msgspec.Struct, frozen=True):
     """A workload and the cluster in question, as they are or as changes would make them."""
 
     request: Request
@@ -170,11 +168,9 @@ def _with_term(placement: Placement, term: ClusterAffinity, text: str, **fields:
     def applied(case: Case) -> Case:
         now = case.request.placement
         if now.cluster_affinities is None:
-            return _with_placement(
-                case, cluster_affinity=msgspec.structs.replace(now.cluster_affinity or ClusterAffinity(), **fields)
-            )
+            return _with_placement(case, cluster_affinity=replace(now.cluster_affinity or ClusterAffinity(), **fields))
         terms = list(now.cluster_affinities)
-        terms[position] = msgspec.structs.replace(terms[position], **fields)
+        terms[position] = replace(terms[position], **fields)
         return _with_placement(case, cluster_affinities=tuple(terms))
 
     return Remedy("affinity", f"{text}{group}", applied)
@@ -242,7 +238,7 @@ def _bound(index: int, about: str, name: str, now: int, limit: int, most: int = 
         before = constraints[index]
         highest = max(value, before.max_groups) if name == "minGroups" and before.max_groups else before.max_groups
         bounds = {"max_groups": value} if name == "maxGroups" else {"min_groups": value, "max_groups": highest}
-        constraints[index] = msgspec.structs.replace(before, **bounds)
+        constraints[index] = replace(before, **bounds)
         return _with_placement(case, spread_constraints=tuple(constraints))
 
     return NumberField("spread constraint", now, limit, text, changed)
@@ -257,8 +253,8 @@ def weight_fields(placement: Placement, name: str) -> Iterator[NumberField]:
 
     def changed(case: Case, value: int) -> Case:
         rule = StaticClusterWeight(ClusterAffinity(cluster_names=(name,)), value)
-        weights = msgspec.structs.replace(preference, static_weight_list=(*preference.static_weight_list, rule))
-        return _with_placement(case, replica_scheduling=msgspec.structs.replace(scheduling, weight_preference=weights))
+        weights = replace(preference, static_weight_list=(*preference.static_weight_list, rule))
+        return _with_placement(case, replica_scheduling=replace(scheduling, weight_preference=weights))
 
     yield NumberField("weight", 0, MOST_EXTRA, lambda value: f"give {name} a static weight of {value}", changed)
 
@@ -288,7 +284,7 @@ def _capacity(name: str, requests: Mapping[str, int]) -> NumberField:
             before = allocatable[each].nanos if each in allocatable else 0
             nanos = before + _nanos(each, amount)
             allocatable[each] = Quantity(min(nanos, INT64_MAX * NANOS), "")
-        summary = msgspec.structs.replace(summary, allocatable=allocatable, allocatable_modelings=())
+        summary = replace(summary, allocatable=allocatable, allocatable_modelings=())
         bounds = case.request.bounds
         if bounds is not None and name in bounds:
             bounds = {**bounds, name: bounds[name] + replicas}
@@ -319,7 +315,7 @@ def _amount_text(name: str, amount: int) -> str:
 
 
 def _with_placement(case: Case, **fields: object) -> Case:
-    placement = msgspec.structs.replace(case.request.placement, **fields)
+    placement = replace(case.request.placement, **fields)
     return replace(case, request=replace(case.request, placement=placement))
 
 

@@ -6,9 +6,12 @@ its own binding. A dependency without a policy has an *attached* binding, withou
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from berthmaster.model.binding import Binding, BindingSnapshot, BindingSpec, ObjectReference, binding_name
 from berthmaster.model.claims import Claim
@@ -54,8 +57,7 @@ class Unscheduled(NamedTuple):
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class SimulatedWorkload:
+class SimulatedWorkload(msgspec.Struct, frozen=True):
     """A resource with its binding.
 
     Attributes:

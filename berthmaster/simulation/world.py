@@ -1,9 +1,11 @@
 """The clusters and workloads of a simulation."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol
+
+import msgspec
+from msgspec.structs import replace
 
 from berthmaster.manifests import Manifests
 from berthmaster.model.claims import UNKNOWN, Existing, PolicyCatalog
@@ -20,8 +22,7 @@ from berthmaster.simulation.plan_answer import ALL_OFF, Assumptions
 from berthmaster.simulation.workload import ResourceName, SimulatedWorkload
 
 
-@dataclass(frozen=True, slots=True)
-class World:
+class World(msgspec.Struct, frozen=True):
     """Clusters, workloads and policies.
 
     Attributes:

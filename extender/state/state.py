@@ -8,12 +8,12 @@ and works on it without the lock.
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Final
 
 from msgspec import structs
+from msgspec.structs import replace
 
 from berthmaster.deciding.config import DEFAULT_BRAKE
 from berthmaster.model.binding import Binding

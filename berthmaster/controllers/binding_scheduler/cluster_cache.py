@@ -2,10 +2,9 @@
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import Final, NamedTuple
 
-import msgspec.structs
+from msgspec.structs import replace
 
 from berthmaster.controllers.estimators.estimators import EstimatorQuery, query_of, stuck_query_of
 from berthmaster.controllers.moves.supervisor import MoveSupervisor
@@ -155,7 +154,7 @@ class ClusterCache:
             self._free(self._assumed.forget(key, names))
             if (decision := self._unconfirmed.get(key)) is not None and decision.assumed_before:
                 left = {name: each for name, each in decision.assumed_before.items() if name not in names}
-                self._unconfirmed[key] = msgspec.structs.replace(decision, assumed_before=left)
+                self._unconfirmed[key] = replace(decision, assumed_before=left)
 
     def remove_binding(self, key: Key, binding: Binding) -> None:
         with self._lock:
@@ -257,7 +256,7 @@ class ClusterCache:
             moves = self._context(key, asked)
             found = decide_refused(self._state, decision, now_s, moves, why) if moves is not None else None
             if found is not None and found.clusters is not None:
-                found = msgspec.structs.replace(found, assumed_before=self._assume(key, found, found.clusters, now_s))
+                found = replace(found, assumed_before=self._assume(key, found, found.clusters, now_s))
             return found
 
     def _asked(self, key: Key, binding: Binding) -> _Asked:
@@ -296,7 +295,7 @@ class ClusterCache:
                 inputs = self._inputs(self._log, decision.request, now_s, bounds, trace)
             before = None if decision.clusters is None else self._assume(key, decision, decision.clusters, now_s)
             if inputs is not None or before is not None:
-                decision = msgspec.structs.replace(decision, inputs=inputs, assumed_before=before)
+                decision = replace(decision, inputs=inputs, assumed_before=before)
             return decision
 
     def preview(self, binding: Binding) -> BindingDecision:

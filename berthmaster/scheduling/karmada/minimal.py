@@ -23,12 +23,13 @@ result carries a lower bound, so that it says itself whether it is exact.
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
 from berthmaster.model.policy import SpreadConstraint
 from berthmaster.scheduling.columns import IntArray

@@ -134,8 +134,7 @@ def unit_excess(placement: Placement, limits: PlacementLimits) -> list[FieldErro
     return kubeadmiral_excess(spec, limits)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnitRequest(Request):
+class UnitRequest(Request, frozen=True, kw_only=True):
     """A request with its unit, which KubeAdmiral's stages read."""
 
     unit: SchedulingUnit

@@ -1,10 +1,10 @@
 """``/v1/bindings/...``: a binding, the decision on it, and what each of its groups could hold."""
 
 from collections.abc import Collection
-from dataclasses import replace
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from berthmaster.kube.kinds import BINDINGS
 from berthmaster.model.binding import Binding, TargetCluster

@@ -6,12 +6,11 @@ listed, or a policy that the service has not observed yet is an error.
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Final
 
-import msgspec.structs
+from msgspec.structs import replace
 
 from berthmaster.kube.kinds import WORKLOADS
 from berthmaster.model.decode import decode_json, encode_json
@@ -166,7 +165,7 @@ def _as_stored(services: Services, request: PlanRequest) -> PlanRequest:
     stored = stored_policies(services)
     create = tuple(as_stored(each, stored, f"create[{number}]") for number, each in enumerate(request.create))
     update = tuple(as_stored(each, stored, f"update[{number}]") for number, each in enumerate(request.update))
-    return msgspec.structs.replace(request, create=create, update=update)
+    return replace(request, create=create, update=update)
 
 
 def _planned(
@@ -252,7 +251,7 @@ def plan_answer(answer: Plan, limit: int, staleness: Staleness, reader: Reader =
     )
     visible = visible_plan(answer, reader)
     others = {name: getattr(visible, name)[:limit] for name in ("gaps", "overcommitted", "clusters")}
-    shown = limited(msgspec.structs.replace(visible, **others), limit)
+    shown = limited(replace(visible, **others), limit)
     return PlanAnswer(counts=counts, plan=shown, truncated=shown != visible, staleness=staleness)
 
 

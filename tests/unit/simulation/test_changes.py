@@ -1,11 +1,10 @@
 """What-if changes of clusters and workloads."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-import msgspec.structs
 import pytest
 from builders import binding, cluster, deployment, placement, policy, selector
+from msgspec.structs import replace
 from switched_on import world_of
 from tables import cases
 
@@ -71,8 +70,8 @@ def results(before: World, *changes):
 def recovered(before: World, moved, *changes) -> World:
     """The clusters before the failure with the moved workload, whose evictions are finished."""
     binding = moved.workload.binding
-    spec = msgspec.structs.replace(binding.spec, graceful_eviction_tasks=())
-    workload = replace(moved.workload, binding=msgspec.structs.replace(binding, spec=spec))
+    spec = replace(binding.spec, graceful_eviction_tasks=())
+    workload = replace(moved.workload, binding=replace(binding, spec=spec))
     return apply(changes, World(before.clusters, [workload]), LATER)
 
 

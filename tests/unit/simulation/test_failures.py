@@ -1,6 +1,5 @@
 """Failures of clusters, regions, zones and providers; a failure has the result of a simulation of the whole world."""
 
-import dataclasses
 import sys
 from datetime import UTC, datetime
 from unittest.mock import patch
@@ -194,8 +193,8 @@ CHANGES = st.sampled_from([
 def test_a_simulation_that_looks_at_each_workload_again_has_the_same_answer(before, changes, shared, replaces):
     scheduled, _ = run(before, PROFILE, NOW, shared_capacity=shared)
     assumed = replace(ALL_OFF, replaces="default-scheduler") if replaces else before.assumptions
-    present = [dataclasses.replace(each, present=True) for each in scheduled.workloads]
-    before = dataclasses.replace(before, workloads=present, assumptions=assumed)
+    present = [replace(each, present=True) for each in scheduled.workloads]
+    before = replace(before, workloads=present, assumptions=assumed)
     answers = set()
     for stays in (PlanDecider.stays, lambda *_: False):
         with patch.object(PlanDecider, "stays", stays):

@@ -1,10 +1,9 @@
 """What each group of a workload could hold, also those that a decision does not try."""
 
-from dataclasses import replace
-
 import pytest
 from builders import binding, cluster, placement
 from decisions import DYNAMIC
+from msgspec.structs import replace
 
 from berthmaster.model.binding import BindingStatus
 from berthmaster.scheduling.fleet import Fleet

@@ -1,10 +1,10 @@
 """Plans: totals of what changes move, and clusters before and after."""
 
-from dataclasses import replace
 from datetime import UTC, datetime
 
 from builders import cluster, deployment, placement, policy, quantities, selector
 from fleet_dump import DIVIDED, load, members, stored_binding, stored_policy, stored_template
+from msgspec.structs import replace
 from switched_on import world_of
 from tables import cases
 

@@ -1,12 +1,11 @@
 """The smallest change under which a cluster gets a workload, confirmed by deciding again."""
 
-from dataclasses import replace
-
 import pytest
 import strategies as draws
 from builders import cluster
 from decisions import AGGREGATED, DYNAMIC, asked, spread
 from hypothesis import given, settings
+from msgspec.structs import replace
 from tables import cases, data
 
 from berthmaster.model.cluster import Cluster

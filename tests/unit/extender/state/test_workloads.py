@@ -1,7 +1,6 @@
 """The workloads of a watched control plane are those that the commands build from the same objects."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -10,6 +9,7 @@ from fake_clock import FakeClock
 from faults import only, refuse
 from karmada_plane import binding, deployment, policy, resource, selector, shop, store
 from kube_in_memory import KubeInMemory
+from msgspec.structs import replace
 from switched_on import ALL_ON
 from tables import cases
 from waiting import wait_for

@@ -1,7 +1,6 @@
 """Plans of the service: on what is observed now, and never "nothing moves" because something is not known."""
 
 import threading
-from dataclasses import replace
 
 import msgspec
 import pytest
@@ -9,6 +8,7 @@ from extender_services import TEMPLATES, WatchedPlane, refusing
 from faults import only, refuse
 from karmada_plane import binding, cluster, deployment, policy, resource, selector, shop, store
 from kube_in_memory import KubeInMemory
+from msgspec.structs import replace
 from switched_on import ALL_ON
 from tables import cases
 from waiting import LIMIT_S, wait_for

@@ -2,11 +2,11 @@
 
 import contextlib
 import threading
-from dataclasses import replace
 
 import pytest
 from extender_services import asked, refusing, route_of, serve, services_of, world_with
 from karmada_plane import binding, cluster, deployment, policy, selector
+from msgspec.structs import replace
 from switched_on import ALL_ON
 from tables import cases
 

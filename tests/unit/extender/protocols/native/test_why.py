@@ -1,12 +1,11 @@
 """Why a workload is where it is, and what it waits for."""
 
-from dataclasses import replace
-
 import pytest
 from extender_in_process import ExtenderInProcess
 from extender_services import asked, refusing, serve, services_of, world_with
 from karmada_plane import binding, cluster, deployment, policy, resource, selector, shop, store
 from kube_in_memory import KubeInMemory
+from msgspec.structs import replace
 from tables import cases
 
 from berthmaster.kube.requests import APIRequest
