@@ -1,12 +1,11 @@
 """Workloads of an affinity group, and the filters by them."""
 
-from dataclasses import replace
-
 import pytest
 from builders import cluster
 from decisions import asked, schedule
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from retained import retained
 from tables import cases
 

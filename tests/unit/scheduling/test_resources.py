@@ -1,12 +1,11 @@
 """How many replicas, and complete sets of pods, fit a cluster; bounds from estimators only reduce them."""
 
-from dataclasses import replace
-
 import pytest
 from builders import cluster, quantities
 from decisions import AGGREGATED, DYNAMIC, asked, outcome
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tables import cases
 
 from berthmaster.model.cluster import AllocatableModeling, Cluster, ResourceSummary

@@ -47,7 +47,7 @@ def documents(*manifests: dict) -> list[Document]:
 
 def member(name, *taints, **labels):
     made = cluster(name, cpu="8", memory="8Gi", labels=labels)
-    return msgspec.structs.replace(made, spec=msgspec.structs.replace(made.spec, taints=tuple(taints)))
+    return replace(made, spec=replace(made.spec, taints=tuple(taints)))
 
 
 def world(*clusters: str | Cluster, replicas: int = 4, **fields) -> World:
@@ -261,7 +261,7 @@ def test_a_change_of_what_is_not_there_is_an_error(change, message):
 )
 def test_a_lost_cluster_gets_the_taint_of_its_condition(mode, status, key, other):
     before = member("a", Taint(f"cluster.karmada.io/{other}", "NoSchedule"))
-    before = msgspec.structs.replace(before, spec=msgspec.structs.replace(before.spec, sync_mode=mode))
+    before = replace(before, spec=replace(before.spec, sync_mode=mode))
     lost = Down("a").applied(World({"a": before}, ()), NOW).clusters["a"]
     assert [each.status for each in lost.status.conditions if each.type == "Ready"] == [status]
     assert lost.spec.taints == (Taint(f"cluster.karmada.io/{key}", "NoSchedule"),)
