@@ -1,17 +1,16 @@
 """What applications read of a request: its body within limits, and what the fast worker knows about the request.
 
-The functions take a WSGI environment of any worker class. The fast worker puts its ``ClientRequest`` into it, and an
-``ArrivingBody`` if the request is streamed.
+The functions take a WSGI environment of any worker class. The fast worker puts its ``ClientRequest`` into it.
 """
 
 import select
 import sys
 from collections.abc import Iterator, Sequence
 from http import HTTPStatus
-from typing import IO, TYPE_CHECKING, Any, Final
+from itertools import takewhile
+from typing import IO, TYPE_CHECKING, Final
 
-from berthmaster.serving.connection import ArrivingBody
-from berthmaster.serving.gunicorn_internals import ChunkedReader, LengthReader, ParseException
+from berthmaster.serving.gunicorn_internals import ParseException
 from berthmaster.serving.request_parser import REFUSED_BODY_BYTES, ClientRequest
 from berthmaster.serving.responses import REQUEST_KEY
 
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
 
 _RETRY_AFTER_S: Final = 1
 _PIECE_BYTES: Final = 64 * 2**10
+_LENGTH_DIGITS: Final = len(str(sys.maxsize)) - 1
 
 
 class BodyError(Exception):
@@ -82,6 +82,8 @@ def read_head(environ: "WSGIEnvironment") -> bytes:
 def read_lines(environ: "WSGIEnvironment", line_bytes: int) -> Iterator[Sequence[bytes]]:
     """Yield the lines of a body as they arrive, without line ends. The last line may lack its line end.
 
+    gunicorn's own worker gives a body in blocks of 64 KiB.
+
     Raises:
         BodyError: a line is longer than ``line_bytes``, the body is malformed, incomplete or too slow, or the server
             refuses the request.
@@ -89,26 +91,39 @@ def read_lines(environ: "WSGIEnvironment", line_bytes: int) -> Iterator[Sequence
     _check_refusal(environ)
     begun: list[bytes] = []
     length = 0
-    for piece in _pieces(environ["wsgi.input"]):
-        head, newline, rest = piece.partition(b"\n")
-        length += len(head)
+    for piece in _pieces(environ):
+        first, *others = piece.split(b"\n")
+        begun.append(first)
+        length += len(first)
+        if others and length <= line_bytes:
+            *lines, last = b"".join(begun), *others
+            yield list(takewhile(lambda line: len(line) <= line_bytes, lines))
+            longest = max(map(len, lines))
+            begun, length = [last], longest if longest > line_bytes else len(last)
         if length > line_bytes:
             raise BodyError(413, f"a line has more than {line_bytes} bytes")
-        begun.append(head)
-        if newline:
-            *whole, last = rest.split(b"\n")
-            if max(map(len, (*whole, last))) > line_bytes:
-                raise BodyError(413, f"a line has more than {line_bytes} bytes")
-            yield [b"".join(begun), *whole]
-            begun, length = [last], len(last)
     if length:
         yield [b"".join(begun)]
+
+
+def _pieces(environ: "WSGIEnvironment") -> Iterator[bytes]:
+    """Yield a body as it arrives."""
+    stream: IO[bytes] = environ["wsgi.input"]
+    missing = _declared_length(environ) or 0
+    try:
+        while piece := stream.read(_PIECE_BYTES):
+            missing -= len(piece)
+            yield piece
+        if missing > 0:
+            raise ConnectionResetError
+    except (OSError, ParseException, ValueError) as error:
+        raise _body_error(error) from None
 
 
 def _check_refusal(environ: "WSGIEnvironment") -> None:
     request: ClientRequest | None = environ.get(REQUEST_KEY)
     if request is not None and request.refusal is not None:
-        raise BodyError(*request.refusal, read_head(environ))
+        raise BodyError(*request.refusal, bytes(request.body))
 
 
 def _declared_length(environ: "WSGIEnvironment") -> int | None:
@@ -116,7 +131,7 @@ def _declared_length(environ: "WSGIEnvironment") -> int | None:
     declared = environ.get("CONTENT_LENGTH") or ""
     if not declared:
         return None
-    if not declared.isdecimal() or len(declared) >= len(str(sys.maxsize)):
+    if not declared.isdecimal() or len(declared) > _LENGTH_DIGITS:
         raise BodyError(400, "Content-Length is not a number")
     return int(declared)
 
@@ -128,32 +143,3 @@ def _body_error(error: Exception) -> BodyError:
         case OSError():
             return BodyError(400, "the connection was lost before the end of the body")
     return BodyError(400, f"the chunked body is malformed: {error}")
-
-
-def _pieces(source: Any) -> Iterator[bytes]:  # noqa: ANN401 - the input of any WSGI server
-    arriving = source.pieces() if isinstance(source, ArrivingBody) else _pieces_of_gunicorn(source)
-    try:
-        yield from filter(None, arriving)
-    except (OSError, ParseException, ValueError) as error:
-        source.failed = True  # gunicorn then closes the connection
-        raise _body_error(error) from None
-
-
-def _pieces_of_gunicorn(source: Any) -> Iterator[bytes]:  # noqa: ANN401 - the same
-    """Yield the bytes of a WSGI input. ``read`` of gunicorn's body would wait for a full buffer."""
-    reader = getattr(source, "reader", None)
-    if isinstance(reader, ChunkedReader) and reader.parser is not None:
-        yield from reader.parser
-        return
-    if not isinstance(reader, LengthReader):
-        yield from iter(lambda: source.read(_PIECE_BYTES), b"")
-        return
-    while reader.length:
-        piece = reader.unreader.read()
-        if not piece:
-            raise ConnectionResetError
-        if len(piece) > reader.length:
-            reader.unreader.unread(piece[reader.length :])
-            piece = piece[: reader.length]
-        reader.length -= len(piece)
-        yield piece

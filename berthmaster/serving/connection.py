@@ -1,7 +1,7 @@
-"""A connection of a client, with or without TLS.
+"""A connection of a client, with or without TLS, and what connections share: threads, and memory.
 
-Two kinds of threads use it. The polling thread never waits: it takes the bytes that have arrived, and keeps here what
-a client does not accept at once. A thread of the pool serves one streamed request, and waits for its client.
+Two kinds of threads use a connection. The polling thread never waits: it takes the bytes that have arrived, and keeps
+here what a client does not accept at once. A thread of the pool serves one streamed request, and waits for its client.
 """
 
 import errno
@@ -10,121 +10,11 @@ import socket
 import ssl
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from enum import Enum, IntEnum, auto
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from collections.abc import Callable, Hashable, Mapping
+from enum import IntEnum, auto
+from typing import TYPE_CHECKING, Final
 
 from berthmaster.serving.request_parser import ClientRequest, RequestParser
-
-SMALL_BYTES: Final = 64 * 2**10
-"""Up to this size a request never waits for memory."""
-
-Job = TypeVar("Job", bound=Hashable)
-
-
-class FairQueue(Generic[Job]):
-    """Jobs of several peers that share a number of threads.
-
-    The peer with the fewest jobs in progress comes first, so no peer can take all threads while another one waits.
-    Jobs of one peer keep their order, except that a job that does not fit does not block those behind it.
-    """
-
-    def __init__(self, threads: int) -> None:
-        self._free = threads
-        self._waiting: dict[Hashable, deque[Job]] = {}
-        self._running: Counter[Hashable] = Counter()
-
-    def __len__(self) -> int:
-        return sum(map(len, self._waiting.values()))
-
-    def put(self, peer: Hashable, job: Job) -> None:
-        self._waiting.setdefault(peer, deque()).append(job)
-
-    def take(self, fits: Callable[[Job], bool]) -> Job | None:
-        """Give a thread to the next job that fits now. Return None if no thread is free, or no job fits."""
-        if not self._free:
-            return None
-        for peer in sorted(self._waiting, key=self._running.__getitem__):
-            job = next(filter(fits, self._waiting[peer]), None)
-            if job is not None:
-                jobs = self._waiting[peer]
-                self.discard(peer, job)
-                if self._waiting.pop(peer, None):  # the peer goes to the end of its equals
-                    self._waiting[peer] = jobs
-                self._free -= 1
-                self._running[peer] += 1
-                return job
-        return None
-
-    def finish(self, peer: Hashable) -> None:
-        """Take a thread back."""
-        self._free += 1
-        self._running[peer] -= 1
-        if not self._running[peer]:
-            del self._running[peer]
-
-    def discard(self, peer: Hashable, job: Job) -> None:
-        self._waiting[peer].remove(job)
-        if not self._waiting[peer]:
-            del self._waiting[peer]
-
-
-class MemoryUse(Enum):
-    """What memory is used for.
-
-    Attributes:
-        ARRIVED: requests that arrive, or wait for a thread.
-        UNREAD: answers that clients have not read.
-    """
-
-    ARRIVED = auto()
-    PROCESSED = auto()
-    UNREAD = auto()
-
-
-class MemoryBudget(Generic[Job]):
-    """Counts the memory of requests. Each use has a share of the limit, so that none can block another."""
-
-    FACTOR: Final = 13
-    """A request in progress needs at most this many times its size: JSON becomes objects, and objects become an answer.
-
-    ``make bench-hostile`` measures 10 for labels and 12.7 for nodes of kube-scheduler.
-    """
-
-    def __init__(self, limit_bytes: int) -> None:
-        self._limits = {
-            MemoryUse.ARRIVED: limit_bytes / 4,
-            MemoryUse.PROCESSED: limit_bytes / 2,
-            MemoryUse.UNREAD: limit_bytes / 4,
-        }
-        self._used = dict.fromkeys(MemoryUse, 0)
-        self._held: dict[Job, tuple[MemoryUse, int]] = {}
-
-    def hold(self, client: Job, use: MemoryUse, size_bytes: int) -> None:
-        """Record the only memory that a client uses from now on."""
-        self.release(client)
-        self._held[client] = use, size_bytes
-        self._used[use] += size_bytes
-
-    def process(self, client: Job, size_bytes: int) -> None:
-        """Record that a request is in progress from now on."""
-        self.hold(client, MemoryUse.PROCESSED, size_bytes * self.FACTOR if size_bytes > SMALL_BYTES else 0)
-
-    def release(self, client: Job) -> None:
-        """Record that a client uses no memory: its request is answered, or its connection is closed."""
-        if (held := self._held.pop(client, None)) is not None:
-            self._used[held[0]] -= held[1]
-
-    def exhausted(self, use: MemoryUse) -> bool:
-        """Return whether a share is used up."""
-        return self._used[use] >= self._limits[use]
-
-    def may_process(self, size_bytes: int) -> bool:
-        """Return whether a request may begin. One may always: else one larger than the share would wait forever."""
-        if size_bytes <= SMALL_BYTES or not self._used[MemoryUse.PROCESSED]:
-            return True
-        return self._used[MemoryUse.PROCESSED] + size_bytes * self.FACTOR <= self._limits[MemoryUse.PROCESSED]
-
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
@@ -138,6 +28,22 @@ _LAST_PIECE_S: Final = 1.0
 _BACKLOG_BYTES: Final = 8 * 2**20
 """The part of a streamed response that waits for a client that reads only after it has sent its whole request."""
 _NOT_NOW: Final = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+
+
+class MemoryShare:
+    """The part of the memory for requests that one use has, so that no use can block another."""
+
+    def __init__(self, limit_bytes: float) -> None:
+        self._limit_bytes = limit_bytes
+        self.used_bytes = 0
+
+    @property
+    def exhausted(self) -> bool:
+        return self.used_bytes >= self._limit_bytes
+
+    def fits(self, size_bytes: int) -> bool:
+        """Return whether there is room. One always fits: else one larger than the share would wait forever."""
+        return not size_bytes or not self.used_bytes or self.used_bytes + size_bytes <= self._limit_bytes
 
 
 class Phase(IntEnum):
@@ -184,27 +90,30 @@ class Connection:
         self.rest = b""
         self.phase = Phase.CLOSED
         self.since = self.until = self.began_at = self.read_at = 0.0
-        self.waits_for = self.arrived_bytes = 0
+        self.waits_for = self.arrived_bytes = self._held_bytes = 0
         self.step: Callable[[Connection], None]
-        self.queue: FairQueue[Connection]
+        self.queue: FairQueue
         self.keep = self.knows_interim = True
         self.ended = False
         self.held_since = math.inf
+        self.out = bytearray()
         self._limits_s = limits_s
         self._wait_s = limits_s[Phase.REQUESTING]
-        self.out = bytearray()
+        self._share = MemoryShare(0)
 
-    def enter(self, phase: Phase, since: float) -> None:
+    def enter(self, phase: Phase, since: float = 0.0) -> None:
         self.phase, self.since, self.until = phase, since, since + self._limits_s[phase]
+
+    def hold(self, share: MemoryShare, size_bytes: int) -> None:
+        """Record the only memory that the connection uses from now on."""
+        self._share.used_bytes -= self._held_bytes
+        self._share, self._held_bytes = share, size_bytes
+        share.used_bytes += size_bytes
 
     # For the polling thread.
 
-    def take(self, size: int = PIECE_BYTES) -> bytes | None:
-        """Return bytes that have arrived: None if there are none yet, b"" at the end of the connection.
-
-        Args:
-            size: the most bytes to return; at least ``PIECE_BYTES``.
-        """
+    def take(self, size: int) -> bytes | None:
+        """Return bytes that have arrived, at most ``size``: None if there are none yet, b"" at the end."""
         try:
             piece = self.socket.recv(size)
         except _NOT_NOW:
@@ -252,11 +161,11 @@ class Connection:
                     raise self._too_slow() from None
                 return
 
-    def receive(self) -> bytes:
-        """Wait for bytes of the client. Return b"" at the end of the connection.
+    def receive(self) -> None:
+        """Wait for bytes of the client, and parse them.
 
         Raises:
-            TimeoutError: the client was too slow.
+            OSError: the connection is lost, or the client was too slow.
         """
         self.socket.settimeout(self._wait_s)
         self.held_since = time.monotonic()
@@ -266,8 +175,11 @@ class Connection:
             raise self._too_slow() from None
         finally:
             self.held_since = math.inf
-        self.ended = not piece
-        return piece
+        if not piece:
+            self.ended = True
+            raise ConnectionResetError
+        self.read_at = time.monotonic()
+        self.rest = self.parser.feed(piece)
 
     def _send_some(self) -> None:
         del self.out[: self.socket.send(self.out[:_SEND_BYTES])]
@@ -284,28 +196,62 @@ class ArrivingBody:
         self._conn = conn
         self._request = request
 
-    def pieces(self) -> Iterator[bytes]:
-        """Yield the body in pieces as they arrive. Each piece has the time limit of a request.
+    def read(self, _size: int = -1) -> bytes:
+        """Wait for the next bytes, with the time limit of a request, and return them; b"" at the end of the body.
 
         Raises:
             OSError: the connection is lost, or the client was too slow.
             ValueError: the body is malformed.
         """
-        conn, request = self._conn, self._request
-        while True:
-            if request.body:
-                yield self.read()
+        request = self._request
+        while not request.body and not request.complete:
             if request.refusal is not None:
                 raise ValueError(request.refusal.problem)
-            if request.complete:
-                return
-            piece = conn.receive()
-            if not piece:
-                raise ConnectionResetError
-            conn.read_at = time.monotonic()
-            conn.rest = conn.parser.feed(piece)
-
-    def read(self, _size: int = -1) -> bytes:
-        """Return the bytes that have arrived: an application that refuses the request needs no more."""
-        body, self._request.body = bytes(self._request.body), b""
+            self._conn.receive()
+        body, request.body = bytes(request.body), b""
         return body
+
+
+class FairQueue:
+    """Connections whose requests wait for a number of threads.
+
+    The peer with the fewest requests in progress comes first, so no peer can take all threads while another one waits.
+    Requests of one peer keep their order, except that one that does not fit does not block those behind it.
+    """
+
+    def __init__(self, threads: int) -> None:
+        self.free_threads = threads
+        self._waiting: dict[Hashable, deque[Connection]] = {}
+        self._running: Counter[Hashable] = Counter()
+
+    def __len__(self) -> int:
+        return sum(map(len, self._waiting.values()))
+
+    def put(self, conn: Connection) -> None:
+        self._waiting.setdefault(conn.peer, deque()).append(conn)
+
+    def take(self, fits: Callable[[Connection], bool]) -> Connection | None:
+        """Give a thread to the next connection that fits now. Return None if no thread is free, or none fits."""
+        if not self.free_threads:
+            return None
+        for peer in sorted(self._waiting, key=self._running.__getitem__):
+            conn = next(filter(fits, self._waiting[peer]), None)
+            if conn is not None:
+                self.discard(conn)
+                if (others := self._waiting.pop(peer, None)) is not None:  # the peer goes to the end of its equals
+                    self._waiting[peer] = others
+                self.free_threads -= 1
+                self._running[peer] += 1
+                return conn
+        return None
+
+    def finish(self, conn: Connection) -> None:
+        """Take the thread of a connection back."""
+        self.free_threads += 1
+        self._running[conn.peer] -= 1
+        self._running += Counter()  # drops peers with none
+
+    def discard(self, conn: Connection) -> None:
+        self._waiting[conn.peer].remove(conn)
+        if not self._waiting[conn.peer]:
+            del self._waiting[conn.peer]

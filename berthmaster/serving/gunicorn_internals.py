@@ -4,14 +4,11 @@ gunicorn documents its settings, hooks, custom applications and custom workers (
 documented, so a new version may change them. ``tests/unit/serving/test_worker_state.py`` fails when a name, a
 signature or an attribute in use has changed.
 
-1. ``LengthReader``, ``ChunkedReader`` and ``ParseException``: read a body of the worker class ``gthread`` piece by
-   piece, as it arrives. ``Body.read`` would wait until its buffer is full.
+1. ``ParseException``: a malformed trailer of a chunked body of the worker class ``gthread``.
 2. ``Arbiter``: fail readiness before a stop, and block signals around a fork.
 """
 
 from gunicorn.arbiter import Arbiter
-from gunicorn.http.body import ChunkedReader, LengthReader
 from gunicorn.http.errors import ParseException
-from gunicorn.workers.base import Worker
 
-__all__ = ["Arbiter", "ChunkedReader", "LengthReader", "ParseException", "Worker"]
+__all__ = ["Arbiter", "ParseException"]

@@ -2,11 +2,12 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Collection, Iterator, Mapping
 from email.utils import formatdate
+from functools import lru_cache
 from http import HTTPStatus
-from typing import IO, TYPE_CHECKING, Any, Final
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
 
 from gunicorn import SERVER
 
@@ -14,8 +15,6 @@ from berthmaster.serving.request_parser import ClientRequest, ServerRefusal
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication, WSGIEnvironment
-
-    from berthmaster.serving.connection import ArrivingBody
 
 REQUEST_KEY: Final = "berthmaster.request"
 """The name of the ``ClientRequest`` in the WSGI environment of the fast worker."""
@@ -31,64 +30,46 @@ class WSGICaller:
             "wsgi.multiprocess": processes > 1, "wsgi.run_once": False, "wsgi.input_terminated": True,
             "wsgi.url_scheme": "https" if tls else "http", "SERVER_SOFTWARE": SERVER, "SCRIPT_NAME": "",
         }  # fmt: skip
-        self._date = (0.0, "")
 
     def connection_environ(self, client: Any, server: Any) -> "WSGIEnvironment":  # noqa: ANN401 - addresses of any family
         """Return the part of the WSGI environment that all requests of a connection share."""
         own = {"REMOTE_ADDR": client[0], "REMOTE_PORT": str(client[1])}
         return {**self._common, **own, "SERVER_NAME": server[0], "SERVER_PORT": str(server[1])}
 
-    def answer(self, request: ClientRequest, environ: "WSGIEnvironment", body: IO[bytes], *, keep: bool) -> bytes:
-        response = _Response(request, keep=keep)
-        pieces = self._call(response, environ, body)
-        try:
-            content = b"".join(pieces)
-        finally:
-            _close(pieces)
-        return response.head(self._now(), len(content)) + content
-
-    def stream(
-        self, request: ClientRequest, environ: "WSGIEnvironment", body: "ArrivingBody", *, keep: bool
+    def answer(
+        self, request: ClientRequest, environ: "WSGIEnvironment", body: object, *, keep: bool
     ) -> Iterator[bytes]:
-        """Yield the encoded response, piece by piece. The arguments are those of ``answer``."""
-        chunks = request.knows_chunks  # without them, the response ends with the connection
-        response, begun = _Response(request, keep=keep and chunks), False
-        with ExitStack() as stack:
-            pieces = self._call(response, environ, body)
-            stack.callback(_close, pieces)
-            for piece in pieces:
-                head, begun = b"" if begun else response.head(self._now(), None), True
-                yield head + (b"%x\r\n%b\r\n" % (len(piece), piece) if chunks and piece else piece)
-        yield (b"" if begun else response.head(self._now(), None)) + (b"0\r\n\r\n" if chunks else b"")
+        """Yield the encoded response: as a whole, or piece by piece if the request is streamed.
 
-    def _call(self, response: "_Response", environ: "WSGIEnvironment", body: object) -> Iterable[bytes]:
-        request = response.request
+        Args:
+            body: the input of the application.
+            keep: whether the response says that the connection stays open.
+        """
+        response, chunked = _Response(request, keep=keep), request.knows_chunks
         own = {
             "REQUEST_METHOD": request.method, "PATH_INFO": request.path, "QUERY_STRING": request.query,
-            "SERVER_PROTOCOL": "HTTP/1.1" if request.knows_chunks else "HTTP/1.0", "wsgi.input": body,
-            REQUEST_KEY: request,
+            "SERVER_PROTOCOL": "HTTP/1.1" if chunked else "HTTP/1.0", "wsgi.input": body, REQUEST_KEY: request,
         }  # fmt: skip
-        return self._wsgi({**environ, **request.fields, **own}, response.start)
-
-    def _now(self) -> str:
-        """Return the date in HTTP's format. It is formatted once per second."""
-        now = time.time()
-        until, date = self._date
-        if now >= until:
-            date = formatdate(now, usegmt=True)
-            self._date = now // 1 + 1, date
-        return date
-
-
-def _close(pieces: Any) -> None:  # noqa: ANN401 - an iterable that may have the method
-    if hasattr(pieces, "close"):
-        pieces.close()
+        pieces = self._wsgi({**environ, **request.fields, **own}, response.start)
+        try:
+            if not request.streamed:
+                content = b"".join(pieces)
+                yield response.head(len(content)) + content
+                return
+            begun = False
+            for piece in chain(pieces, (b"",)):
+                head, begun = b"" if begun else response.head(None), True
+                yield head + (b"%x\r\n%b\r\n" % (len(piece), piece) if chunked and piece else piece)
+            yield b"0\r\n\r\n" if chunked else b""  # without chunks, the response ends with the connection
+        finally:
+            if hasattr(pieces, "close"):
+                pieces.close()
 
 
 class _Response:
     def __init__(self, request: ClientRequest, *, keep: bool) -> None:
-        self.request = request
-        self._connection = "keep-alive" if keep else "close"
+        self._request = request
+        self._keep = keep
         self._status = ""
         self._fields: list[tuple[str, str]] = []
 
@@ -97,18 +78,29 @@ class _Response:
         self._status, self._fields = status, fields
         return lambda _data: None  # no application of this package writes its body
 
-    def head(self, date: str, length: int | None) -> bytes:
-        """Return the encoded head, given the date in HTTP's format, and the size of the body if it is known."""
-        has_body = self.request.method != "HEAD" and not self._status.startswith(("204", "304"))
-        lines = [f"{name}: {value}" for name, value in self._fields if not has_body or name.lower() != "content-length"]
-        if any("\n" in line or "\r" in line for line in lines):
-            raise ValueError("a header field of the response contains a line break")
-        if has_body and length is not None:
-            lines.append(f"Content-Length: {length}")
-        elif has_body and self.request.knows_chunks:
-            lines.append("Transfer-Encoding: chunked")
-        own = f"Server: {SERVER}", f"Date: {date}", f"Connection: {self._connection}"
-        return "\r\n".join((f"HTTP/1.1 {self._status}", *own, *lines, "", "")).encode("latin-1")
+    def head(self, length: int | None) -> bytes:
+        """Return the encoded head, given the size of the body if it is known."""
+        fields = self._fields
+        if self._request.method != "HEAD" and not self._status.startswith(("204", "304")):
+            fields = [field for field in fields if field[0].lower() != "content-length"]
+            if length is not None:
+                fields.append(("Content-Length", str(length)))
+            elif self._request.knows_chunks:
+                fields.append(("Transfer-Encoding", "chunked"))
+        return _encoded_head(self._status, fields, keep=self._keep)
+
+
+def _encoded_head(status: str, fields: Collection[tuple[str, str]], *, keep: bool) -> bytes:
+    lines = "".join([f"{name}: {value}\r\n" for name, value in fields])
+    if not lines.count("\r") == lines.count("\n") == len(fields):
+        raise ValueError("a header field of the response contains a line break")
+    return f"HTTP/1.1 {status}\r\n{_own_fields(int(time.time()), keep)}{lines}\r\n".encode("latin-1")
+
+
+@lru_cache(maxsize=2)  # a date is formatted once per second
+def _own_fields(second: int, keep: bool) -> str:  # noqa: FBT001 - a part of the key
+    date, connection = formatdate(second, usegmt=True), "keep-alive" if keep else "close"
+    return f"Server: {SERVER}\r\nDate: {date}\r\nConnection: {connection}\r\n"
 
 
 RefusalForm = Callable[[ServerRefusal], tuple[Mapping[str, str], bytes]]
@@ -125,6 +117,5 @@ def refusal_response(refusal: ServerRefusal, form: RefusalForm) -> bytes:
     """Return the encoded response to what is not a request of the application. It closes the connection."""
     fields, body = form(refusal)
     retry = {"Retry-After": "1"} if refusal.status == HTTPStatus.SERVICE_UNAVAILABLE else {}
-    every = {"Connection": "close", **fields, **retry, "Content-Length": str(len(body))}
-    head = [f"HTTP/1.1 {refusal.status} {HTTPStatus(refusal.status).phrase}", *map(": ".join, every.items())]
-    return "\r\n".join((*head, "", "")).encode() + body
+    every = {**fields, **retry, "Content-Length": str(len(body))}
+    return _encoded_head(f"{refusal.status} {HTTPStatus(refusal.status).phrase}", every.items(), keep=False) + body

@@ -248,11 +248,7 @@ class _Application(BaseApplication):
         self.request_timeout_s = options.request_timeout_s
         self.request_memory_bytes = options.request_memory_bytes
         self.handshake_failed = service.handshake_failed
-        self.cheap: Mapping[str, Callable[[bytes], bool]] = {}
-        self.collection = BodyCollection(0)
-        self.waiting: frozenset[str] = frozenset()
-        self.answers_wait = False
-        self.refusals: RefusalForm = plain_form
+        self.served: ServedApp
         self.balance = ConnectionBalance(options.workers)
         self.is_draining = health.is_draining
         self.requires_client_certificates = options.tls is not None and options.tls.client_ca is not None
@@ -307,12 +303,9 @@ class _Application(BaseApplication):
 
     def load(self) -> Any:  # noqa: ANN401 - a WSGI application; gunicorn has a type of its own
         """Create the WSGI application. Each worker calls this."""
-        app = self._service.application()
-        self.cheap, self.collection, self.waiting = app.cheap, app.collection, app.waiting
-        self.answers_wait, self.refusals = app.answers_wait, app.refusals
-        if self._options.worker_class == "fast":
-            return app.wsgi
-        return self._for_gthread(app.wsgi)
+        self.served = self._service.application()
+        wsgi = self.served.wsgi
+        return wsgi if self._options.worker_class == "fast" else self._for_gthread(wsgi)
 
     def run(self) -> None:
         _DrainingArbiter(self, self._health, self._options.drain_s).run()

@@ -11,13 +11,14 @@ import ssl
 import sys
 import time
 from contextlib import suppress
+from functools import partial
 from selectors import EVENT_READ, EVENT_WRITE
 from typing import Any, Final, cast
 
-from berthmaster.runtime.clock import SystemClock, TokenBucket
+from gunicorn.workers.base import Worker
+
 from berthmaster.serving.connection import Connection, Phase
 from berthmaster.serving.dispatcher import Dispatcher, Poller
-from berthmaster.serving.gunicorn_internals import Worker
 from berthmaster.serving.request_parser import RequestParser
 from berthmaster.serving.responses import WSGICaller
 
@@ -33,8 +34,6 @@ _LEAVING_S: Final = 2.0
 _CLOSING_S: Final = 0.5
 _SWITCH_S: Final = 0.0005
 """Python's interval of thread switches: how long a thread that computes may hold up the polling thread each time."""
-_LOGGED_PER_S: Final = 1.0
-_LOGGED_BURST: Final = 20
 _TOO_MANY: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _NO_CLIENT: Final = (errno.EAGAIN, errno.EWOULDBLOCK, errno.ECONNABORTED, errno.EPERM, errno.EPROTO)
 
@@ -46,26 +45,21 @@ class FastWorker(Worker):
         """Serve until a signal, or until the arbiter ends. Then finish the running requests."""
         sys.setswitchinterval(_SWITCH_S)
         self._app = cast("Any", self.app)  # see berthmaster.serving.server
-        limit_s = self._app.request_timeout_s
-        self._limits_s = {
-            Phase.HANDSHAKING: limit_s, Phase.IDLE: self.cfg.keepalive, Phase.LEAVING: _LEAVING_S,
-            Phase.REQUESTING: limit_s, Phase.QUEUED: limit_s, Phase.SERVED: math.inf,
-            Phase.ANSWERING: limit_s, Phase.CLOSING: _CLOSING_S, Phase.CLOSED: math.inf,
+        self._limits_s = dict.fromkeys(Phase, self._app.request_timeout_s) | {
+            Phase.IDLE: self.cfg.keepalive, Phase.LEAVING: _LEAVING_S, Phase.SERVED: math.inf,
+            Phase.CLOSING: _CLOSING_S, Phase.CLOSED: math.inf,
         }  # fmt: skip
-        self._balance = self._app.balance
         self._caller = WSGICaller(cast("Any", self.wsgi), tls=self.cfg.is_ssl, processes=self.cfg.workers)
-        self._poller = Poller(cast("Any", self.PIPE), self._count)
+        self._poller = Poller(cast("Any", self.PIPE))
         self._dispatcher = Dispatcher(self._poller, self._caller, self._app, self.cfg.threads, self._keeps_connections)
-        self._log_limit = TokenBucket(SystemClock(), _LOGGED_PER_S, _LOGGED_BURST)
         self._check_at = self._accept_at = self._trust_at = 0.0
-        self._accepts = self._leaves_to_others = self._must_accept = False
-        self._count()
+        self._accepts = self._must_accept = False
         self._set_accepts(wanted=True)
         while self.alive and self.ppid == os.getppid():
             self.notify()
             self._poll(time.monotonic() + _HEARTBEAT_S)
-        self.alive = self._leaves_to_others = False
-        self._balance.ended(self.age)
+        self.alive = False
+        self._app.balance.ended(self.age)
         self._close_port()
         self._finish_requests()
 
@@ -73,13 +67,13 @@ class FastWorker(Worker):
         """Handle events until a time, a stop, or, in a stopping worker, the end of the last connection."""
         stopping = not self.alive
         while (self._poller.open if stopping else self.alive) and (now := time.monotonic()) < until:
-            if self._leaves_to_others:
-                self._must_accept = now >= self._accept_at  # the other workers had time to accept
-                self._leaves_to_others = not self._must_accept and self._others_have_fewer()
-                self._set_accepts(wanted=not self._leaves_to_others)
-            wait_s = 0.0 if self._dispatcher.busy else _POLL_OTHERS_S if self._leaves_to_others else _POLL_S
-            for listener in self._poller.handle_events(wait_s):
-                self._accept(listener)
+            if not stopping:
+                self._app.balance.report(self.age, len(self._poller.open))
+                if not self._accepts:
+                    self._must_accept = now >= self._accept_at  # the other workers had time to accept
+                    self._set_accepts(wanted=self._must_accept or not self._others_have_fewer())
+            wait_s = _POLL_S if self._accepts or stopping else _POLL_OTHERS_S
+            self._poller.handle_events(0.0 if self._dispatcher.busy else wait_s)
             self._dispatcher.go_on()
             self._must_accept = False
             if now >= self._check_at:
@@ -93,11 +87,14 @@ class FastWorker(Worker):
             self._poll(now + _POLL_S)  # reads what has arrived
             self._dispatcher.dismiss_idle(time.monotonic())
 
+    def _keeps_connections(self) -> bool:
+        return self.alive and not self._app.is_draining()
+
     def _check_deadlines(self, now: float) -> None:
-        overdue = self._poller.overdue(now)
+        overdue = [conn for conn in self._poller.open if now >= conn.until]
         for conn in overdue:
             if conn.phase is Phase.HANDSHAKING:
-                self._handshake_failed(conn, "timeout", "the client was too slow")
+                self._app.handshake_failed("timeout")
         self._dispatcher.check_deadlines(overdue)
         if self._app.requires_client_certificates and now >= self._trust_at:
             self._trust_at = now + _TRUST_S
@@ -111,28 +108,27 @@ class FastWorker(Worker):
         if wanted != self._accepts:
             for listener in self.sockets:
                 listener.settimeout(0.0)
-                self._poller.listen(listener, wanted=wanted)
+                self._poller.listen(listener, partial(self._accept, listener) if wanted else None)
             self._accepts = wanted
 
     def _others_have_fewer(self) -> bool:
-        return bool(self._balance.other_has_fewer(len(self._poller.open)))
+        return bool(self._app.balance.other_has_fewer(len(self._poller.open)))
 
     def _accept(self, listener: Any) -> None:  # noqa: ANN401 - a socket of gunicorn's
         """Accept a connection, unless another worker should, or there are too many."""
-        if not self._must_accept and self._others_have_fewer():
-            self._leave_to_others()
-            return
-        if len(self._poller.open) >= self.cfg.worker_connections and not self._make_room():
-            self._leave_to_others()
-            return
+        full = len(self._poller.open) >= self.cfg.worker_connections
         try:
-            self._accept_one(listener)
+            if (self._must_accept or not self._others_have_fewer()) and (not full or self._make_room()):
+                self._accept_one(listener)
+                return
         except OSError as error:
-            if error.errno in _TOO_MANY:
-                self._make_room()
-                self._leave_to_others()
-            elif error.errno not in _NO_CLIENT:
+            if error.errno in _NO_CLIENT:
+                return
+            if error.errno not in _TOO_MANY:
                 raise
+            self._make_room()
+        self._set_accepts(wanted=False)
+        self._accept_at = time.monotonic() + _LEFT_TO_OTHERS_S
 
     def _close_port(self) -> None:
         """Accept the clients that have connected already, and close the port: later clients are refused at once."""
@@ -147,8 +143,8 @@ class FastWorker(Worker):
         client, address = listener.accept()
         environ = self._caller.connection_environ(address, listener.getsockname())
         environ["gunicorn.socket"] = client
-        conn = Connection(client, environ, RequestParser(self._app.collection), self._limits_s)
-        self._poller.add(conn)
+        conn = Connection(client, environ, RequestParser(self._app.served.collection), self._limits_s)
+        self._poller.open.add(conn)
         if self.cfg.is_ssl:
             conn.enter(Phase.HANDSHAKING, time.monotonic())
             self._poller.wait(conn, EVENT_READ, self._shake_hands)
@@ -160,11 +156,6 @@ class FastWorker(Worker):
         conn.enter(Phase.REQUESTING, time.monotonic())
         self._poller.wait(conn, EVENT_READ, self._dispatcher.read)
 
-    def _leave_to_others(self) -> None:
-        self._set_accepts(wanted=False)
-        self._leaves_to_others = True
-        self._accept_at = time.monotonic() + _LEFT_TO_OTHERS_S
-
     def _shake_hands(self, conn: Connection) -> None:
         try:
             client = conn.socket
@@ -173,49 +164,33 @@ class FastWorker(Worker):
                 client = context.wrap_socket(client, server_side=True, do_handshake_on_connect=False)
                 conn.socket = conn.environ["gunicorn.socket"] = client
             client.do_handshake()
-        except ssl.SSLWantReadError:
-            self._poller.wait(conn, EVENT_READ, self._shake_hands)
-        except ssl.SSLWantWriteError:
-            self._poller.wait(conn, EVENT_WRITE, self._shake_hands)
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError) as error:
+            event = EVENT_READ if isinstance(error, ssl.SSLWantReadError) else EVENT_WRITE
+            self._poller.wait(conn, event, self._shake_hands)
         except OSError as error:
-            refused = isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError)
-            self._handshake_failed(conn, "refused" if refused else "disconnected", error)
-            if refused:
-                self._poller.end(conn)
-            else:
-                self._poller.drop(conn)
+            self._handshake_failed(conn, error)
         else:
             self._await_first_request(conn)
 
-    # The end of a connection.
+    def _handshake_failed(self, conn: Connection, error: OSError) -> None:
+        if not isinstance(error, ssl.SSLError) or isinstance(error, ssl.SSLEOFError):
+            self._app.handshake_failed("disconnected")
+            self._poller.drop(conn)
+            return
+        self._app.handshake_failed("refused")
+        if self._dispatcher.log_limit.take():
+            self.log.warning("TLS handshake with %s failed: %s", conn.peer, error)
+        self._poller.end(conn)
 
     def _make_room(self) -> bool:
         """Close the connection that is missed least. Return False if there is none.
 
         A handshake in progress is a new client, so it comes last, and only after it had some time.
         """
-        for phase in (
-            Phase.CLOSING,
-            Phase.IDLE,
-            Phase.REQUESTING,
-            Phase.HANDSHAKING,
-        ):
-            oldest = next(iter(self._poller.waiting(phase)), None)
-            if oldest is not None:
+        for phase in (Phase.CLOSING, Phase.IDLE, Phase.REQUESTING, Phase.HANDSHAKING):
+            for oldest in self._poller.waiting(phase)[:1]:
                 if phase is Phase.HANDSHAKING and oldest.since > time.monotonic() - _HANDSHAKE_S:
                     return False
                 self._dispatcher.close(oldest)
                 return True
         return False
-
-    def _count(self) -> None:
-        if self.alive:
-            self._balance.report(self.age, len(self._poller.open))
-
-    def _keeps_connections(self) -> bool:
-        return self.alive and not self._app.is_draining()
-
-    def _handshake_failed(self, conn: Connection, reason: str, problem: object) -> None:
-        self._app.handshake_failed(reason)
-        if reason == "refused" and self._log_limit.take():
-            self.log.warning("TLS handshake with %s failed: %s", conn.peer, problem)

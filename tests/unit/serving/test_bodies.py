@@ -2,6 +2,7 @@
 
 import io
 import socket
+from types import SimpleNamespace
 
 import pytest
 from gunicorn.http.body import Body, ChunkedReader, LengthReader
@@ -50,8 +51,9 @@ def test_the_requests_of_a_connection_do_not_depend_on_how_they_arrive(data, cut
 
 def sized(parts, length=None):
     # An empty piece would mean the end of the connection.
-    unreader, whole = IterUnreader(filter(None, parts)), sum(map(len, parts))
-    return {"wsgi.input": Body(LengthReader(unreader, whole if length is None else length))}
+    length = sum(map(len, parts)) if length is None else length
+    body = Body(LengthReader(IterUnreader(filter(None, parts)), length))
+    return {"wsgi.input": body, "CONTENT_LENGTH": str(length)}
 
 
 def chunked(parts):
@@ -67,7 +69,8 @@ def test_the_lines_of_a_body_do_not_depend_on_how_it_arrives(parts, framed):
 
 
 def test_complete_lines_are_returned_at_once():
-    bursts = read_lines(sized([b"a\nb", b"b\nc\n", b"d"]), 100)
+    pieces = iter([b"a\nb", b"b\nc\n", b"d", b""])
+    bursts = read_lines({"wsgi.input": SimpleNamespace(read=lambda _size: next(pieces))}, 100)
     assert [list(burst) for burst in bursts] == [[b"a"], [b"bb", b"c"], [b"d"]]
 
 
