@@ -10,7 +10,8 @@ from http import HTTPStatus
 from itertools import takewhile
 from typing import IO, TYPE_CHECKING, Final
 
-from berthmaster.serving.gunicorn_internals import ParseException
+from gunicorn.http.errors import ParseException  # not documented: a malformed trailer of a chunked body
+
 from berthmaster.serving.request_parser import REFUSED_BODY_BYTES, ClientRequest
 from berthmaster.serving.responses import REQUEST_KEY
 

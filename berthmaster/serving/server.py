@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import msgspec
 from gunicorn.app.base import BaseApplication
+from gunicorn.arbiter import Arbiter  # not documented, so a new version may change it
 from gunicorn.glogging import Logger
 
 from berthmaster.model.errors import InputError
 from berthmaster.runtime import metrics as shared_metrics
 from berthmaster.runtime.stopping import keep_existing_objects, return_large_blocks
-from berthmaster.serving.gunicorn_internals import Arbiter
 from berthmaster.serving.probes import Probes, ProbeServer, Readiness
 from berthmaster.serving.request_parser import MAX_FIELD_BYTES, MAX_FIELDS, MAX_LINE_BYTES, BodyCollection
 from berthmaster.serving.responses import RefusalForm, plain_form

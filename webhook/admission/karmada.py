@@ -7,7 +7,7 @@ idempotent, and raise PatchTooLargeError if too many objects of a list need defa
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, reduce
 from operator import or_
 from types import UnionType
@@ -16,19 +16,20 @@ from typing import Annotated, Any, Final, Literal, Union, cast, get_args, get_or
 import msgspec
 
 from berthmaster.model.claims import PERMANENT_ID
-from berthmaster.model.cluster import Toleration
 from berthmaster.model.decode import convert, decode_json
 from berthmaster.model.meta import Value
 from berthmaster.model.policy import (
     ApplicationFailoverBehavior,
     ClusterAffinity,
     ClusterAffinityTerm,
+    FailoverBehavior,
     Placement,
     Policy,
     PropagationSpec,
     ReplicaSchedulingStrategy,
     SpreadConstraint,
     StatePreservation,
+    Suspension,
     WorkloadAffinity,
 )
 from berthmaster.model.selector import is_label_key
@@ -190,10 +191,13 @@ _LABEL_KEY_REMEDY: Final = "use letters, digits and -_. inside, with an optional
 def check_spec(policy: Policy, namespace: str) -> Iterator[FieldProblem]:
     """Yield every problem of a spec. ``namespace`` is the policy's; empty for a ClusterPropagationPolicy."""
     yield from _check_placement(policy.spec.placement)
-    yield from _check_failover(policy.spec)
-    yield from _check_selectors(policy.spec, namespace)
+    if policy.spec.failover is not None:
+        yield from _check_failover(policy.spec, policy.spec.failover)
+    if namespace:
+        yield from _check_selectors(policy.spec, namespace)
     yield from check_preemption_names(policy.spec)
-    yield from _check_suspension(policy.spec)
+    if policy.spec.suspension is not None:
+        yield from _check_suspension(policy.spec.suspension)
 
 
 def check_preemption_names(spec: PropagationSpec) -> Iterator[FieldProblem]:
@@ -231,7 +235,7 @@ def check_group_names(placement: Placement) -> Iterator[FieldProblem]:
 
 
 def _check_selectors(spec: PropagationSpec, namespace: str) -> Iterator[FieldProblem]:
-    for index, selector in enumerate(spec.resource_selectors if namespace else ()):
+    for index, selector in enumerate(spec.resource_selectors):
         if selector.namespace != namespace:
             yield FieldProblem(
                 f"spec.resourceSelectors[{index}].namespace", selector.namespace,
@@ -240,10 +244,7 @@ def _check_selectors(spec: PropagationSpec, namespace: str) -> Iterator[FieldPro
             )  # fmt: skip
 
 
-def _check_failover(spec: PropagationSpec) -> Iterator[FieldProblem]:
-    failover = spec.failover
-    if failover is None:
-        return
+def _check_failover(spec: PropagationSpec, failover: FailoverBehavior) -> Iterator[FieldProblem]:
     if failover.application is not None:
         if not spec.propagate_deps:
             yield FieldProblem(
@@ -289,11 +290,9 @@ def _check_preservation(preservation: StatePreservation | None, owner: str) -> I
             )  # fmt: skip
 
 
-def _check_suspension(spec: PropagationSpec) -> Iterator[FieldProblem]:
-    suspension = spec.suspension
-    if suspension is None or not suspension.dispatching or suspension.dispatching_on_clusters is None:
-        return
-    if suspension.dispatching_on_clusters.cluster_names:
+def _check_suspension(suspension: Suspension) -> Iterator[FieldProblem]:
+    clusters = suspension.dispatching_on_clusters
+    if suspension.dispatching and clusters is not None and clusters.cluster_names:
         # karmada-webhook reports this path, with the name twice.
         yield FieldProblem(
             "spec.suspension.suspension", ABSENT,
@@ -306,16 +305,24 @@ def _check_placement(placement: Placement) -> Iterator[FieldProblem]:
     yield from check_exclusive(placement)
     if placement.cluster_affinity is not None:
         yield from _check_field_selector(placement.cluster_affinity, "spec.placement.clusterAffinity")
-    yield from _check_groups(placement)
-    yield from _check_spread(placement.spread_constraints)
+    if placement.cluster_affinities:
+        yield from _check_groups(placement, placement.cluster_affinities)
+    if placement.spread_constraints:
+        yield from _check_spread(placement.spread_constraints)
     if placement.workload_affinity is not None:
         yield from _check_workload_affinity(placement.workload_affinity)
-    yield from _check_tolerations(placement.cluster_tolerations)
+    for index, toleration in enumerate(placement.cluster_tolerations):
+        if toleration.operator in {"Lt", "Gt"}:
+            yield FieldProblem(
+                f"spec.placement.clusterTolerations[{index}].operator", toleration.operator,
+                "not supported for the taints of clusters",
+                "accepted are Exists and Equal; an empty operator means Equal",
+            )  # fmt: skip
 
 
-def _check_groups(placement: Placement) -> Iterator[FieldProblem]:
+def _check_groups(placement: Placement, groups: Sequence[ClusterAffinityTerm]) -> Iterator[FieldProblem]:
     overflow_allowed = allows_overflow(placement.replica_scheduling)
-    for index, group in enumerate(placement.cluster_affinities or ()):
+    for index, group in enumerate(groups):
         path = f"spec.placement.clusterAffinities[{index}]"
         if not is_label_key(group.affinity_name):
             yield FieldProblem(path, group.affinity_name, "affinityName is not a label key", _LABEL_KEY_REMEDY)
@@ -407,13 +414,3 @@ def _check_workload_affinity(affinity: WorkloadAffinity) -> Iterator[FieldProble
             "spec.placement.workloadAffinity", together.group_by_label_key,
             "affinity and antiAffinity have the same label", "use two labels, or remove one of the terms",
         )  # fmt: skip
-
-
-def _check_tolerations(tolerations: tuple[Toleration, ...]) -> Iterator[FieldProblem]:
-    for index, toleration in enumerate(tolerations):
-        if toleration.operator in {"Lt", "Gt"}:
-            yield FieldProblem(
-                f"spec.placement.clusterTolerations[{index}].operator", toleration.operator,
-                "not supported for the taints of clusters",
-                "accepted are Exists and Equal; an empty operator means Equal",
-            )  # fmt: skip

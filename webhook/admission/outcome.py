@@ -9,7 +9,6 @@ A list with many changed objects is replaced as a whole if that makes a smaller 
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final, Literal, NamedTuple
 
@@ -61,10 +60,12 @@ class Draft:
     def get(self, *tokens: Token) -> Any:  # noqa: ANN401 - any JSON value
         value: Any = self.document
         for token in tokens:
-            if isinstance(token, int) or not isinstance(value, dict):
-                value = value[token] if isinstance(value, list) and isinstance(token, int) else None
-            else:
+            if isinstance(value, dict):
                 value = value.get(token)
+            elif isinstance(value, list) and isinstance(token, int):
+                value = value[token]
+            else:
+                return None
         return value
 
     def set(self, value: Any, *tokens: Token) -> None:  # noqa: ANN401 - any JSON value
@@ -252,8 +253,7 @@ def _quoted(value: object) -> str:
     return shown(value)
 
 
-@dataclass(frozen=True, slots=True)
-class ReviewOutcome:
+class ReviewOutcome(msgspec.Struct, frozen=True):
     """The result of one review.
 
     Attributes:
@@ -266,7 +266,7 @@ class ReviewOutcome:
     warnings: tuple[FieldProblem | str, ...] = ()
     patch: tuple[PatchOperation, ...] = ()
     mutated: dict[str, Any] | None = None
-    audit: dict[str, str] = field(default_factory=dict)
+    audit: dict[str, str] = {}
     gate: GateDecision | None = None
     malformed: str = ""
 

@@ -9,7 +9,7 @@ from berthmaster.model.policy import ClusterAffinity, ClusterAffinityTerm, Place
 from berthmaster.model.validation import affinities, label_selector_errors, placement_errors
 from webhook.admission.karmada import divides_by_static_weight, matches_every_cluster, named_clusters
 from webhook.admission.outcome import ABSENT, FieldProblem
-from webhook.admission.rules.rule import ReviewedPolicy, rule
+from webhook.admission.rules.rule import ReviewedPolicy, about, rule
 
 _GROUPS: Final = "spec.placement.clusterAffinities"
 _TOLERATIONS: Final = "spec.placement.clusterTolerations"
@@ -136,7 +136,16 @@ def _nothing(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
             )  # fmt: skip
 
 
-AFFINITY_RULES: Final = (_unreachable, _repeated, _no_groups, _excluded_by_name, _broken_selector)
+def _has_groups(reviewed: ReviewedPolicy) -> bool:
+    """Return whether there is a list of groups; it may be empty."""
+    return reviewed.policy.spec.placement.cluster_affinities is not None
+
+
+AFFINITY_RULES: Final = (
+    *about(_has_groups, (_unreachable, _repeated, _no_groups)),
+    _excluded_by_name,
+    _broken_selector,
+)
 TOLERATION_RULES: Final = (_everything, _keyless, _nothing)
 
 

@@ -8,7 +8,7 @@ from berthmaster.model.kinds import Scope, group_of
 from berthmaster.model.meta import INT32_MIN
 from berthmaster.model.policy import DEFAULT_SCHEDULER, Placement, ResourceSelector
 from webhook.admission.outcome import ABSENT, FieldProblem
-from webhook.admission.rules.rule import ReviewedPolicy, rule
+from webhook.admission.rules.rule import ReviewedPolicy, about, rule
 from webhook.admission.settings import Level
 
 _PATH: Final = "spec.resourceSelectors"
@@ -52,11 +52,8 @@ def _scope_unknown(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
 
 
 def _preempting_without_namespace(reviewed: ReviewedPolicy) -> Iterator[tuple[int, ResourceSelector, Scope | None]]:
-    """Yield the selectors without a namespace of a ClusterPropagationPolicy that preempts, with index and scope."""
-    policy = reviewed.policy
-    if not policy.cluster_scoped or policy.spec.preemption != "Always":
-        return
-    for index, selector in enumerate(policy.spec.resource_selectors):
+    """Yield the selectors without a namespace, with index and scope."""
+    for index, selector in enumerate(reviewed.policy.spec.resource_selectors):
         if not selector.namespace:
             yield index, selector, reviewed.settings.scope(selector.api_version, selector.kind)
 
@@ -64,7 +61,7 @@ def _preempting_without_namespace(reviewed: ReviewedPolicy) -> Iterator[tuple[in
 @rule("preemption-without-effect", "`preemption: Always` with a priority that preempts nothing.")
 def _nothing_to_preempt(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
     policy = reviewed.policy
-    if policy.spec.preemption != "Always" or not policy.cluster_scoped or policy.explicit_priority > 0:
+    if policy.explicit_priority > 0:
         return
     effect = (
         "no priority is lower, so it preempts nothing" if policy.explicit_priority == INT32_MIN
@@ -133,8 +130,7 @@ def _never_propagated(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
 
 @rule("lazy-change", "An update of a `Lazy` policy, which takes effect late.")
 def _lazy_change(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
-    spec, old = reviewed.policy.spec, reviewed.old
-    if old is not None and reviewed.policy.lazy and spec != old.spec:
+    if reviewed.old is not None and reviewed.policy.spec != reviewed.old.spec:
         yield FieldProblem(
             "spec.activationPreference", "Lazy",
             "the change applies to a resource only after the resource changes or the controllers restart",
@@ -142,15 +138,17 @@ def _lazy_change(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
         )  # fmt: skip
 
 
+def _preempts(reviewed: ReviewedPolicy) -> bool:
+    return reviewed.policy.spec.preemption == "Always" and reviewed.policy.cluster_scoped
+
+
 SELECTION_RULES: Final = (
-    _preemption_namespace,
-    _scope_unknown,
-    _nothing_to_preempt,
+    *about(_preempts, (_preemption_namespace, _scope_unknown, _nothing_to_preempt)),
     _wrong_scope,
     _labels_ignored,
     _repeated,
     _never_propagated,
-    _lazy_change,
+    *about(lambda reviewed: reviewed.policy.lazy, (_lazy_change,)),
 )
 
 
