@@ -179,7 +179,7 @@ class Reviewer:
         verdict = "allowed" if outcome.allowed else "malformed" if outcome.malformed else "denied"
         operation = request.operation if request.operation in _OPERATIONS else "other"
         _reviews(path, operation, verdict, "true" if request.dry_run else "false").inc()
-        if outcome.rules:
+        if outcome.denials or outcome.warnings:
             for rule, findings in Counter(outcome.rules).items():
                 _rule_hits(rule).inc(findings)
         if outcome.gate is not None:

@@ -2,11 +2,12 @@
 
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from email.utils import formatdate
 from functools import lru_cache
 from http import HTTPStatus
 from itertools import chain
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from gunicorn import SERVER
@@ -16,15 +17,20 @@ from berthmaster.serving.request_parser import ClientRequest, ServerRefusal
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication, WSGIEnvironment
 
+    from berthmaster.serving.fast_path import View
+
 REQUEST_KEY: Final = "berthmaster.request"
 """The name of the ``ClientRequest`` in the WSGI environment of the fast worker."""
+STATUS_LINES: Final = {int(status): f"{int(status)} {status.phrase}" for status in HTTPStatus}
+_NO_VALUES: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class WSGICaller:
-    """Calls a WSGI application. Safe for several threads."""
+    """Calls a WSGI application, or a view of a ``ViewApp`` directly. Safe for several threads."""
 
     def __init__(self, wsgi: "WSGIApplication", *, tls: bool, processes: int) -> None:
         self._wsgi = wsgi
+        self._views: Mapping[str, View] = getattr(wsgi, "views", {})
         self._common: WSGIEnvironment = {
             "wsgi.version": (1, 0), "wsgi.errors": sys.stderr, "wsgi.multithread": True,
             "wsgi.multiprocess": processes > 1, "wsgi.run_once": False, "wsgi.input_terminated": True,
@@ -50,7 +56,14 @@ class WSGICaller:
             "REQUEST_METHOD": request.method, "PATH_INFO": request.path, "QUERY_STRING": request.query,
             "SERVER_PROTOCOL": "HTTP/1.1" if chunked else "HTTP/1.0", "wsgi.input": body, REQUEST_KEY: request,
         }  # fmt: skip
-        pieces = self._wsgi({**environ, **request.fields, **own}, response.start)
+        whole = {**environ, **request.fields, **own}
+        view = self._views.get(request.path) if request.method == "POST" else None
+        if view is None:
+            pieces = self._wsgi(whole, response.start)
+        else:
+            status, fields, content = view(whole, _NO_VALUES)
+            response.start(STATUS_LINES[status], fields)
+            pieces = (content,) if isinstance(content, bytes) else content
         try:
             if not request.streamed:
                 content = b"".join(pieces)
@@ -71,9 +84,11 @@ class _Response:
         self._request = request
         self._keep = keep
         self._status = ""
-        self._fields: list[tuple[str, str]] = []
+        self._fields: Sequence[tuple[str, str]] = ()
 
-    def start(self, status: str, fields: list[tuple[str, str]], _error: object = None, /) -> Callable[[bytes], object]:
+    def start(
+        self, status: str, fields: Sequence[tuple[str, str]], _error: object = None, /
+    ) -> Callable[[bytes], object]:
         """Implement WSGI's ``start_response``. Nothing is sent yet, so the application may call it again."""
         self._status, self._fields = status, fields
         return lambda _data: None  # no application of this package writes its body
@@ -118,4 +133,4 @@ def refusal_response(refusal: ServerRefusal, form: RefusalForm) -> bytes:
     fields, body = form(refusal)
     retry = {"Retry-After": "1"} if refusal.status == HTTPStatus.SERVICE_UNAVAILABLE else {}
     every = {**fields, **retry, "Content-Length": str(len(body))}
-    return _encoded_head(f"{refusal.status} {HTTPStatus(refusal.status).phrase}", every.items(), keep=False) + body
+    return _encoded_head(STATUS_LINES[refusal.status], every.items(), keep=False) + body

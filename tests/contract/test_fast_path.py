@@ -28,7 +28,7 @@ TOKEN = "Bearer a-token-of-some-length"  # noqa: S105 - opens only the applicati
 
 
 def webhook():
-    return create_webhook(Reviewer(COMPANION, new_id=lambda: "<id>"), body_bytes=BODY_BYTES).wsgi_app
+    return create_webhook(Reviewer(COMPANION, new_id=lambda: "<id>"), body_bytes=BODY_BYTES)
 
 
 def extender(authenticate=lambda _environ: True):
@@ -41,15 +41,15 @@ def extender(authenticate=lambda _environ: True):
     metrics, limits = ServiceMetrics(), RequestLimits(BODY_BYTES, 16384, 1000)
     services = Services(state, metrics, logging.getLogger("berthmaster.extender"), clock, limits)
     middleware = Middleware(services, request_timeout_s=5, stream_timeout_s=5, authenticate=authenticate)
-    return create_extender(middleware, all_routes()).wsgi_app
+    return create_extender(middleware, all_routes())
 
 
 def with_token(environ):
     return environ.get("HTTP_AUTHORIZATION") == TOKEN
 
 
-def same_response(fast_path, case, status):
-    fast, flask = exchange(fast_path, case), exchange(fast_path.flask, case)
+def same_response(app, case, status):
+    fast, flask = exchange(app, case), exchange(app.wsgi_app, case)
     assert masked(fast) == masked(flask)
     assert fast.startswith(f"HTTP/1.1 {status} ".encode()), fast[:2000]
 
@@ -66,15 +66,15 @@ def test_the_extender_gives_the_same_response(case):
 
 @pytest.mark.parametrize("case", recorded("extender"))
 def test_the_extender_gives_the_same_response_to_clients_without_a_token(case):
-    path = extender(with_token)
-    fast, flask = exchange(path, case), exchange(path.flask, case)
+    app = extender(with_token)
+    fast, flask = exchange(app, case), exchange(app.wsgi_app, case)
     assert masked(fast) == masked(flask)
     assert b"a valid bearer token is required" in fast or case["method"] == "HEAD" or b'"selected":true' in fast
 
 
 def test_the_fast_path_has_every_exact_post_path_and_no_other():
     exact = {route.path for route in all_routes() if route.method == "POST" and "{" not in route.path}
-    assert set(extender()._views) == exact  # noqa: SLF001 - the table of the fast path is not visible from outside
+    assert set(extender().views) == exact
     assert "/v1/schedule" in exact
 
 

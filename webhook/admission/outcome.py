@@ -239,7 +239,7 @@ def bounded(problems: Iterable[FieldProblem], rule: str = "") -> list[FieldProbl
     """
     remaining = iter(problems)
     kept = [each._replace(rule=rule) if rule else each for each in islice(remaining, MAX_PROBLEMS)]
-    more = sum(1 for _ in remaining)
+    more = sum(1 for _ in remaining) if len(kept) == MAX_PROBLEMS else 0
     if more:
         noun = "problem" if more == 1 else "problems"
         kept.append(FieldProblem("spec", ABSENT, f"{more:,} more {noun} like these", "correct them too", rule))
