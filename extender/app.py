@@ -18,8 +18,9 @@ from berthmaster.native_api.wire import InvalidField, Problem
 from berthmaster.runtime.logs import BurstFilter, fields, span
 from berthmaster.runtime.stopping import release_unused
 from berthmaster.serving.bodies import BodyError, begun_at, has_gone, read_body, read_lines
-from berthmaster.serving.fast_path import HTTPReply, ViewRoute, request_id_of
+from berthmaster.serving.fast_path import ViewRoute, request_id_of
 from berthmaster.serving.fast_path import create_app as create_flask_app
+from berthmaster.serving.responses import HTTPReply
 from extender.protocols import kube_scheduler, kubeadmiral, native
 from extender.protocols.problem import Refusal, problem, problem_of
 from extender.protocols.route import Reply, Route, problem_reply

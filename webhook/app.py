@@ -21,8 +21,9 @@ from berthmaster.model.policy import POLICY_KINDS
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import BurstFilter, fields, span
 from berthmaster.serving.bodies import BodyError, begun_at, read_body, read_head
-from berthmaster.serving.fast_path import HTTPReply, ViewRoute
+from berthmaster.serving.fast_path import ViewRoute
 from berthmaster.serving.fast_path import create_app as create_flask_app
+from berthmaster.serving.responses import HTTPReply
 from webhook import metrics
 from webhook.admission import wire
 from webhook.admission.impact import GateDecision, GateResult, NotComputed, PolicyImpact, ReviewedChange

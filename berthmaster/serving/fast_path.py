@@ -7,13 +7,13 @@ Both ways call the same view and send the same response.
 
 import re
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from flask import Flask, Response, request
 from werkzeug.exceptions import HTTPException
 
-from berthmaster.serving.responses import STATUS_LINES
+from berthmaster.serving.responses import STATUS_LINES, HTTPReply, View
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
@@ -21,16 +21,6 @@ if TYPE_CHECKING:
 _REFUSED: Final = (404, 405, 500)
 
 
-class HTTPReply(NamedTuple):
-    """The response of a view. ``body`` is the whole body, or an iterator whose pieces are sent one by one."""
-
-    status: int
-    headers: tuple[tuple[str, str], ...]
-    body: bytes | Iterator[bytes]
-
-
-View = Callable[["WSGIEnvironment", Mapping[str, str]], HTTPReply]
-"""Answer a request, given its WSGI environment and the values of the ``{names}`` in its path. Must not raise."""
 Refuse = Callable[["WSGIEnvironment", int], HTTPReply]
 """Answer a request that no view answers, with status 404, 405 or 500."""
 

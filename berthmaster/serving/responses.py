@@ -8,7 +8,7 @@ from functools import lru_cache
 from http import HTTPStatus
 from itertools import chain
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gunicorn import SERVER
 
@@ -17,12 +17,22 @@ from berthmaster.serving.request_parser import ClientRequest, ServerRefusal
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication, WSGIEnvironment
 
-    from berthmaster.serving.fast_path import View
-
 REQUEST_KEY: Final = "berthmaster.request"
 """The name of the ``ClientRequest`` in the WSGI environment of the fast worker."""
 STATUS_LINES: Final = {int(status): f"{int(status)} {status.phrase}" for status in HTTPStatus}
 _NO_VALUES: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+class HTTPReply(NamedTuple):
+    """The response of a view. ``body`` is the whole body, or an iterator whose pieces are sent one by one."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    body: bytes | Iterator[bytes]
+
+
+View = Callable[["WSGIEnvironment", Mapping[str, str]], HTTPReply]
+"""Answer a request, given its WSGI environment and the values of the ``{names}`` in its path. Must not raise."""
 
 
 class WSGICaller:
