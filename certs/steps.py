@@ -45,13 +45,6 @@ from certs.leaf import (
 )
 from certs.options import MANAGER, CertificateOptions, Origin, ServingCertificate, TargetConfiguration
 from certs.rotation import AuthorityState, RotationInput, RotationStep, ServedLeaf, next_rotation_step
-from certs.secrets import (
-    CertificateSnapshot,
-    ConfigurationState,
-    Secret,
-    UnreadableConfiguration,
-    configuration_reference,
-)
 
 
 class CertificateStep(NamedTuple):
@@ -88,7 +81,7 @@ class CertificateItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel",
 class Certificates:
     """The certificates of an installation at a time of the host's API server, and what is due for them."""
 
-    snapshot: CertificateSnapshot
+    snapshot: secrets.CertificateSnapshot
     options: CertificateOptions
     now: datetime
     replaced: frozenset[str] = frozenset()
@@ -103,7 +96,8 @@ class Certificates:
         )
 
     def problems(self) -> Iterator[str]:
-        yield from (state.problem for _, state in self.snapshot.targets if isinstance(state, UnreadableConfiguration))
+        states = (state for _, state in self.snapshot.targets)
+        yield from (each.problem for each in states if isinstance(each, secrets.UnreadableConfiguration))
         for serving, secret in self.snapshot.serving if self.options.origin is Origin.PROVIDED else ():
             if secret is None or not secret.bundle:
                 what = "does not exist" if secret is None else f"has no authority in {secrets.BUNDLE}"
@@ -140,7 +134,7 @@ class Certificates:
         newest = max((leaf.not_valid_before_utc for leaf in self._served()), default=None)
         overlapping = newest is not None and newest + self.options.overlap > self.now
         for target, state in self.snapshot.targets:
-            if state is None or isinstance(state, UnreadableConfiguration):
+            if state is None or isinstance(state, secrets.UnreadableConfiguration):
                 continue
             found = bundles(target.kind, state)
             earlier = Bundle(each for bundle in found for each in bundle) if overlapping else EMPTY
@@ -166,7 +160,7 @@ class Certificates:
         name = f"berthmaster authority {timestamp_text(self.now)}"
         return new_authority(name, self.options.authority_lifetime, self.now)
 
-    def _serving_steps(self, serving: ServingCertificate, secret: Secret | None) -> Iterator[CertificateStep]:
+    def _serving_steps(self, serving: ServingCertificate, secret: secrets.Secret | None) -> Iterator[CertificateStep]:
         """Yield the writes of a serving Secret: its bundle, and its leaf if the issuer is valid."""
         key = (self.options.namespace, serving.secret)
         about, bundle = secrets.secret_reference(key, secret), self.authority.bundle
@@ -230,7 +224,7 @@ class Certificates:
             name = f"{target.kind.kind}/{target.name}"
             if state is None:
                 yield _item("bundle", name, CertificateVerdict.OK, ("", "the configuration does not exist"))
-            elif isinstance(state, UnreadableConfiguration):
+            elif isinstance(state, secrets.UnreadableConfiguration):
                 yield _item("bundle", name, CertificateVerdict.BAD, ("Unreadable", state.problem))
             else:
                 yield self._worst_bundle(name, bundles(target.kind, state))
@@ -272,8 +266,10 @@ class Certificates:
         )
 
 
-def _injection(target: TargetConfiguration, state: ConfigurationState, bundle: Bundle) -> Iterator[CertificateStep]:
-    if state is None or isinstance(state, UnreadableConfiguration):
+def _injection(
+    target: TargetConfiguration, state: secrets.ConfigurationState, bundle: Bundle
+) -> Iterator[CertificateStep]:
+    if state is None or isinstance(state, secrets.UnreadableConfiguration):
         return
     operations = patch(target.kind, state, bundle)
     if not operations:
@@ -281,7 +277,7 @@ def _injection(target: TargetConfiguration, state: ConfigurationState, bundle: B
     reason = Reason.BUNDLE_OUTDATED if all(bundles(target.kind, state)) else Reason.BUNDLE_MISSING
     finding = CertificateFinding(reason, f"write a bundle with {len(bundle)} authorities")
     request = requests.json_patch(target.kind.collection, ("", target.name), operations, MANAGER)
-    yield CertificateStep(configuration_reference(target, state), finding, request, on_target=True)
+    yield CertificateStep(secrets.configuration_reference(target, state), finding, request, on_target=True)
 
 
 def _item(kind: str, name: str, verdict: CertificateVerdict, finding: tuple[str, str] | None) -> CertificateItem:

@@ -16,20 +16,8 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
 
+from berthmaster.kube import requests
 from berthmaster.kube.client import APIClient, APIResponse, ask, read_body
-from berthmaster.kube.requests import (
-    MAX_MESSAGE_BYTES,
-    PAGE_SIZE,
-    Collection,
-    ListPage,
-    WatchEvent,
-    decode_identity,
-    decode_response,
-    decode_watch_event,
-    page,
-    probe,
-    watch,
-)
 from berthmaster.model.errors import ApiError, InputError
 from berthmaster.model.meta import Key
 from berthmaster.runtime.clock import Backoff, Clock
@@ -54,7 +42,7 @@ class Reflector:
     def __init__(
         self,
         client: APIClient,
-        collection: Collection,
+        collection: requests.Collection,
         store: "Informer[Any]",
         backoff: Backoff | None = None,
         draw: random.Random | None = None,
@@ -105,12 +93,12 @@ class Reflector:
     def _list(self) -> Iterator[tuple[Key, msgspec.Raw]]:
         """Yield all objects, and set the resource version. No more than one page is in memory."""
         continue_token = ""
-        for _ in range(MAX_OBJECTS // PAGE_SIZE + 1):
-            request = page(self._collection, continue_token, _LIST_READ_TIMEOUT_S)
+        for _ in range(MAX_OBJECTS // requests.PAGE_SIZE + 1):
+            request = requests.page(self._collection, continue_token, _LIST_READ_TIMEOUT_S)
             with self._opened(self._client.send(request)) as response:
-                part = decode_response(ListPage, read_body(response), "a list page")
+                part = requests.decode_response(requests.ListPage, read_body(response), "a list page")
             for raw in part.items or ():
-                yield decode_identity(bytes(raw)).key, raw
+                yield requests.decode_identity(bytes(raw)).key, raw
             continue_token = part.metadata.continue_
             if not continue_token:
                 self._version = part.metadata.resource_version
@@ -121,13 +109,13 @@ class Reflector:
         """Process changes until the watch ends. Return the last version, which stays valid unless it ``expired``."""
         duration_s = self._draw.randint(_MIN_WATCH_S, _MAX_WATCH_S)
         started_s = time.monotonic()
-        request = watch(self._collection, version, duration_s, _WATCH_READ_TIMEOUT_S)
+        request = requests.watch(self._collection, version, duration_s, _WATCH_READ_TIMEOUT_S)
         events = 0
         try:
             with self._opened(self._client.send(request)) as response:
                 self._store.mark_fresh()
                 for line in _lines(response, started_s + duration_s + _WATCH_GRACE_S):
-                    version = self._process(decode_watch_event(line)) or version
+                    version = self._process(requests.decode_watch_event(line)) or version
                     events += 1
                     self._backoff.reset()
         except ApiError as error:
@@ -142,8 +130,8 @@ class Reflector:
             raise ApiError(0, "", f"the watch of {self._collection.plural} ended at once")
         return version
 
-    def _process(self, event: WatchEvent) -> str:
-        identity = decode_identity(bytes(event.object))
+    def _process(self, event: requests.WatchEvent) -> str:
+        identity = requests.decode_identity(bytes(event.object))
         match event.type:
             case "ADDED" | "MODIFIED":
                 self._store.put(identity.key, event.object)
@@ -175,8 +163,8 @@ def _lines(response: APIResponse, deadline_s: float) -> Iterator[bytes]:
             if whole.strip():
                 yield whole
         rest += last
-        if len(rest) > MAX_MESSAGE_BYTES:
-            raise ApiError(0, "", f"a watch event is larger than {MAX_MESSAGE_BYTES} bytes")
+        if len(rest) > requests.MAX_MESSAGE_BYTES:
+            raise ApiError(0, "", f"a watch event is larger than {requests.MAX_MESSAGE_BYTES} bytes")
         if time.monotonic() > deadline_s:
             return
 
@@ -206,7 +194,7 @@ class Informer(Generic[T]):
     and then with backoff. Other handlers are not affected.
     """
 
-    def __init__(self, collection: Collection, read: Callable[[bytes], T], clock: Clock) -> None:
+    def __init__(self, collection: requests.Collection, read: Callable[[bytes], T], clock: Clock) -> None:
         self.collection = collection
         self.problem = ""
         self.stale_since: datetime | None = None
@@ -422,7 +410,7 @@ class SourceCheck:
     """
 
     def __init__(
-        self, collections: Iterable[Collection], clock: Clock, report: Callable[[], None] | None = None
+        self, collections: Iterable[requests.Collection], clock: Clock, report: Callable[[], None] | None = None
     ) -> None:
         """Prepare the check of collections that the client may list. ``report`` must not raise."""
         self.problem = ""
@@ -449,7 +437,7 @@ class SourceCheck:
         began_at, began_s = self._clock.now(), self._clock.monotonic_s()
         try:
             for collection in self._collections:
-                ask(client, probe(collection, READ_TIMEOUT_S))
+                ask(client, requests.probe(collection, READ_TIMEOUT_S))
         except ApiError as error:
             self._fail(error)
         else:

@@ -21,6 +21,7 @@ from berthmaster.manifests.files import (
     is_snapshot,
     read_documents,
 )
+from berthmaster.model import kubeadmiral
 from berthmaster.model.binding import Binding
 from berthmaster.model.claims import WAITED_FOR, Existing
 from berthmaster.model.cluster import Cluster, Node, cluster_of_node
@@ -30,14 +31,6 @@ from berthmaster.model.federated_object import FederatedObject
 from berthmaster.model.gaps import Gap, GapKind
 from berthmaster.model.interpretation import ResourceInterpreterCustomization
 from berthmaster.model.kinds import group_of, reason_not_propagated
-from berthmaster.model.kubeadmiral import (
-    FederatedCluster,
-    KubeAdmiralPolicy,
-    SchedulerPluginWebhookConfiguration,
-    SchedulingProfile,
-    as_cluster,
-    defaulted_spec,
-)
 from berthmaster.model.meta import Value, negative_amounts, with_spec
 from berthmaster.model.policy import TAINT_POLICY, TAINT_POLICY_API, ClusterTaintPolicy, Policy, defaulted
 from berthmaster.model.rebalancer import WorkloadRebalancer
@@ -70,9 +63,9 @@ class FederationManifests:
     """
 
     clusters: list[Cluster] = field(default_factory=list)
-    policies: list[KubeAdmiralPolicy] = field(default_factory=list)
-    profiles: list[SchedulingProfile] = field(default_factory=list)
-    webhooks: list[SchedulerPluginWebhookConfiguration] = field(default_factory=list)
+    policies: list[kubeadmiral.KubeAdmiralPolicy] = field(default_factory=list)
+    profiles: list[kubeadmiral.SchedulingProfile] = field(default_factory=list)
+    webhooks: list[kubeadmiral.SchedulerPluginWebhookConfiguration] = field(default_factory=list)
     objects: list[FederatedDocument] = field(default_factory=list)
 
 
@@ -252,7 +245,7 @@ class _Loader:
             (_KUBEADMIRAL, "ClusterPropagationPolicy"): self._federated_policy,
             (_KUBEADMIRAL, "SchedulingProfile"): self._profile,
             (_KUBEADMIRAL, "SchedulerPluginWebhookConfiguration"): self._plain(
-                SchedulerPluginWebhookConfiguration, _FEDERATION, self.manifests.federation.webhooks
+                kubeadmiral.SchedulerPluginWebhookConfiguration, _FEDERATION, self.manifests.federation.webhooks
             ),
             (_KUBEADMIRAL, "FederatedObject"): self._federated_object,
             (_KUBEADMIRAL, "ClusterFederatedObject"): self._federated_object,
@@ -346,20 +339,20 @@ class _Loader:
         return lambda document: self._append(values, _decoded(kind, document, api_version), document)
 
     def _federated_cluster(self, document: Document) -> None:
-        federated = _decoded(FederatedCluster, document, _FEDERATION)
+        federated = _decoded(kubeadmiral.FederatedCluster, document, _FEDERATION)
         _reject(document, negative_amounts("status.resources.allocatable", federated.status.resources.allocatable))
-        self._append(self.manifests.federation.clusters, as_cluster(federated), document)
+        self._append(self.manifests.federation.clusters, kubeadmiral.as_cluster(federated), document)
 
     def _federated_policy(self, document: Document) -> None:
-        _reject(document, unknown_fields(KubeAdmiralPolicy, document.raw))
+        _reject(document, unknown_fields(kubeadmiral.KubeAdmiralPolicy, document.raw))
         spec = document.raw.get("spec")
-        raw = {**document.raw, "spec": defaulted_spec(spec)} if isinstance(spec, dict) else document.raw
-        policy = _decoded(KubeAdmiralPolicy, replace(document, raw=raw), _FEDERATION)
+        raw = {**document.raw, "spec": kubeadmiral.defaulted_spec(spec)} if isinstance(spec, dict) else document.raw
+        policy = _decoded(kubeadmiral.KubeAdmiralPolicy, replace(document, raw=raw), _FEDERATION)
         self._append(self.manifests.federation.policies, policy, document)
 
     def _profile(self, document: Document) -> None:
-        _reject(document, unknown_fields(SchedulingProfile, document.raw))
-        profile = _decoded(SchedulingProfile, document, _FEDERATION)
+        _reject(document, unknown_fields(kubeadmiral.SchedulingProfile, document.raw))
+        profile = _decoded(kubeadmiral.SchedulingProfile, document, _FEDERATION)
         self._append(self.manifests.federation.profiles, profile, document)
 
     def _federated_object(self, document: Document) -> None:

@@ -20,10 +20,11 @@ LABEL_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 NODE_OPERATORS: Final = (*LABEL_OPERATORS, "Gt", "Lt")
 _MAX_LENGTH: Final = 4096
 _VALUES_SHOWN: Final = 32
-_SET: Final = re.compile(r"(?P<key>[^\s,!=()]+)\s+(?P<operator>in|notin)\s*\((?P<values>[^()]*)\)")
-_EQUAL: Final = re.compile(r"(?P<key>[^\s,!=()]+)\s*(?P<operator>==|=|!=)\s*(?P<value>[^\s,!=()]*)")
-_PRESENT: Final = re.compile(r"(?P<absent>!?)\s*(?P<key>[^\s,!=()]+)")
-_COMMA: Final = re.compile(r"\s*(,\s*|\Z)")
+_PART: Final = re.compile(
+    r"(?P<absent>!?)\s*(?P<key>[^\s,!=()]+)"
+    r"(?:\s+(?P<set>in|notin)\s*\((?P<values>[^()]*)\)|\s*(?P<equality>==|=|!=)\s*(?P<value>[^\s,!=()]*))?"
+    r"\s*(?P<end>,\s*|\Z)"
+)
 
 
 class SelectorRequirement(Value, frozen=True):
@@ -157,26 +158,19 @@ def parse_selector(text: str) -> LabelSelector:
 
 
 def _first(rest: str, text: str) -> tuple[SelectorRequirement, str]:
-    for pattern, read in ((_SET, _of_set), (_EQUAL, _of_equality), (_PRESENT, _of_presence)):
-        match = pattern.match(rest)
-        comma = match and _COMMA.match(rest, match.end())
-        # A trailing comma does not end a part.
-        if match and comma and not (comma[1] and comma.end() == len(rest)):
-            return read(match), rest[comma.end() :]
-    raise InputError(
-        f"{shown(text)} is not a selector; accepted are parts like key=value, key!=value, key in (a,b), "
-        "key notin (a,b), key and !key, joined by commas"
-    )
-
-
-def _of_set(match: re.Match[str]) -> SelectorRequirement:
-    values = tuple(value.strip() for value in match["values"].split(","))
-    return SelectorRequirement(match["key"], "In" if match["operator"] == "in" else "NotIn", values)
-
-
-def _of_equality(match: re.Match[str]) -> SelectorRequirement:
-    return SelectorRequirement(match["key"], "NotIn" if match["operator"] == "!=" else "In", (match["value"],))
-
-
-def _of_presence(match: re.Match[str]) -> SelectorRequirement:
-    return SelectorRequirement(match["key"], "DoesNotExist" if match["absent"] else "Exists")
+    match = _PART.match(rest)
+    # A trailing comma does not end a part.
+    trails = match is not None and match["end"] and match.end() == len(rest)
+    if match is None or trails or (match["absent"] and (match["set"] or match["equality"])):
+        raise InputError(
+            f"{shown(text)} is not a selector; accepted are parts like key=value, key!=value, key in (a,b), "
+            "key notin (a,b), key and !key, joined by commas"
+        )
+    if match["set"]:
+        values = tuple(value.strip() for value in match["values"].split(","))
+        found = SelectorRequirement(match["key"], "In" if match["set"] == "in" else "NotIn", values)
+    elif match["equality"]:
+        found = SelectorRequirement(match["key"], "NotIn" if match["equality"] == "!=" else "In", (match["value"],))
+    else:
+        found = SelectorRequirement(match["key"], "DoesNotExist" if match["absent"] else "Exists")
+    return found, rest[match.end() :]

@@ -238,7 +238,7 @@ def test_a_line_that_arrives_in_pieces_is_read_once_complete(server, store):
 
 
 def test_a_line_that_is_too_long_ends_the_watch(server, store, monkeypatch):
-    monkeypatch.setattr(reflecting, "MAX_MESSAGE_BYTES", 1000)
+    monkeypatch.setattr(reflecting.requests, "MAX_MESSAGE_BYTES", 1000)
     server.watches = [[b"x" * 600, b"x" * 600, HOLD], [event("ADDED", item("c", 9)), HOLD]]
     store.wait(lambda seen: "c" in seen.names)
     assert store.problems == ["a watch event is larger than 1000 bytes"]
