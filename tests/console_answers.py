@@ -23,12 +23,18 @@ from berthmaster.native_api import why
 from berthmaster.native_api.fleet import FleetAmount, FleetCluster, FleetView, WorkloadFacets, WorkloadPage, WorkloadRow
 from berthmaster.native_api.what_if import PlanAnswer, PlanCounts
 from berthmaster.native_api.wire import BindingExplanation, BindingView, HistoryPage, Staleness
-from berthmaster.scheduling.diagnosis import ClusterDiagnosis, Diagnosis, GroupDiagnosis, Outcome, Rejection
+from berthmaster.scheduling.diagnosis import (
+    ClusterDiagnosis,
+    Diagnosis,
+    GroupDiagnosis,
+    GroupOutlook,
+    Outcome,
+    Rejection,
+)
 from berthmaster.scheduling.fleet import Strategy
 from berthmaster.scheduling.request import Failure, FailureKind
 from berthmaster.simulation.drift import WorkloadDrift, summary
 from berthmaster.simulation.failures import FailureDomain
-from berthmaster.simulation.group_outlook import GroupOutlook
 from berthmaster.simulation.plan_answer import Plan, PlannedMove, PlanSummary, UnplacedWorkload
 from berthmaster.views.move_rows import BrakeReport, BudgetUse, MoveRow, RowState
 from berthmaster.views.policy_rows import PolicyRow

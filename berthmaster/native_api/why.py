@@ -10,10 +10,9 @@ from berthmaster.model.move import MoveState
 from berthmaster.model.policy import Policy
 from berthmaster.native_api.fleet import FleetAmount
 from berthmaster.native_api.wire import AnswerPart, BindingExplanation, BindingView, Staleness
-from berthmaster.scheduling.diagnosis import GroupDiagnosis
+from berthmaster.scheduling.diagnosis import GroupDiagnosis, GroupOutlook
 from berthmaster.simulation.drift import FleetDrift, WorkloadDrift
 from berthmaster.simulation.failures import FailureDomain, Impact
-from berthmaster.simulation.group_outlook import GroupOutlook
 from berthmaster.simulation.plan_answer import Assumptions
 from berthmaster.simulation.report import ClaimRow
 from berthmaster.simulation.why_not import WhyNot

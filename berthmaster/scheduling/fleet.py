@@ -1,7 +1,4 @@
-"""The fleet in columns: the input of every decision, updated in place as one cluster changes.
-
-A placement compiled for one fleet: its groups of clusters, and the replica strategy that it names.
-"""
+"""The fleet in columns, updated in place as one cluster changes, and placements that are compiled for it."""
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence

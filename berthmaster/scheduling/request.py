@@ -1,6 +1,5 @@
 """One decision: its input besides the fleet, what its plugins can read, and its result as data.
 
-The input is a workload, which may have several pod templates.
 Of a workload of several pod templates, complete sets of their pods are placed (karmada ``MaxAvailableComponentSets``).
 A set has all pods of all templates. Such a workload is never divided: one cluster gets the whole set.
 """

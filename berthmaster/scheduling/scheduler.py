@@ -1,7 +1,4 @@
-"""The scheduling engine: decide where a workload goes on a fleet.
-
-The rows that pass all placement filters, kept up to date for one group and one kind of workload.
-"""
+"""The scheduling engine: decide where a workload goes on a fleet."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -125,11 +122,6 @@ def kind_of(request: Request) -> tuple[str, str, bool]:
 
 _PLACEMENT_BYTES: Final = 48 * 2**20
 """The bytes of compiled placements, and again of the placements that are known by identity."""
-# The names of the caches are label values of a metric.
-_PLACEMENT_HIT: Final = ("plan", "hit")
-_PLACEMENT_MISS: Final = ("plan", "miss")
-_FILTER_HIT: Final = ("filter", "hit")
-_FILTER_MISS: Final = ("filter", "miss")
 
 
 class Scheduler:
@@ -153,7 +145,7 @@ class Scheduler:
         self._affinities = Affinities(fleet)
         self._compiled: BoundedCache[bytes, CompiledPlacement] = BoundedCache(_PLACEMENT_BYTES)
         self._compiled_of: BoundedCache[int, tuple[Placement, CompiledPlacement]] = BoundedCache(_PLACEMENT_BYTES)
-        self._lookups: Counter[tuple[str, str]] = Counter()
+        self._lookups: Counter[tuple[str, str]] = Counter()  # label values of a metric
 
     def take_lookups(self) -> Mapping[tuple[str, str], int]:
         """Return the cache lookups since the last call: counts by cache and ``hit`` or ``miss``."""
@@ -209,7 +201,7 @@ class Scheduler:
         """Compile a placement for this fleet. Placements of equal content share one result."""
         known = self._compiled_of.get(id(placement))
         if known is not None:
-            self._lookups[_PLACEMENT_HIT] += 1
+            self._lookups["plan", "hit"] += 1
             return known[1]
         key = encode_json(placement)
         compiled = self._compile_by_content(key, placement)
@@ -230,7 +222,7 @@ class Scheduler:
 
     def _compile_by_content(self, key: bytes, placement: Placement) -> CompiledPlacement:
         compiled = self._compiled.get(key)
-        self._lookups[_PLACEMENT_HIT if compiled is not None else _PLACEMENT_MISS] += 1
+        self._lookups["plan", "hit" if compiled is not None else "miss"] += 1
         if compiled is None:
             excess = self._stages.excess(placement, self.profile.limits)
             if excess:
@@ -284,7 +276,7 @@ class Scheduler:
     def _feasible_for(self, context: Context) -> FeasibleRows:
         key = kind_of(context.request)
         feasible: FeasibleRows | None = context.group.feasible.get(key)
-        self._lookups[_FILTER_HIT if feasible is not None else _FILTER_MISS] += 1
+        self._lookups["filter", "hit" if feasible is not None else "miss"] += 1
         if feasible is None:
             feasible = context.group.feasible[key] = FeasibleRows(context, self.filters)
         return feasible

@@ -1,9 +1,7 @@
 """What-if changes to a world. Each change has the effect that it has in a Karmada control plane.
 
-Changes as people write them: ``member1=gpu=no:NoExecute``, ``shop/Deployment/web=8``.
-
-The options of the command and the form of the console accept these forms. Another form is an ``InputError`` with the
-text and what is accepted.
+The options of the command and the form of the console accept them as people write them, such as
+``member1=gpu=no:NoExecute``. Another form is an ``InputError`` with the text and what is accepted.
 """
 
 from collections.abc import Callable, Iterable

@@ -1,7 +1,4 @@
-"""The rows of one workload of a plan.
-
-What changes of policies do to claims. What changes move in total, and what they do to each cluster.
-"""
+"""The rows of a plan: what changes do to each workload, policy and cluster, and in total."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence

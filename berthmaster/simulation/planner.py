@@ -2,8 +2,6 @@
 
 Only workloads whose binding changes are scheduled again, as in a control plane: nothing else makes a scheduler look at
 them. A change of clusters concerns all workloads.
-
-The decisions of a plan: where the workloads go that a change concerns, and what follows them.
 """
 
 import hashlib
@@ -16,7 +14,6 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import NO_EXECUTE, Cluster
 from berthmaster.model.gaps import ANY_READER, Gap, GapKind, Reader, texts
 from berthmaster.model.meta import with_spec
@@ -232,7 +229,8 @@ class PlanDecider:
             return False
         if not before.present:
             return True
-        return before.held_by != after.held_by or _spec(before.binding) != _spec(after.binding)
+        specs = (None if each.binding is None else each.binding.spec for each in (before, after))
+        return before.held_by != after.held_by or next(specs) != next(specs)
 
     def _settled(self, workload: SimulatedWorkload) -> WorkloadResult:
         scheduler = self._index.scheduler
@@ -348,10 +346,6 @@ def _deducts(workload: SimulatedWorkload) -> bool:
 
 def _required_by(workload: SimulatedWorkload) -> object:
     return workload.binding.spec.required_by if workload.binding is not None else ()
-
-
-def _spec(binding: Binding | None) -> object:
-    return binding.spec if binding is not None else None
 
 
 def _touched_clusters(index: PlanIndex, changed: ChangedWorkloads) -> frozenset[str]:

@@ -1,7 +1,4 @@
-"""Schedule the workloads of a world.
-
-Decisions that see each other's replicas (``--shared-capacity``).
-"""
+"""Schedule the workloads of a world, also so that decisions see each other's replicas (``--shared-capacity``)."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime

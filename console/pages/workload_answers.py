@@ -12,10 +12,10 @@ from berthmaster.ledger.records import PastExplanation
 from berthmaster.model.move import UNDER_WAY, WAITING, MoveReason
 from berthmaster.native_api.why import BindingOutlook, BindingOverview, Room
 from berthmaster.native_api.wire import BindingView
+from berthmaster.scheduling.diagnosis import GroupOutlook
 from berthmaster.scheduling.karmada.minimal import DriftKind
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.drift import WorkloadDrift
-from berthmaster.simulation.group_outlook import GroupOutlook
 from berthmaster.simulation.report import Explanation
 from berthmaster.views.texts import count_text
 from console.pages.amounts import room_words

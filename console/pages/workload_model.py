@@ -13,11 +13,11 @@ from berthmaster.scheduling.diagnosis import (
     ClusterDiagnosis,
     Diagnosis,
     GroupDiagnosis,
+    GroupOutlook,
     GroupTotals,
     Outcome,
     shortened,
 )
-from berthmaster.simulation.group_outlook import GroupOutlook
 from berthmaster.simulation.report import ClaimRow, Explanation
 from berthmaster.views.texts import count_text
 from console.pages.workload_words import outlook_words, rejected_words, sentence

@@ -8,9 +8,9 @@ from typing import Final
 
 from berthmaster.ledger.records import HistoryRow
 from berthmaster.model.move import MovePhase, MoveReason, MoveState
+from berthmaster.scheduling.diagnosis import GroupOutlook
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.request import FailureKind
-from berthmaster.simulation.group_outlook import GroupOutlook
 from berthmaster.views.texts import count_text
 
 _SHOWN: Final = 8

@@ -1,7 +1,4 @@
-"""Karmada's profile: its built-in plugins and its stages.
-
-Explain why Karmada's selection skipped a cluster, or why its division gave it no replicas.
-"""
+"""Karmada's profile: its built-in plugins, its stages, and the reasons that they give."""
 
 from collections.abc import Mapping
 from dataclasses import replace

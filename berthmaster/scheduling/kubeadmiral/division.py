@@ -1,6 +1,6 @@
-"""Assignment: how many replicas each selected cluster gets, by the Spread or the Binpack planner, and why.
+"""Assignment: how many replicas each selected cluster gets, and why.
 
-The two planners: divide replicas by weight (Spread), or fill one cluster after the other (Binpack).
+Two planners: divide replicas by weight (Spread), or fill one cluster after the other (Binpack).
 
 Sources: KubeAdmiral ``util/planner``, ``plugins/preferencebinpack``.
 """

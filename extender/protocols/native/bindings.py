@@ -21,10 +21,10 @@ from berthmaster.native_api.wire import (
     RequiringBinding,
     ResourceView,
 )
+from berthmaster.scheduling.diagnosis import MAX_GROUPS, Outlook, outlook
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.eligibility import due, move_note
-from berthmaster.simulation.group_outlook import MAX_GROUPS, Outlook, outlook
 from berthmaster.simulation.report import explanation
 from berthmaster.simulation.run import examine, present
 from berthmaster.simulation.workload import NO_COMPANIONS, companions

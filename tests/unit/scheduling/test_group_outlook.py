@@ -6,11 +6,11 @@ from decisions import DYNAMIC
 from msgspec.structs import replace
 
 from berthmaster.model.binding import BindingStatus
+from berthmaster.scheduling.diagnosis import MAX_GROUPS, outlook
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.request import FailureKind, Request
 from berthmaster.scheduling.scheduler import Scheduler
-from berthmaster.simulation.group_outlook import MAX_GROUPS, outlook
 
 
 def named(name, *clusters):
