@@ -14,7 +14,7 @@ from msgspec.structs import asdict, fields, replace
 from switched_on import ALL_ON
 from tables import data
 
-from berthmaster.ledger.records import HistoryRow
+from berthmaster.ledger.records import ChangeRecord, HistoryRow, InputDifference, PastExplanation
 from berthmaster.model.cluster import Taint
 from berthmaster.model.decode import convert
 from berthmaster.model.move import MovePhase, MoveState
@@ -160,6 +160,13 @@ def history_row(number: int = 1, **changes: Any) -> HistoryRow:
 
 def history_page(*rows: HistoryRow, following: str | None = None) -> HistoryPage:
     return HistoryPage(list(rows) or [history_row()], following)
+
+
+def past_explanation(*changes: ChangeRecord, record: HistoryRow | None = None, **fields: Any) -> PastExplanation:
+    """Return a decision on record. With changes, it differs from the decision before by them."""
+    difference = InputDifference("1.0", 0, list(changes), None, smallest=True, summary="its inputs changed")
+    fields = {"reproduced": True, "difference": difference if changes else None, **fields}
+    return PastExplanation(record or history_row(), binding_explanation(), **fields)
 
 
 def workload_answers(**answers: Any) -> dict[str, Any]:

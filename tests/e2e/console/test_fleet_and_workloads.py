@@ -5,10 +5,8 @@ from urllib.parse import parse_qs, urlsplit
 from console_fleet import TEAMS
 from console_ledger import ADDRESS
 from e2e.console.visits import NARROW
-from karmada_plane import cluster
 from playwright.sync_api import expect
 
-SQUARE = ".squares a"
 WORKLOADS = ".table tbody tr"
 
 
@@ -49,17 +47,6 @@ def test_the_page_of_a_workload_asks_once_for_the_state_and_otherwise_only_the_l
     asked = console.asked() - before
     assert asked.pop("/v1/bindings/{namespace}/{name}/overview") == 1
     assert set(asked) == {"/v1/history"}, "decisions on the workload, and plans of its policy"
-
-
-def test_a_change_arrives_without_a_reload_and_keeps_what_was_typed(visit, console):
-    page = visit("/fleet")
-    page.evaluate("window.same = true")
-    page.get_by_label("Name contains").fill("half a nam")
-    console.put(cluster("arrived-meanwhile"))
-    square = page.locator(SQUARE, has_text="arrived-meanwhile")
-    expect(square).to_have_count(1)
-    assert page.evaluate("window.same"), "the page was not loaded again"
-    expect(page.get_by_label("Name contains")).to_have_value("half a nam")
 
 
 def test_pages_of_hostile_workloads_show_their_names_as_text(narrow):

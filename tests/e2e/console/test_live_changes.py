@@ -53,6 +53,8 @@ def test_a_new_workload_appears_without_a_reload_and_goes_again(visit, console, 
 def test_a_cluster_that_is_lost_changes_its_square(visit, console):
     path = console.put(cluster("live-cluster", 8))
     page = visit("/fleet?q=live-cluster")
+    page.evaluate(KEPT)
+    page.get_by_label("Name contains").fill("half a nam")
     square, tile = page.locator(".squares a"), page.locator("#cluster-live-cluster")
     expect(square).to_have_attribute("title", re.compile("^live-cluster: ready"))
     expect(tile).to_have_count(0)
@@ -60,6 +62,8 @@ def test_a_cluster_that_is_lost_changes_its_square(visit, console):
     console.api.edit(path, status={"conditions": [condition]})
     expect(tile).to_contain_text("not ready")
     expect(square).to_have_attribute("title", re.compile("^live-cluster: not ready"))
+    expect(page.get_by_label("Name contains")).to_have_value("half a nam")
+    assert page.evaluate("window.kept"), "the page was loaded again"
     console.api.remove(path)
     expect(square).to_have_count(0)
 

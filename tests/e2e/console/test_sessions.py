@@ -88,23 +88,3 @@ def test_reviews_are_about_the_namespace_of_a_page_and_requests_at_one_time_shar
         assert set(page.evaluate(ALL_AT_ONCE)) == {200}
         assert len(reviewed) > 5
         assert set(reviewed.values()) == {1}
-
-
-def test_a_session_ends_when_its_token_leaves_the_file(visit, tokens):
-    page = visit("/help")
-    sign_in(page)
-    expect(page.get_by_role("heading", level=1)).to_have_text("Help")
-    tokens.write_text("the-token-of-grace-0123456789abcdef,grace\n")
-
-    def signed_out():
-        page.reload()
-        return page.get_by_role("heading", level=1).inner_text() == "Sign in"
-
-    try:
-        for _ in range(60):
-            if signed_out():
-                break
-            page.wait_for_timeout(250)
-        assert signed_out()
-    finally:
-        tokens.write_text(f"{TOKEN},ada\n")

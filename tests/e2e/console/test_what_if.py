@@ -3,16 +3,9 @@
 import re
 
 from playwright.sync_api import expect
+from tables import DATA
 
-POLICY = """\
-apiVersion: policy.karmada.io/v1alpha1
-kind: PropagationPolicy
-metadata: {name: everyday, namespace: shop}
-spec:
-  resourceSelectors: [{apiVersion: apps/v1, kind: Deployment, namespace: shop}]
-  placement: {clusterAffinity: {clusterNames: [berlin-01]}}
-  schedulerName: berthmaster
-"""
+POLICY = (DATA / "everyday_policy.yaml").read_text()
 MOVES = re.compile("workloads? moves?|Nothing")
 
 

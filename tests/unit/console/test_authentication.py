@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 from fake_clock import START
-from tables import cases
+from tables import cases, data
 
 from berthmaster.model.errors import InputError
 from console import authentication
@@ -106,22 +106,15 @@ def test_a_proxy_with_the_secret_names_the_user(proofs):
     assert (found.name, found.groups, found.signed_in_by) == ("ada@example.com", ("team-shop", "team-pay"), "proxy")
 
 
-@cases(
-    "environ",
-    {
-        "no proof": {"HTTP_X_FORWARDED_USER": "ada"},
-        "an empty proof": {"HTTP_X_FORWARDED_USER": "ada", "HTTP_X_BERTHMASTER_PROXY_SECRET": ""},
-        "wrong proof": {"HTTP_X_FORWARDED_USER": "ada", "HTTP_X_BERTHMASTER_PROXY_SECRET": "wrong" * 5},
-        "no user": {"HTTP_X_BERTHMASTER_PROXY_SECRET": PROOF},
-        "two header fields, of which the client sent one": {
-            "HTTP_X_BERTHMASTER_PROXY_SECRET": PROOF,
-            "HTTP_X_FORWARDED_USER": "mallory,ada",
-        },
-        "a long name": {"HTTP_X_BERTHMASTER_PROXY_SECRET": PROOF, "HTTP_X_FORWARDED_USER": "a" * 513},
-    },
-)
-def test_a_header_without_proof_or_without_one_user_does_not_count(proofs, environ):
-    assert visitor(by_header(proofs), **environ) is None
+@cases("fields", data("sign_ins")["no user of a proxy"])
+def test_a_header_without_proof_or_without_one_user_does_not_count(proofs, fields):
+    assert visitor(by_header(proofs), **{f"HTTP_X_{name}": text for name, text in fields.items()}) is None
+
+
+@pytest.mark.parametrize(("length", "named"), [(512, True), (513, False)])
+def test_the_name_of_a_user_has_a_bound(proofs, length, named):
+    fields = {"HTTP_X_BERTHMASTER_PROXY_SECRET": PROOF, "HTTP_X_FORWARDED_USER": "a" * length}
+    assert (visitor(by_header(proofs), **fields) is not None) is named
 
 
 def certified(monkeypatch, name, *groups):

@@ -128,17 +128,7 @@ def question(**asked):
     return f"/what-if?question={quote(encoded(convert(WhatIfQuestion, asked)))}"
 
 
-MOVED = """
-apiVersion: policy.karmada.io/v1alpha1
-kind: PropagationPolicy
-metadata: {name: %s, namespace: %s}
-spec:
-  propagateDeps: true
-  priority: 9
-  preemption: Always
-  resourceSelectors: [{apiVersion: apps/v1, kind: Deployment}, {apiVersion: apps/v1, kind: StatefulSet}]
-  placement: {clusterAffinity: {clusterNames: [member3]}}
-"""
+MOVED = (DATA / "moved_policy.yaml").read_text().replace("NAMESPACE", "shop")
 OF_SHOP = "/workloads/shop/web-deployment"
 PAGES = {
     "fleet": "/fleet",
@@ -166,8 +156,8 @@ PAGES = {
     "what if, lost clusters": question(lose=["member1", "member2"]),
     "what if, a file": f"{question(lose=['member1'])}&as=json",
     "what if, a removed cluster": question(leave=["member1"]),
-    "what if, a policy": question(policies=MOVED % ("new", "shop")),
-    "what if, an edit": question(policies=MOVED % ("web", "shop")),
+    "what if, a policy": question(policies=MOVED.replace("NAME,", "new,")),
+    "what if, an edit": question(policies=MOVED.replace("NAME,", "web,")),
     "what if, a deletion": question(deleted=["shop/PropagationPolicy/web"]),
     "what if, a scale": question(scales=["shop/Deployment/web=9"]),
     "what if, a misspelt scale": question(scales=["Deployment/secre=9"]),

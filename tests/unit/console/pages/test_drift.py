@@ -3,13 +3,11 @@
 from datetime import timedelta
 
 import console_answers as made
-import pytest
-from console_source import GivenSource, console_app, console_client, refused_question
+from console_source import GivenSource, console_client, refused_question
 from fake_clock import START, FakeClock
 from msgspec.structs import replace
 from tables import cases
 
-from berthmaster.native_api.fleet import StateVersion
 from berthmaster.native_api.why import BindingOverview, DriftQuery
 from berthmaster.native_api.wire import Progress
 from berthmaster.scheduling.karmada.minimal import DriftKind
@@ -81,19 +79,6 @@ def test_the_question_has_the_filters_and_never_waits():
 )
 def test_the_page_says(view, address, text):
     assert text in page_of(view, address)
-
-
-@pytest.mark.parametrize(("version", "outdated"), [("1", False), ("2", True)])
-def test_the_page_says_that_its_figures_are_about_an_earlier_state(version, outdated):
-    app = console_app(GivenSource(drift=made.drift_view(), version=StateVersion(version, made.FRESH)))
-    app.extensions["console"].watcher.poll()
-    assert ("The fleet has changed since then." in app.test_client().get("/drift").text) is outdated
-
-
-def test_the_page_asks_again_while_the_extender_computes():
-    answer = console_client(GivenSource(drift=COMPUTING)).get("/drift")
-    assert (answer.status_code, answer.headers["Refresh"]) == (200, "3")
-    assert "The extender computes the drift." in answer.text
 
 
 @cases(

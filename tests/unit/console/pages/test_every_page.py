@@ -7,25 +7,25 @@ import csv
 import html
 import io
 import re
+from datetime import timedelta
 from urllib.parse import parse_qsl, urlsplit
 
 import console_answers as made
 import pytest
-from console_source import GivenSource, console_client
+from console_source import GivenSource, console_app, console_client, refused_question
+from tables import cases, data
 
-from berthmaster.ledger.records import ChangeRecord, InputDifference, PastExplanation
+from berthmaster.ledger.records import ChangeRecord
 from berthmaster.model.cluster import Condition
 from berthmaster.model.move import MovePhase
+from berthmaster.native_api.fleet import StateVersion
+from berthmaster.native_api.wire import Progress
 from berthmaster.views.policy_rows import PolicyFinding, TakeoverRow
 from console.pages.downloads import MOST
 from console.question import WhatIfQuestion, encoded
 
 TAKEOVER = TakeoverRow("shop/Deployment/web", "PropagationPolicy shop/b", "PropagationPolicy shop/all", "")
-CHANGE = ChangeRecord("p1", "taints", "", "maintenance:NoExecute", decisive=True)
-PAST = PastExplanation(
-    made.history_row(), made.binding_explanation(), reproduced=False, notes=[],
-    difference=InputDifference("1.0", 0, [CHANGE], None, smallest=True, summary="x"),
-)  # fmt: skip
+PAST = made.past_explanation(ChangeRecord("p1", "taints", "", "maintenance:NoExecute", decisive=True))
 POLICY = made.policy_row(findings=[PolicyFinding("a", "error", "spec", "=x")], takes=[TAKEOVER], loses=[TAKEOVER])
 WORKLOAD = made.workload_answers(
     binding=made.binding_view(conditions=[Condition("Scheduled", "True", "Success")]),
@@ -112,21 +112,47 @@ def test_a_file_has_a_bound():
     assert asked == [(each, 1000) for each in range(0, MOST, 1000)]
 
 
-@pytest.mark.parametrize(
-    "address",
-    [
-        "/drift?kind=weights", "/drift?sort=size", "/drift?page=0",
-        "/fleet?view=list", "/fleet?state=broken", "/fleet?sort=price", "/fleet?page=0",
-        "/history?range=year", "/history?from=yesterday", "/history?show=nothing",
-        "/moves?state=gone", "/moves?reason=x", "/moves?page=-1", "/moves?sort=name",
-        "/policies?kind=Pod", "/policies?only=all", "/policies?page=0",
-        "/resilience?by=planet", "/resilience?page=0", "/resilience?page=x",
-        "/what-if?question=x", "/what-if?question=%00",
-        "/workloads?only=broken", "/workloads?sort=price", "/workloads?page=x", f"/workloads?q={'x' * 513}",
-        "/workloads/shop/web-deployment?clusters=some",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("address", data("console_words")["wrong addresses"])
 def test_an_invalid_parameter_of_an_address_is_named(address):
     answer = console_client(GivenSource(**ANSWERS)).get(address)
     assert answer.status_code == 400
     assert address.partition("?")[2].partition("=")[0] in answer.text
+
+
+def test_a_long_parameter_of_an_address_is_named():
+    answer = console_client(GivenSource(**ANSWERS)).get(f"/workloads?q={'x' * 513}")
+    assert (answer.status_code, "q: " in answer.text) == (400, True)
+
+
+@pytest.mark.parametrize(("version", "outdated"), [("", False), ("1", False), ("2", True)])
+@pytest.mark.parametrize("name", ["resilience", "drift"])
+def test_the_page_says_that_its_figures_are_about_an_earlier_state(name, version, outdated):
+    app = console_app(GivenSource(**{**ANSWERS, "version": StateVersion(version, made.FRESH)}))
+    app.extensions["console"].watcher.poll()
+    assert ("The fleet has changed since then." in app.test_client().get(f"/{name}").text) is outdated
+
+
+@cases(
+    ("passed_s", "progress", "refresh", "text"),
+    {
+        "it has just begun": (1, {}, "3", "It is being prepared."),
+        "it is being prepared for long": (600, {}, "15", "It began 10 min ago."),
+        "it is nearly ready": (60, {"done": 9, "total": 10}, "7", "9 of 10 are done."),
+        "it takes long": (60, {"done": 1, "total": 1000}, "15", "1 of 1,000 are done."),
+        "next": (60, {"first": True}, "15", "Another question comes first: the loss of each cluster."),
+    },
+)
+@pytest.mark.parametrize("name", ["resilience", "drift"])
+def test_the_page_shows_the_progress_and_asks_again_while_the_extender_simulates(
+    name, passed_s, progress, refresh, text
+):
+    begun = made.NOW - timedelta(seconds=passed_s)
+    simulating = refused_question("retry", 503, progress=Progress("the loss of each cluster", begun, **progress))
+    client = console_client(GivenSource(**{name: simulating}))
+    answer = client.get(f"/{name}")
+    assert (answer.status_code, answer.headers["Refresh"]) == (200, refresh)
+    assert text in answer.text
+    other = 'href="/resilience?by=zone&amp;failover=auto"' in answer.text
+    assert other is (name == "resilience"), "another question can be asked"
+    file = client.get(f"/{name}?as=csv")
+    assert (file.status_code, "Refresh" in file.headers) == (503, False), "no file without a result"

@@ -1,16 +1,11 @@
 """The page Resilience: failures, the worst first, as a picture and as a table."""
 
 import re
-from datetime import timedelta
 
 import pytest
-from console_answers import FRESH, HOSTILE, impact, resilience_view
-from console_source import GivenSource, console_app, console_client, refused_question
-from fake_clock import FakeClock
-from tables import cases
+from console_answers import HOSTILE, impact, resilience_view
+from console_source import GivenSource, console_client, refused_question
 
-from berthmaster.native_api.fleet import StateVersion
-from berthmaster.native_api.wire import Progress
 from berthmaster.simulation.plan_answer import Switch
 from console.pages.resilience import PICTURE, ROWS, hurt, picture_of, question_of
 from console.question import WhatIfQuestion, decoded
@@ -90,37 +85,6 @@ def test_the_page_shows_figures_picture_and_table():
     assert 'href="/workloads/shop/web-deployment"' in page
     assert "<script>alert" not in page
     assert re.search(r"Computed .*\d", page)
-
-
-@pytest.mark.parametrize(("version", "outdated"), [("", False), ("1", False), ("2", True)])
-def test_the_page_says_that_its_figures_are_about_an_earlier_state(version, outdated):
-    view = resilience_view(impact("north", ["a"]))
-    app = console_app(GivenSource(resilience=view, version=StateVersion(version, FRESH)))
-    app.extensions["console"].watcher.poll()
-    page = app.test_client().get("/resilience").text
-    assert ("The fleet has changed since then." in page) is outdated
-
-
-@cases(
-    ("passed_s", "progress", "refresh", "text"),
-    {
-        "it has just begun": (1, {}, "3", "It is being prepared."),
-        "it is being prepared for long": (600, {}, "15", "It began 10 min ago."),
-        "it is nearly ready": (60, {"done": 9, "total": 10}, "7", "9 of 10 are done."),
-        "it takes long": (60, {"done": 1, "total": 1000}, "15", "1 of 1,000 are done."),
-        "next": (60, {"first": True}, "15", "Another question comes first: the loss of each cluster."),
-    },
-)
-def test_the_page_shows_the_progress_and_asks_again_while_the_extender_simulates(passed_s, progress, refresh, text):
-    begun = FakeClock().now() - timedelta(seconds=passed_s)
-    simulating = refused_question("retry", 503, progress=Progress("the loss of each cluster", begun, **progress))
-    client = console_client(GivenSource(resilience=simulating))
-    answer = client.get("/resilience?by=cluster")
-    assert (answer.status_code, answer.headers["Refresh"]) == (200, refresh)
-    assert text in answer.text
-    assert 'href="/resilience?by=zone&amp;failover=auto"' in answer.text, "another question can be asked"
-    file = client.get("/resilience?by=cluster&as=csv")
-    assert (file.status_code, "Refresh" in file.headers) == (503, False), "no file without a result"
 
 
 def test_a_simulation_that_is_too_large_is_an_error_that_does_not_ask_again():

@@ -14,13 +14,14 @@ from console_answers import (
     history_page,
     history_row,
     move_state,
+    past_explanation,
     why_not_view,
     workload_answers,
 )
 from console_source import refused_question
 from tables import cases, data
 
-from berthmaster.ledger.records import ChangeRecord, InputDifference, PastExplanation
+from berthmaster.ledger.records import ChangeRecord
 from berthmaster.model.meta import Quantity
 from berthmaster.model.move import MovePhase
 from berthmaster.native_api.why import BindingOverview, FreeAmount, Room
@@ -36,12 +37,9 @@ from console.pages.workload_words import Departure, change_words, departure_of, 
 
 WORDS = data("console_words")
 ADDRESS = "/workloads/shop/web-deployment"
-PAST = PastExplanation(
-    history_row(), binding_explanation(), reproduced=False, notes=["scheduler estimators limited 3 clusters"],
-    difference=InputDifference(
-        "1.0", 0, [ChangeRecord("p1", "taints", "", "maintenance:NoExecute", decisive=True)], None, smallest=True,
-        summary="without the taint of p1 the decision would be another one",
-    ),
+PAST = past_explanation(
+    ChangeRecord("p1", "taints", "", "maintenance:NoExecute", decisive=True),
+    reproduced=False, notes=["scheduler estimators limited 3 clusters"],
 )  # fmt: skip
 
 
@@ -199,8 +197,7 @@ def test_the_departure_from_an_earlier_group(records, left):
 def test_the_first_lines_say_why_it_left_its_group():
     record = history_row(evicted_from=["p1"])
     change = ChangeRecord("p1", "taints", "none", "lost:NoExecute", decisive=True)
-    difference = InputDifference("1.0", 0, [change], None, smallest=True, summary="1 input changed")
-    past = PastExplanation(record, binding_explanation(), reproduced=True, difference=difference)
+    past = past_explanation(change, record=record)
     departure = Departure(record, "primary")
     found = answers(overview(binding_view(), outlook=binding_outlook()), NOW, departure, past)
     (line,) = [each for each in found if each.question == "Why it left primary"]
@@ -346,7 +343,7 @@ def test_the_timeline_has_decisions_to_open_and_other_records(workload):
 
 @cases(("fields", "kind", "text"), WORDS["where it went"])
 def test_the_first_lines_about_a_recorded_decision(fields, kind, text):
-    found = past_answers(PastExplanation(history_row(**fields), binding_explanation(), reproduced=True))
+    found = past_answers(past_explanation(record=history_row(**fields)))
     assert [(line.kind, " ".join(line.texts)) for line in found if line.question == "Where"] == [(kind, text)]
 
 
