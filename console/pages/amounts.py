@@ -1,8 +1,7 @@
 """Amounts of resources as people read them: cores, binary units, and how full a cluster is."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from berthmaster.model.meta import Quantity
 from berthmaster.native_api.fleet import FleetAmount
@@ -16,14 +15,25 @@ _LABELS: Final = {"cpu": "CPU", "memory": "Memory", "pods": "Pods", "ephemeral-s
 _BYTES: Final = frozenset({"memory", "ephemeral-storage"})
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
+class Load(NamedTuple):
     """How much of a resource is in use."""
 
     resource: str
     amount: FleetAmount
-    percent: int | None
-    assumed_percent: int
+
+    @property
+    def percent(self) -> int | None:
+        """What is used, in percent; None if it is not known."""
+        used, whole = self.amount.used, self.amount.allocatable
+        return _percent(used, whole) if used is not None and whole else None
+
+    @property
+    def assumed_percent(self) -> int:
+        """What is assumed on top of the use, in percent."""
+        used, assumed, percent = self.amount.used, self.amount.assumed, self.percent
+        if used is None or percent is None or not assumed:
+            return 0
+        return _percent(used + assumed, self.amount.allocatable) - percent
 
     @property
     def label(self) -> str:
@@ -33,10 +43,6 @@ class Load:
     def total(self) -> int:
         """What is used and assumed, in percent; 0 if it is not known."""
         return (self.percent or 0) + self.assumed_percent
-
-    @property
-    def high(self) -> bool:
-        return nearly_full(self.amount)
 
     @property
     def text(self) -> str:
@@ -68,15 +74,6 @@ def amount_text(resource: str, amount: int) -> str:
     if resource in _BYTES or resource.startswith("hugepages-"):
         return bytes_text(amount)
     return f"{amount:,}"
-
-
-def load_of(resource: str, amount: FleetAmount) -> Load:
-    if amount.used is None or not amount.allocatable:
-        return Load(resource, amount, None, 0)
-    percent = _percent(amount.used, amount.allocatable)
-    if not amount.assumed:
-        return Load(resource, amount, percent, 0)
-    return Load(resource, amount, percent, _percent(amount.used + amount.assumed, amount.allocatable) - percent)
 
 
 def nearly_full(amount: FleetAmount) -> bool:

@@ -20,12 +20,12 @@ _AT_ONCE: Final = 1000
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
-def asked(tables: Mapping[str, Callable[[], Iterable[Any]]]) -> Response | None:
+def asked(tables: Mapping[str, Iterable[Any]]) -> Response | None:
     """Return the table that the address asks for as a file; None if the address asks for the page.
 
     Args:
-        tables: the rows of each table by its name. The first table is the usual one. Rows are structs of the API or
-            dataclasses, all of one type.
+        tables: the rows of each table by its name; a generator if they have to be asked for. The first table is the
+            usual one. Rows are structs of the API, dataclasses or named tuples, all of one type.
 
     Raises:
         QueryError: there is no such format or table.
@@ -35,7 +35,7 @@ def asked(tables: Mapping[str, Callable[[], Iterable[Any]]]) -> Response | None:
     if not kind:
         return None
     name = query.choice("table", tuple(tables), next(iter(tables)))
-    items = [_fields(each) for each in islice(tables[name](), MOST)]
+    items = [_fields(each) for each in islice(tables[name], MOST)]
     if kind == "json":
         response = Response(msgspec.json.encode({"items": items}), content_type="application/json")
     else:

@@ -1,7 +1,6 @@
 """The page Drift: which workloads do not satisfy their policies any more, and what a repair would move."""
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Final
 
 from flask import Blueprint, Response, render_template, request
@@ -48,9 +47,9 @@ def show() -> Response | str:
         if error.progress is None or downloads.wanted():
             raise
         return waiting("Drift", "Which workloads are not as their policies ask.", error.progress)
-    rows = partial(downloads.whole, lambda after, most: ask(wanted._replace(offset=after, limit=most)).workloads)
-    tables = {"policies": view.policies, "groups": view.groups, "clusters": view.clusters}
-    if file := downloads.asked({"workloads": rows, **{name: partial(iter, found) for name, found in tables.items()}}):
+    rows = downloads.whole(lambda after, most: ask(wanted._replace(offset=after, limit=most)).workloads)
+    tables = {"workloads": rows, "policies": view.policies, "groups": view.groups, "clusters": view.clusters}
+    if file := downloads.asked(tables):
         return file
     return render_template(
         "drift.html",

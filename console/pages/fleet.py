@@ -1,6 +1,5 @@
 """The page Fleet: all clusters as a map or as a table, and one cluster alone."""
 
-from functools import partial
 from typing import Final, NamedTuple
 
 from flask import Blueprint, Response, abort, current_app, render_template, request
@@ -60,7 +59,9 @@ def show() -> Response | str:
     found = services().source.fleet()
     # The numbers of workloads are about all namespaces.
     counted = visitor().namespaces is None
-    if file := downloads.asked({"clusters": partial(listed_clusters, found, question, counted=counted)}):
+    if file := downloads.asked(
+        {"clusters": listed_clusters(found, question, counted=counted) if downloads.wanted() else ()}
+    ):
         return file
     cache: AnswerCache = current_app.extensions[_CACHE]
     page, drawn_map = cache.answer(

@@ -18,7 +18,7 @@ from berthmaster.model.errors import printable
 from berthmaster.native_api.fleet import FleetCluster, FleetView, sum_of
 from berthmaster.views.texts import count_text
 from console.pages import lists
-from console.pages.amounts import BASIC, Load, load_of, nearly_full
+from console.pages.amounts import BASIC, Load, nearly_full
 
 _RANKS: Final = ("first choice", "second", "third")
 
@@ -76,12 +76,12 @@ class Tile:
     @cached_property
     def loads(self) -> list[Load]:
         resources = self.cluster.resources
-        return [load_of(name, resources[name]) for name in BASIC if name in resources]
+        return [Load(name, resources[name]) for name in BASIC if name in resources]
 
     @property
     def others(self) -> list[Load]:
         resources = self.cluster.resources
-        return [load_of(name, resources[name]) for name in sorted(resources.keys() - set(BASIC))]
+        return [Load(name, resources[name]) for name in sorted(resources.keys() - set(BASIC))]
 
     @cached_property
     def fullness(self) -> int:
@@ -334,7 +334,7 @@ def _sorted(clusters: Sequence[FleetCluster], question: FleetQuestion) -> list[F
 def _percent_of(name: str) -> Callable[[FleetCluster], int | None]:
     def percent(cluster: FleetCluster) -> int | None:
         amount = cluster.resources.get(name)
-        load = load_of(name, amount) if amount is not None else None
+        load = Load(name, amount) if amount is not None else None
         return None if load is None or load.percent is None else load.total
 
     return percent
@@ -379,7 +379,7 @@ def _loads_together(clusters: Sequence[FleetCluster]) -> Iterator[Load]:
     for name in BASIC:
         amounts = [each.resources[name] for each in clusters if name in each.resources]
         if any(each.used is not None for each in amounts):
-            yield load_of(name, sum_of(amounts))
+            yield Load(name, sum_of(amounts))
 
 
 def _figures(clusters: Sequence[FleetCluster]) -> Iterator[tuple[str, str, str, str]]:

@@ -1,7 +1,6 @@
 """The page History: what moved in the fleet in a range of time, and why, by cluster, policy and namespace."""
 
 from datetime import timedelta
-from functools import partial
 from typing import Final
 
 from flask import Blueprint, Response, render_template, request
@@ -45,7 +44,7 @@ def show() -> Response | str:
         limit=services().page_rows,
     )
     ask = services().source.history
-    rows = partial(downloads.records, lambda after, most: ask(question._replace(after=after, limit=most)))
+    rows = downloads.records(lambda after, most: ask(question._replace(after=after, limit=most)))
     if file := downloads.asked({"records": rows}):
         return file
     found = optional(lambda: ask(question), NOT_HERE)

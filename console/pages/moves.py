@@ -1,7 +1,6 @@
 """The page Moves: what moves, what waits and for what, and the budgets, windows and the brake that decide it."""
 
 from collections.abc import Iterator, Mapping
-from functools import partial
 from typing import Final
 
 from flask import Blueprint, Response, render_template, request
@@ -83,8 +82,9 @@ def show() -> Response | str:
         limit=size,
     )
     ask = services().source.moves
-    rows = partial(downloads.whole, lambda after, most: ask(wanted._replace(offset=after, limit=most)).moves)
-    if file := downloads.asked({"moves": rows, "budgets": lambda: ask(wanted).budgets or ()}):
+    rows = downloads.whole(lambda after, most: ask(wanted._replace(offset=after, limit=most)).moves)
+    budgets = downloads.whole(lambda _after, _most: ask(wanted).budgets or ())
+    if file := downloads.asked({"moves": rows, "budgets": budgets}):
         return file
     view, paging = lists.asked(
         query.page(),

@@ -1,7 +1,6 @@
 """What the page What if shows of a plan: pure functions of the extender's answer."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from markupsafe import Markup
@@ -69,10 +68,11 @@ class PlanView(NamedTuple):
     def tables(self) -> list[Section]:
         return list(sections(self.answer.plan))
 
-    def files(self) -> Mapping[str, Callable[[], Iterable[Mapping[str, object]]]]:
+    def files(self) -> Mapping[str, Iterable[Mapping[str, object]]]:
         """Return the rows of the tables by their names in addresses."""
-        names = {f"table-{number}": partial(_items, each) for number, each in enumerate(self.tables, 1)}
-        return {**names, "flows": lambda: [{"from": each[0], "to": each[1], "amount": each[2]} for each in self.flows]}
+        names = {f"table-{number}": _items(each) for number, each in enumerate(self.tables, 1)}
+        flows = [{"from": source, "to": target, "amount": amount} for source, target, amount in self.flows]
+        return {**names, "flows": flows}
 
 
 def as_choice(switch: str, value: str) -> str:

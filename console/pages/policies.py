@@ -1,7 +1,6 @@
 """The pages of policies: what each claims, what the rules find, takeovers and priority drops."""
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Final
 
 import yaml
@@ -14,7 +13,7 @@ from berthmaster.native_api.why import POLICY_SORTS, PolicyQuery
 from berthmaster.views import policy_rows
 from console.context import services, visitor
 from console.pages import downloads, lists
-from console.pages.amounts import load_of
+from console.pages.amounts import Load
 from console.query import PageQuery
 from console.question import WhatIfQuestion, encoded
 
@@ -55,7 +54,7 @@ def show() -> Response | str:
     only, sort = query.choices("only", tuple(RESTRICTIONS)), query.sort(POLICY_SORTS)
     size, wanted = services().page_rows, PolicyQuery(text, kind, only=only, sort=sort)
     ask = services().source.policies
-    rows = partial(downloads.whole, lambda after, most: ask(wanted._replace(offset=after, limit=most)).items)
+    rows = downloads.whole(lambda after, most: ask(wanted._replace(offset=after, limit=most)).items)
     if file := downloads.asked({"policies": rows}):
         return file
     view, paging = lists.asked(
@@ -82,7 +81,7 @@ def one(namespace: str, name: str) -> Response | str:
     found = services().source.policy(name, "" if namespace == CLUSTER_SCOPED else namespace)
     row, placement = found.row, found.policy.spec.placement
     tables = {"groups": found.groups, "findings": row.findings or (), "takes": row.takes, "loses": row.loses}
-    if file := downloads.asked({name: partial(iter, rows) for name, rows in tables.items()}):
+    if file := downloads.asked(tables):
         return file
     deleted = WhatIfQuestion(deleted=("/".join(filter(None, (row.namespace, row.kind, row.name))),))
     return render_template(
@@ -95,7 +94,7 @@ def one(namespace: str, name: str) -> Response | str:
             "Tolerates": policy_rows.toleration_words(placement.cluster_tolerations) or ["No taint."],
             "Failback": [policy_rows.failback_words(found.policy, found.failback)],
         },
-        load_of=load_of,
+        load_of=Load,
         manifest=_manifest(found.policy),
         question=encoded(deleted),
         restricted=visitor().namespaces is not None,

@@ -123,7 +123,7 @@ def show() -> Response | str:
             raise
         text = "What the loss of each single cluster, zone, region or provider would do now. Nothing is changed."
         return waiting("Resilience", text, error.progress, by=by, failover=failover, domains=PLURALS, switches=SWITCHES)
-    if file := downloads.asked({"failures": lambda: view.impacts}):
+    if file := downloads.asked({"failures": view.impacts}):
         return file
     # The extender leaves out the names that the visitor may not see. Its counts are of everything.
     shown, paging = lists.cut(view.impacts, page, ROWS, len(view.impacts))

@@ -1,5 +1,6 @@
 """The page Workload: where one workload is and why, now or at a recorded decision, and why not on a cluster."""
 
+from collections.abc import Iterable
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
@@ -49,7 +50,7 @@ def one(namespace: str, binding: str) -> Response | str:
         departed = optional(lambda: source.recorded_decision(left, binding, place, of_page=True), _NO_ANSWER)
     past = source.recorded_decision(record, binding, place) if record else None
     page = ShownWorkload(overview, past, reviews.answer.items if reviews.answer else (), group, most)
-    tables = {
+    tables: dict[str, Iterable[Any]] = {
         "clusters": () if page.shown is None else page.shown.clusters,
         "groups": page.groups,
         "copies": page.copies,
@@ -58,7 +59,7 @@ def one(namespace: str, binding: str) -> Response | str:
         "conditions": known.conditions,
         "records": downloads.records(partial(_history, known)),
     }
-    if file := downloads.asked({name: partial(iter, rows) for name, rows in tables.items()}):
+    if file := downloads.asked(tables):
         return file
     hints = {"history": history.hint, "reviews": reviews.hint, "why_not": why_not.hint, **overview.missing}
     first = answers(overview, services().clock.now(), departure, departed.answer)

@@ -1,7 +1,6 @@
 """The page Workloads: search, filters, order and pages, all of them in the address."""
 
 from collections.abc import Mapping
-from functools import partial
 from itertools import islice
 from typing import Final
 
@@ -109,7 +108,7 @@ def show() -> Response | str:
     query = PageQuery(request.args)
     question = _question(query)
     ask = services().source.workloads
-    rows = partial(downloads.whole, lambda after, most: ask(replace(question, offset=after, limit=most)).items)
+    rows = downloads.whole(lambda after, most: ask(replace(question, offset=after, limit=most)).items)
     if file := downloads.asked({"workloads": rows}):
         return file
     found, paging = lists.asked(

@@ -96,7 +96,7 @@ def test_a_name_with_a_space_stays_whole_and_words_beside_names_are_no_names():
 
 def test_a_long_table_says_how_much_is_missing():
     moves = [planned_move(f"shop/Deployment/web-{number}") for number in range(MAX_ROWS + 2)]
-    assert len(list(PlanView(plan_answer(*moves)).files()["table-1"]())) == MAX_ROWS + 2
+    assert len(list(PlanView(plan_answer(*moves)).files()["table-1"])) == MAX_ROWS + 2
     client, _ = client_of(plan=plan_answer(*moves))
     page = client.get("/what-if?lose=a", follow_redirects=True).text
     assert page.count('href="/workloads/shop/web-') == MAX_ROWS
