@@ -1,9 +1,8 @@
 """Which namespaces a visitor may see: SubjectAccessReviews of the API server, kept for a short time."""
 
-import threading
-from collections import OrderedDict
+import math
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from typing import Final, NamedTuple
 
@@ -14,7 +13,7 @@ from berthmaster.model.errors import ApiError, FieldError
 from berthmaster.model.meta import CLUSTER_SCOPED, Value
 from berthmaster.runtime.clock import Clock
 from console.authentication import Visitor
-from console.source import SourceError
+from console.source import AnswerCache, SourceError
 
 _REVIEWS: Final = Collection.of("authorization.k8s.io/v1", "subjectaccessreviews")
 _KEPT_S: Final = 30.0
@@ -27,13 +26,9 @@ _LISTED: Final = ("resourcebindings", "clusterresourcebindings")
 Namespaces = frozenset[str] | None
 
 
-_Key = tuple[str, tuple[str, ...], str]
-"""The name and the groups of a visitor, and the namespace of the question."""
-
-
 class _Known(NamedTuple):
-    until_s: float
     namespaces: Namespaces
+    asked_s: float
 
 
 class _ReviewStatus(Value, frozen=True):
@@ -54,9 +49,7 @@ class NamespaceAccess:
             client: the API server that knows the rights. The console needs the right to create SubjectAccessReviews.
         """
         self._client, self._clock, self._namespaces = client, clock, namespaces
-        self._known: OrderedDict[_Key, _Known] = OrderedDict()
-        self._asking: dict[_Key, Future[Namespaces]] = {}
-        self._lock = threading.Lock()
+        self._cache = AnswerCache(_MAX_ANSWERS)
         self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="access-review")
         self._background = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="access-renewal")
 
@@ -73,35 +66,25 @@ class NamespaceAccess:
             SourceError: the API server or the extender cannot be asked.
         """
         key = (visitor.name, visitor.groups, namespace)
-        with self._lock:
-            known, now_s = self._known.get(key), self._clock.monotonic_s()
-            if known is not None and now_s < known.until_s:
-                return known.namespaces
-            usable = known is not None and now_s < known.until_s + _STALE_S
-            asked_by_other = self._asking.get(key)
-            asking = asked_by_other or self._asking.setdefault(key, Future())
-        if asked_by_other is None:
-            if usable:
-                self._background.submit(self._renew, key, visitor, asking)
-            else:
-                self._renew(key, visitor, asking)
-        return known.namespaces if known is not None and usable else asking.result()
+        last = self._cache.last(key)
+        known: _Known | None = None if last is None else last.answer
 
-    def _renew(self, key: _Key, visitor: Visitor, asking: "Future[Namespaces]") -> None:
-        try:
-            namespaces = self._ask(visitor, key[2])
-        except BaseException as error:  # noqa: BLE001 - who waits for the answer gets the error
-            with self._lock:
-                del self._asking[key]
-            asking.set_exception(error)
-            return
-        with self._lock:
-            del self._asking[key]
-            self._known[key] = _Known(self._clock.monotonic_s() + _KEPT_S, namespaces)
-            self._known.move_to_end(key)
-            if len(self._known) > _MAX_ANSWERS:
-                self._known.popitem(last=False)
-        asking.set_result(namespaces)
+        def ask() -> Namespaces:
+            # Equal questions that know the same answer are asked once.
+            version = "none" if known is None else str(known.asked_s)
+            found = self._cache.answer(key, version, lambda: self._answer(visitor, namespace), lambda _found: version)
+            self._cache.remember(key, found, self._clock.now())
+            return found.namespaces
+
+        age_s = math.inf if known is None else self._clock.monotonic_s() - known.asked_s
+        if known is None or age_s >= _KEPT_S + _STALE_S:
+            return ask()
+        if age_s >= _KEPT_S:
+            self._background.submit(ask)
+        return known.namespaces
+
+    def _answer(self, visitor: Visitor, namespace: str) -> _Known:
+        return _Known(self._ask(visitor, namespace), self._clock.monotonic_s())
 
     def _ask(self, visitor: Visitor, namespace: str) -> Namespaces:
         cluster_scoped = self._may_list(visitor, _LISTED[1], _ALL)
