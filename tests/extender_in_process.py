@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 
 from extender_services import WatchedPlane
-from flask.testing import FlaskClient
 from kube_in_memory import KubeInMemory
 
 from berthmaster.ledger.reader import LedgerReader
@@ -13,31 +12,6 @@ from extender.app import Middleware, create_app
 from extender.protocols import native
 
 _LIMIT_S = 30.0
-
-
-class _AppClient:
-    """A ``WebClient`` of a WSGI application in this process."""
-
-    def __init__(self, app: FlaskClient) -> None:
-        self._app = app
-
-    def ask(
-        self,
-        method: str,
-        path: str,
-        body: bytes | None = None,
-        headers: Mapping[str, str] | None = None,
-        _most_bytes: int = 0,
-    ) -> Answer:
-        found = self._app.open(path, method=method, data=body, headers=headers)
-        return Answer(found.status_code, found.status, found.data)
-
-    def within(self, _timeout_s: float) -> "_AppClient":
-        """Return this client: there is no socket that could be slow."""
-        return self
-
-    def close(self) -> None:
-        """Do nothing: there is no socket."""
 
 
 class ExtenderInProcess:
@@ -60,6 +34,13 @@ class ExtenderInProcess:
 
     def client(self) -> Client:
         """Return a client of its native API, as ``ExtenderClients`` does."""
-        client = Client("http://127.0.0.1:1")
-        client._connection._client = _AppClient(self._app.test_client())  # noqa: SLF001 - type: ignore[assignment]
+        client, app = Client("http://127.0.0.1:1"), self._app.test_client()
+
+        def ask(
+            method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None, _most: int = 0
+        ) -> Answer:
+            found = app.open(path, method=method, data=body, headers=headers)
+            return Answer(found.status_code, found.status, found.data)
+
+        client._connection.ask = ask  # noqa: SLF001 - no socket
         return client

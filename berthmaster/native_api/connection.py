@@ -102,6 +102,7 @@ class WebClient:
         self.close()
 
     def within(self, timeout_s: float) -> Self:
+        """Return the same connections with another timeout for each part of an answer."""
         other = copy(self)
         other._timeout = urllib3.Timeout(total=timeout_s)  # noqa: SLF001 - a copy of this object
         return other
@@ -192,7 +193,7 @@ class ExtenderAccess:
         return [each for each in given if each is not None]
 
 
-class ServiceConnection:
+class ServiceConnection(WebClient):
     """Connections to one service. Requests raise a ``ServiceError`` if it refuses them or cannot be reached."""
 
     def __init__(
@@ -203,7 +204,6 @@ class ServiceConnection:
         read: Callable[[Path], bytes] = Path.read_bytes,
     ) -> None:
         """Prepare the connections, without a request. Raises ``OSError`` or ``ValueError`` if a file is invalid."""
-        self._url = access.url
         self._headers = {"Accept": _JSON}
         if access.token_file is not None:
             text = read(access.token_file).decode()
@@ -216,17 +216,7 @@ class ServiceConnection:
             trust = ssl.create_default_context(cafile=access.ca_file)
             if access.certificate_file is not None:
                 trust.load_cert_chain(access.certificate_file, access.key_file)
-        self._client = WebClient(access.url, timeout_s, trust, connections=access.connections, pauses_s=pauses_s)
-
-    def within(self, timeout_s: float) -> Self:
-        """Return the same connections with another timeout for each part of an answer."""
-        other = copy(self)
-        other._client = self._client.within(timeout_s)  # noqa: SLF001 - a copy of this object
-        return other
-
-    def close(self) -> None:
-        """Close the connections. The next request opens a new one."""
-        self._client.close()
+        super().__init__(access.url, timeout_s, trust, connections=access.connections, pauses_s=pauses_s)
 
     def request(self, method: str, path: str, answer: type[T], body: bytes | None = None) -> T:
         """Send a request, and return its answer.
@@ -256,17 +246,16 @@ class ServiceConnection:
         method: str,
         path: str,
         body: bytes | None = None,
-        content_type: str = _JSON,
+        headers: Mapping[str, str] | None = None,
         most_bytes: int = MAX_ANSWER_BYTES,
     ) -> Answer:
-        """Send a request, and return its answer, whatever its status. Raises ``UnansweredError`` as ``WebClient``."""
-        headers = {**self._headers, **trace_headers()}
+        given = {**self._headers, **trace_headers(), **(headers or {})}
         if body is not None:
-            headers["Content-Type"] = content_type
-        return self._client.ask(method, path, body, headers, most_bytes)
+            given.setdefault("Content-Type", _JSON)
+        return super().ask(method, path, body, given, most_bytes)
 
     def _content(self, method: str, path: str, body: bytes | None, content_type: str) -> bytes:
-        answer = self.ask(method, path, body, content_type)
+        answer = self.ask(method, path, body, {"Content-Type": content_type} if body is not None else None)
         if answer.status == HTTPStatus.OK:
             return answer.content
         try:
