@@ -13,9 +13,10 @@ from berthmaster.model.errors import ApiError
 from berthmaster.model.kinds import KindNames, resolve
 from berthmaster.runtime.clock import Clock
 
-_AGGREGATED: Final = ",".join(
-    f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList" for version in ("v2", "v2beta1")
-)
+_ACCEPT: Final = ",".join(
+    [*(f"application/json;g=apidiscovery.k8s.io;v={each};as=APIGroupDiscoveryList" for each in ("v2", "v2beta1")),
+     "application/json"]
+)  # fmt: skip
 CACHE_S: Final = 30.0
 """How long a response is cached. Karmada refreshes its cache as often."""
 _NEEDED_VERBS: Final = frozenset({"get", "list", "watch", "patch"})
@@ -114,8 +115,9 @@ def discover_types(client: APIClient) -> ServedTypes:
     types: list[ServedType] = []
     unavailable: list[str] = []
     for path in ("/api", "/apis"):
-        answer = ask(client, APIRequest(path, accept=_AGGREGATED))
-        for group in decode_response(_Groups, answer, f"the aggregated discovery of {path}").items:
+        answer = ask(client, APIRequest(path, accept=_ACCEPT))
+        what = f"the discovery of {path} by groups, which Kubernetes has since 1.27"
+        for group in decode_response(_Groups, answer, what).items:
             name = group.metadata.name
             for version in group.versions:
                 api_version = f"{name}/{version.version}" if name else version.version
