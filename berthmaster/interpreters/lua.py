@@ -7,7 +7,7 @@ Karmada's functions of the module ``kube`` are there: ``accuratePodRequirements`
 from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
 from operator import add
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from berthmaster.model.decode import builtins, convert
 from berthmaster.model.errors import FieldError, InputError, shown
@@ -34,11 +34,8 @@ _NANOS: Final = 1_000_000_000
 _DEFAULT_NAMESPACE: Final = "default"
 
 
-class RunScript(Protocol):
-    """Runs a script in a sandbox (``Sandbox.call``)."""
-
-    def __call__(self, script: str, name: str, argument: Mapping[str, Any]) -> tuple[Any, Any]:
-        """Return the first two results of a function of the script, which gets one argument."""
+RunScript = Callable[[str, str, Mapping[str, Any]], tuple[Any, Any]]
+"""Runs a script in a sandbox, and returns the first two results of a function of it, which gets one argument."""
 
 
 class LuaInterpreter:

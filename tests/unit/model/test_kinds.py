@@ -1,9 +1,10 @@
 """Kinds, their dependencies, and the kinds of third parties."""
 
 import pytest
-from builders import deployment, quantities
+from builders import deployment
 from tables import cases, data
 
+from berthmaster.model.decode import builtins
 from berthmaster.model.errors import FieldError
 from berthmaster.model.interpretation import (
     DEPENDENCIES,
@@ -15,7 +16,7 @@ from berthmaster.model.interpretation import (
     recorded_dependencies,
 )
 from berthmaster.model.kinds import Scope, group_of, is_namespaced, reason_not_propagated, scope_of
-from berthmaster.model.replicas import NodeClaim, ReplicaRequirements, Replicas
+from berthmaster.model.replicas import Replicas
 from berthmaster.model.selector import LabelSelector
 
 
@@ -145,8 +146,6 @@ def test_the_record_on_a_binding(text, expected):
 
 
 POD = deployment(requests={"cpu": "250m", "memory": "1Gi"})["spec"]["template"]
-BIG = deployment(requests={"cpu": "2", "memory": "512Mi"})["spec"]["template"]
-NEEDS = ReplicaRequirements(quantities({"cpu": "250m", "memory": "1Gi"}))
 
 
 def resource(kind, **spec):
@@ -168,42 +167,9 @@ def ray(workers):
     return resource("ray.io/v1/RayService", rayClusterConfig=config)
 
 
-FLINK_NEEDS = ReplicaRequirements(quantities({"cpu": 2, "memory": "2048m"}), NodeClaim(), namespace="shop")
-
-
-@pytest.mark.parametrize(
-    ("raw", "expected"),
-    [
-        pytest.param(resource("apps.kruise.io/v1alpha1/CloneSet", replicas=3, template=POD), Replicas(3, NEEDS),
-                     id="CloneSet"),
-        pytest.param(resource("apps.kruise.io/v1beta1/StatefulSet", replicas=2, template=POD), Replicas(2, NEEDS),
-                     id="StatefulSet of Kruise"),
-        pytest.param(resource("apps.kruise.io/v1alpha1/BroadcastJob", parallelism=4, template=POD), Replicas(4, NEEDS),
-                     id="BroadcastJob"),
-        pytest.param(resource("apps.kruise.io/v1alpha1/BroadcastJob", template=POD), Replicas(1, NEEDS),
-                     id="BroadcastJob without parallelism"),
-        pytest.param(resource("kubeflow.org/v1/Notebook", template=POD), Replicas(1, NEEDS), id="Notebook"),
-        pytest.param(
-            resource("argoproj.io/v1alpha1/Workflow", parallelism=5, nodeSelector={"disk": "ssd"}),
-            Replicas(5, ReplicaRequirements(node_claim=NodeClaim(node_selector={"disk": "ssd"}))), id="Workflow",
-        ),
-        pytest.param(managers(), Replicas(2, FLINK_NEEDS), id="FlinkDeployment by default"),
-        pytest.param(
-            managers(job={"parallelism": 5}, flinkConfiguration={"taskmanager.numberOfTaskSlots": "2"}),
-            Replicas(4, FLINK_NEEDS), id="FlinkDeployment by parallelism and slots",
-        ),
-        pytest.param(managers(task_manager={"replicas": 6}, job={"parallelism": 5}), Replicas(7, FLINK_NEEDS),
-                     id="FlinkDeployment by the replicas of task managers"),
-        pytest.param(
-            ray([{"replicas": 2, "template": BIG}, {"replicas": 3}]),
-            Replicas(6, ReplicaRequirements(quantities({"cpu": "2", "memory": "1Gi"}))), id="RayService",
-        ),
-        pytest.param(resource("ray.io/v1/RayService"), Replicas(), id="RayService without a head"),
-        pytest.param(resource("apps.kruise.io/v1alpha1/SidecarSet"), Replicas(), id="SidecarSet"),
-    ],
-)  # fmt: skip
+@cases(("raw", "expected"), data("model/replicas")["third-party kinds"])
 def test_replicas(raw, expected):
-    assert interpreted(raw) == expected
+    assert builtins(interpreted(raw)) == expected
 
 
 @pytest.mark.parametrize("kind", ["argoproj.io/v1alpha1/Rollout", "apps.kruise.io/v1alpha2/CloneSet"])

@@ -1,18 +1,16 @@
 import pytest
-from builders import deployment, quantities
+from builders import deployment
 from hypothesis import given
 from hypothesis import strategies as st
 from tables import cases, data
 
 from berthmaster.model.cluster import Toleration
-from berthmaster.model.decode import convert
+from berthmaster.model.decode import builtins, convert
 from berthmaster.model.errors import FieldError, InputError
 from berthmaster.model.replicas import (
     NodeClaim,
     PodSpec,
     ReplicaPath,
-    ReplicaRequirements,
-    Replicas,
     pod_requests,
     replicas_of,
     template_of,
@@ -55,10 +53,6 @@ def test_pod_requests_are_the_maximum_over_time(containers, init_containers, res
     assert (asked.value() if asked else 0) == peak
 
 
-POD = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}
-NEEDS = ReplicaRequirements(resource_request=quantities({"cpu": "1"}))
-
-
 def resource(api_version, kind, **spec):
     return {
         "apiVersion": api_version,
@@ -68,38 +62,9 @@ def resource(api_version, kind, **spec):
     }
 
 
-@cases(
-    ("raw", "expected"),
-    {
-        "a Deployment": (resource("apps/v1", "Deployment", replicas=3, template={"spec": POD}), Replicas(3, NEEDS)),
-        "a StatefulSet": (resource("apps/v1", "StatefulSet", replicas=2, template={"spec": POD}), Replicas(2, NEEDS)),
-        "a ReplicaSet": (resource("apps/v1", "ReplicaSet", replicas=0, template={"spec": POD}), Replicas(0, NEEDS)),
-        "the default is one replica": (resource("apps/v1", "Deployment", template={"spec": POD}), Replicas(1, NEEDS)),
-        "null is the default": (
-            resource("apps/v1", "Deployment", replicas=None, template={"spec": POD}),
-            Replicas(1, NEEDS),
-        ),
-        "a Job": (resource("batch/v1", "Job", template={"spec": POD}), Replicas(1, NEEDS)),
-        "a parallel Job": (resource("batch/v1", "Job", parallelism=4, template={"spec": POD}), Replicas(4, NEEDS)),
-        "a Job runs at most as many pods as completions": (
-            resource("batch/v1", "Job", parallelism=4, completions=2, template={"spec": POD}),
-            Replicas(2, NEEDS),
-        ),
-        "more completions do not make a Job more parallel": (
-            resource("batch/v1", "Job", parallelism=2, completions=9, template={"spec": POD}),
-            Replicas(2, NEEDS),
-        ),
-        "a Pod": (resource("v1", "Pod", **POD), Replicas(1, NEEDS)),
-        "a kind without replicas": (resource("v1", "ConfigMap"), Replicas(0, None)),
-        "a kind of the same name in another group": (
-            resource("example.io/v1", "Deployment", replicas=3, template={"spec": POD}),
-            Replicas(0, None),
-        ),
-        "empty requirements": (resource("apps/v1", "Deployment", template={}), Replicas(1, ReplicaRequirements())),
-    },
-)
+@cases(("raw", "expected"), ROWS["replicas of known kinds"])
 def test_replicas_of_known_kinds(raw, expected):
-    assert replicas_of(raw) == expected
+    assert builtins(replicas_of(raw)) == expected
 
 
 def test_node_claims():
@@ -130,34 +95,9 @@ def test_a_node_preference_is_not_a_requirement():
 WIDGET = ReplicaPath("example.io/v1", "Widget", "spec.groups[1].size", "spec.worker")
 
 
-def widget(*groups, **spec):
-    return resource("example.io/v1", "Widget", groups=list(groups), **spec)
-
-
-@cases(
-    ("raw", "path", "expected"),
-    {
-        "replicas and requirements": (widget({}, {"size": 5}, worker={"spec": POD}), WIDGET, Replicas(5, NEEDS)),
-        "a missing entry: one replica": (widget({}, worker={"spec": POD}), WIDGET, Replicas(1, NEEDS)),
-        "no pod template: unknown requirements": (
-            widget({}, {"size": 5}),
-            ReplicaPath("example.io/v1", "Widget", "spec.groups[1].size"),
-            Replicas(5, None),
-        ),
-        "a path applies to its version only": (
-            widget({}, {"size": 5}),
-            ReplicaPath("example.io/v2", "Widget", "spec.groups[1].size"),
-            Replicas(0, None),
-        ),
-        "a path precedes the built-in one": (
-            resource("apps/v1", "Deployment", replicas=3, shards=7),
-            ReplicaPath("apps/v1", "Deployment", "spec.shards"),
-            Replicas(7, None),
-        ),
-    },
-)
+@cases(("raw", "path", "expected"), ROWS["replicas at a path"])
 def test_replicas_at_a_path(raw, path, expected):
-    assert replicas_of(raw, [path]) == expected
+    assert builtins(replicas_of(raw, [ReplicaPath.parse(path)])) == expected
 
 
 @cases(("raw", "message"), ROWS["invalid resources"])
