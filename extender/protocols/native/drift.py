@@ -12,10 +12,8 @@ from berthmaster.kube.kinds import BINDINGS
 from berthmaster.model.gaps import ANY_READER, Reader
 from berthmaster.native_api.why import DRIFT_SORTS, DriftQuery, DriftView
 from berthmaster.scheduling.karmada.minimal import DriftKind
-from berthmaster.simulation.drift import FleetDrift, WorkloadDrift, summary, workload_drift, workload_drifts
-from berthmaster.simulation.eligibility import why_not_scheduled
+from berthmaster.simulation.drift import FleetDrift, WorkloadDrift, summary, workload_drifts
 from extender.protocols.native.background import LIMIT_S, Background, BackgroundTexts
-from extender.protocols.native.bindings import require_binding
 from extender.protocols.native.parameters import (
     MAX_OFFSET,
     NAMESPACES,
@@ -28,7 +26,6 @@ from extender.protocols.native.parameters import (
     word,
 )
 from extender.protocols.native.schedule import require_watched
-from extender.protocols.problem import Refusal
 from extender.protocols.services import Call, Services
 
 _MOST: Final = 1000
@@ -96,16 +93,6 @@ class Drifts:
             version=result.version,
             staleness=services.state.staleness,
         )
-
-
-def drift_of_binding(services: Services, key: tuple[str, str]) -> WorkloadDrift:
-    """Return the drift of the workload of one binding now."""
-    workload = require_binding(services, key).workload
-    ineligible = why_not_scheduled(workload)
-    if ineligible is not None:
-        raise Refusal(409, str(ineligible))
-    with services.state.reading() as cache:
-        return workload_drift(cache.scheduler, workload, services.clock.now())
 
 
 def _matches(drift: WorkloadDrift, query: DriftQuery) -> bool:

@@ -19,7 +19,6 @@ from extender.protocols.native.review import PlanReviewer
 from extender.protocols.native.schedule import PROTOCOL, require_synced
 from extender.protocols.native.simulate import Simulator
 from extender.protocols.native.visible import visible_binding, visible_decision
-from extender.protocols.native.why import Investigator, binding_overview, claims_of
 from extender.protocols.route import JSON, JSON_LINES, Handler, Operation, Parameter, Reply, Route, never_cheap
 from extender.protocols.services import Call, Services
 
@@ -46,7 +45,7 @@ def answers(ask: Ask, *, synced: bool = True) -> Handler:
 def routes(planner: Planner | None = None, drifts: drift.Drifts | None = None) -> Sequence[Route]:
     """Return the routes of the API. What is computed in the background is shared by all of their requests."""
     simulator, planner, known_drifts = Simulator(), planner or Planner(), drifts or drift.Drifts()
-    reviewer, investigator = PlanReviewer(planner), Investigator()
+    reviewer, investigator = PlanReviewer(planner), bindings.Investigator()
     known_policies, failures = policies.Policies(), resilience.Resilience()
 
     @cache
@@ -100,7 +99,7 @@ def routes(planner: Planner | None = None, drifts: drift.Drifts | None = None) -
                           services, key_of(call), call.query.get("group")),
                       ("outlookOfBinding", "outlookOfClusterBinding"), "What each group of a binding could hold",
                       why.BindingOutlook, _GROUP, example=True),
-        *_of_bindings("/overview", binding_overview, ("overviewOfBinding", "overviewOfClusterBinding"),
+        *_of_bindings("/overview", bindings.binding_overview, ("overviewOfBinding", "overviewOfClusterBinding"),
                       "All that the state says about a binding, in one answer",
                       why.BindingOverview, bindings.PARAMETERS, readers=True),
         *_listed("/v1/history", history.history, "listHistory", "List what the ledger recorded, the latest first",
@@ -121,7 +120,7 @@ def routes(planner: Planner | None = None, drifts: drift.Drifts | None = None) -
                  "Read a policy, and which clusters its placement allows", why.PolicyView, {}, (404, 409)),
         *_listed("/v1/clusterpolicies/{name}", known_policies.shown, "getClusterPolicy",
                  "Read a policy for all namespaces, and which clusters it allows", why.PolicyView, {}, (404, 409)),
-        *_of_bindings("/claims", lambda services, call: claims_of(services, key_of(call)), _ids("listClaims"),
+        *_of_bindings("/claims", lambda services, call: bindings.claims_of(services, key_of(call)), _ids("listClaims"),
                       "Read which policy holds a workload", why.ClaimsView, example=True),
         *_of_bindings("/why-not", investigator.why_not, _ids("whyNot"),
                       "Find the smallest change under which a cluster would get a workload",

@@ -12,8 +12,7 @@ from berthmaster.deciding.lease_record import BRAKE, SOURCES, SourcesRecord, tex
 from berthmaster.model.errors import InputError
 from berthmaster.model.move import MOVE
 from berthmaster.native_api.why import FreeAmount, MovesView, Room
-from extender.protocols.native.bindings import binding_outlook, described, room_of
-from extender.protocols.native.why import binding_overview
+from extender.protocols.native.bindings import binding_outlook, binding_overview, described, room_of
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Call
 from extender.state.folder import FolderSource
