@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from berthmaster.model.cluster import Cluster, Node, NodeIdentity, cluster_of_node
+from berthmaster.model.decode import encode_json
 from berthmaster.model.errors import FieldError
 from berthmaster.model.selector import LabelSelector
 from berthmaster.model.validation import DEFAULT_LIMITS, PlacementLimits
@@ -89,24 +90,6 @@ class HoldCounter:
             self._holds.pop(pod, None)
 
 
-class RecentNodes:
-    """The nodes of recent requests. A preempt request contains only names.
-
-    Safe for several threads: each method is one operation on a dict. Threads may see different nodes.
-    """
-
-    def __init__(self) -> None:
-        self._clusters: dict[str, Cluster] = {}
-
-    def remember(self, clusters: list[Cluster]) -> None:
-        if len(self._clusters) + len(clusters) > _MAX_CLUSTERS:
-            self._clusters = {}
-        self._clusters.update((cluster.name, cluster) for cluster in clusters[:_MAX_CLUSTERS])
-
-    def get(self, name: str) -> Cluster | None:
-        return self._clusters.get(name)
-
-
 PROTOCOL: Final = "kube-scheduler"
 EVERYTHING: Final = LabelSelector()
 _NAMES_LOGGED: Final = 10
@@ -153,7 +136,7 @@ class Extender:
         self._placements_lock = threading.Lock()
         self._cached: CachedNodes | None = None
         self._holds = HoldCounter()
-        self._recent = RecentNodes()
+        self._recent: dict[str, Cluster] = {}  # of recent requests: a preempt request contains only names
 
     def filter(self, services: Services, call: Call) -> Reply:
         """``filterVerb``: the nodes of the first group that accepts the pod, and the reasons of the others."""
@@ -170,7 +153,7 @@ class Extender:
         services.decisions.write(
             call, PROTOCOL, "filter", begun_s, lambda: {"workload": str(args.pod), **_logged(filtered)}
         )
-        return Reply(wire.encode_filter_result(filtered.answer))
+        return Reply(encode_json(filtered.answer))
 
     def prioritize(self, services: Services, call: Call) -> Reply:
         """``prioritizeVerb``: a score for each node. An invalid placement gives 0: there is no field for an error."""
@@ -187,9 +170,12 @@ class Extender:
             return Reply(wire.encode_priorities(dict.fromkeys(names, 0)))
         found = dict(zip(names, host_scores(scores), strict=True))
         services.metrics.decided(PROTOCOL, "prioritize", "graded")
-        services.decisions.write(
-            call, PROTOCOL, "prioritize", begun_s, lambda: {"workload": str(args.pod), "scores": _best(found)}
-        )
+
+        def details() -> Mapping[str, Any]:
+            best = sorted(found.items(), key=lambda each: -each[1])[:_NAMES_LOGGED]
+            return {"workload": str(args.pod), "scores": dict(best)}
+
+        services.decisions.write(call, PROTOCOL, "prioritize", begun_s, details)
         return Reply(wire.encode_priorities(found))
 
     def preempt(self, services: Services, call: Call) -> Reply:
@@ -253,7 +239,9 @@ class Extender:
 
     def _filter_nodes(self, services: Services, filtering: _Filtering) -> _Filtered:
         clusters = _decode_nodes(services, NodeIdentity, filtering.args)
-        self._recent.remember(clusters)
+        if len(self._recent) + len(clusters) > _MAX_CLUSTERS:
+            self._recent = {}
+        self._recent.update((cluster.name, cluster) for cluster in clusters[:_MAX_CLUSTERS])
         request_nodes = RequestNodes(clusters, self._profile, self._members)
         nodes = request_nodes.ranked(filtering.request, filtering.work)
         result = filter_nodes(nodes, request_nodes.rejection, filtering.placement.source)
@@ -292,15 +280,14 @@ class Extender:
     def _better_nodes(self, filtering: _Filtering, cached: CachedNodes, nodes: RankedNodes) -> tuple[str, ...]:
         """Return the nodes of a lower rank than all offered nodes, if the offered nodes may be a sample."""
         pod, request = filtering.args.pod, filtering.request
-        node_selector = pod.spec.node_selector or {}
         if _is_nominated(pod, nodes.names):
             # After the rejection of a nominated node, kube-scheduler searches all nodes anyway.
-            if nodes.best >= REJECTED:
-                return ()
-            return cached.better_than(request, nodes, nodes.best, node_selector, filtering.work)
-        if self._options.lists_are_complete or not SAMPLE_FLOOR <= len(nodes.names) < len(cached.fleet):
+            is_sample = nodes.best < REJECTED
+        else:
+            is_sample = not self._options.lists_are_complete and SAMPLE_FLOOR <= len(nodes.names) < len(cached.fleet)
+        if not is_sample:
             return ()
-        return cached.better_than(request, nodes, nodes.best, node_selector, filtering.work)
+        return cached.better_than(request, nodes, nodes.best, pod.spec.node_selector or {}, filtering.work)
 
     def _best_candidates(
         self, services: Services, request: Request, candidates: dict[str, wire.MetaVictims], work: Work
@@ -364,10 +351,6 @@ def _unknown_nodes(services: Services, result: FilteredNodes, placement: PodPlac
         return "berthmaster: no nodes are known yet; /readyz says why"
     first = next(iter(result.failed))
     return f"berthmaster: {len(result.failed)} of the nodes are not known yet ({first}), for {placement.source}"
-
-
-def _best(scores: Mapping[str, int]) -> dict[str, int]:
-    return dict(sorted(scores.items(), key=lambda each: -each[1])[:_NAMES_LOGGED])
 
 
 def _logged(filtered: _Filtered) -> Mapping[str, Any]:

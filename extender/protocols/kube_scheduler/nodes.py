@@ -200,16 +200,12 @@ class CachedNodes:
             cluster = self.fleet.clusters[row]
             first_group = int(reasons.first_groups[row])
             found = rejection_of(nodes.groups, cluster, first_group) if cluster is not None else WHY_UNKNOWN
-            self._keep(reasons, row, found)
+            if self._reason_count >= _MAX_REASONS:
+                self._reasons.clear()
+                self._reason_count = 0
+            reasons.by_row[row] = found
+            self._reason_count += 1
         return found
-
-    def _keep(self, reasons: "_Reasons", row: int, found: tuple[str, str]) -> None:
-        """Keep a reason. If there are too many, forget all."""
-        if self._reason_count >= _MAX_REASONS:
-            self._reasons.clear()
-            self._reason_count = 0
-        reasons.by_row[row] = found
-        self._reason_count += 1
 
     def better_than(
         self,

@@ -167,11 +167,6 @@ def decode_preemption_args(body: bytes) -> PreemptionArgs:
     return PreemptionArgs(pod, candidates)
 
 
-def encode_filter_result(result: FilterResult) -> bytes:
-    """Encode the answer to filter."""
-    return msgspec.json.encode(result)
-
-
 def encode_priorities(scores: Mapping[str, int]) -> bytes:
     """Encode the answer to prioritize: an array."""
     return msgspec.json.encode([HostPriority(node, score) for node, score in scores.items()])

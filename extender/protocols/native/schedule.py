@@ -22,8 +22,7 @@ from berthmaster.runtime.logs import fields, log_exceptions
 from berthmaster.scheduling.columns import Work
 from berthmaster.scheduling.diagnosis import explain
 from berthmaster.scheduling.fleet import fleet_of
-from berthmaster.scheduling.karmada.trigger import Trigger
-from berthmaster.scheduling.request import Decision, Request
+from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.eligibility import due
 from extender.protocols.native.parameters import flag, values
@@ -110,7 +109,7 @@ def is_cheap(body: bytes) -> bool:
     if not is_light(body):
         return False
     try:
-        clusters = bytes(_BRINGS.decode(body).clusters)
+        clusters = bytes(_LINE.decode(body).clusters)
     except (msgspec.DecodeError, RecursionError):
         return True  # the error is cheap
     return clusters in (b"", b"null")
@@ -132,14 +131,20 @@ def decide(services: Services, request: ScheduleRequest, call: Call, *, size_byt
     excess = placement_excess(binding.spec.placement, limits) if binding.spec.placement is not None else ()
     refuse_invalid(error.below("binding.spec.placement") for error in excess)
     work = Work(limits.steps, partial(services.check_deadline, call))
+
+    def answer(scheduler: Scheduler) -> Decided:
+        if diagnose:
+            require_explicable(binding, len(scheduler.fleet))
+        return decide_on(scheduler, binding, work, diagnose=diagnose, metrics=services.metrics)
+
     if request.clusters is not None:
-        return _decide_on(services, _own_scheduler(services, request), binding, work, diagnose=diagnose)
+        return answer(_own_scheduler(services, request))
     require_synced(services)
     if size_bytes > MAX_SHARED_BYTES:
         limit = f"without clusters a request has at most {MAX_SHARED_BYTES} bytes"
         raise Refusal(413, f"the request has {size_bytes} bytes; {limit}")
     with services.state.reading() as cache:
-        return _decide_on(services, cache.scheduler, binding, work, diagnose=diagnose)
+        return answer(cache.scheduler)
 
 
 def decide_on(
@@ -158,10 +163,19 @@ def decide_on(
         for attempt in decision.attempts:
             for plugin, clusters in scheduler.rejected(request, attempt).items():
                 metrics.rejected(plugin, clusters)
-    decided = _decided(binding, trigger, decision)
-    if not diagnose:
-        return decided
-    return msgspec.structs.replace(decided, diagnosis=explain(scheduler, request, decision))
+    failure = decision.failure
+    return Decided(
+        namespace=binding.metadata.namespace or binding.spec.resource.namespace,
+        name=binding.metadata.name,
+        trigger=trigger,
+        mode=decision.mode,
+        group=decision.group,
+        clusters=decision.assignment,
+        error=failure.kind if failure is not None else None,
+        message=failure.message if failure is not None else None,
+        clears_assignment=decision.clears_assignment,
+        diagnosis=explain(scheduler, request, decision) if diagnose else msgspec.UNSET,
+    )
 
 
 def _decoded(services: Services, kind: type[R], body: bytes) -> R:
@@ -228,12 +242,6 @@ def require_watched(services: Services, *needed: str, subject: str) -> None:
     )
 
 
-def _decide_on(services: Services, scheduler: Scheduler, binding: Binding, work: Work, *, diagnose: bool) -> Decided:
-    if diagnose:
-        require_explicable(binding, len(scheduler.fleet))
-    return decide_on(scheduler, binding, work, diagnose=diagnose, metrics=services.metrics)
-
-
 def _own_scheduler(services: Services, request: ScheduleRequest) -> Scheduler:
     clusters = request.clusters or ()
     refuse_invalid(
@@ -244,21 +252,6 @@ def _own_scheduler(services: Services, request: ScheduleRequest) -> Scheduler:
     except FieldError as error:
         raise error.below("clusters") from None
     return Scheduler(fleet, services.state.profile)
-
-
-def _decided(binding: Binding, trigger: Trigger, decision: Decision) -> Decided:
-    failure = decision.failure
-    return Decided(
-        namespace=binding.metadata.namespace or binding.spec.resource.namespace,
-        name=binding.metadata.name,
-        trigger=trigger,
-        mode=decision.mode,
-        group=decision.group,
-        clusters=decision.assignment,
-        error=failure.kind if failure is not None else None,
-        message=failure.message if failure is not None else None,
-        clears_assignment=decision.clears_assignment,
-    )
 
 
 def _record(services: Services, call: Call, verb: str, begun_s: float, decided: Decided) -> None:
@@ -325,23 +318,17 @@ def _encoded(answer: BatchAnswer) -> bytes:
     return encode_json(answer) + b"\n"
 
 
-class _Brings(msgspec.Struct):
+class _Line(msgspec.Struct):
+    id: str | int | None = None
     clusters: msgspec.Raw = msgspec.Raw()
 
 
-_BRINGS: Final = msgspec.json.Decoder(_Brings)
-
-
-class _LineId(msgspec.Struct):
-    id: str | int | None = None
-
-
-_LINE_ID: Final = msgspec.json.Decoder(_LineId)
+_LINE: Final = msgspec.json.Decoder(_Line)
 
 
 def _id_of(line: bytes) -> str | int | None:
     """Return the id of an invalid line; None if it cannot be found."""
     try:
-        return _LINE_ID.decode(line).id
+        return _LINE.decode(line).id
     except (msgspec.DecodeError, RecursionError):
         return None

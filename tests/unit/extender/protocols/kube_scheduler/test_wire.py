@@ -10,6 +10,7 @@ from kube_scheduler_builders import node, pod, with_names, with_nodes
 from tables import cases
 
 from berthmaster.model.cluster import Node
+from berthmaster.model.decode import encode_json
 from berthmaster.model.errors import FieldError
 from extender.protocols.kube_scheduler.wire import (
     FilterResult,
@@ -19,7 +20,6 @@ from extender.protocols.kube_scheduler.wire import (
     decode_args,
     decode_node,
     decode_preemption_args,
-    encode_filter_result,
     encode_preemption_result,
     encode_priorities,
 )
@@ -111,7 +111,7 @@ def test_the_error_of_an_invalid_node_has_its_index():
 
 def test_a_filter_result_has_the_field_names_of_go_and_every_field():
     names = FilterResult(node_names=["a"], failed_nodes={}, failed_and_unresolvable_nodes={"b": "reason"})
-    assert json.loads(encode_filter_result(names)) == {
+    assert json.loads(encode_json(names)) == {
         "Nodes": None,
         "NodeNames": ["a"],
         "FailedNodes": {},
@@ -123,7 +123,7 @@ def test_a_filter_result_has_the_field_names_of_go_and_every_field():
 def test_nodes_are_returned_byte_for_byte():
     odd = b'{"metadata": {"name":"a" , "x": 1.0e3}, "status":{"daemonEndpoints":{"kubeletEndpoint":{"Port":10250}}}}'
     args = decode_args(b'{"Pod": {}, "Nodes": {"items": [' + odd + b']}, "NodeNames": null}')
-    assert odd in encode_filter_result(FilterResult(nodes=NodeList(args.nodes)))
+    assert odd in encode_json(FilterResult(nodes=NodeList(args.nodes)))
 
 
 def test_priorities_are_an_array_with_integers():
