@@ -75,10 +75,8 @@ class _SegmentAudit:
 
     def run(self) -> Iterator[str]:
         own, count = self.segment, 0
-        with self._store.transaction() as connection:
-            found = select(batches.c.number).where(batches.c.segment == own.segment).order_by(batches.c.number)
-            numbers = list(connection.execute(found).scalars())
-        for number in numbers:
+        found = select(batches.c.number).where(batches.c.segment == own.segment).order_by(batches.c.number)
+        for number in self._store.values(found):
             if number != count:
                 yield f"batches {count} to {number - 1} of segment {own.segment} are missing"
             yield from (f"batch {number} of segment {own.segment}: {problem}" for problem in self._batch(number))
@@ -173,7 +171,5 @@ def _strays(store: Store) -> Iterator[str]:
         if owner is batches:
             own &= batches.c.number == table.c.batch
         found = select(func.count()).select_from(table.outerjoin(owner, own)).where(owner.c.segment.is_(None))
-        with store.transaction() as connection:
-            stray = connection.execute(found).scalar_one()
-        if stray:
+        if stray := store.value(found):
             yield f"{stray} {what}"

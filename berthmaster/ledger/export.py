@@ -37,14 +37,13 @@ class ExportedRecord(HistoryRow, frozen=True, rename="camel"):
 
 def exported(store: Store, since_us: int, until_us: int, *, redact: bool, fleet: bool) -> Iterator[ExportedRecord]:
     """Yield the records of a time range in the order of the ledger."""
-    with store.transaction() as connection:
-        found = connection.execute(
-            select(batches.c.segment, batches.c.start, batches.c.number)
-            .where(batches.c.last_us >= since_us, batches.c.first_us <= until_us)
-            .order_by(batches.c.segment, batches.c.number)
-        ).all()
+    found = (
+        select(batches.c.segment, batches.c.start, batches.c.number)
+        .where(batches.c.last_us >= since_us, batches.c.first_us <= until_us)
+        .order_by(batches.c.segment, batches.c.number)
+    )
     ranges: dict[int, tuple[int, int]] = {}
-    for segment, start, number in found:
+    for segment, start, number in store.rows(found):
         ranges[segment] = (ranges.get(segment, (start, 0))[0], number)
     for segment, (first, last) in ranges.items():
         reader = SegmentReader(store, segment)

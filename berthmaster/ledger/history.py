@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Select, Table, and_, exists, func, or_, select, true
+from sqlalchemy import Column, ColumnElement, Select, Table, and_, exists, func, or_, select, true
 
-from berthmaster.ledger.batches import DecisionEntry, Entry, concerned_clusters, decode_batch, evicted_from, trigger_of
-from berthmaster.ledger.past import unpacked
+from berthmaster.ledger.batches import DecisionEntry, Entry, concerned_clusters, evicted_from, trigger_of
+from berthmaster.ledger.past import content_of
 from berthmaster.ledger.records import HistoryRow, Page, Query, RecordId
 from berthmaster.ledger.schema import batches, records, segments, touched
 from berthmaster.ledger.store import Store
@@ -45,8 +45,7 @@ def page(store: Store, query: Query, limit: int, after: RecordId | None = None) 
 def written(store: Store) -> dict[int, int]:
     """Return how many records each recent segment has."""
     recent = select(segments.c.segment, segments.c.records).order_by(segments.c.segment.desc()).limit(_RECENT_SEGMENTS)
-    with store.transaction() as connection:
-        return {row.segment: row.records for row in connection.execute(recent)}
+    return {row.segment: row.records for row in store.rows(recent)}
 
 
 def written_since(store: Store, query: Query, known: Mapping[int, int]) -> tuple[list[HistoryRow], dict[int, int]]:
@@ -75,10 +74,7 @@ def latest_decision(store: Store, query: Query, before: RecordId | None = None) 
 
 def batch_of(store: Store, key: RecordId) -> int:
     """Return the batch of a record."""
-    with store.transaction() as connection:
-        batch = connection.execute(
-            select(records.c.batch).where(records.c.segment == key.segment, records.c.sequence == key.sequence)
-        ).scalar_one_or_none()
+    batch = store.value(_one(records.c.batch, key))
     if batch is None:
         raise NotRecordedError(f"the ledger has no record {key}")
     return int(batch)
@@ -134,12 +130,8 @@ def _concerns(entry: Entry, cluster: str) -> bool:
     return cluster in entry.note.clusters
 
 
-def _entries(store: Store, segment: int, batch: int) -> dict[int, Entry]:
-    with store.transaction() as connection:
-        payload = connection.execute(
-            select(batches.c.payload).where(batches.c.segment == segment, batches.c.number == batch)
-        ).scalar_one_or_none()
-    return {} if payload is None else {entry.sequence: entry for entry in decode_batch(unpacked(payload)).entries}
+def _one(column: Column[Any], key: RecordId) -> Select[Any]:
+    return select(column).where(records.c.segment == key.segment, records.c.sequence == key.sequence)
 
 
 def _found(store: Store, query: Query, after: RecordId | None) -> Iterator[tuple[RecordId, int]]:
@@ -147,8 +139,7 @@ def _found(store: Store, query: Query, after: RecordId | None) -> Iterator[tuple
     within = _segments_within(store, query)
     rare = bool(query.cluster) and _is_rare(store, query.cluster, within)
     while True:
-        with store.transaction() as connection:
-            found = connection.execute(_statement(query, position, within, rare=rare).limit(_CHUNK)).all()
+        found = store.rows(_statement(query, position, within, rare=rare).limit(_CHUNK))
         for row in found:
             yield RecordId(row.segment, row.sequence), row.batch
         if len(found) < _CHUNK:
@@ -163,7 +154,8 @@ def _rows(store: Store, query: Query, found: Iterable[tuple[RecordId, int]]) -> 
         if (key.segment, batch) not in decoded:
             if len(decoded) >= _CHUNK:
                 decoded.clear()
-            decoded[key.segment, batch] = _entries(store, key.segment, batch)
+            content = content_of(store, key.segment, batch)
+            decoded[key.segment, batch] = {} if content is None else {each.sequence: each for each in content.entries}
         entry = decoded[key.segment, batch].get(key.sequence)
         if entry is None:
             raise DamagedLedgerError(f"the ledger lacks record {key}")
@@ -174,15 +166,11 @@ def _rows(store: Store, query: Query, found: Iterable[tuple[RecordId, int]]) -> 
 def _range(store: Store, query: Query, segment: int, first: int, end: int) -> list[tuple[RecordId, int]]:
     own = records.c.segment == segment, records.c.sequence >= first, records.c.sequence < end
     statement = _statement(query, None, None, rare=False).where(*own).order_by(None).order_by(records.c.sequence)
-    with store.transaction() as connection:
-        return [(RecordId(row.segment, row.sequence), row.batch) for row in connection.execute(statement)]
+    return [(RecordId(row.segment, row.sequence), row.batch) for row in store.rows(statement)]
 
 
 def _position(store: Store, after: RecordId) -> tuple[int, int, int]:
-    with store.transaction() as connection:
-        at_us = connection.execute(
-            select(records.c.at_us).where(records.c.segment == after.segment, records.c.sequence == after.sequence)
-        ).scalar_one_or_none()
+    at_us = store.value(_one(records.c.at_us, after))
     if at_us is None:
         raise InputError(f"the ledger has no record {after}; start again without it")
     return int(at_us), after.segment, after.sequence
@@ -198,8 +186,7 @@ def _segments_within(store: Store, query: Query) -> tuple[int, int] | None:
     ends = select(func.min(segments.c.segment), func.max(segments.c.segment)).where(
         segments.c.last_us >= query.since_us, segments.c.opened_us <= query.until_us + _EARLIER_US
     )
-    with store.transaction() as connection:
-        first, last = connection.execute(ends).one()
+    [(first, last)] = store.rows(ends)
     return first or 0, last or 0
 
 
@@ -209,9 +196,8 @@ def _inside(table: Table, within: tuple[int, int] | None) -> ColumnElement[bool]
 
 def _is_rare(store: Store, cluster: str, within: tuple[int, int] | None) -> bool:
     named = select(touched.c.batch).where(touched.c.cluster == cluster, _inside(touched, within))
-    with store.transaction() as connection:
-        counted = select(func.count()).select_from(named.limit(_RARE_BATCHES).subquery())
-        return connection.execute(counted).scalar_one() < _RARE_BATCHES
+    counted = select(func.count()).select_from(named.limit(_RARE_BATCHES).subquery())
+    return bool(store.value(counted) < _RARE_BATCHES)
 
 
 def _statement(

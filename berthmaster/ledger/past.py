@@ -83,14 +83,14 @@ class Documents:
         for start, kept in self._batches.items():
             if start <= number < start + len(kept):
                 return kept[number - start]
-        with self._store.transaction() as connection:
-            row = connection.execute(
-                select(batches.c.first_document, batches.c.documents)
-                .where(batches.c.segment == self._segment, batches.c.first_document <= number)
-                .where(batches.c.document_count > 0)
-                .order_by(batches.c.first_document.desc())
-                .limit(1)
-            ).one_or_none()
+        found = self._store.rows(
+            select(batches.c.first_document, batches.c.documents)
+            .where(batches.c.segment == self._segment, batches.c.first_document <= number)
+            .where(batches.c.document_count > 0)
+            .order_by(batches.c.first_document.desc())
+            .limit(1)
+        )
+        row = found[0] if found else None
         first: int = -1 if row is None else row.first_document
         documents = [] if row is None else documents_of(row.documents)
         if number >= first + len(documents):
@@ -99,6 +99,12 @@ class Documents:
             self._batches.clear()
         self._batches[first] = documents
         return documents[number - first]
+
+
+def content_of(store: Store, segment: int, number: int) -> BatchContent | None:
+    """Return what a batch holds; None if there is no such batch."""
+    payload = store.value(select(batches.c.payload).where(batches.c.segment == segment, batches.c.number == number))
+    return None if payload is None else decode_batch(unpacked(payload))
 
 
 class SegmentReader:
@@ -115,13 +121,10 @@ class SegmentReader:
         """Yield the entries from a ``start`` batch on, up to the last. ``fleet`` has the version of each decision."""
         number = first
         while last is None or number <= last:
-            with self._store.transaction() as connection:
-                payload = connection.execute(
-                    select(batches.c.payload).where(batches.c.segment == self._segment, batches.c.number == number)
-                ).scalar_one_or_none()
-            if payload is None:
+            content = content_of(self._store, self._segment, number)
+            if content is None:
                 return
-            yield from self._follow(decode_batch(unpacked(payload)))
+            yield from self._follow(content)
             number += 1
 
     def _follow(self, content: BatchContent) -> Iterator[Entry]:
@@ -145,9 +148,7 @@ class SegmentReader:
         own = batches.c.segment == self._segment
         start = select(batches.c.start).where(own, batches.c.number == number).scalar_subquery()
         statement = select(batches.c.payload).where(own, batches.c.number >= start, batches.c.number <= number)
-        with self._store.transaction() as connection:
-            payloads = connection.execute(statement.order_by(batches.c.number)).scalars().all()
-        return list(map(unpacked, payloads))
+        return list(map(unpacked, self._store.values(statement.order_by(batches.c.number))))
 
     def past(self, entry: DecisionEntry) -> PastDecision:
         """Return a decision with what it read. ``fleet.changes`` must have been called for its fleet version.
@@ -318,14 +319,12 @@ def replay(
     store: Store, since_us: int, until_us: int, profile: Profile | None = None, rewrite: Rewrite | None = None
 ) -> Iterator[Replayed]:
     """Decide everything of a time range again, in the order of the ledger."""
-    with store.transaction() as connection:
-        found = connection.execute(
-            select(segments.c.segment)
-            .where(segments.c.last_us >= since_us, segments.c.opened_us <= until_us)
-            .order_by(segments.c.segment)
-        ).scalars()
-        numbers = list(found)
-    for number in numbers:
+    numbers = (
+        select(segments.c.segment)
+        .where(segments.c.last_us >= since_us, segments.c.opened_us <= until_us)
+        .order_by(segments.c.segment)
+    )
+    for number in store.values(numbers):
         yield from _replay_segment(store, number, (since_us, until_us), profile, rewrite)
 
 
@@ -333,13 +332,12 @@ def _replay_segment(
     store: Store, number: int, times_us: tuple[int, int], profile: Profile | None, rewrite: Rewrite | None
 ) -> Iterator[Replayed]:
     since_us, until_us = times_us
-    with store.transaction() as connection:
-        start = connection.execute(
-            select(batches.c.start)
-            .where(batches.c.segment == number, batches.c.last_us >= since_us)
-            .order_by(batches.c.number)
-            .limit(1)
-        ).scalar_one_or_none()
+    start = store.value(
+        select(batches.c.start)
+        .where(batches.c.segment == number, batches.c.last_us >= since_us)
+        .order_by(batches.c.number)
+        .limit(1)
+    )
     if start is None:
         return
     reader = SegmentReader(store, number)

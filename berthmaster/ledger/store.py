@@ -2,7 +2,7 @@
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -87,6 +87,20 @@ class Store:
                 yield connection
         except (SQLAlchemyError, sqlite3.Error, OSError) as error:
             raise LedgerError(_message(self.engine, error)) from error
+
+    def rows(self, statement: sa.Select[Any]) -> Sequence[Any]:
+        with self.transaction() as connection:
+            return connection.execute(statement).all()
+
+    def values(self, statement: sa.Select[Any]) -> Sequence[Any]:
+        """Return the first column of the rows that a statement finds."""
+        with self.transaction() as connection:
+            return connection.execute(statement).scalars().all()
+
+    def value(self, statement: sa.Select[Any]) -> Any:  # noqa: ANN401 - the type of a column
+        """Return the first column of the only row that a statement finds; None without one."""
+        with self.transaction() as connection:
+            return connection.execute(statement).scalar_one_or_none()
 
     def open_segment(
         self, role: str, writer: str, opened_us: int, before_us: int = END_US
@@ -398,10 +412,7 @@ class Retention:
         end = store.removed_together()
         if end is None or end >= own:
             return None
-        with store.transaction() as connection:
-            oldest = connection.execute(
-                sa.select(segments).where(segments.c.segment <= end).order_by(segments.c.segment)
-            ).all()
+        oldest = store.rows(sa.select(segments).where(segments.c.segment <= end).order_by(segments.c.segment))
         if not oldest or not all(self._ended(store, each, now) for each in oldest):
             return None
         last, last_us = oldest[-1], max(each.last_us for each in oldest)
@@ -425,10 +436,5 @@ class Retention:
         """Return whether no process writes a segment any more: it ended, or it is silent for long."""
         if segment.last_us < (now - _SILENT).timestamp() * _MICROSECONDS:
             return True
-        with store.transaction() as connection:
-            last = connection.execute(
-                sa.select(records.c.kind).where(
-                    records.c.segment == segment.segment, records.c.sequence == segment.records - 1
-                )
-            ).scalar_one_or_none()
-        return last == "stop"
+        own = records.c.segment == segment.segment, records.c.sequence == segment.records - 1
+        return bool(store.value(sa.select(records.c.kind).where(*own)) == "stop")
