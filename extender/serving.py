@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from berthmaster.kube.kinds import WatchOptions
 from berthmaster.model.errors import InputError
@@ -22,14 +22,12 @@ from berthmaster.serving.server import ReportReadiness, ServedApp, ServerOptions
 from berthmaster.serving.server import serve as run_server
 from berthmaster.serving.tokens import TokenFile, require_protection
 from extender.protocols.kube_scheduler import KubeSchedulerOptions
+from extender.protocols.native import Drifts, Planner
 from extender.protocols.services import FindPolicy, RequestLimits, Services
 from extender.state.folder import FolderSource
 from extender.state.state import NO_SOURCE, State
 from extender.state.watch import WatchSource, watch_source
 from extender.state.workloads import PLAIN_BINDINGS, BindingOptions
-
-if TYPE_CHECKING:
-    from extender.protocols.native import Drifts, Planner
 
 _LOG: Final = logging.getLogger("berthmaster.extender")
 _HOUSEKEEPING_S: Final = 1.0
@@ -92,8 +90,7 @@ class _Extender:
         self._state = State(options.profile)
         self._tokens: TokenFile | None = None
         self._services: Services | None = None
-        self._planner: Planner | None = None
-        self._drifts: Drifts | None = None
+        self._planner, self._drifts = Planner(), Drifts()
         self._keeps_fleet = False
         self._source: FolderSource | WatchSource | None = None
         if options.watch is not None:
@@ -113,7 +110,6 @@ class _Extender:
     def application(self) -> ServedApp:
         from extender.app import Middleware, all_routes, create_app  # noqa: PLC0415 - only workers need Flask
         from extender.metrics import ServiceMetrics  # noqa: PLC0415 - see the class
-        from extender.protocols.native import Drifts, Planner  # noqa: PLC0415 - see the class
 
         options, ledger = self._options, None
         if options.ledger is not None:
@@ -123,15 +119,8 @@ class _Extender:
         if options.token_file is not None:
             self._tokens = TokenFile(options.token_file, self._tokens_failed)
         self._services = Services(
-            self._state,
-            ServiceMetrics(),
-            _LOG,
-            self._clock,
-            options.limits,
-            ledger,
-            options.findings,
+            self._state, ServiceMetrics(), _LOG, self._clock, options.limits, ledger, options.findings
         )
-        self._planner, self._drifts = Planner(), Drifts()
         middleware = Middleware(
             self._services,
             request_timeout_s=options.server.request_timeout_s,
@@ -165,16 +154,16 @@ class _Extender:
             _LOG,
             "the worker could not report its state",
         ).start()
-        if self._source is not None and self._planner is not None and self._services is not None:
+        if self._source is not None and self._services is not None:
             self._keep_prepared(self._planner, self._services)
 
-    def _keep_prepared(self, planner: "Planner", services: Services) -> None:
+    def _keep_prepared(self, planner: Planner, services: Services) -> None:
         """Keep the indexes up to date, so that the first reviews and questions after a start are answered in time."""
 
         def prepare() -> None:
             log_exceptions(services.state.prepare, _LOG, "the index of workloads could not be prepared")
             planner.prepare(services)
-            if planner.is_prepared and self._drifts is not None:
+            if planner.is_prepared:
                 self._drifts.refresh(services)
             if services.state.staleness.synced and not self._keeps_fleet:
                 self._keeps_fleet = True

@@ -147,6 +147,10 @@ class SealedBatch(NamedTuple):
     def last_us(self) -> int:
         return max(row.at_us for row in self.rows)
 
+    @property
+    def size(self) -> int:
+        return len(self.payload) + len(self.documents)
+
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODER: Final = msgspec.msgpack.Decoder(BatchContent)

@@ -188,7 +188,8 @@ class LedgerRecorder:
             self._encode()
             return
         try:
-            self._end_old()
+            if self._is_old and not self._queue:
+                self._end("the next segment continues")  # the next record opens another one
             if self._segment is not None or self._queue or self._dropped:
                 self._open_segment()
                 self._encode()
@@ -225,17 +226,16 @@ class LedgerRecorder:
             )
             self._batch.note(now, Note("gap", message, name=str(segment), details=details))
 
-    def _end_old(self) -> None:
-        """End a segment that is old enough, if nothing waits. The next record opens another one."""
-        if microseconds(self._clock.now()) - self._opened_us >= self._segment_us and not self._queue:
-            self._end("the next segment continues")
+    @property
+    def _is_old(self) -> bool:
+        return microseconds(self._clock.now()) - self._opened_us >= self._segment_us
 
     def _is_long(self, batch: BatchWriter) -> bool:
         return (
             batch.records >= _SEGMENT_RECORDS
             or batch.documents >= _SEGMENT_DOCUMENTS
             or self._segment_bytes >= _SEGMENT_BYTES
-            or microseconds(self._clock.now()) - self._opened_us >= self._segment_us
+            or self._is_old
         )
 
     def _encode(self) -> None:
@@ -260,16 +260,19 @@ class LedgerRecorder:
         one before, which is smallest in the order of the decisions.
         """
         records = list(self._queue)
-        decisions = iter(sorted((each for each in records if isinstance(each, DecisionRecord)), key=_taken_s))
+        taken = [each for each in records if isinstance(each, DecisionRecord)]
+        decisions = iter(sorted(taken, key=lambda each: each.inputs.now_s))
         for at, record in enumerate(records):
             if isinstance(record, DecisionRecord):
                 self._queue[at] = next(decisions)
 
     def _note_dropped(self, batch: BatchWriter | None) -> None:
         """Add a note about the records that are missing. Only called while the database can be written."""
+        if batch is None:
+            return
         with self._dropping:
-            dropped, self._dropped = (self._dropped, 0) if batch is not None else (0, self._dropped)
-        if dropped and batch is not None:
+            dropped, self._dropped = self._dropped, 0
+        if dropped:
             message = f"{dropped} records are missing: the ledger could not be written fast enough"
             batch.note(self._clock.now(), Note("gap", message, details={"missing": dropped}))
 
@@ -278,7 +281,7 @@ class LedgerRecorder:
             batch = self._batch.seal()
             self._sealed.append(batch)
             self._sealed_records += len(batch.rows)
-            self._sealed_bytes += _size(batch)
+            self._sealed_bytes += batch.size
 
     def _write(self) -> None:
         while self._sealed and self._store is not None and self._segment is not None:
@@ -286,10 +289,10 @@ class LedgerRecorder:
             self._store.append(self._segment, batch)
             self._sealed.popleft()
             self._sealed_records -= len(batch.rows)
-            self._sealed_bytes -= _size(batch)
-            self._segment_bytes += _size(batch)
+            self._sealed_bytes -= batch.size
+            self._segment_bytes += batch.size
             RECORDS.labels("written").inc(len(batch.rows))
-            BYTES.inc(_size(batch))
+            BYTES.inc(batch.size)
 
     def _retain(self) -> None:
         """Remove a few old batches; look for more in a minute if there are none."""
@@ -359,11 +362,3 @@ class LedgerRecorder:
             _LOG.info("the ledger is written again", extra=fields(failures=self._failures))
         self._failures = 0
         FAILING.set(0)
-
-
-def _taken_s(record: DecisionRecord) -> float:
-    return record.inputs.now_s
-
-
-def _size(batch: SealedBatch) -> int:
-    return len(batch.payload) + len(batch.documents)

@@ -142,7 +142,7 @@ class Store:
                 _APPEND,
                 {
                     "own": opened.segment, "before": opened.digest, "after": digest, "added": len(batch.rows),
-                    "at": last_us, "size": len(batch.payload) + len(batch.documents),
+                    "at": last_us, "size": batch.size,
                 },
             )  # fmt: skip
             if changed.rowcount != 1:

@@ -7,8 +7,6 @@ from functools import partial
 from itertools import chain
 from typing import Final, NamedTuple
 
-import msgspec.structs
-
 from berthmaster.kube.kinds import BINDINGS
 from berthmaster.model.decode import decode_json
 from berthmaster.model.gaps import Reader
@@ -23,7 +21,6 @@ from berthmaster.native_api.fleet import (
     WorkloadQuery,
     WorkloadState,
 )
-from berthmaster.native_api.wire import Staleness
 from extender.protocols.native.parameters import (
     MAX_OFFSET,
     NAMESPACES,
@@ -69,30 +66,26 @@ def workload_page(services: Services, call: Call) -> WorkloadPage:
     gaps = state.gaps(Reader(query.namespaces))
     with state.placed() as index:
         services.check_deadline(call)
-        found = listed(index, query, services.clock.now())
+        now, totals = services.clock.now(), index.totals(query.namespaces)
+        conditions = _conditions(index, query, now)
+        found, facets = _found(index, query, conditions), _totals_by_facet(totals, index.sizes(query.namespaces), now)
+        if conditions.words or conditions.facets:
+            facets = {name: _counted(name, index, conditions, found, each, now) for name, each in facets.items()}
+        page = WorkloadPage(
+            items=[row_of(each, now) for each in found[query.offset : query.offset + query.limit]],
+            matched=len(found),
+            total=totals.workloads,
+            facets=WorkloadFacets(
+                **{name: _most_frequent(facets[name]) for name in _COUNTERS},
+                states={each.value: facets["states"][each.value] for each in WorkloadState},
+                only={each.value: facets["only"][each.value] for each in Restriction},
+            ),
+            version=version,
+            gaps=gaps,
+            staleness=staleness,
+        )
     services.check_deadline(call)
-    return msgspec.structs.replace(found, version=version, gaps=gaps, staleness=staleness)
-
-
-def listed(index: PlacedIndex, query: WorkloadQuery, now: datetime) -> WorkloadPage:
-    """Return the page that a query asks for, without version, gaps and staleness."""
-    totals, conditions = index.totals(query.namespaces), _conditions(index, query, now)
-    found, facets = _found(index, query, conditions), _totals_by_facet(totals, index.sizes(query.namespaces), now)
-    if conditions.words or conditions.facets:
-        facets = {name: _counted(name, index, conditions, found, all_of_it, now) for name, all_of_it in facets.items()}
-    return WorkloadPage(
-        items=[row_of(each, now) for each in found[query.offset : query.offset + query.limit]],
-        matched=len(found),
-        total=totals.workloads,
-        facets=WorkloadFacets(
-            **{name: _most_frequent(facets[name]) for name in _COUNTERS},
-            states={each.value: facets["states"][each.value] for each in WorkloadState},
-            only={each.value: facets["only"][each.value] for each in Restriction},
-        ),
-        version="",
-        gaps=[],
-        staleness=Staleness(None, None, ""),
-    )
+    return page
 
 
 class _Conditions(NamedTuple):
