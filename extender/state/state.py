@@ -41,13 +41,17 @@ NO_SOURCE: Final = (
 
 
 class FleetCache:
-    """The data behind the lock. The caller holds the lock."""
+    """The data behind the lock. The caller holds the lock.
+
+    Attributes:
+        workloads: the workloads of a source that has all objects. Another sequence after each change.
+    """
 
     def __init__(self, profile: Profile) -> None:
         self.scheduler = Scheduler(Fleet(), profile)
         self._world: World | None = World({}, ())
-        self._workloads: Sequence[SimulatedWorkload] = ()
-        self._policies: Sequence[Policy] = ()
+        self.workloads: Sequence[SimulatedWorkload] = ()
+        self.policies: Sequence[Policy] = ()
         self._by_binding: Mapping[BindingKey, SimulatedWorkload] = {}
 
     @property
@@ -59,19 +63,10 @@ class FleetCache:
         return len(self._by_binding)
 
     @property
-    def workloads(self) -> Sequence[SimulatedWorkload]:
-        """The workloads of a source that has all objects. Another sequence after each change."""
-        return self._workloads
-
-    @property
-    def policies(self) -> Sequence[Policy]:
-        return self._policies
-
-    @property
     def world(self) -> World:
         if self._world is None:
             clusters = {each.name: each for each in self.fleet.clusters if each is not None}
-            self._world = World(clusters, self._workloads, self._policies)
+            self._world = World(clusters, self.workloads, self.policies)
         return self._world
 
     def workload(self, key: BindingKey) -> SimulatedWorkload | None:
@@ -86,7 +81,7 @@ class FleetCache:
                 self.fleet.apply(cluster)
         self.scheduler.peers = peers_of(world)
         self._by_binding = {each.binding.metadata.key: each for each in world.workloads if each.binding is not None}
-        self._workloads, self._policies, self._world = world.workloads, world.policies, world
+        self.workloads, self.policies, self._world = world.workloads, world.policies, world
 
     def apply_cluster(self, cluster: Cluster) -> None:
         self.fleet.apply(cluster)
@@ -109,7 +104,7 @@ class FleetCache:
             self.apply_binding(workload.binding.metadata.key, workload.binding)
 
     def replace_policies(self, policies: Sequence[Policy]) -> None:
-        self._policies = policies
+        self.policies = policies
         self._world = None
 
 
@@ -134,7 +129,7 @@ class State:
         self.lease: Callable[[], LeaseReading] = lambda: no_lease(DEFAULT_LEASE)
         self._lock = threading.Lock()
         self._cache = FleetCache(profile)
-        self._staleness = Staleness(None, None, "")
+        self.staleness = Staleness(None, None, "")
         self._placing = threading.Lock()
         self._placed: tuple[Sequence[SimulatedWorkload], PlacedIndex] | None = None
         self._evicting: tuple[Sequence[SimulatedWorkload], list[Binding]] = ((), [])
@@ -146,6 +141,10 @@ class State:
         Read it before the data of an answer. A change in between then belongs to a later version.
         """
         return text_of(self.fingerprint.value, *(each() for each in self.fingerprints))
+
+    def watches(self, kind: str) -> bool:
+        """Return whether the objects of a kind are known."""
+        return self.watched is None or kind in self.watched
 
     @property
     def bindings(self) -> int:
@@ -223,13 +222,9 @@ class State:
 
     def prepare(self) -> None:
         """Build the index of bindings by place, or update it, so that the next question about them is quick."""
-        if self._staleness.synced:
+        if self.staleness.synced:
             with self.placed():
                 pass
-
-    @property
-    def staleness(self) -> Staleness:
-        return self._staleness
 
     @contextmanager
     def reading(self) -> Iterator[FleetCache]:
@@ -241,22 +236,22 @@ class State:
         """Hold the lock to update the cache. A part of a source ``stays_stale`` until ``mark_current``."""
         with self._lock:
             yield self._cache
-            known = self._staleness if stays_stale else Staleness(None, None, "")
-            self._staleness = structs.replace(known, loaded_at=now)
+            known = self.staleness if stays_stale else Staleness(None, None, "")
+            self.staleness = structs.replace(known, loaded_at=now)
 
     def mark_stale(self, problem: str, since: datetime) -> None:
         """Mark the state as stale since the earliest failure until ``mark_current``. The cache stays unchanged."""
         with self._lock:
-            known = self._staleness
+            known = self.staleness
             since = min(since, known.stale_since or since)
             # Updates of a part of the source, or out of a server's memory, do not make the state younger.
             loaded_at = known.loaded_at and min(known.loaded_at, since)
-            self._staleness = Staleness(loaded_at, since, problem)
+            self.staleness = Staleness(loaded_at, since, problem)
 
     def mark_current(self, now: datetime) -> None:
         """Mark the state as current: the source has no changes."""
         with self._lock:
-            self._staleness = Staleness(now, None, "")
+            self.staleness = Staleness(now, None, "")
 
 
 def _index_of(workloads: Sequence[SimulatedWorkload]) -> PlacedIndex:

@@ -65,7 +65,7 @@ class Drifts:
 
     def refresh(self, services: Services) -> None:
         """Compute the drift for the metrics, if the last figures are old. Does not wait for it."""
-        if services.state.staleness.synced and (services.state.watched is None or BINDINGS in services.state.watched):
+        if services.state.staleness.synced and services.state.watches(BINDINGS):
             self._background.refresh(services, _TOLERANCE, after_s=_REFRESH_S)
 
     def answer(self, services: Services, call: Call) -> DriftView:

@@ -13,7 +13,6 @@ from berthmaster.scheduling.resources import amount_of
 from extender.protocols.native.parameters import count, text, values
 from extender.protocols.services import Call, Services
 from extender.state.placed_index import ClusterUse
-from extender.state.state import State
 
 _UNWATCHED = (
     "bindings are not watched: what is assigned to clusters is not known; start the service with --watch bindings "
@@ -75,18 +74,13 @@ def fleet_view(services: Services, call: Call) -> FleetView:
     with state.reading() as cache:
         clusters = [each for each in cache.fleet.clusters if each is not None]
     clusters.sort(key=lambda each: each.name)
-    if not knows_bindings(state):
+    if not state.watches(BINDINGS):
         return FleetView([cluster_row(each, None) for each in clusters], version, [*gaps, _UNWATCHED], staleness)
     with state.placed() as index:
         reported = state.observed is not None
         rows = [cluster_row(each, index.use(each.name), reported=reported) for each in clusters]
     services.check_deadline(call)
     return FleetView(rows, version, gaps, staleness)
-
-
-def knows_bindings(state: State) -> bool:
-    """Return whether it is known what is assigned to clusters."""
-    return state.watched is None or BINDINGS in state.watched
 
 
 def cluster_row(cluster: Cluster, use: ClusterUse | None, *, reported: bool = False) -> FleetCluster:

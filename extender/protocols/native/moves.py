@@ -43,7 +43,7 @@ def moves_view(services: Services, call: Call) -> MovesView:
         policies = cache.policies
     annotations = None
     gaps = [*state.gaps(reader), state.lease().gap]
-    if state.watched is None or POLICIES in state.watched:
+    if state.watches(POLICIES):
         annotations = {each.reference: each.metadata.annotations for each in policies}
     else:
         gaps.append("policies are not watched: it is not known which of them pause their moves")

@@ -80,8 +80,7 @@ class Planner:
         Does nothing if the workloads are not known, or if nothing has changed.
         """
         state, version = services.state, services.state.version
-        knows_workloads = state.watched is None or WORKLOADS in state.watched
-        if version == self._prepared or not knows_workloads or not state.staleness.synced:
+        if version == self._prepared or not state.watches(WORKLOADS) or not state.staleness.synced:
             return
         with self.of_reviews.lock:
             self.of_reviews.index_of(state.world(), state.profile).prepare()

@@ -30,7 +30,7 @@ from berthmaster.views.policy_rows import (
     policy_uses,
     terms_of,
 )
-from extender.protocols.native.fleet import cluster_row, knows_bindings
+from extender.protocols.native.fleet import cluster_row
 from extender.protocols.native.parameters import (
     MAX_OFFSET,
     NAMESPACES,
@@ -163,7 +163,7 @@ class Policies:
 
     def _known_uses(self, services: Services, check: Callable[[], None]) -> Mapping[PolicyReference, PolicyUse] | None:
         state = services.state
-        if state.watched is not None and BINDINGS not in state.watched:
+        if not state.watches(BINDINGS):
             return None
         workloads = state.world(check).workloads
         known, uses = self._uses
@@ -255,7 +255,7 @@ def allowed_groups(
 
 def _resources(services: Services, clusters: Iterable[Cluster]) -> Mapping[str, Mapping[str, FleetAmount]]:
     state = services.state
-    if not knows_bindings(state):
+    if not state.watches(BINDINGS):
         return {each.name: cluster_row(each, None).resources for each in clusters}
     reported = state.observed is not None
     with state.placed() as index:
