@@ -44,16 +44,12 @@ class Filter(ABC):
 
     def prune(self, context: Context, rows: IntArray) -> IntArray:
         """Return those of the given rows whose clusters pass, in the same order. Called in every decision."""
-        clusters = context.fleet.clusters
-        passing = [self._passes(context, clusters[row]) for row in rows.tolist()]
+        exempt = context.request.current if self.exempts_current else {}
+        clusters = map(context.fleet.clusters.__getitem__, rows.tolist())
+        passing = [
+            each is not None and (each.name in exempt or self.reason(context, each) is None) for each in clusters
+        ]
         return rows[np.array(passing, dtype=np.bool_)]
-
-    def _passes(self, context: Context, cluster: Cluster | None) -> bool:
-        if cluster is None:
-            return False
-        if self.exempts_current and cluster.name in context.request.current:
-            return True
-        return self.reason(context, cluster) is None
 
 
 class PlacementFilter(Filter):

@@ -88,7 +88,8 @@ class FeasibleRows:
             fleet.structure.arrays.admit(self, _OBJECT_BYTES + mask.nbytes + self._rows.nbytes)
         if not request.current:
             return self._rows
-        kept = [row for name in request.current if (row := fleet.row_of.get(name)) is not None and self._may_stay(row)]
+        rows = [row for name in request.current if (row := fleet.row_of.get(name)) is not None and not self._mask[row]]
+        kept = [row for row in rows if all(column.current()[row] for column in self._staying)]
         return np.sort(np.append(self._rows, kept)) if kept else self._rows
 
     def release(self) -> None:
@@ -106,10 +107,6 @@ class FeasibleRows:
                 mask = left
             self._rejected = {name: count for name, count in counts.items() if count}
         return self._rejected
-
-    def _may_stay(self, row: int) -> bool:
-        """Return whether a cluster may keep the workload but could not get it now."""
-        return not self._mask[row] and all(column.current()[row] for column in self._staying)
 
 
 def kind_of(request: Request) -> tuple[str, str, bool]:
@@ -266,20 +263,16 @@ class Scheduler:
         return attempt
 
     def _filter(self, context: Context) -> IntArray:
-        feasible = self._feasible_for(context)
-        context.work.spend(feasible.steps)
-        rows = feasible.rows_for(context.request)
-        for plugin in self._request_filters:
-            rows = plugin.prune(context, rows)
-        return rows
-
-    def _feasible_for(self, context: Context) -> FeasibleRows:
         key = kind_of(context.request)
         feasible: FeasibleRows | None = context.group.feasible.get(key)
         self._lookups["filter", "hit" if feasible is not None else "miss"] += 1
         if feasible is None:
             feasible = context.group.feasible[key] = FeasibleRows(context, self.filters)
-        return feasible
+        context.work.spend(feasible.steps)
+        rows = feasible.rows_for(context.request)
+        for plugin in self._request_filters:
+            rows = plugin.prune(context, rows)
+        return rows
 
     def _score(self, context: Context, rows: IntArray) -> Candidates:
         """Return the clusters that fit, with scores and available replicas."""

@@ -154,8 +154,10 @@ class Rebalance:
         since = self.rebalancer.metadata.creation_timestamp or now
 
         def change(binding: Binding) -> Binding:
-            named = binding.metadata.key in marked
-            return _marked(binding, since) if named else binding
+            mark = binding.spec.reschedule_triggered_at
+            if binding.metadata.key not in marked or (mark is not None and mark >= since):
+                return binding
+            return with_spec(binding, reschedule_triggered_at=since)
 
         return _with_bindings(world, change)
 
@@ -191,14 +193,6 @@ def _rescheduled(binding: Binding, now: datetime) -> Binding:
     last = binding.status.last_scheduled_time
     after = now if last is None or last < now else last + timedelta(seconds=1)
     return with_spec(binding, reschedule_triggered_at=after)
-
-
-def _marked(binding: Binding, since: datetime) -> Binding:
-    """Mark a binding with the creation time of a rebalancer, unless it has a later mark."""
-    mark = binding.spec.reschedule_triggered_at
-    if mark is not None and mark >= since:
-        return binding
-    return with_spec(binding, reschedule_triggered_at=since)
 
 
 def _binding_key(workload: RebalancedWorkload) -> tuple[str, str]:

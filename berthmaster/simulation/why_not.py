@@ -20,7 +20,6 @@ from berthmaster.model.meta import (
     with_status,
 )
 from berthmaster.model.policy import ClusterAffinity, ClusterAffinityTerm, Placement, StaticClusterWeight
-from berthmaster.model.selector import Requirement
 from berthmaster.scheduling.diagnosis import explain
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.resources import CPU, PODS
@@ -136,21 +135,17 @@ def _affinity_remedies(cluster: Cluster, placement: Placement, term: ClusterAffi
     if term.cluster_names and name not in term.cluster_names:
         yield _with_term(placement, term, f"add {name} to clusterNames", cluster_names=(*term.cluster_names, name))
     requirements = term.label_selector.requirements() if term.label_selector is not None else ()
-    for requirement in requirements or ():
-        if not requirement.matches(cluster.metadata.labels):
-            yield from _label_remedy(requirement, name)
+    for each in requirements or ():
+        if each.matches(cluster.metadata.labels):
+            continue
+        if each.operator in {"In", "Exists"}:
+            value = min(each.values, default="")
+            yield _labelled(f"label {name} with {each.key}={value}", each.key, value)
+        elif each.operator in {"NotIn", "DoesNotExist"}:
+            yield _labelled(f"remove the label {each.key} from {name}", each.key, None)
     fields = term.field_selector
     if fields is not None and fields.match_expressions:
         yield _with_term(placement, term, f"remove the fieldSelector that {name} does not match", field_selector=None)
-
-
-def _label_remedy(requirement: Requirement, name: str) -> Iterator[Remedy]:
-    key = requirement.key
-    if requirement.operator in {"In", "Exists"}:
-        value = min(requirement.values, default="")
-        yield _labelled(f"label {name} with {key}={value}", key, value)
-    elif requirement.operator in {"NotIn", "DoesNotExist"}:
-        yield _labelled(f"remove the label {key} from {name}", key, None)
 
 
 def _labelled(text: str, key: str, value: str | None) -> Remedy:
@@ -274,8 +269,11 @@ def _capacity(name: str, requests: Mapping[str, int]) -> NumberField:
         return {each: amount * replicas for each, amount in requests.items()}
 
     def text(replicas: int) -> str:
-        listed = ", ".join(f"{_amount_text(each, amount)} {each}" for each, amount in amounts(replicas).items())
-        return f"add {listed} to {name}"
+        quantities = {
+            each: Quantity(_nanos(each, amount), "1Ki" if each == "memory" else "")
+            for each, amount in amounts(replicas).items()
+        }
+        return f"add {', '.join(f'{amount.canonical()} {each}' for each, amount in quantities.items())} to {name}"
 
     def changed(case: Case, replicas: int) -> Case:
         summary = case.cluster.status.resource_summary or ResourceSummary()
@@ -308,10 +306,6 @@ def multiplies_capacity(case: Case, remedy: Remedy) -> bool:
 
 def _nanos(name: str, amount: int) -> int:
     return amount * (MILLI_NANOS if name == CPU else NANOS)
-
-
-def _amount_text(name: str, amount: int) -> str:
-    return Quantity(_nanos(name, amount), "1Ki" if name == "memory" else "").canonical()
 
 
 def _with_placement(case: Case, **fields: object) -> Case:

@@ -50,7 +50,9 @@ def _tier_by_tier(compiled: KarmadaPlacement, request: Request, selected: Candid
     """Fill the group's own clusters first, then those of each overflow affinity in order."""
     assignment: dict[str, int] = {}
     remaining = request.replicas
-    for positions in _tier_positions(selected):
+    tiers = selected.tiers
+    ordered = [selected.positions()] if tiers is None else [(tiers == each).nonzero()[0] for each in np.unique(tiers)]
+    for positions in ordered:
         tier = selected.at(positions)
         replicas = min(remaining, int(tier.available.sum()))
         divided = divide(compiled, request, tier, replicas)
@@ -64,13 +66,6 @@ def _tier_by_tier(compiled: KarmadaPlacement, request: Request, selected: Candid
         FailureKind.INSUFFICIENT,
         f"{remaining} of {request.replicas} replicas fit neither in the group nor in its overflow",
     )
-
-
-def _tier_positions(selected: Candidates) -> list[IntArray]:
-    if selected.tiers is None:
-        return [selected.positions()]
-    tiers = selected.tiers
-    return [(tiers == tier).nonzero()[0] for tier in sorted(set(tiers.tolist()))]
 
 
 def divide(
@@ -358,9 +353,6 @@ class _GoSorter:
             else:
                 self.sort(middle + 1, high, bad_pivots_left)
                 high = middle
-        self.insertion_sort(low, high)
-
-    def insertion_sort(self, low: int, high: int) -> None:
         for start in range(low + 1, high):
             self.shift_down(start, low)
 
@@ -438,14 +430,11 @@ class _GoSorter:
             self.swap(at, at - 1)
             if at - low >= 2:
                 self.shift_down(at - 1, 0)
-            if high - at >= 2:
-                self.shift_up(at + 1, high)
+            start = at + 1
+            while start < high and self.less(start, start - 1):
+                self.swap(start, start - 1)
+                start += 1
         return False
-
-    def shift_up(self, start: int, high: int) -> None:
-        while start < high and self.less(start, start - 1):
-            self.swap(start, start - 1)
-            start += 1
 
     def partition_equal(self, low: int, high: int, pivot: int) -> int:
         """Move elements equal to the pivot to the front. Return where the greater ones begin."""

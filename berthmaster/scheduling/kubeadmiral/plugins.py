@@ -204,16 +204,12 @@ class ClusterResourcesFitFilter(filters.Filter):
 def _compared(context: Context, rows: IntArray) -> list[Allocation]:
     """Return the resources that are compared: CPU, memory and others that are requested."""
     unit = unit_of(context)
-    if not _requests_anything(unit):
+    # As in KubeAdmiral, a scalar resource counts even with amount 0.
+    if not any(amount.nanos or name not in _PLAIN_RESOURCES for name, amount in unit.requests.items()):
         return []
     names = ["cpu", "memory", *(name for name in unit.requests if name not in _PLAIN_RESOURCES)]
     allocations = [Allocation(context.fleet, rows, name, unit.requests) for name in names]
     return [each for each in allocations if each.requested or each.name in {"cpu", "memory"}]
-
-
-def _requests_anything(unit: SchedulingUnit) -> bool:
-    """Return whether the unit requests anything. As in KubeAdmiral, a scalar resource counts even with amount 0."""
-    return any(amount.nanos or name not in _PLAIN_RESOURCES for name, amount in unit.requests.items())
 
 
 _FILTERS: Final[tuple[filters.Filter, ...]] = (
@@ -352,8 +348,14 @@ class BalancedAllocation(ResourceScore):
     name = "ClusterResourcesBalancedAllocation"
 
     def of(self, allocations: Sequence[Allocation]) -> IntArray:
-        """Score the standard deviation of the degrees, in doubles, from left to right, as in KubeAdmiral."""
-        fractions = list(map(_fraction, allocations))
+        """Score the standard deviation of the degrees, in doubles, from left to right, as in KubeAdmiral.
+
+        The degree to which a resource is used is 1 for a cluster without it.
+        """
+        fractions: list[NDArray[np.float64]] = [
+            np.divide(each.taken(), each.capacity, out=np.ones(len(each.capacity)), where=each.capacity != 0)
+            for each in allocations
+        ]
         if len(fractions) == 2:
             deviation = np.abs((fractions[0] - fractions[1]) / 2)
         else:
@@ -361,12 +363,6 @@ class BalancedAllocation(ResourceScore):
             deviation = np.sqrt(sum((each - mean) * (each - mean) for each in fractions) / len(fractions))
         scores = ((1 - deviation) * MAX_SCORE).astype(np.int64)
         return np.where(np.maximum.reduce(fractions) >= 1, 0, scores)
-
-
-def _fraction(allocation: Allocation) -> NDArray[np.float64]:
-    """Return the degree to which a resource is used, 1 for a cluster without it."""
-    capacity = allocation.capacity
-    return np.divide(allocation.taken(), capacity, out=np.ones(len(capacity)), where=capacity != 0)
 
 
 def _scored(requests: Mapping[str, Quantity]) -> list[str]:
