@@ -9,71 +9,69 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
-import urllib.request
 from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from console_fleet import fleet, hostile, write
+from console_fleet import fleet, write
+from e2e.control_plane import HOST, fetch
+from e2e.extender_service import COMMAND
+from e2e.processes import NotInTimeError, Processes, sigterm_as_ctrl_c
 
-ROOT = Path(__file__).parents[1]
+EXAMPLES = Path(__file__).parents[1] / "examples"
 _START_S = 900.0
 _RECORDED = 6000
-_STOP_S = 10.0
 
 
-def main() -> int:
+def main() -> str:
+    """Return why the demonstration could not start; empty after Ctrl-C."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--clusters", type=int, default=200)
     parser.add_argument("--workloads", type=int, default=3000)
     parser.add_argument(
-        "--port", type=int, default=9444, help="the port of the console; the next five are used as well"
+        "--port", type=int, default=9444, help="the port of the console; the next three are used as well"
     )
-    parser.add_argument("--hostile", action="store_true", help="add objects with markup in every text")
     given = parser.parse_args()
-    taken = [port for port in range(given.port, given.port + 4) if not _is_free(port)]
-    if taken:
-        print(f"port {taken[0]} is in use by another process; end it, or choose others with --port", file=sys.stderr)  # noqa: T201
-        return 1
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="berthmaster-console-")))
-        now = datetime.now(UTC)
-        items = [*fleet(given.clusters, given.workloads, now=now), *(hostile(now) if given.hostile else [])]
-        file = folder / "fleet"
-        write(items, file)
-        ledger = f"sqlite:///{folder / 'ledger.db'}"
-        _record_decisions(items, folder, ledger)
-        extender, probe = given.port + 1, given.port + 2
-        examples = ROOT / "examples"
-        files = [file, examples / "clusters.yaml", examples / "groups", examples / "regions", examples / "nowhere"]
-        named = [argument for each in files for argument in ("-f", str(each))]
-        service = _start(
-            stack,
-            [
-                "extender",
-                *named,
-                f"--ledger={ledger}",
-                *_ports(extender, probe),
-                "--request-timeout-s=60",
-                "--max-body-bytes=536870912",
-            ],
-        )
-        if not _ready(service, probe):
-            return 1
-        url = f"--extender-url=http://127.0.0.1:{extender}"
-        pages = _start(
-            stack, ["console", url, "--title=example fleet", *_ports(given.port, given.port + 3), "--workers=1"]
-        )
-        if not _ready(pages, given.port + 3) or service.poll() is not None:
-            return 1
-        print(f"\nThe console is at http://127.0.0.1:{given.port}/ (Ctrl-C ends it). The fleet is {file}.", flush=True)  # noqa: T201
-        with suppress(KeyboardInterrupt):
-            signal.pause()
-    return 0
+    ports = range(given.port, given.port + 4)
+    if taken := [port for port in ports if not _is_free(port)]:
+        return f"port {taken[0]} is in use by another process; end it, or choose others with --port"
+    with tempfile.TemporaryDirectory(prefix="berthmaster-console-") as name:
+        folder = Path(name)
+        processes = Processes(folder)
+        with suppress(KeyboardInterrupt), sigterm_as_ctrl_c():
+            try:
+                _show(processes, given.clusters, given.workloads, ports)
+            except NotInTimeError as error:
+                return str(error)
+            finally:
+                processes.stop_all()
+    return ""
+
+
+def _show(processes: Processes, clusters: int, workloads: int, ports: Sequence[int]) -> None:
+    """Start both services, and wait for Ctrl-C."""
+    pages, extender, *probes = ports
+    items = fleet(clusters, workloads, now=datetime.now(UTC))
+    file = processes.folder / "fleet"
+    write(items, file)
+    ledger = f"--ledger=sqlite:///{processes.folder / 'ledger.db'}"
+    _record_decisions(items, processes.folder, ledger)
+    files = [file, EXAMPLES / "clusters.yaml", *(EXAMPLES / each for each in ("groups", "regions", "nowhere"))]
+    named = [argument for each in files for argument in ("-f", each)]
+    limits = ("--request-timeout-s=60", "--max-body-bytes=536870912")
+    shown = (f"--extender-url=http://{HOST}:{extender}", "--title=example fleet", "--workers=1")
+    for command, port, probe in (
+        (("extender", *named, ledger, *limits), extender, probes[0]),
+        (("console", *shown), pages, probes[1]),
+    ):
+        addresses = (f"--bind={HOST}:{port}", f"--probe-bind={HOST}:{probe}", "--drain-s=0", "--log-level=warning")
+        process = processes.start(str(command[0]), [COMMAND, *command, *addresses])
+        process.wait_for("to be ready", lambda probe=probe: fetch(f"http://{HOST}:{probe}/readyz"), _START_S)
+    print(f"\nThe console is at http://{HOST}:{pages}/ (Ctrl-C ends it). The fleet is {file}.", flush=True)  # noqa: T201
+    signal.pause()
 
 
 def _record_decisions(items: Sequence[dict[str, Any]], folder: Path, ledger: str) -> None:
@@ -82,53 +80,19 @@ def _record_decisions(items: Sequence[dict[str, Any]], folder: Path, ledger: str
     some = [each for each in items if each["kind"] not in of_workloads]
     some += islice((each for each in items if each["kind"] in of_workloads), _RECORDED)
     write(some, folder / "recorded")
-    lost = next((each["metadata"]["name"] for each in items if each["kind"] == "Cluster"), "")
-    command = [str(Path(sys.executable).with_name("berthmaster")), "simulate", "-f", str(folder / "recorded")]
-    options = [f"--ledger={ledger}", *(["--down", lost] if lost else []), "-o", "name"]
-    subprocess.run([*command, *options], check=True, stdout=subprocess.DEVNULL)  # noqa: S603 - ours
-
-
-def _ports(port: int, probe: int) -> list[str]:
-    return [f"--bind=127.0.0.1:{port}", f"--probe-bind=127.0.0.1:{probe}", "--drain-s=0", "--log-level=warning"]
+    lost = next(each["metadata"]["name"] for each in items if each["kind"] == "Cluster")
+    command = [COMMAND, "simulate", "-f", str(folder / "recorded"), ledger, "--down", lost, "-o", "name"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)  # noqa: S603 - ours
 
 
 def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
+    with closing(socket.socket()) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
-
-
-def _start(stack: ExitStack, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
-    command = [str(Path(sys.executable).with_name("berthmaster")), *arguments]
-    process = subprocess.Popen(command, start_new_session=True)  # noqa: S603 - our own command
-    stack.callback(_stop, process)
-    return process
-
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(_STOP_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
-def _ready(process: subprocess.Popen[bytes], port: int) -> bool:
-    """Wait until a service answers. The answer of another process counts for nothing: ours ends if a port is taken."""
-    deadline = time.monotonic() + _START_S
-    while time.monotonic() < deadline and process.poll() is None:
-        with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=2):
-            return process.poll() is None
-        time.sleep(0.2)
-    print("a service did not become ready; its log is above", file=sys.stderr)  # noqa: T201
-    return False
+        with suppress(OSError):
+            probe.bind((HOST, port))
+            return True
+        return False
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     sys.exit(main())
