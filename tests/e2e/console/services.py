@@ -34,20 +34,17 @@ class _Reviewer(KubeInMemory):
 
     Attributes:
         may_list: the namespaces in which users may list bindings, by the name of a user or of a group.
-        reviewed: how many reviews were about a resource and a namespace.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.may_list: dict[str, set[str]] = {}
-        self.reviewed: Counter[str] = Counter()
 
     def send(self, request: APIRequest) -> ReadyResponse:
         if request.path != "/apis/authorization.k8s.io/v1/subjectaccessreviews":
             return super().send(request)
         spec = json.loads(request.body)["spec"]
         namespace, names = spec["resourceAttributes"]["namespace"], [spec["user"], *spec["groups"]]
-        self.reviewed[f"{spec['resourceAttributes']['resource']} {namespace}"] += 1
         allowed = any(namespace in self.may_list.get(each, set()) for each in names)
         return ReadyResponse([json.dumps({"status": {"allowed": allowed}}).encode()])
 

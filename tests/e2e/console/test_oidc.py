@@ -71,30 +71,3 @@ def test_a_visitor_signs_in_at_the_provider_sees_what_its_groups_may_and_signs_o
     expect(page.get_by_role("banner")).to_contain_text("grace@example.org")
     visit.open(page, f"/workloads?namespace={SHOWN}")
     expect(page.locator("main table tbody tr")).to_have_count(0)
-
-
-def test_an_answer_of_the_provider_counts_only_in_the_session_that_asked(visit, browser, axe):
-    page = visit("/sign-in")
-    answers = []
-    page.on("request", lambda request: answers.append(request.url) if "code=" in request.url else None)
-    sign_in(page, "ada")
-    expect(page.get_by_role("banner")).to_contain_text("ada@example.org")
-    address = answers[0].removeprefix(visit.origin)
-    visit.open(page, address, status=403)  # a second time
-    expect(page.get_by_role("alert")).to_contain_text("out of date")
-    with start_visits(browser, visit.origin, axe) as other:
-        page = other(address, status=403)  # in another browser
-        expect(page.get_by_role("alert")).to_contain_text("out of date")
-
-
-def test_a_lost_provider_is_named(visit, console):
-    port = console.free_port()
-    alone = console.start_console(
-        f"--oidc-issuer-url=http://{HOST}:1",
-        "--oidc-client-id=console",
-        f"--public-url=http://{HOST}:{port}",
-        port=port,
-    )
-    visit.origin = alone
-    page = visit("/sign-in/provider", status=503)
-    expect(page.get_by_role("alert")).to_contain_text(f"{HOST}:1 cannot be asked")

@@ -6,17 +6,14 @@ from e2e.console.visits import start_visits
 from playwright.sync_api import expect
 
 TOKEN = "a-token-of-ada-0123456789abcdef"  # noqa: S105 - of this test only
-BOB = "a-token-of-bob-0123456789abcdef"
 SHOWN, OTHER = console_fleet.TEAMS[:2]
 WIDE = "ClusterPropagationPolicy fallback"
-ALL_AT_ONCE = "Promise.all([...Array(12)].map(() => fetch('/workloads').then((got) => got.status)))"
-"""Fetches one page twelve times at one time, and returns the statuses."""
 
 
 @pytest.fixture(scope="module")
 def tokens(tmp_path_factory):
     file = tmp_path_factory.mktemp("sessions") / "tokens"
-    file.write_text(f"{TOKEN},ada\n{BOB},bob\n")
+    file.write_text(f"{TOKEN},ada\n")
     return file
 
 
@@ -72,19 +69,3 @@ def test_the_page_of_a_workload_alone_names_policies_that_the_visitor_may_not_se
         visit.open(page, address)
         expect(page.get_by_role("main")).not_to_contain_text("fallback")
     visit.open(page, "/policies/-/fallback", status=404)
-
-
-def test_reviews_are_about_the_namespace_of_a_page_and_requests_at_one_time_share_them(
-    browser, console, protected, axe
-):
-    console.api.may_list["bob"] = {SHOWN}
-    headers = {"Authorization": f"Bearer {BOB}"}
-    with start_visits(browser, protected, axe, extra_http_headers=headers) as visits:
-        page, reviewed = visits("/help"), console.api.reviewed
-        reviewed.clear()
-        visits.open(page, f"/workloads/{SHOWN}/web-0-deployment")
-        assert reviewed == {"clusterresourcebindings ": 1, "resourcebindings ": 1, f"resourcebindings {SHOWN}": 1}
-        reviewed.clear()
-        assert set(page.evaluate(ALL_AT_ONCE)) == {200}
-        assert len(reviewed) > 5
-        assert set(reviewed.values()) == {1}

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from console_source import GivenSource, console_client
+from console_source import GivenSource, console_app, console_client
 
 from console.source import SourceError
 
@@ -82,6 +82,17 @@ def test_if_too_many_streams_are_open_the_next_one_is_refused_for_a_while():
 def test_a_visitor_of_few_namespaces_reads_that_rows_are_left_out():
     page = console_client(GivenSource(), namespaces=frozenset({"shop"})).get("/what-if").text
     assert "You may list the bindings of 1 namespace. Rows of other namespaces are left out." in page
+
+
+@pytest.mark.parametrize(
+    ("address", "namespace"),
+    [("/workloads/shop/web-deployment", "shop"), ("/workloads/-/viewer-clusterrole", ""), ("/workloads", "")],
+)
+def test_the_rights_of_a_visitor_are_asked_about_the_namespace_of_the_page(address, namespace):
+    app, asked = console_app(GivenSource()), []
+    app.extensions["console"].namespaces_of = lambda _visitor, about: asked.append(about) or frozenset()
+    app.test_client().get(address)
+    assert asked == [namespace]
 
 
 @pytest.mark.parametrize("status", [400, 403, 404, 409, 429, 0, 503])

@@ -128,9 +128,18 @@ def test_a_token_that_does_not_prove_the_user_begins_no_session(client, provider
     assert client.get("/help", headers=HTML).status_code == 302
 
 
-def test_an_answer_with_another_state_is_not_asked_about(client, provider):
+def test_an_answer_with_another_state_or_a_second_time_is_not_asked_about(client, provider):
     answer = come_back(client, provider, state="of another sign-in")[1]
     assert (answer.status_code, provider.asked) == (403, [])
+    asked, _ = come_back(client, provider)
+    again = client.get("/sign-in/callback", query_string={"code": "c", "state": asked["state"]})
+    assert (again.status_code, "out of date" in again.text, len(provider.asked)) == (403, True, 1)
+
+
+def test_a_lost_provider_is_named():
+    options = OidcOptions("http://127.0.0.1:1", "console", "http://localhost")
+    answer = console_app(GivenSource(), sign_in=SignInOptions(oidc=options)).test_client().get("/sign-in/provider")
+    assert (answer.status_code, "127.0.0.1:1 cannot be asked" in answer.text) == (503, True)
 
 
 def test_answers_of_a_provider_are_limited_like_tokens(client):
