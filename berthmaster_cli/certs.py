@@ -188,14 +188,12 @@ def bootstrap(flags: CertificateFlags) -> None:
         _print_report(context.reconciler.reconcile())
 
 
-class CertsRotateFlags(CertificateFlags):
-    """The options of ``berthmaster certs rotate``."""
-
+class _CertsRotateFlags(CertificateFlags):
     ca: bool = option("Start to replace the authority, with overlap. `certs run` or repeated calls complete it.")
 
 
-@_subcommand("rotate", CertsRotateFlags)
-def rotate(flags: CertsRotateFlags) -> None:
+@_subcommand("rotate", _CertsRotateFlags)
+def rotate(flags: _CertsRotateFlags) -> None:
     """Renew every certificate, or the authority.
 
     Renews every serving certificate now. With --ca it starts to replace the authority instead.
@@ -206,17 +204,17 @@ def rotate(flags: CertsRotateFlags) -> None:
         _print_report(context.reconciler.reconcile(renew_leaves=not flags.ca, rotate_authority=flags.ca))
 
 
-class CertsInspectFlags(OutputFlags, CertificateFlags):
+class _CertsInspectFlags(OutputFlags, CertificateFlags):
     """The options of ``berthmaster certs inspect``."""
 
 
 @_subcommand(
     "inspect",
-    CertsInspectFlags,
+    _CertsInspectFlags,
     "Exit codes: 0 success; 1 clients reject a certificate, or soon will because a renewal is overdue; 2 bad usage or "
     "input.",
 )
-def inspect_(flags: CertsInspectFlags) -> None:
+def inspect_(flags: _CertsInspectFlags) -> None:
     """Show certificates and bundles.
 
     Shows when they expire, what is due and why.
@@ -233,17 +231,15 @@ def inspect_(flags: CertsInspectFlags) -> None:
         raise SystemExit(1)
 
 
-class CertsRunFlags(CertificateFlags):
-    """The options of ``berthmaster certs run``."""
-
+class _CertsRunFlags(CertificateFlags):
     probe_bind: tuple[str, int] = option(
         "The address for /livez, /readyz and /metrics, in plain text.", "0.0.0.0:9080", ADDRESS
     )
     interval_s: float = option("The interval of checks, in seconds.", 60.0, click.FloatRange(0.1, 3600))
 
 
-@_subcommand("run", CertsRunFlags)
-def run(flags: CertsRunFlags) -> None:
+@_subcommand("run", _CertsRunFlags)
+def run(flags: _CertsRunFlags) -> None:
     """Issue and renew certificates continuously.
 
     Also updates bundles. Runs until a signal stops it. Several replicas can run.

@@ -47,8 +47,7 @@ class OidcFlags(Flags):
     oidc_ca_file: Path | None = option("The CA of the provider. Default: the CAs of the system.")
 
 
-def oidc_from(flags: OidcFlags) -> "OidcOptions | None":
-    """Return the options of the provider; None if there is none."""
+def _oidc_from(flags: OidcFlags) -> "OidcOptions | None":
     if not flags.oidc_issuer_url:
         needing = ("oidc_client_id", "oidc_client_secret_file", "public_url")
         name = next((each for each in needing if getattr(flags, each)), None)
@@ -77,9 +76,7 @@ _SPARE_THREADS: Final = 4
 _STREAMS: Final = 60
 
 
-class ConsoleFlags(OidcFlags, KubeconfigFlags, serving_options.ServingFlags):
-    """The options of ``berthmaster console``."""
-
+class _ConsoleFlags(OidcFlags, KubeconfigFlags, serving_options.ServingFlags):
     extender_url: str = option(
         "The extender that answers the questions of the pages, as https://HOST:PORT or http://HOST:PORT.",
         "http://127.0.0.1:9443", metavar="URL",
@@ -140,7 +137,7 @@ class ConsoleFlags(OidcFlags, KubeconfigFlags, serving_options.ServingFlags):
 )
 @config_option
 @options(
-    ConsoleFlags,
+    _ConsoleFlags,
     serving_options.serving_defaults(
         bind="127.0.0.1:9444",
         probe_bind="127.0.0.1:9084",
@@ -155,7 +152,7 @@ class ConsoleFlags(OidcFlags, KubeconfigFlags, serving_options.ServingFlags):
     timeout="",
     copies="",
 )
-def command(flags: ConsoleFlags) -> None:
+def command(flags: _ConsoleFlags) -> None:
     """Serve pages that show the fleet, its workloads, and why they are where they are. The pages change nothing."""
     logs.configure(flags.log_level)
     from console.authentication import SignInOptions  # noqa: PLC0415 - `--help` must not import the server
@@ -185,7 +182,7 @@ def command(flags: ConsoleFlags) -> None:
                     flags.trusted_groups_header,
                     frozenset(flags.trusted_proxy_names),
                     flags.trusted_proxy_secret_file,
-                    oidc_from(flags),
+                    _oidc_from(flags),
                 ),
                 flags.title,
                 form_bytes=flags.max_body_bytes,

@@ -29,9 +29,7 @@ _CLOSE_AT_ONCE_S: Final = 2.0
 _SECONDS: Final = click.FloatRange(0, min_open=True, max=3600)
 
 
-class BindingFlags(PluginFlags):
-    """Options of commands."""
-
+class _BindingFlags(PluginFlags):
     console_url: str | None = option(
         "The address of the console. Events of the binding scheduler then end with the address of the workload's "
         "page.",
@@ -64,9 +62,7 @@ class BindingFlags(PluginFlags):
     )  # fmt: skip
 
 
-class EstimatorFlags(Flags):
-    """Options of commands."""
-
+class _EstimatorFlags(Flags):
     enable_scheduler_estimator: bool = option(
         "Ask Karmada's scheduler estimators for the available replicas of each cluster."
     )
@@ -86,9 +82,7 @@ class EstimatorFlags(Flags):
     scheduler_estimator_insecure_skip_verify: bool = option("Do not verify the estimators' certificates.")
 
 
-class ElectionFlags(Flags):
-    """Options of commands."""
-
+class _ElectionFlags(Flags):
     leader_elect: bool = option(
         "Work only while holding a lease, so that several replicas can run.",
         default=True, names=("--leader-elect/--no-leader-elect",),
@@ -107,9 +101,7 @@ class ElectionFlags(Flags):
     )
 
 
-class ControllersFlags(KubeconfigFlags, BindingFlags, EstimatorFlags, ElectionFlags, RecordingFlags, LogLevelFlags):
-    """The options of ``berthmaster controllers``."""
-
+class _ControllersFlags(KubeconfigFlags, _BindingFlags, _EstimatorFlags, _ElectionFlags, RecordingFlags, LogLevelFlags):
     controllers: str = option(
         "The controllers to run, as in kube-controller-manager: * for all that are on by default, NAME, -NAME. "
         f"Known are {', '.join(each.name + ('' if each.by_default else ' (off by default)') for each in REGISTRY)}.",
@@ -142,12 +134,12 @@ class ControllersFlags(KubeconfigFlags, BindingFlags, EstimatorFlags, ElectionFl
 )
 @config_option
 @options(
-    ControllersFlags,
+    _ControllersFlags,
     server="the API server that has the bindings",
     ledger="Record every decision in this database. Needs the extra ledger",
 )
 @click.pass_context
-def command(ctx: click.Context, flags: ControllersFlags, /) -> None:
+def command(ctx: click.Context, flags: _ControllersFlags, /) -> None:
     """Run the controllers: schedule bindings, rebalance workloads, preempt policies."""
     if flags.shadow:
         _check_shadow(ctx, flags)
@@ -200,7 +192,7 @@ def _configuration(settings: ControllerSettings) -> "Configuration":
     )
 
 
-def _check_shadow(ctx: click.Context, flags: ControllersFlags) -> None:
+def _check_shadow(ctx: click.Context, flags: _ControllersFlags) -> None:
     """Refuse what has no meaning for a process that only compares."""
     chosen = click.core.ParameterSource.DEFAULT, click.core.ParameterSource.DEFAULT_MAP
     if ctx.get_parameter_source("controllers") not in chosen:
@@ -209,7 +201,7 @@ def _check_shadow(ctx: click.Context, flags: ControllersFlags) -> None:
         raise click.UsageError("--moves-config: with --shadow nothing moves; remove the option")
 
 
-def _settings(flags: ControllersFlags) -> ControllerSettings:
+def _settings(flags: _ControllersFlags) -> ControllerSettings:
     gates = FeatureGates.parse(flags.feature_gates, GATES)
     return ControllerSettings(
         gates=gates,
@@ -228,7 +220,7 @@ def _settings(flags: ControllersFlags) -> ControllerSettings:
     )
 
 
-def _estimator_settings(flags: ControllersFlags) -> EstimatorSettings:
+def _estimator_settings(flags: _ControllersFlags) -> EstimatorSettings:
     pair = certificate_pair(
         flags.scheduler_estimator_cert_file, flags.scheduler_estimator_key_file, "scheduler-estimator-"
     )
@@ -245,7 +237,7 @@ def _estimator_settings(flags: ControllersFlags) -> EstimatorSettings:
     )
 
 
-def _lease(flags: ControllersFlags) -> "LeaseOptions | None":
+def _lease(flags: _ControllersFlags) -> "LeaseOptions | None":
     from berthmaster.kube.lease import LeaseOptions, own_identity  # noqa: PLC0415 - the same
 
     if not flags.leader_elect:

@@ -32,9 +32,7 @@ _EXIT_CODES: Final = "Exit codes: 0 success; 1 with --check, a workload drifts; 
 _FEW: Final = 10
 
 
-class DriftFlags(SourceFlags, WorkloadOutputFlags):
-    """The options of ``berthmaster drift``."""
-
+class _DriftFlags(SourceFlags, WorkloadOutputFlags):
     tolerance: float = option(
         "By how many percent the share of a cluster may differ from its weight.",
         DEFAULT_TOLERANCE, click.FloatRange(0, 100),
@@ -48,8 +46,8 @@ class DriftFlags(SourceFlags, WorkloadOutputFlags):
 
 
 @click.command(epilog=f"{_LEGEND} {_EXIT_CODES}")
-@options(DriftFlags, server="the control plane to read")
-def command(flags: DriftFlags) -> None:
+@options(_DriftFlags, server="the control plane to read")
+def command(flags: _DriftFlags) -> None:
     """Show how far the fleet is from its policies, and how few replicas a repair would move.
 
     Compares each binding with what its policy asks for now: group, clusters, spread constraints, weights, overflow.

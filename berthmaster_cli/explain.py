@@ -92,8 +92,7 @@ def _explained_past(words: Sequence[str], flags: PastFlags) -> "PastExplanation"
     return found
 
 
-def print_record(explained: "PastExplanation") -> None:
-    """Print which decision is explained: the lines above the diagnosis."""
+def _print_record(explained: "PastExplanation") -> None:
     record = explained.record
     print_line(styled(f"decision {record.id}", "bold"), f" of {record.time[:19]}Z, fleet {record.fleet[:12]}: ",
         moves_text(record),
@@ -102,8 +101,7 @@ def print_record(explained: "PastExplanation") -> None:
         print_line(styled(note, "yellow"))
 
 
-def print_difference(difference: "InputDifference") -> None:
-    """Print what changed, the decisive changes first."""
+def _print_difference(difference: "InputDifference") -> None:
     print_line()
     print_line(styled(f"since decision {difference.previous}: ", "bold"), difference.summary)
     shown = difference.changes[:_CHANGES_SHOWN]
@@ -126,12 +124,10 @@ _NOT_GIVEN: Final = "needs, not among the input:"
 _NOT_FOUND: Final = "needs, does not exist or may not be read:"
 
 
-class ExplainFlags(
+class _ExplainFlags(
     WorkloadOutputFlags, inputs.WorkloadNamespaceFlags, PastFlags, inputs.AssumptionFlags, inputs.ChangeFlags,
     inputs.DuplicateLimitsFlags,
 ):  # fmt: skip
-    """The options of ``berthmaster explain``."""
-
     resource: tuple[str, ...] = argument(
         metavar="TYPE/NAME", nargs=-1, required=True, shell_complete=inputs.completed_types
     )
@@ -153,8 +149,8 @@ class ExplainFlags(
 
 
 @click.command(epilog=f"{inputs.CHANGES_HELP} {TRIGGERS_HELP}")
-@options(ExplainFlags, server="the control plane to read", ledger="With --at: the ledger to read")
-def command(flags: ExplainFlags) -> None:
+@options(_ExplainFlags, server="the control plane to read", ledger="With --at: the ledger to read")
+def command(flags: _ExplainFlags) -> None:
     """Show why one workload is placed where it is, and why not elsewhere.
 
     TYPE/NAME is as in kubectl, for example deploy/checkout or deployments.apps/checkout. Also accepted are TYPE NAME
@@ -201,7 +197,7 @@ def command(flags: ExplainFlags) -> None:
     _show(explained_now, flags, link, missing=missing, changes=changes)
 
 
-def _show_past(flags: ExplainFlags) -> None:
+def _show_past(flags: _ExplainFlags) -> None:
     if inputs.changes_from(flags):
         raise click.UsageError("changes cannot be combined with --at, --record and --diff")
     explained = _explained_past(flags.resource, flags)
@@ -209,15 +205,15 @@ def _show_past(flags: ExplainFlags) -> None:
         print_data(explained, flags.output)
         return
     if flags.output != "name":
-        print_record(explained)
+        _print_record(explained)
     _show(explained.explanation, flags)
     if explained.difference is not None and flags.output != "name":
-        print_difference(explained.difference)
+        _print_difference(explained.difference)
 
 
 def _show(
     explained: Explanation,
-    flags: ExplainFlags,
+    flags: _ExplainFlags,
     link: ConsoleLink | None = None,
     *,
     missing: str = _NOT_GIVEN,

@@ -28,9 +28,7 @@ def watched_kinds(text: str) -> tuple[str, ...]:
     return kinds
 
 
-class ExtenderFlags(KubeconfigFlags, ServingFlags, SchedulingFlags, LedgerFlags, LeaseFlags):
-    """The options of ``berthmaster extender``."""
-
+class _ExtenderFlags(KubeconfigFlags, ServingFlags, SchedulingFlags, LedgerFlags, LeaseFlags):
     manifests: tuple[Path, ...] = option(
         "Manifests of clusters, policies, bindings and resources: a file or folder, reloaded on changes. Repeatable.",
         type=click.Path(path_type=Path), names=("-f", "--filename"), metavar="PATH",
@@ -76,7 +74,7 @@ class ExtenderFlags(KubeconfigFlags, ServingFlags, SchedulingFlags, LedgerFlags,
 )
 @config_option
 @options(
-    ExtenderFlags,
+    _ExtenderFlags,
     serving_defaults(
         bind="127.0.0.1:9443",
         probe_bind="127.0.0.1:9080",
@@ -93,7 +91,7 @@ class ExtenderFlags(KubeconfigFlags, ServingFlags, SchedulingFlags, LedgerFlags,
     timeout="",
     copies=" Each one has a copy of the fleet in memory.",
 )
-def command(flags: ExtenderFlags) -> None:
+def command(flags: _ExtenderFlags) -> None:
     """Serve scheduling decisions over HTTP, in its own API and in those of KubeAdmiral and kube-scheduler."""
     logs.configure(flags.log_level)
     from berthmaster.kube.kinds import WatchOptions  # noqa: PLC0415 - the same

@@ -22,9 +22,7 @@ _COLUMNS: Final = ("TIME", "ID", "RESOURCE", "TRIGGER", "POLICY", "MOVES", "WHY"
 _POLL_S: Final = 2.0
 
 
-class HistoryFlags(NamespaceFlags, RangeFlags, OutputFlags):
-    """The options of ``berthmaster history``."""
-
+class _HistoryFlags(NamespaceFlags, RangeFlags, OutputFlags):
     cluster: str = option(
         "Only records that change the replicas on this cluster, or evict from it.", "", metavar="NAME"
     )
@@ -39,8 +37,8 @@ class HistoryFlags(NamespaceFlags, RangeFlags, OutputFlags):
 
 
 @click.command(context_settings={"auto_envvar_prefix": "BERTHMASTER_HISTORY"})
-@options(HistoryFlags, ledger="The ledger to read", records="records")
-def command(flags: HistoryFlags) -> None:
+@options(_HistoryFlags, ledger="The ledger to read", records="records")
+def command(flags: _HistoryFlags) -> None:
     """Show what moved when, from where to where, why, and by which policy.
 
     Reads the ledger that the controllers write. The latest records come first. TYPE/NAME is as in kubectl, for

@@ -26,9 +26,7 @@ def command() -> None:
     """Verify and export the ledger that the controllers write, and remove old records."""
 
 
-class LedgerVerifyFlags(OutputFlags, ReadLedgerFlags):
-    """The options of ``berthmaster ledger verify``."""
-
+class _LedgerVerifyFlags(OutputFlags, ReadLedgerFlags):
     head: str = option("Also compare the digest of everything with this one.", "", metavar="DIGEST")
 
 
@@ -36,9 +34,9 @@ class LedgerVerifyFlags(OutputFlags, ReadLedgerFlags):
     short_help="Find changed, removed and swapped records.",
     epilog="Exit codes: 0 every record is as it was written; 1 a record was changed, removed or swapped.",
 )
-@options(LedgerVerifyFlags, ledger=_READ)
+@options(_LedgerVerifyFlags, ledger=_READ)
 @click.pass_context
-def verify(ctx: click.Context, flags: LedgerVerifyFlags, /) -> None:
+def verify(ctx: click.Context, flags: _LedgerVerifyFlags, /) -> None:
     """Read the whole ledger, and find changed, removed and swapped records.
 
     Prints the digest of everything. Keep it elsewhere: it finds a ledger that was replaced as a whole.
@@ -65,9 +63,7 @@ def verify(ctx: click.Context, flags: LedgerVerifyFlags, /) -> None:
     ctx.exit(EXIT_CHECK_FAILED if problems else 0)
 
 
-class LedgerExportFlags(RangeFlags):
-    """The options of ``berthmaster ledger export``."""
-
+class _LedgerExportFlags(RangeFlags):
     form: str = option(
         "JSON Lines, or Parquet, which needs the extra parquet.",
         "jsonl", click.Choice(["jsonl", "parquet"]), names=("--format",),
@@ -78,8 +74,8 @@ class LedgerExportFlags(RangeFlags):
 
 
 @command.command()
-@options(LedgerExportFlags, ledger=_READ, records="records")
-def export(flags: LedgerExportFlags) -> None:
+@options(_LedgerExportFlags, ledger=_READ, records="records")
+def export(flags: _LedgerExportFlags) -> None:
     """Export records, the first ones first."""
     from berthmaster.ledger.export import exported, write_json_lines, write_parquet  # noqa: PLC0415 - the same
 
@@ -114,9 +110,7 @@ def _written(path: Path) -> Iterator[BinaryIO]:
             partial.unlink(missing_ok=True)
 
 
-class LedgerRetentionFlags(ReadLedgerFlags):
-    """The options of ``berthmaster ledger retention``."""
-
+class _LedgerRetentionFlags(ReadLedgerFlags):
     days: int = option("Remove records older than this, in days.", 30, click.IntRange(1, 36_500))
     gib: float = option(
         "Remove the oldest records while the ledger is larger than this, in GiB.",
@@ -125,8 +119,8 @@ class LedgerRetentionFlags(ReadLedgerFlags):
 
 
 @command.command()
-@options(LedgerRetentionFlags, ledger=_READ)
-def retention(flags: LedgerRetentionFlags) -> None:
+@options(_LedgerRetentionFlags, ledger=_READ)
+def retention(flags: _LedgerRetentionFlags) -> None:
     """Remove old records now. The controllers do the same all the time, in small steps.
 
     Removes whole segments of records, and whole partitions of PostgreSQL. A record in the chain says what was removed.

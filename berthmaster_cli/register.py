@@ -57,9 +57,7 @@ class FileFlags(CertificateFlags):
         return list(read_documents(self.files, limits=_LIMITS))
 
 
-class RegisterApplyFlags(FileFlags):
-    """The options of ``berthmaster register apply``."""
-
+class _RegisterApplyFlags(FileFlags):
     timeout_s: float = option(
         "The time limit until every webhook responds, in seconds.", 300.0, click.FloatRange(0, 3600)
     )
@@ -67,8 +65,8 @@ class RegisterApplyFlags(FileFlags):
 
 @command.command("apply", context_settings=_SETTINGS, epilog=_EPILOG)
 @config_option
-@certificate_options(RegisterApplyFlags)
-def apply(flags: RegisterApplyFlags) -> None:
+@certificate_options(_RegisterApplyFlags)
+def apply(flags: _RegisterApplyFlags) -> None:
     """Register webhooks.
 
     Issues certificates, waits until the webhooks respond with them, then registers the webhooks.
@@ -83,9 +81,7 @@ def apply(flags: RegisterApplyFlags) -> None:
             echo(f"{result.kind}/{result.name}: {result.outcome}")
 
 
-class RegisterRemoveFlags(FileFlags):
-    """The options of ``berthmaster register remove``."""
-
+class _RegisterRemoveFlags(FileFlags):
     certificates: bool = option("Also delete the Secrets with the certificates that Berthmaster issued.")
     lease: tuple[str, str] | None = option(
         "Also delete this Lease of the controllers on the target, once no process holds it.",
@@ -95,8 +91,8 @@ class RegisterRemoveFlags(FileFlags):
 
 @command.command("remove", context_settings=_SETTINGS, epilog=_EPILOG)
 @config_option
-@certificate_options(RegisterRemoveFlags)
-def remove(flags: RegisterRemoveFlags) -> None:
+@certificate_options(_RegisterRemoveFlags)
+def remove(flags: _RegisterRemoveFlags) -> None:
     """Remove registered webhooks.
 
     Deletes the objects that `apply` created, webhooks first. Missing objects are no error.

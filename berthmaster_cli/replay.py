@@ -45,9 +45,7 @@ class ReplayDifference(msgspec.Struct, frozen=True, rename="camel"):
     now: dict[str, int] | None
 
 
-class ReplayFlags(RangeFlags, PluginFlags, OutputFlags):
-    """The options of ``berthmaster replay``."""
-
+class _ReplayFlags(RangeFlags, PluginFlags, OutputFlags):
     policies: tuple[Path, ...] = option(
         "Policies that replace those of the same name. Only workloads that they hold are decided. Repeatable.",
         type=click.Path(exists=True, path_type=Path), names=("--policy",), metavar="PATH",
@@ -59,9 +57,9 @@ class ReplayFlags(RangeFlags, PluginFlags, OutputFlags):
     context_settings={"auto_envvar_prefix": "BERTHMASTER_REPLAY"},
     epilog="Exit codes: 0 success; 1 with --check, a decision differs; 2 bad usage or input.",
 )
-@options(ReplayFlags, ledger="The ledger to read", records="decisions")
+@options(_ReplayFlags, ledger="The ledger to read", records="decisions")
 @click.pass_context
-def command(ctx: click.Context, flags: ReplayFlags, /) -> None:
+def command(ctx: click.Context, flags: _ReplayFlags, /) -> None:
     """Decide recorded decisions again on what they read, and show what differs.
 
     Without --policy and plugin options, this version must decide the same, byte for byte: use --check before an

@@ -133,9 +133,7 @@ _EXIT_CODES: Final = "Exit codes: 0 success; 1 with --check, a failure leaves wo
 _NAMED: Final = 3
 
 
-class ResilienceFlags(inputs.SourceFlags, inputs.AssumptionFlags, inputs.SharedCapacityFlags, WorkloadOutputFlags):
-    """The options of ``berthmaster resilience``."""
-
+class _ResilienceFlags(inputs.SourceFlags, inputs.AssumptionFlags, inputs.SharedCapacityFlags, WorkloadOutputFlags):
     domains: tuple[str, ...] = option(
         "What fails as a whole. Repeatable.",
         [FailureDomain.CLUSTER.value], click.Choice([each.value for each in _DOMAINS]), names=("--by",),
@@ -155,8 +153,8 @@ class ResilienceFlags(inputs.SourceFlags, inputs.AssumptionFlags, inputs.SharedC
 
 
 @click.command(epilog=f"{_LEGEND} {_EXIT_CODES}")
-@options(ResilienceFlags, server="the control plane to read")
-def command(flags: ResilienceFlags) -> None:
+@options(_ResilienceFlags, server="the control plane to read")
+def command(flags: _ResilienceFlags) -> None:
     """Show what the loss of each cluster, region, zone or provider would do.
 
     Each is lost alone. The losses are ranked by what stops running. What then moves depends on --failover. Reads a
@@ -200,7 +198,7 @@ def command(flags: ResilienceFlags) -> None:
         inputs.report_unused(manifests)
 
 
-def _show(found: ShardResult, flags: ResilienceFlags) -> None:
+def _show(found: ShardResult, flags: _ResilienceFlags) -> None:
     impacts = ranked(found.impacts)
     shown = impacts[: flags.limit or None]
     if not is_printed(flags.output, shown, (f"{each.domain}/{each.name}" for each in shown)):

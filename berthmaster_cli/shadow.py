@@ -32,9 +32,7 @@ def command() -> None:
     """Compare this scheduler with the one that is in charge: see berthmaster controllers --shadow."""
 
 
-class ShadowFlags(OutputFlags):
-    """The options of ``berthmaster shadow report``."""
-
+class _ShadowFlags(OutputFlags):
     server: str = option(
         "The probe address of the process that runs berthmaster controllers --shadow.",
         "http://127.0.0.1:9080", metavar="URL",
@@ -46,8 +44,8 @@ class ShadowFlags(OutputFlags):
     short_help="Show where decisions differ.",
     epilog="Exit codes: 0 success; 1 with --check, a binding differs or none was compared; 2 bad usage or no answer.",
 )
-@options(ShadowFlags)
-def report(flags: ShadowFlags) -> None:
+@options(_ShadowFlags)
+def report(flags: _ShadowFlags) -> None:
     """Show where decisions differ from what the other scheduler assigned, in total and by reason."""
     found = _fetched(flags.server)
     if flags.output == "table":

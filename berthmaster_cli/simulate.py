@@ -29,7 +29,7 @@ _CHECKS: Final = ("all", "new")
 _EXIT_CODES: Final = "Exit codes: 0 success; 1 with --check, a workload lacks a place or replicas; 2 bad input."
 
 
-class SimulateFlags(
+class _SimulateFlags(
     inputs.InputFlags,
     inputs.AssumptionFlags,
     inputs.ChangeFlags,
@@ -39,8 +39,6 @@ class SimulateFlags(
     LedgerFlags,
     WorkloadOutputFlags,
 ):
-    """The options of ``berthmaster simulate``."""
-
     all_namespaces: bool = option("Read all namespaces, which is the default.", names=("-A", "--all-namespaces"))
     check: str | None = option(
         "Exit with 1 if a workload cannot be scheduled, or if copies stop and nothing takes their place; with "
@@ -57,11 +55,11 @@ class SimulateFlags(
 
 @click.command(epilog=f"{inputs.CHANGES_HELP} {tables.TRIGGERS_HELP} {_EXIT_CODES}")
 @options(
-    SimulateFlags,
+    _SimulateFlags,
     server="the control plane to read",
     ledger="Record the decisions in this database, as the binding scheduler takes them",
 )
-def command(flags: SimulateFlags) -> None:
+def command(flags: _SimulateFlags) -> None:
     """Show where workloads are placed, and what changes would move.
 
     Reads a control plane: Clusters, policies, bindings, and the resources that they name and select. With -f it reads
@@ -103,7 +101,7 @@ def command(flags: SimulateFlags) -> None:
         raise SystemExit(EXIT_CHECK_FAILED)
 
 
-def _check_usage(flags: SimulateFlags, changes: Sequence[Change]) -> None:
+def _check_usage(flags: _SimulateFlags, changes: Sequence[Change]) -> None:
     if flags.namespace and flags.all_namespaces:
         raise click.UsageError("-n and -A cannot be combined")
     if flags.jsonl and (flags.paths or changes):
@@ -115,7 +113,7 @@ def _check_usage(flags: SimulateFlags, changes: Sequence[Change]) -> None:
 
 
 def _simulate(
-    world: World, manifests: Manifests, changes: Sequence[Change], profile: Profile, flags: SimulateFlags
+    world: World, manifests: Manifests, changes: Sequence[Change], profile: Profile, flags: _SimulateFlags
 ) -> bool:
     """Print the result of a simulation, and return whether the check succeeds."""
     edits = (*inputs.rebalances(manifests, world), *changes)
@@ -151,7 +149,7 @@ def _is_unplaced(planned: PlannedWorkload, *, only_new: bool) -> bool:
 
 
 def _print_changed(
-    answer: SimulateAnswer, shown: Collection[str], changes: Sequence[Change], view: tables.View, flags: SimulateFlags
+    answer: SimulateAnswer, shown: Collection[str], changes: Sequence[Change], view: tables.View, flags: _SimulateFlags
 ) -> None:
     """Print what changes stop and move: the assumptions, the summary, the workloads to show, and the clusters."""
     output = flags.output
@@ -176,7 +174,7 @@ def _labels(result: WorkloadResult) -> Mapping[str, str]:
     return metadata.get("labels") or {}
 
 
-def _simulate_remotely(remote: "Client", changes: Sequence[Change], flags: SimulateFlags) -> bool:
+def _simulate_remotely(remote: "Client", changes: Sequence[Change], flags: _SimulateFlags) -> bool:
     """Print the result of a simulation by an extender, and return whether the check succeeds."""
     if flags.shared_capacity or flags.selector:
         raise click.UsageError("--server cannot be combined with --shared-capacity or -l")

@@ -320,11 +320,10 @@ def print_plan(plan: Plan) -> None:
         for gap in plan.gaps:
             print_line(f"not known: {gap}")
     for section in plan_sections.sections(plan):
-        print_section(section)
+        _print_section(section)
 
 
-def print_section(section: Section) -> None:
-    """Print a table with its title."""
+def _print_section(section: Section) -> None:
     print_line()
     print_line(styled(section.title, "bold"))
     rows = [[styled(each.text, "bold red") if each.is_bad else each.text for each in row] for row in section.rows]
@@ -364,4 +363,4 @@ def print_clusters(totals: Sequence[ClusterTotal], *, show_all: bool) -> None:
     """Print replicas and resources of the clusters that change; of all clusters on demand."""
     shown = [each for each in totals if show_all or each.before != each.after or each.arriving or each.overcommitted]
     if shown:
-        print_section(plan_sections.cluster_section(shown))
+        _print_section(plan_sections.cluster_section(shown))

@@ -31,9 +31,7 @@ def _blast_radius(text: str) -> BlastRadius:
         raise InputError(f"{error}.") from None
 
 
-class WebhookFlags(serving_options.ServingFlags, KubeconfigFlags, LedgerFlags, RuleFlags):
-    """The options of ``berthmaster webhook``."""
-
+class _WebhookFlags(serving_options.ServingFlags, KubeconfigFlags, LedgerFlags, RuleFlags):
     mode: str = option(
         "companion: run beside karmada-webhook. standalone: replace it.",
         WebhookMode.COMPANION.value, click.Choice([each.value for each in WebhookMode]),
@@ -105,7 +103,7 @@ class WebhookFlags(serving_options.ServingFlags, KubeconfigFlags, LedgerFlags, R
 )
 @config_option
 @options(
-    WebhookFlags,
+    _WebhookFlags,
     serving_options.serving_defaults(
         bind="0.0.0.0:8443",
         probe_bind="0.0.0.0:8080",
@@ -121,7 +119,7 @@ class WebhookFlags(serving_options.ServingFlags, KubeconfigFlags, LedgerFlags, R
     timeout=" Keep it below timeoutSeconds of the webhook configuration.",
     server="the API server for events",
 )
-def command(flags: WebhookFlags) -> None:
+def command(flags: _WebhookFlags) -> None:
     """Serve the admission webhook over HTTPS."""
     impact, ledger = _impact_options(flags), flags.checked()
     settings = AdmissionSettings(
@@ -156,7 +154,7 @@ def command(flags: WebhookFlags) -> None:
     )
 
 
-def _impact_options(flags: WebhookFlags) -> "ImpactOptions | None":
+def _impact_options(flags: _WebhookFlags) -> "ImpactOptions | None":
     """Return how to ask the extender; None without ``--impact-url``."""
     from webhook.serving import ImpactOptions  # noqa: PLC0415 - `--help` must not import the server
 

@@ -19,9 +19,7 @@ from berthmaster_cli.history import workload_query
 from berthmaster_cli.output import OutputFlags, print_data, print_line, styled
 
 
-class WhyNotFlags(OutputFlags, inputs.WorkloadNamespaceFlags, inputs.SourceFlags, ledger_options.ReadLedgerFlags):
-    """The options of ``berthmaster why_not``."""
-
+class _WhyNotFlags(OutputFlags, inputs.WorkloadNamespaceFlags, inputs.SourceFlags, ledger_options.ReadLedgerFlags):
     words: tuple[str, ...] = argument(
         metavar="TYPE/NAME CLUSTER", nargs=-1, required=True, shell_complete=inputs.completed_types
     )
@@ -31,8 +29,8 @@ class WhyNotFlags(OutputFlags, inputs.WorkloadNamespaceFlags, inputs.SourceFlags
 
 
 @click.command()
-@options(WhyNotFlags, server="the control plane to read", ledger="With --at: the ledger to read")
-def command(flags: WhyNotFlags) -> None:
+@options(_WhyNotFlags, server="the control plane to read", ledger="With --at: the ledger to read")
+def command(flags: _WhyNotFlags) -> None:
     """Show the smallest change under which a cluster would get a workload.
 
     Tries taints, labels, capacity, group order, replicas and more, alone and together. The answer is confirmed by
@@ -53,7 +51,7 @@ def command(flags: WhyNotFlags) -> None:
         _print(answer)
 
 
-def _past(resource: Sequence[str], cluster: str, at: datetime, flags: WhyNotFlags) -> WhyNot:
+def _past(resource: Sequence[str], cluster: str, at: datetime, flags: _WhyNotFlags) -> WhyNot:
     if flags.ledger is None:
         raise click.UsageError(f"--at needs --ledger, or {ledger_options.ENVIRONMENT}")
     if flags.paths or flags.live or flags.kubeconfig is not None or flags.context is not None:
@@ -64,7 +62,7 @@ def _past(resource: Sequence[str], cluster: str, at: datetime, flags: WhyNotFlag
     return why_not_then(flags.opened(), query, cluster)
 
 
-def _present(resource: Sequence[str], cluster: str, flags: WhyNotFlags) -> WhyNot:
+def _present(resource: Sequence[str], cluster: str, flags: _WhyNotFlags) -> WhyNot:
     name = inputs.resource_argument(resource, flags.namespace)
     manifests, name = inputs.read_workload_manifests(flags, name)
     if manifests.federation.clusters:

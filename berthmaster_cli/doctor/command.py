@@ -40,9 +40,7 @@ _ORDER: Final = tuple(Severity)
 _WIDTH: Final = 8
 
 
-class CheckFlags(Flags):
-    """Options of commands."""
-
+class _CheckFlags(Flags):
     user: str = option(
         "Check the permissions of this user, for example system:serviceaccount:NAMESPACE:NAME. Default: yourself.",
         "", names=("--as",), metavar="USER",
@@ -63,9 +61,7 @@ class CheckFlags(Flags):
     )  # fmt: skip
 
 
-class SetupFlags(Flags):
-    """Options of commands."""
-
+class _SetupFlags(Flags):
     namespace: str = option(
         "The namespace of the release on the host.", KARMADA_NAMESPACE, names=("-n", "--namespace"), metavar="NAME"
     )
@@ -92,7 +88,7 @@ class SetupFlags(Flags):
     leader_elect_name: str = option("The name of the controllers' lease.", LEASE_NAME, metavar="NAME")
 
 
-class DoctorFlags(ClusterFlags, CheckFlags, SetupFlags, OutputFlags):
+class _DoctorFlags(ClusterFlags, _CheckFlags, _SetupFlags, OutputFlags):
     """The options of ``berthmaster doctor``."""
 
 
@@ -104,8 +100,10 @@ class DoctorFlags(ClusterFlags, CheckFlags, SetupFlags, OutputFlags):
     "input.",
 )
 @config_option
-@options(DoctorFlags, server="the host, which runs the pods", target="the target, the API server that has the policies")
-def command(flags: DoctorFlags) -> None:
+@options(
+    _DoctorFlags, server="the host, which runs the pods", target="the target, the API server that has the policies"
+)
+def command(flags: _DoctorFlags) -> None:
     """Check an installation, report what is wrong and how to fix it."""
     groups = (_BEFORE_INSTALL if flags.before_install else frozenset(GROUPS)) - {*flags.skipped}
     groups = ADOPTION_GROUPS if flags.adoption else groups
@@ -136,7 +134,7 @@ def command(flags: DoctorFlags) -> None:
         sys.exit(EXIT_CHECK_FAILED)
 
 
-def _setup(flags: DoctorFlags) -> Setup:
+def _setup(flags: _DoctorFlags) -> Setup:
     host = _kubectl(flags.kubeconfig, flags.context)
     switches = [part.strip() for part in flags.controllers.split(",") if part.strip()]
     running = gated(selected(switches, REGISTRY), FeatureGates.parse(flags.feature_gates, GATES))

@@ -104,9 +104,7 @@ def _address(_: click.Context, __: click.Parameter, url: str) -> str:
     return url
 
 
-class LintFlags(KubeconfigFlags, ReadTimeoutFlags, RuleFlags):
-    """The options of ``berthmaster lint``."""
-
+class _LintFlags(KubeconfigFlags, ReadTimeoutFlags, RuleFlags):
     arguments: tuple[str, ...] = argument(nargs=-1, metavar="[PATH]...")
     paths: tuple[str, ...] = option(
         "Manifests, like the arguments: a file, a folder, or - for standard input. Repeatable.",
@@ -136,8 +134,8 @@ class LintFlags(KubeconfigFlags, ReadTimeoutFlags, RuleFlags):
     "files are checked in any case. Text that is no Kubernetes object is skipped with a note, and so is a template "
     "that is not rendered.",
 )
-@options(LintFlags, server="the control plane whose policies are checked")
-def command(flags: LintFlags) -> None:
+@options(_LintFlags, server="the control plane whose policies are checked")
+def command(flags: _LintFlags) -> None:
     """Check policies and rebalancers offline, as the API server, the webhook and karmada-webhook would.
 
     With --live, --kubeconfig or --context it checks the policies that a control plane stores, too.
@@ -188,7 +186,7 @@ def _list_rules(settings: AdmissionSettings, output: str) -> None:
 class _LintRun:
     """One run: reads everything, then checks."""
 
-    def __init__(self, settings: AdmissionSettings, flags: LintFlags) -> None:
+    def __init__(self, settings: AdmissionSettings, flags: _LintFlags) -> None:
         self._settings, self._flags = settings, flags
         self._context = AdmissionContext(settings, lambda: _NO_ID)
         # A newer Karmada than that of the table has stored an unknown field.

@@ -64,9 +64,7 @@ _LOOK_S: Final = 2.0
 _POLL_S: Final = 0.5
 
 
-class MovesFlags(MovesAccessFlags, WorkloadOutputFlags, NamespaceFlags):
-    """The options of ``berthmaster moves``."""
-
+class _MovesFlags(MovesAccessFlags, WorkloadOutputFlags, NamespaceFlags):
     paths: tuple[str, ...] = option(
         "Read a dump or manifests instead of a control plane: a file, a folder, or - for standard input. Repeatable.",
         type=click.Path(allow_dash=True), names=("-f", "--filename"), metavar="PATH",
@@ -78,9 +76,9 @@ class MovesFlags(MovesAccessFlags, WorkloadOutputFlags, NamespaceFlags):
     invoke_without_command=True,
     epilog="Exit codes: 0 success; 2 bad usage or input; 130 interrupted.",
 )
-@options(MovesFlags, server="the control plane")
+@options(_MovesFlags, server="the control plane")
 @click.pass_context
-def command(ctx: click.Context, flags: MovesFlags, /) -> None:
+def command(ctx: click.Context, flags: _MovesFlags, /) -> None:
     """Show what moves, what waits and for what, what is held down, and what the storm brake blocks.
 
     Reads a control plane; with -f it reads a dump instead.
@@ -156,7 +154,7 @@ def _budget_cells(budget: BudgetUse) -> tuple[str, ...]:
     return budget.name, moves, str(budget.replicas_moving), str(budget.waiting), opens, budget.selects
 
 
-def _follow(flags: MovesFlags, printed: list[MoveRow]) -> None:
+def _follow(flags: _MovesFlags, printed: list[MoveRow]) -> None:
     """Print each row that changes, as ``kubectl get -w`` does, and one last row when the record is removed."""
     known = {row.workload: row for row in printed}
     with FollowedBindings(connect(access_of(flags)), flags.lease) as followed:
@@ -188,9 +186,7 @@ def _print_change(row: MoveRow, now: datetime, output: str) -> None:
         print_line(*(part for cell in cells if cell for part in (cell, "   ")))
 
 
-class MovesResumeFlags(KubeconfigFlags):
-    """The options of ``berthmaster moves``."""
-
+class _MovesResumeFlags(KubeconfigFlags):
     message: str = option("Why, for the log and the event.", "", metavar="TEXT")
     dry_run: bool = option("Only show whether the brake is engaged, and which clusters are unready.")
     timeout_s: float = option(
@@ -203,9 +199,9 @@ class MovesResumeFlags(KubeconfigFlags):
     short_help="End the storm brake.",
     epilog="Exit codes: 0 the brake has ended, or was not engaged; 1 no leader ended it in time; 2 bad input.",
 )
-@options(MovesResumeFlags, server="the control plane")
+@options(_MovesResumeFlags, server="the control plane")
 @click.pass_obj
-def resume(parent: MovesFlags, flags: MovesResumeFlags, /) -> None:
+def resume(parent: _MovesFlags, flags: _MovesResumeFlags, /) -> None:
     """End the storm brake although clusters are unready, and accept their loss.
 
     Failovers and moves continue at once. An accepted cluster counts for the brake again only after it was ready.

@@ -83,7 +83,7 @@ class DrainContext:
     braked: str = ""
 
 
-def rows_left(bindings: Iterable[Binding], context: DrainContext) -> list[DrainRow]:
+def _rows_left(bindings: Iterable[Binding], context: DrainContext) -> list[DrainRow]:
     """Return the workloads that are still on the clusters, in the order of their states and names."""
     return _sorted(row for each in bindings if (row := _row_left(each, context)) is not None)
 
@@ -208,9 +208,7 @@ class ClusterNamesFlags(MovesAccessFlags):
     )
 
 
-class DrainFlags(ClusterNamesFlags, OutputFlags):
-    """The options of ``berthmaster drain``."""
-
+class _DrainFlags(ClusterNamesFlags, OutputFlags):
     dry_run: bool = option("Change nothing; show what would move where, and what would stay.")
     timeout_s: float = option(
         "How long to wait until the clusters are drained; 0 for no limit.",
@@ -228,8 +226,8 @@ class DrainFlags(ClusterNamesFlags, OutputFlags):
     epilog="Exit codes: 0 drained; 1 workloads stay, or --timeout passed; 2 bad usage or input; 130 interrupted. "
     "An interrupted drain continues; undrain ends it.",
 )
-@options(DrainFlags, server="the control plane")
-def command(flags: DrainFlags) -> None:
+@options(_DrainFlags, server="the control plane")
+def command(flags: _DrainFlags) -> None:
     """Move all workloads off clusters, and keep new ones away.
 
     Sets the taint policy.berthmaster.io/draining:NoSchedule, and shows what is left until nothing is. New copies start
@@ -256,19 +254,17 @@ def command(flags: DrainFlags) -> None:
         echo(f"cluster/{name} {'drains' if changed else 'drains already'}", error=flags.output != "table")
     if flags.no_wait:
         return
-    left = _follow(access, context, flags) if _may_move(found) else rows_left(found.bindings, context)
+    left = _follow(access, context, flags) if _may_move(found) else _rows_left(found.bindings, context)
     _finish(left, names, flags)
 
 
-class UndrainFlags(ClusterNamesFlags):
-    """The options of ``berthmaster drain``."""
-
+class _UndrainFlags(ClusterNamesFlags):
     dry_run: bool = option("Change nothing; only name the clusters.")
 
 
 @click.command(name="undrain", epilog="Exit codes: 0 success; 2 bad usage or input.")
-@options(UndrainFlags, server="the control plane")
-def undrain(flags: UndrainFlags) -> None:
+@options(_UndrainFlags, server="the control plane")
+def undrain(flags: _UndrainFlags) -> None:
     """Allow workloads on clusters again. Workloads that have left return by failback, or when they are rescheduled."""
     access, found, names = _read(flags)
     for name in names:
@@ -343,7 +339,7 @@ def _may_move(found: MovesInput) -> bool:
     return True
 
 
-def _follow(access: ClusterAccess, context: DrainContext, flags: DrainFlags) -> list[DrainRow]:
+def _follow(access: ClusterAccess, context: DrainContext, flags: _DrainFlags) -> list[DrainRow]:
     """Show what is left until only what stays is left, or until the time is over. Return what is left."""
     started_s = reported_s = time.monotonic()
     columns = (TextColumn("draining"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
@@ -357,7 +353,7 @@ def _follow(access: ClusterAccess, context: DrainContext, flags: DrainFlags) -> 
         while True:
             if news := followed.news():
                 complain(news)
-            rows = rows_left(followed.bindings(), replace(context, braked=followed.brake().reason))
+            rows = _rows_left(followed.bindings(), replace(context, braked=followed.brake().reason))
             waiting = [row for row in rows if row.state not in STAYING]
             total = max(total, len(waiting))
             progress.update(task, total=max(total, 1), completed=total - len(waiting), description=_blocking(waiting))
@@ -377,7 +373,7 @@ def _blocking(rows: Sequence[DrainRow]) -> str:
     return name_list([f"{row.workload}: {row.message}" for row in waiting], 1)
 
 
-def _finish(rows: list[DrainRow], names: list[str], flags: DrainFlags, *, planned: bool = False) -> None:
+def _finish(rows: list[DrainRow], names: list[str], flags: _DrainFlags, *, planned: bool = False) -> None:
     """Print what is left, and end with 1 if that counts."""
     ignored = {DrainState.NOT_OURS} if flags.ignore_others else set()
     counted = [row for row in rows if row.state not in ignored and not (planned and row.state is DrainState.MOVING)]
