@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from fleet_dump import members, stored_binding, stored_policy, stored_template
-from tables import cases
+from tables import cases, data
 
 from berthmaster_cli import main as entry
 from berthmaster_cli.main import main
@@ -18,22 +18,7 @@ from berthmaster_cli.main import main
 CLUSTERS = Path(__file__).resolve().parents[3] / "examples" / "clusters.yaml"
 GROUPS = CLUSTERS.parent / "groups"
 
-POLICY = """
-apiVersion: policy.karmada.io/v1alpha1
-kind: PropagationPolicy
-metadata: {name: web, namespace: default}
-spec:
-  resourceSelectors: [{apiVersion: apps/v1, kind: Deployment}]
-  placement: PLACEMENT
-"""
-DEPLOYMENT = """
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: web, namespace: default}
-spec:
-  replicas: 4
-  template: {spec: {containers: [{name: web, resources: {requests: {cpu: 500m}}}]}}
-"""
+POLICY, DEPLOYMENT, BINDING, FAILING_GROUPS = data("simulated").values()
 
 
 def invoke(*args: str, stdin: bytes | None = None):
@@ -46,7 +31,7 @@ def simulate(tmp_path):
 
     def call(placement: str, flags: str = "", *more: str):
         path = tmp_path / "web.yaml"
-        path.write_text("---".join([POLICY.replace("PLACEMENT", placement), DEPLOYMENT, *more]))
+        path.write_text("---\n".join([placed(placement), DEPLOYMENT, *more]))
         result = invoke("simulate", "-f", str(CLUSTERS), "-f", str(path), "-o", "json", *shlex.split(flags))
         assert result.exit_code == 0, result.output + repr(result.exception)
         return json.loads(result.stdout)
@@ -78,29 +63,27 @@ def test_bad_usage_is_reported_with_the_accepted_form(flags, message):
     assert message in result.output + str(result.exception)
 
 
-MALFORMED = {
-    "malformed YAML": ("a: [1,\nb: }", "document 1: line 2"),
-    "an unknown field of a policy": (
-        POLICY.replace("PLACEMENT", "{clusterAfinity: {}}"),
-        "spec.placement.clusterAfinity",
-    ),
-    "a selector with a bad operator": (
-        POLICY.replace(
-            "PLACEMENT", "{clusterAffinity: {labelSelector: {matchExpressions: [{key: a, operator: Has}]}}}"
+def placed(text):
+    return POLICY.replace("PLACEMENT", text)
+
+
+@cases(
+    ("text", "message"),
+    {
+        "malformed YAML": ("a: [1,\nb: }", "document 1: line 2"),
+        "an unknown field of a policy": (placed("{clusterAfinity: {}}"), "spec.placement.clusterAfinity"),
+        "a selector with a bad operator": (
+            placed("{clusterAffinity: {labelSelector: {matchExpressions: [{key: a, operator: Has}]}}}"),
+            "matchExpressions[0].operator: unknown operator 'Has'; accepted are In, NotIn, Exists, DoesNotExist",
         ),
-        "matchExpressions[0].operator: unknown operator 'Has'; accepted are In, NotIn, Exists, DoesNotExist",
-    ),
-    "an unknown spread field": (
-        POLICY.replace("PLACEMENT", "{spreadConstraints: [{spreadByField: planet}]}"),
-        "accepted are cluster, region, zone, provider",
-    ),
-    "a policy without a spec": (POLICY.split("spec:", maxsplit=1)[0] + "spec: null", "spec: is missing or null"),
-    "a negative quantity": (DEPLOYMENT.replace("500m", '"-1"'), "requests[cpu]: '-1' is negative"),
-    "a duplicate cluster": (CLUSTERS.read_text(), "'member1' is already defined in"),
-}
-
-
-@cases(("text", "message"), MALFORMED)
+        "an unknown spread field": (
+            placed("{spreadConstraints: [{spreadByField: planet}]}"), "accepted are cluster, region, zone, provider",
+        ),
+        "a policy without a spec": (POLICY.partition("spec:")[0] + "spec: null", "spec: is missing or null"),
+        "a negative quantity": (DEPLOYMENT.replace("500m", '"-1"'), "requests[cpu]: '-1' is negative"),
+        "a duplicate cluster": (CLUSTERS.read_text(), "'member1' is already defined in"),
+    },
+)  # fmt: skip
 def test_a_bad_manifest_is_one_line_with_file_document_and_path(tmp_path, monkeypatch, capsys, text, message):
     path = tmp_path / "bad.yaml"
     path.write_text(text)
@@ -123,7 +106,7 @@ def test_a_list_of_known_clusters_says_how_many_more_there_are(on_objects):
 
 def test_a_list_of_known_workloads_says_how_many_more_there_are(tmp_path):
     deployments = [DEPLOYMENT.replace("{name: web,", f"{{name: web{number},") for number in range(10)]
-    (tmp_path / "all.yaml").write_text("---".join([CLUSTERS.read_text(), *deployments]))
+    (tmp_path / "all.yaml").write_text("---\n".join([CLUSTERS.read_text(), *deployments]))
     result = invoke("explain", "-f", str(tmp_path), "Deployment/zzz")
     assert str(result.exception).endswith("default/Deployment/web7 and 2 more")
 
@@ -144,14 +127,8 @@ def test_an_explanation_ends_with_the_page_of_the_workload_in_the_console(simula
     assert "console" not in invoke("explain", *inputs).stdout
 
 
-FAILING_GROUPS = (
-    "{replicaScheduling: {replicaSchedulingType: Divided, replicaDivisionPreference: Aggregated}, clusterAffinities: "
-    "[{affinityName: a, clusterNames: [none]}, {affinityName: b, clusterNames: [member1]}]}"
-)
-
-
 def test_the_note_has_the_failure_of_every_group(tmp_path):
-    text = POLICY.replace("PLACEMENT", FAILING_GROUPS) + "---" + DEPLOYMENT.replace("500m", '"1000"')
+    text = placed(FAILING_GROUPS) + "---\n" + DEPLOYMENT.replace("500m", '"1000"')
     (tmp_path / "web.yaml").write_text(text)
     inputs = ("-f", str(CLUSTERS), "-f", str(tmp_path))
     (web,) = json.loads(invoke("simulate", *inputs, "-o", "json").stdout)
@@ -164,18 +141,8 @@ def test_the_note_has_the_failure_of_every_group(tmp_path):
 
 
 def test_explain_says_which_group_the_assignment_comes_from(tmp_path):
-    binding = """
-apiVersion: work.karmada.io/v1alpha2
-kind: ResourceBinding
-metadata: {name: web-deployment, namespace: default}
-spec:
-  resource: {apiVersion: apps/v1, kind: Deployment, name: web, namespace: default}
-  replicas: 4
-  clusters: [{name: member2, replicas: 3}]
-status: {schedulerObservingAffinityName: second}
-"""
     groups = FAILING_GROUPS.replace("affinityName: b, clusterNames: [member1]", "affinityName: second")
-    (tmp_path / "web.yaml").write_text("---".join([POLICY.replace("PLACEMENT", groups), DEPLOYMENT, binding]))
+    (tmp_path / "web.yaml").write_text("---\n".join([placed(groups), DEPLOYMENT, BINDING]))
     lines = invoke("explain", "-f", str(CLUSTERS), "-f", str(tmp_path), "Deployment/web").stdout.splitlines()
     assert "the current assignment comes from group second; groups before it, not tried: a" in lines
 
