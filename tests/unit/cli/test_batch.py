@@ -98,18 +98,14 @@ def test_a_bad_federation_has_an_error_with_its_path(change, path):
 
 def test_a_placement_above_a_limit_has_a_message_and_the_others_are_answered():
     groups = {"clusterAffinities": [{"affinityName": f"g{index}"} for index in range(1025)]}
-    zone = {
-        "clusterAffinity": {"fieldSelector": {"matchExpressions": [{"key": "zone", "operator": "Gt", "values": []}]}}
-    }
+    expression = {"key": "zone", "operator": "Gt", "values": []}
+    zone = {"clusterAffinity": {"fieldSelector": {"matchExpressions": [expression]}}}
     resource = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "namespace": "shop"}
-    bindings = [
-        {"name": name, "spec": {"resource": resource, "placement": placement}}
-        for name, placement in (("large", groups), ("wrong", zone), ("fine", {}))
-    ]
-    serves = {
-        "apiEnablements": [{"groupVersion": "apps/v1", "resources": [{"name": "deployments", "kind": "Deployment"}]}]
-    }
-    line = {"clusters": [{"metadata": {"name": "a"}, "status": serves}], "bindings": bindings}
+    placements = {"large": groups, "wrong": zone, "fine": {}}
+    bindings = [{"name": name, "spec": {"resource": resource, "placement": each}} for name, each in placements.items()]
+    served = {"groupVersion": "apps/v1", "resources": [{"name": "deployments", "kind": "Deployment"}]}
+    clusters = [{"metadata": {"name": "a"}, "status": {"apiEnablements": [served]}}]
+    line = {"clusters": clusters, "bindings": bindings}
     [answer] = answers(json.dumps(line).encode() + b"\n")
     large, wrong, fine = answer["results"]
     assert large["error"] == "TooLarge"

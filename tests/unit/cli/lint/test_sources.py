@@ -46,15 +46,11 @@ SKIPPED = {
 
 
 @cases(("text", "line", "reason"), SKIPPED)
-def test_what_is_no_object_is_skipped_with_a_note(report, text, line, reason):
+def test_what_is_no_object_is_skipped_with_a_note_or_refused_with_strict_files(report, text, line, reason):
     code, given = report({"file.yaml": text})
     (note,) = given["skipped"]
     assert (code, note["line"], given["findings"]) == (0, line, [])
     assert reason in note["reason"]
-
-
-@cases(("text", "line", "reason"), SKIPPED)
-def test_strict_files_refuses_what_is_no_object(report, text, line, reason):
     code, given = report({"file.yaml": text}, "--strict-files")
     (finding,) = given["findings"]
     assert (code, finding["rule"], finding["line"], given["skipped"]) == (2, "unreadable", line, [])
