@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from berthmaster_cli.doctor.facts import (
-    REQUIRED_KINDS,
+    KNOWN,
     AccessFacts,
     BindingFacts,
     DeploymentFacts,
@@ -117,7 +117,7 @@ ANY_FIELD = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 def kinds(*without: str) -> dict[str, ServedKinds]:
     """Make all kinds with all fields, except some: ``KIND`` or ``KIND.PATH``. Other kinds accept any field."""
     made: dict[str, tuple[set[str], dict[str, Any]]] = {}
-    for kind in REQUIRED_KINDS:
+    for kind in KNOWN.kinds:
         plurals, schemas = made.setdefault(kind.api_version, (set(), {"Other": ANY_FIELD}))
         if kind.kind in without:
             continue

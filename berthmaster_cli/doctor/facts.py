@@ -1,7 +1,7 @@
 """The facts about an installation, as values, and the findings about them. Judges need nothing else and cannot ask.
 
-The kinds and fields of custom resources that the code reads or writes are listed here. Older releases of Karmada lack
-some of them. Each of these names the feature that needs it.
+``facts.yaml`` lists the kinds and fields of custom resources that the code reads or writes. Older releases of Karmada
+lack some of them. Each of these names the feature that needs it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import partial
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 from cryptography import x509
@@ -341,13 +342,8 @@ class Facts:
         return self.now - lease.renewed <= timedelta(seconds=lease.duration_s) + SLACK
 
 
-class RequiredKind(NamedTuple):
-    """A kind of object.
-
-    Attributes:
-        fields: the feature that needs a field, by the field's path. Empty if nothing works without the field. Paths
-            name no list indexes.
-    """
+class RequiredKind(msgspec.Struct, frozen=True, rename="camel"):
+    """A kind of object. ``fields`` has the feature that needs a field by its path; empty if everything needs it."""
 
     api_version: str
     kind: str
@@ -356,50 +352,16 @@ class RequiredKind(NamedTuple):
     feature: str = ""
 
 
-_OVERFLOW: Final = "spec.placement.clusterAffinities.overflowAffinities"
-_POLICY: Final = {
-    "spec.resourceSelectors": "",
-    "spec.placement.clusterAffinities": "",
-    "spec.priority": "priorities of policies",
-    "spec.preemption": "preemption between policies",
-    "spec.schedulerName": "choosing a scheduler in a policy",
-    _OVERFLOW: "overflow groups",
-}
-_BINDING: Final = {
-    "spec.schedulerName": "",
-    "spec.placement": "",
-    "spec.clusters": "",
-    "spec.replicaRequirements": "",
-    "status.conditions": "",
-    "status.schedulerObservedGeneration": "",
-    "status.schedulerObservingAffinityName": "continuing with the cluster group chosen before",
-    "status.lastScheduledTime": "rebalancing",
-    "spec.rescheduleTriggeredAt": "rebalancing",
-    "spec.schedulePriority": "scheduling by priority",
-    _OVERFLOW: "overflow groups",
-}
-_CLUSTER: Final = {
-    "spec.taints": "",
-    "spec.zones": "spreading over several zones of a cluster",
-    "status.conditions": "",
-    "status.apiEnablements": "",
-    "status.resourceSummary.allocatable": "",
-}
-_REBALANCER: Final = {
-    "spec.workloads": "",
-    "spec.ttlSecondsAfterFinished": "removing finished rebalancers",
-    "status.observedWorkloads": "",
-}
-REQUIRED_KINDS: Final = (
-    RequiredKind("policy.karmada.io/v1alpha1", "PropagationPolicy", "propagationpolicies", _POLICY),
-    RequiredKind("policy.karmada.io/v1alpha1", "ClusterPropagationPolicy", "clusterpropagationpolicies", _POLICY),
-    RequiredKind("work.karmada.io/v1alpha2", "ResourceBinding", "resourcebindings", _BINDING),
-    RequiredKind("work.karmada.io/v1alpha2", "ClusterResourceBinding", "clusterresourcebindings", _BINDING),
-    RequiredKind("cluster.karmada.io/v1alpha1", "Cluster", "clusters", _CLUSTER),
-    RequiredKind("apps.karmada.io/v1alpha1", "WorkloadRebalancer", "workloadrebalancers", _REBALANCER, "rebalancing"),
-)
-API_VERSIONS: Final = tuple(dict.fromkeys(each.api_version for each in REQUIRED_KINDS))
-SINCE: Final = {_OVERFLOW: "1.18"}
+class _Known(msgspec.Struct, frozen=True):
+    """The content of ``facts.yaml``. ``trials`` are a good and a bad policy, for dry runs."""
+
+    kinds: tuple[RequiredKind, ...]
+    trials: Mapping[str, Mapping[str, Any]]
+
+
+KNOWN: Final = msgspec.yaml.decode(Path(__file__).with_suffix(".yaml").read_bytes(), type=_Known)
+API_VERSIONS: Final = tuple(dict.fromkeys(each.api_version for each in KNOWN.kinds))
+SINCE: Final = {"spec.placement.clusterAffinities.overflowAffinities": "1.18"}
 """The first release of Karmada with a field that not every supported release has, by the field's path."""
 
 

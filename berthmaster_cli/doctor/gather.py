@@ -43,6 +43,7 @@ from berthmaster.native_api.connection import UnansweredError, WebClient
 from berthmaster.runtime.clock import Clock
 from berthmaster_cli.doctor.facts import (
     API_VERSIONS,
+    KNOWN,
     AccessFacts,
     BindingFacts,
     DeploymentFacts,
@@ -372,22 +373,6 @@ _DEFAULT_TIMEOUT_S: Final = 10.0  # the API server's
 _POLICY_API: Final = "policy.karmada.io/v1alpha1"
 _POLICIES: Final = Collection.of(_POLICY_API, "propagationpolicies")
 _CLUSTER_POLICIES: Final = Collection.of(_POLICY_API, "clusterpropagationpolicies")
-_METADATA: Final = {"generateName": "berthmaster-doctor-"}
-_SELECTOR: Final = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "berthmaster-doctor"}
-# Lacks spreadByField and minGroups: the schema has no default for them, and every policy webhook has.
-GOOD: Final[dict[str, Any]] = {
-    "apiVersion": _POLICY_API,
-    "kind": "PropagationPolicy",
-    "metadata": _METADATA,
-    "spec": {"resourceSelectors": [_SELECTOR], "placement": {"spreadConstraints": [{"maxGroups": 2}]}},
-}
-# Acceptable to karmada-webhook. It breaks our rule preemption-without-namespace.
-BAD: Final[dict[str, Any]] = {
-    "apiVersion": _POLICY_API,
-    "kind": "ClusterPropagationPolicy",
-    "metadata": _METADATA,
-    "spec": {"resourceSelectors": [_SELECTOR], "preemption": "Always", "priority": 1},
-}
 _WARNING: Final = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')  # RFC 7234, section 5.5
 
 
@@ -478,7 +463,7 @@ def _session(endpoint: Endpoint, context: ssl.SSLContext, limit_s: float) -> ssl
 
 def try_policies(client: DoctorClient, namespace: str, monotonic_s: Callable[[], float]) -> DryRunFacts:
     """Create a good policy several times and a bad one once, as dry runs: the API server stores nothing."""
-    request = dry_run(create(_POLICIES, namespace, GOOD))
+    request = dry_run(create(_POLICIES, namespace, KNOWN.trials["good"]))
     took_s = []
     for _ in range(TRIES):
         started_s = monotonic_s()
@@ -489,7 +474,7 @@ def try_policies(client: DoctorClient, namespace: str, monotonic_s: Callable[[],
         took_s.append(monotonic_s() - started_s)
     problem, warnings = "", list[str]()
     try:
-        with client.send(dry_run(create(_CLUSTER_POLICIES, "", BAD))) as response:
+        with client.send(dry_run(create(_CLUSTER_POLICIES, "", KNOWN.trials["bad"]))) as response:
             warnings = [found for line in response.header("Warning") for found in _WARNING.findall(line)]
             decode(dict[str, Any], read_body(response))
     except ApiError as error:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from berthmaster.controllers.rbac import AccessRule
 from berthmaster.controllers.target import release_of, unknown_placement_fields
 from berthmaster_cli.doctor.facts import (
-    REQUIRED_KINDS,
+    KNOWN,
     SINCE,
     Facts,
     Finding,
@@ -77,7 +77,7 @@ def _clock(check: str, name: str, ahead: timedelta, slack: timedelta) -> Finding
 def definitions(facts: Facts) -> Iterator[Finding]:
     """Judge whether each kind is served with the fields that the code uses."""
     newer = _newer_fields(facts.kinds)
-    for kind in REQUIRED_KINDS:
+    for kind in KNOWN.kinds:
         served = facts.kinds.get(kind.api_version)
         if served is not None:
             yield _kind(kind, served, newer, facts.setup.target)
@@ -88,7 +88,7 @@ def definitions(facts: Facts) -> Iterator[Finding]:
 def _newer_fields(kinds: Mapping[str, Observed[ServedKinds]]) -> frozenset[str]:
     """Return the fields that no kind has: the release of Karmada is older, and its definitions are complete."""
     found = set()
-    for kind in REQUIRED_KINDS:
+    for kind in KNOWN.kinds:
         served = kinds.get(kind.api_version)
         schema = served.schemas.get(kind.kind) if isinstance(served, ServedKinds) else None
         found |= {path for path in SINCE if schema is not None and path in kind.fields and _has(schema, path)}

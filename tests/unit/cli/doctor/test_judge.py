@@ -32,7 +32,7 @@ from doctor_facts import (
 
 from berthmaster.controllers.rbac import RULES, RUNTIME
 from berthmaster_cli.doctor.facts import (
-    REQUIRED_KINDS,
+    KNOWN,
     BindingFacts,
     EndpointFacts,
     Facts,
@@ -99,7 +99,7 @@ DEFINITIONS = [
          "unavailable: overflow groups", "apply --server-side", kinds=kinds(f"ResourceBinding.{OVERFLOW}")),
     *(case(f"Karmada 1.17 has no overflow groups in {plural}", f"definitions/{plural}", OK,
            "with all required fields; overflow groups need Karmada 1.18 or newer", "",
-           kinds=kinds(*(f"{each.kind}.{OVERFLOW}" for each in REQUIRED_KINDS)))
+           kinds=kinds(*(f"{each.kind}.{OVERFLOW}" for each in KNOWN.kinds)))
       for plural in ("propagationpolicies", "clusterresourcebindings")),
     case("the aggregated API server is unavailable", "definitions/clusters", FAILED, "503",
          "get apiservice v1alpha1.cluster.karmada.io",
