@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
+from string import Template
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlsplit
 
@@ -78,20 +79,8 @@ def _escaped(text: str, limit: int = _MAX_CELL) -> str:
     return _SPECIAL.sub(lambda found: f"&#{ord(found[0])};", printable(text, limit))
 
 
-_STYLE: Final = Path(__file__).with_suffix(".css").read_text("utf-8")
-_HEAD: Final = """\
-<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Plan {id}</title>
-<style>
-{style}
-</style>
-</head>
-<body>
-"""
+_HEAD: Final = Template(Path(__file__).with_suffix(".html").read_text("utf-8"))
+"""The start of a page, with its style."""
 _LONG: Final = 48
 """The characters above which a name may be broken anywhere. Shorter ones are not broken: a name is read as a whole."""
 
@@ -99,7 +88,7 @@ _LONG: Final = 48
 def page(plan: Plan, problems: Sequence[str] = ()) -> Iterator[str]:
     """Yield the lines of the page. ``problems`` are the limits that the plan exceeds."""
     title = headline(plan)
-    yield from _HEAD.format(id=_text(plan.id), style=_STYLE.strip()).splitlines()
+    yield from _HEAD.substitute(id=_text(plan.id)).splitlines()
     yield f"<h1>{_text(title[:1].upper() + title[1:])}</h1>"
     yield f'<p class="id">Plan <code>{_text(plan.id)}</code></p>'
     yield from (f"<p>{_text(line)}</p>" for line in opening(plan))
