@@ -138,16 +138,16 @@ class _ConsoleFlags(OidcFlags, KubeconfigFlags, serving_options.ServingFlags):
 @config_option
 @options(
     _ConsoleFlags,
-    serving_options.serving_defaults(
-        bind="127.0.0.1:9444",
-        probe_bind="127.0.0.1:9084",
-        tls_required=False,
-        tls_min_version="1.2",
-        threads=128,
-        body_bytes=(_MIB, 16 * _MIB),
-        request_memory_mib=64,
-        timeout_s=(30.0, 300.0),
-    ),
+    {
+        "bind": {"default": "127.0.0.1:9444"},
+        "probe_bind": {"default": "127.0.0.1:9084"},
+        "tls_min_version": {"default": "1.2"},
+        "workers": {"default": 2},
+        "threads": {"default": 128},
+        "max_body_bytes": {"default": _MIB, "type": click.IntRange(1024, 16 * _MIB)},
+        "request_memory_mib": {"default": 64},
+        "request_timeout_s": {"default": 30.0, "type": click.FloatRange(0.1, 300.0)},
+    },
     server="that API server",
     timeout="",
     copies="",

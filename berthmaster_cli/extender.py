@@ -12,7 +12,7 @@ from berthmaster_cli.flags import Parsed, environment_text, option, options
 from berthmaster_cli.inputs import SchedulingFlags, profile_from
 from berthmaster_cli.ledger_options import LedgerFlags
 from berthmaster_cli.options import KubeconfigFlags, LeaseFlags, config_option
-from berthmaster_cli.serving_options import ServingFlags, server_options_from, serving_defaults
+from berthmaster_cli.serving_options import ServingFlags, server_options_from
 
 _ENVIRONMENT: Final = "BERTHMASTER_EXTENDER"
 _MIB: Final = 2**20
@@ -75,17 +75,16 @@ class _ExtenderFlags(KubeconfigFlags, ServingFlags, SchedulingFlags, LedgerFlags
 @config_option
 @options(
     _ExtenderFlags,
-    serving_defaults(
-        bind="127.0.0.1:9443",
-        probe_bind="127.0.0.1:9080",
-        tls_required=False,
-        tls_min_version="1.2",
-        threads=32,
-        body_bytes=(32 * _MIB, 512 * _MIB),
-        request_memory_mib=256,
-        timeout_s=(5.0, 300.0),
-        workers=1,
-    ),
+    {
+        "bind": {"default": "127.0.0.1:9443"},
+        "probe_bind": {"default": "127.0.0.1:9080"},
+        "tls_min_version": {"default": "1.2"},
+        "workers": {"default": 1},
+        "threads": {"default": 32},
+        "max_body_bytes": {"default": 32 * _MIB, "type": click.IntRange(1024, 512 * _MIB)},
+        "request_memory_mib": {"default": 256},
+        "request_timeout_s": {"default": 5.0, "type": click.FloatRange(0.1, 300.0)},
+    },
     server="that API server",
     ledger="Answer /v1/history from this ledger",
     timeout="",

@@ -131,6 +131,8 @@ def options(kind: type[T], changes: Changes = _NO_CHANGES, **texts: str) -> Deco
 
     The last positional argument of the command is a value of the class.
     """
+    if unknown := changes.keys() - {each.name for each in fields(kind)}:
+        raise TypeError(f"{kind.__name__} has no {', '.join(unknown)}")
     decorators = list(_decorators(kind, changes, texts, ""))
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from berthmaster.serving.tls import MINIMUM_VERSIONS, TLSFiles
-from berthmaster_cli.flags import Changes, Flags, option
+from berthmaster_cli.flags import Flags, option
 from berthmaster_cli.options import ADDRESS, LogLevelFlags, certificate_pair
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ _WORKER_CLASSES: Final = ("fast", "gthread")
 
 
 class ServingFlags(LogLevelFlags):
-    """The options of a service. ``serving_defaults`` completes them."""
+    """The options of a service. Each command adds the defaults and bounds in which services differ."""
 
     bind: tuple[str, int] = option("The address for requests.", type=ADDRESS)
     probe_bind: tuple[str, int] = option("The address for /livez, /readyz and /metrics, in plain text.", type=ADDRESS)
@@ -56,30 +56,6 @@ class ServingFlags(LogLevelFlags):
         "On a stop, the time limit for running requests after the port has closed, in seconds.",
         20, click.IntRange(1, 300),
     )  # fmt: skip
-
-
-def serving_defaults(
-    *, bind: str, probe_bind: str, tls_required: bool, tls_min_version: str, threads: int,
-    body_bytes: tuple[int, int], request_memory_mib: int, timeout_s: tuple[float, float], workers: int = 2,
-) -> Changes:  # fmt: skip
-    """Return the defaults and bounds in which services differ.
-
-    Args:
-        body_bytes: the default and the maximum of ``--max-body-bytes``.
-        timeout_s: the default and the maximum of ``--request-timeout-s``.
-    """
-    return {
-        "bind": {"default": bind},
-        "probe_bind": {"default": probe_bind},
-        "cert_file": {"required": tls_required},
-        "key_file": {"required": tls_required},
-        "tls_min_version": {"default": tls_min_version},
-        "workers": {"default": workers},
-        "threads": {"default": threads},
-        "max_body_bytes": {"default": body_bytes[0], "type": click.IntRange(1024, body_bytes[1])},
-        "request_memory_mib": {"default": request_memory_mib},
-        "request_timeout_s": {"default": timeout_s[0], "type": click.FloatRange(0.1, timeout_s[1])},
-    }
 
 
 def server_options_from(name: str, flags: ServingFlags) -> "ServerOptions":
