@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec.structs
 from click.testing import CliRunner
-from tables import cases
+from tables import cases, data
 
 from berthmaster_cli import batch
 from berthmaster_cli.main import main
@@ -31,32 +31,7 @@ def test_recorded_lines_are_answered_as_recorded(name, key):
 @cases(
     ("line", "answer"),
     {
-        "not JSON": (b"{", {"id": None, "path": "", "message": "not valid JSON"}),
-        "not an object": (b"[]", {"id": None, "path": "", "message": "accepted is object"}),
-        "without clusters": (b'{"id": 1}', {"id": 1, "path": "clusters", "message": "is missing"}),
-        "a number as a name": (
-            b'{"id": "a", "clusters": [{"metadata": {"name": 1}}], "bindings": []}',
-            {"id": "a", "path": "clusters[0].metadata.name", "message": "1 is an int; accepted is str"},
-        ),
-        "a duplicate cluster": (
-            b'{"id": "a", "clusters": [{"metadata": {"name": "x"}}, {"metadata": {"name": "x"}}], "bindings": []}',
-            {"id": "a", "path": "clusters[1].metadata.name", "message": "is a duplicate"},
-        ),
-        "a cluster without a name": (
-            b'{"id": "a", "clusters": [{"metadata": {}}], "bindings": []}',
-            {"id": "a", "path": "clusters[0].metadata.name", "message": "is missing"},
-        ),
-        "an invalid quantity": (
-            (
-                b'{"id": "a", "clusters": [], "bindings": [{"name": "b", "spec": {"resource": {"apiVersion": "v1", '
-                b'"kind": "P", "name": "p"}, "replicaRequirements": {"resourceRequest": {"cpu": "lots"}}}}]}'
-            ),
-            {
-                "id": "a",
-                "path": "bindings[0].spec.replicaRequirements.resourceRequest[cpu]",
-                "message": "'lots' is not a quantity",
-            },
-        ),
+        **{name: (each["line"].encode(), each["answer"]) for name, each in data("bad_lines").items()},
         "not text": (b"\xff\xfe", {"id": None, "path": "", "message": "not valid JSON"}),
         "nested too deeply": (b"[" * 100_000, {"id": None, "path": "", "message": ""}),
     },

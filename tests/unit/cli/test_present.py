@@ -5,7 +5,7 @@ import json
 import pytest
 from builders import deployment
 from fleet_dump import DIVIDED, members, stored_binding, stored_policy, stored_template
-from tables import cases
+from tables import cases, data
 
 from berthmaster_cli import inputs
 
@@ -15,17 +15,7 @@ TEMPLATE = stored_template(held_by=POLICY)
 SETTLED = [*members("a", "b"), POLICY, OTHER, TEMPLATE, stored_binding(TEMPLATE, {"a": 2}, policy=POLICY)]
 LASTS = "it does not preempt, and a claim lasts (spec.preemption is Never)"
 REGIONS_ONLY = {"spreadConstraints": [{"spreadByField": "region", "minGroups": 1, "maxGroups": 1}]}
-REBALANCER = {
-    "apiVersion": "apps.karmada.io/v1alpha1",
-    "kind": "WorkloadRebalancer",
-    "metadata": {"name": "now"},
-    "spec": {
-        "workloads": [
-            {"apiVersion": "apps/v1", "kind": "Deployment", "name": name, "namespace": "default"}
-            for name in ("web", "gone")
-        ]
-    },
-}
+REBALANCER, SCRIPTED = data("present").values()
 
 
 def test_explain_says_who_holds_a_workload_and_why_another_policy_does_not(on_objects):
@@ -121,17 +111,6 @@ NO_WORKLOADS = "the manifests have no binding and no resource template: the work
 def test_files_without_workloads_are_no_fleet_without_workloads(on_objects, command):
     assert NO_WORKLOADS in on_objects(command, *members("a", "b")).stderr
     assert NO_WORKLOADS not in on_objects(command, *SETTLED).stderr
-
-
-SCRIPTED = {
-    "apiVersion": "config.karmada.io/v1alpha1",
-    "kind": "ResourceInterpreterCustomization",
-    "metadata": {"name": "widgets"},
-    "spec": {
-        "target": {"apiVersion": "example.io/v1", "kind": "Widget"},
-        "customizations": {"replicaResource": {"luaScript": "function GetReplicas(obj) return obj.spec.size end"}},
-    },
-}
 
 
 @cases("installed", {"with Lua": True, "without Lua": False})

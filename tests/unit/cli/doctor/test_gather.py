@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import json
 import socket
 import socketserver
 import ssl
@@ -13,7 +14,7 @@ import pytest
 from doctor_facts import AUTHORITY, DAY, NOW, SETUP, leaf
 from fake_clock import FakeClock
 from kube_in_memory import ScriptedClient
-from tables import cases
+from tables import cases, data
 
 from berthmaster.kube.requests import APIRequest
 from berthmaster.model.errors import ApiError
@@ -78,21 +79,7 @@ class TestServer:
         assert gather.read_server(client({"GET /version": VERSION}), lambda: NOW).ahead is None
 
     def test_references_in_schemas_are_resolved_even_if_they_are_circular(self):
-        meant = [{"group": "x.io", "version": "v1", "kind": "Thing"}]
-        properties = {
-            "spec": {"$ref": "#/components/schemas/Spec"},
-            "more": {"allOf": [{"$ref": "#/components/schemas/Spec"}], "default": {}},
-            "list": {"items": {"$ref": "#/components/schemas/Spec"}},
-        }
-        schemas = {
-            "Thing": {"properties": properties, "x-kubernetes-group-version-kind": meant},
-            "Spec": {"properties": {"name": {"type": "string"}, "again": {"$ref": "#/components/schemas/Spec"}}},
-        }
-        answers = {
-            "GET /apis/x.io/v1": {"resources": [{"name": "things"}, {"name": "things/status"}]},
-            "GET /openapi/v3/apis/x.io/v1": {"components": {"schemas": schemas}},
-        }
-        kinds = gather.read_kinds(client(answers), "x.io/v1")
+        kinds = gather.read_kinds(client(data("circular_schemas")), "x.io/v1")
         assert kinds.plurals == {"things"}
         found = kinds.schemas["Thing"]["properties"]
         assert found["spec"]["properties"]["again"]["properties"]["name"] == {"type": "string"}
@@ -102,16 +89,7 @@ class TestServer:
 
 class TestWebhooks:
     def test_our_webhooks_and_those_for_the_same_objects(self):
-        about = {"apiGroups": ["policy.karmada.io"], "resources": ["propagationpolicies"]}
-        service = {"service": {"name": "w", "namespace": "n", "path": "/mutate-propagationpolicy"}}
-        registered_webhooks = [
-            {"name": "a.karmada.io", "clientConfig": {"url": "https://k:443/x"}, "rules": [about]},
-            {"name": "pods.example.org", "clientConfig": {"url": "https://p/"},
-             "rules": [{"apiGroups": [""], "resources": ["pods"]}]},
-            {"name": "b.berthmaster.io", "clientConfig": {**service, "caBundle": bundle_text()}, "rules": [],
-             "failurePolicy": "Ignore", "timeoutSeconds": 3, "objectSelector": {"matchLabels": {"a": "b"}}},
-            {"name": "c.berthmaster.io", "clientConfig": {"url": "https://c/", "caBundle": "%%%"}},
-        ]  # fmt: skip
+        registered_webhooks = json.loads(json.dumps(data("webhooks")).replace("BUNDLE", bundle_text()))
         registered = "GET /apis/admissionregistration.k8s.io/v1"
         answers = {
             f"{registered}/mutatingwebhookconfigurations": {

@@ -5,8 +5,7 @@ import json
 import pytest
 import yaml
 from click.testing import CliRunner
-from fleet_dump import DIVIDED
-from tables import cases
+from tables import cases, data
 
 from berthmaster_cli.lint.command import command
 
@@ -59,30 +58,8 @@ def test_the_findings_of_one_object_are_bounded(rules):
     assert found[50][3] == "950 more problems like these; correct them too"
 
 
-WRONG = {"clusterNames": ["membr1"]}
-STATIC = {
-    "replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted",
-    "weightPreference": {"staticWeightList": [{"targetCluster": WRONG, "weight": 1}]},
-}  # fmt: skip
-OVERFLOW = {
-    "affinityName": "a", "clusterNames": ["member1"], "overflowAffinities": [{"affinityName": "b", **WRONG}],
-}  # fmt: skip
-NAMED = {
-    "an affinity": ({"clusterAffinity": WRONG}, "clusterAffinity.clusterNames[0]"),
-    "an exclusion": ({"clusterAffinity": {"exclude": ["member1", "membr1"]}}, "clusterAffinity.exclude[1]"),
-    "a group": ({"clusterAffinities": [{"affinityName": "a", **WRONG}]}, "clusterAffinities[0].clusterNames[0]"),
-    "an overflow": (
-        {"clusterAffinities": [OVERFLOW], **DIVIDED}, "clusterAffinities[0].overflowAffinities[0].clusterNames[0]",
-    ),
-    "a weight": (
-        {"replicaScheduling": STATIC},
-        "replicaScheduling.weightPreference.staticWeightList[0].targetCluster.clusterNames[0]",
-    ),
-}  # fmt: skip
-
-
-@cases(("placement", "path"), NAMED)
-def test_a_cluster_that_the_fleet_does_not_have_is_found(rules, placement, path):
+@pytest.mark.parametrize(("path", "placement"), data("lint/named_clusters").items())
+def test_a_cluster_that_the_fleet_does_not_have_is_found(rules, path, placement):
     ((rule, _, where, message),) = rules(policy(placement=placement), cluster("member1"))
     assert (rule, where) == ("cluster-unknown", f"spec.placement.{path}")
     assert "did you mean member1?" in message
