@@ -5,7 +5,7 @@ import json
 import pytest
 from fleet_dump import RECORD
 from karmada_plane import DIVIDED, binding, cluster, deployment, policy, selector
-from tables import cases
+from tables import cases, data
 
 from berthmaster.deciding.lease_record import CONTROLLERS, ControllersRecord, text_of
 
@@ -51,16 +51,8 @@ HELD = workload("held", {"m1": 2}, suspension={"scheduling": True})
 FOREIGN = workload("foreign", {"m1": 4}, "other")
 UNLABELLED = workload("moved", {"m1": 2, "m2": 4}, placement=PROD)
 KEPT = workload("kept", {"m1": 1}, preserves=True)
-LEASE = {
-    "apiVersion": "coordination.k8s.io/v1",
-    "kind": "Lease",
-    "metadata": {
-        "name": "berthmaster-controllers",
-        "namespace": "karmada-system",
-        "annotations": {CONTROLLERS: text_of(ControllersRecord("berthmaster", 30.0))},
-    },
-    "spec": {"holderIdentity": "one", "leaseDurationSeconds": 15, "renewTime": "2026-04-30T23:59:58Z"},
-}
+LEASE = data("controllers_lease")
+LEASE["metadata"]["annotations"] = {CONTROLLERS: text_of(ControllersRecord("berthmaster", 30.0))}
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import yaml
 from click.testing import CliRunner
 from doctor_facts import DAY, HOST, NOW, SETUP, deployment, healthy, lease, not_called, webhooks
 from kube_in_memory import ScriptedClient
-from tables import cases
+from tables import cases, data
 
 from berthmaster.deciding.lease_record import SourcesRecord
 from berthmaster.model.errors import InputError
@@ -186,35 +186,11 @@ def test_commands_reach_the_servers_that_the_user_named():
 
 
 URL = "https://refused.no-such-host.svc:443/mutate?timeout=3s"
-X509 = "tls: failed to verify certificate: x509: "
 
 
 @pytest.mark.parametrize(
-    ("words", "name"),
-    [
-        ("dial tcp: lookup berthmaster-webhook.karmada-system.svc on 10.96.0.10:53: no such host", "name"),
-        ("dial tcp: lookup a.svc: i/o timeout", "name"),
-        ("dial tcp 10.0.0.1:443: connect: connection refused", "closed"),
-        ("dial tcp 10.0.0.1:443: i/o timeout", "late"),
-        ("context deadline exceeded", "late"),
-        ("net/http: request canceled (Client.Timeout exceeded while awaiting headers)", "late"),
-        ("net/http: TLS handshake timeout", "late"),
-        (X509 + "certificate signed by unknown authority", "authority"),
-        (X509 + 'certificate signed by unknown authority (possibly because of "x509: ECDSA verification failure" '
-         'while trying to verify candidate authority certificate "ca")', "authority"),
-        (X509 + "certificate is valid for a.svc, not b.svc", "names"),
-        (X509 + "cannot validate certificate for 10.0.0.1 because it doesn't contain any IP SANs", "names"),
-        (X509 + "certificate is not valid for any names, but wanted to match b.svc", "names"),
-        (X509 + "certificate has expired or is not yet valid: current time 2026-01-02T00:00:00Z is after "
-         "2026-01-01T00:00:00Z", "expired"),
-        ("remote error: tls: certificate required", "client"),
-        ("dial tcp 10.0.0.1:443: connect: no route to host", "network"),
-        ("EOF", "network"),
-        ("Address is not allowed", "network"),
-        ("the server could not find the requested resource", "answer"),
-        ("an unknown message", "call"),
-    ],
-)  # fmt: skip
+    ("words", "name"), [(each, name) for name, texts in data("call_failures").items() for each in texts]
+)
 def test_the_message_determines_the_failure(words, name):
     problem = f'failed calling webhook "w.berthmaster.io": failed to call webhook: Post "{URL}": {words}'
     found = diagnosis_of(call_failure(problem), webhooks()[0], SETUP)
