@@ -22,16 +22,10 @@ from berthmaster.views.texts import numbers
 from berthmaster_cli.flags import Parsed, environment_text, option, options
 from berthmaster_cli.options import ADDRESS, ClusterFlags, LogLevelFlags, cluster_clients, config_option
 from berthmaster_cli.output import OutputFlags, echo, print_data, print_table, styled
+from certs import rotator
 from certs.bundle import MUTATING, SCHEDULER_PLUGIN, VALIDATING
 from certs.leaf import timestamp_text
 from certs.options import CertificateOptions, Origin, ServingCertificate, TargetConfiguration
-from certs.rotator import (
-    CertificateEvents,
-    CertificateMetrics,
-    CertificateReconciler,
-    CertificateReport,
-    CertificateRotator,
-)
 from certs.secrets import Clusters
 from certs.steps import CertificateItem, CertificateVerdict
 
@@ -137,8 +131,8 @@ class CertificateContext(NamedTuple):
 
     clusters: Clusters
     options: CertificateOptions
-    metrics: CertificateMetrics
-    reconciler: CertificateReconciler
+    metrics: rotator.CertificateMetrics
+    reconciler: rotator.CertificateReconciler
 
 
 @contextmanager
@@ -147,13 +141,15 @@ def certificate_context(flags: CertificateFlags) -> Iterator[CertificateContext]
     options = _options_from(flags)
     logs.configure(flags.log_level)
     clusters = Clusters(*cluster_clients(flags))
-    clock, metrics = SystemClock(), CertificateMetrics()
+    clock, metrics = SystemClock(), rotator.CertificateMetrics()
     recorders = {each: EventRecorder(each, clock, _REPORTER, socket.gethostname()) for each in clusters}
-    events = CertificateEvents(recorders[clusters.host], recorders[clusters.target], metrics.count)
+    events = rotator.CertificateEvents(recorders[clusters.host], recorders[clusters.target], metrics.count)
     for recorder in recorders.values():
         recorder.start()
     try:
-        yield CertificateContext(clusters, options, metrics, CertificateReconciler(clusters, options, clock, events))
+        yield CertificateContext(
+            clusters, options, metrics, rotator.CertificateReconciler(clusters, options, clock, events)
+        )
     finally:
         for recorder in recorders.values():
             recorder.stop()
@@ -245,14 +241,14 @@ def run(flags: _CertsRunFlags) -> None:
     Also updates bundles. Runs until a signal stops it. Several replicas can run.
     """
     with certificate_context(flags) as context:
-        rotator = CertificateRotator(context.reconciler, context.options, context.metrics, flags.interval_s)
+        running = rotator.CertificateRotator(context.reconciler, context.options, context.metrics, flags.interval_s)
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: rotator.stop())
-        with serving_probes(*flags.probe_bind, Probes(rotator.health, context.metrics.exposition)):
-            rotator.run()
+            signal.signal(number, lambda *_: running.stop())
+        with serving_probes(*flags.probe_bind, Probes(running.health, context.metrics.exposition)):
+            running.run()
 
 
-def _print_report(report: CertificateReport) -> None:
+def _print_report(report: rotator.CertificateReport) -> None:
     for about, finding in report.done:
         echo(f"{about.kind}/{about.name}: {finding}")
     if not report.done and not report.problems:

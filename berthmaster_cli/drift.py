@@ -8,14 +8,7 @@ import msgspec.structs
 
 from berthmaster.model.errors import InputError
 from berthmaster.scheduling.karmada.minimal import DEFAULT_TOLERANCE
-from berthmaster.simulation.drift import (
-    DEFAULT_PENDING_S,
-    DriftTotal,
-    FleetDrift,
-    WorkloadDrift,
-    summary,
-    workload_drifts,
-)
+from berthmaster.simulation import drift
 from berthmaster.views.texts import assignment_text, columns_of, cost_text, count_text, numbers, without_zeros
 from berthmaster_cli.flags import option, options
 from berthmaster_cli.inputs import SourceFlags, current_time, present_world, profile_from, read_manifests, report_unused
@@ -39,7 +32,7 @@ class _DriftFlags(SourceFlags, WorkloadOutputFlags):
     )  # fmt: skip
     pending_for: float = option(
         "How many seconds after the last scheduling replicas that members report as not ready count.",
-        DEFAULT_PENDING_S, click.FloatRange(0, 86_400), names=("--pending-s",),
+        drift.DEFAULT_PENDING_S, click.FloatRange(0, 86_400), names=("--pending-s",),
     )  # fmt: skip
     limit: int = option("The number of workloads to show, the most moves first; 0 for all.", 20, click.IntRange(0))
     check: bool = option("Exit with 1 if a workload drifts.")
@@ -67,7 +60,9 @@ def command(flags: _DriftFlags) -> None:
     if world.workloads and not world.has_bindings:
         raise InputError("the input has no bindings, so that nothing can drift; read a control plane or a dump of one")
     now = manifests.read_at or current_time()
-    found = summary(workload_drifts(world, profile, now, tolerance=flags.tolerance, pending_s=flags.pending_for))
+    found = drift.summary(
+        drift.workload_drifts(world, profile, now, tolerance=flags.tolerance, pending_s=flags.pending_for)
+    )
     shown = found.workloads[: flags.limit or None]
     if not is_printed(flags.output, msgspec.structs.replace(found, workloads=shown), (each.resource for each in shown)):
         _print(found, shown, wide=flags.output == "wide")
@@ -76,7 +71,7 @@ def command(flags: _DriftFlags) -> None:
         raise SystemExit(EXIT_CHECK_FAILED)
 
 
-def _print(found: FleetDrift, shown: list[WorkloadDrift], *, wide: bool) -> None:
+def _print(found: drift.FleetDrift, shown: list[drift.WorkloadDrift], *, wide: bool) -> None:
     total = found.total
     print_line(_headline(found))
     if not found.workloads:
@@ -98,7 +93,7 @@ def _print(found: FleetDrift, shown: list[WorkloadDrift], *, wide: bool) -> None
         print_line(f"{total.drifted - len(shown)} drifted workloads are not shown")
 
 
-def _headline(found: FleetDrift) -> str:
+def _headline(found: drift.FleetDrift) -> str:
     total = found.total
     text = f"{total.drifted} of {count_text(total.workloads, 'workload')} drift"
     if total.drifted:
@@ -114,14 +109,14 @@ def _headline(found: FleetDrift) -> str:
     return text
 
 
-def _rows(totals: Iterable[DriftTotal]) -> list[tuple[str, ...]]:
+def _rows(totals: Iterable[drift.DriftTotal]) -> list[tuple[str, ...]]:
     return [
         (each.name or "(unknown)", str(each.workloads), str(each.drifted), str(each.moves), str(each.full_moves))
         for each in totals
     ]
 
 
-def _row(each: WorkloadDrift) -> tuple[str, ...]:
+def _row(each: drift.WorkloadDrift) -> tuple[str, ...]:
     return (
         each.resource,
         " ".join(each.kinds),

@@ -34,32 +34,13 @@ from berthmaster.runtime.installation import extra_remedy
 from berthmaster.scheduling.karmada.profile import built_in, karmada_profile
 from berthmaster.scheduling.prices import NO_PRICES, ClusterCost, Prices, price_errors
 from berthmaster.scheduling.profile import Plugins, Profile, with_third_parties
-from berthmaster.simulation.changes import (
-    AddCluster,
-    Down,
-    Rebalance,
-    RemoveCluster,
-    Reschedule,
-    Up,
-    full_name,
-    label_change,
-    parsed_name,
-    scale_change,
-    taint_change,
-)
+from berthmaster.simulation import changes
 from berthmaster.simulation.eligibility import SCHEDULERS
 from berthmaster.simulation.plan_answer import ALL_OFF, Assumptions, Switch, assumptions, evicting_policies
 from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import Change, World, file_gaps, world_of
+from berthmaster_cli import options
 from berthmaster_cli.flags import Flags, option
-from berthmaster_cli.options import (
-    KubeconfigFlags,
-    LeaseFlags,
-    PlacementLimitsFlags,
-    ReadTimeoutFlags,
-    certificate_pair,
-    yaml_document,
-)
 from berthmaster_cli.output import complain, complain_about
 
 if TYPE_CHECKING:
@@ -81,7 +62,7 @@ def completed_types(_ctx: click.Context, _param: click.Parameter, incomplete: st
 def resource_name(text: str) -> ResourceName:
     """Parse the name of a resource."""
     try:
-        return parsed_name(text)
+        return changes.parsed_name(text)
     except InputError as error:
         raise click.UsageError(str(error)) from None
 
@@ -107,7 +88,7 @@ def name_in(manifests: Manifests, name: ResourceName, namespace: str) -> Resourc
     # Kinds that the manifests contain come first: they are what the name can mean.
     known = [names for names in BUILT_IN_NAMES if (names.group, names.kind) in present]
     guessed = [guessed_names(*each) for each in sorted(present)]
-    return full_name(name, namespace, [*known, *guessed])
+    return changes.full_name(name, namespace, [*known, *guessed])
 
 
 _PRICES_KIND: Final = "Prices"
@@ -118,7 +99,7 @@ _STATUS_NOT_FOUND: Final = 404
 LEASE: Final = ("coordination.k8s.io/v1", "Lease")
 
 
-class PluginFlags(PlacementLimitsFlags):
+class PluginFlags(options.PlacementLimitsFlags):
     """The plugins of decisions."""
 
     plugins: str = option(
@@ -164,7 +145,7 @@ class SchedulingFlags(PluginFlags):
         return [ReplicaPath.parse(text) for text in self.replica_paths]
 
 
-class LiveFlags(KubeconfigFlags, ReadTimeoutFlags):
+class LiveFlags(options.KubeconfigFlags, options.ReadTimeoutFlags):
     """How a control plane is read."""
 
     live: bool = option(
@@ -265,7 +246,7 @@ def prices_in(path: Path) -> Prices:
     Raises:
         InputError: the file cannot be read, or it is no valid list of prices. The message has the path of the value.
     """
-    raw = yaml_document(path)
+    raw = options.yaml_document(path)
     if raw.get("kind") != _PRICES_KIND:
         raise InputError(f"{path}: is no list of prices; accepted is a document with kind: {_PRICES_KIND}")
     try:
@@ -285,7 +266,7 @@ def current_time() -> datetime:
 
 def remote_from(flags: InputFlags) -> "Client | None":
     """Return a client of the extender that ``--server`` names; None without the option."""
-    pair = certificate_pair(flags.client_cert_file, flags.client_key_file, "client-")
+    pair = options.certificate_pair(flags.client_cert_file, flags.client_key_file, "client-")
     if flags.server is None:
         return None
     if flags.paths or flags.replica_paths:
@@ -407,7 +388,7 @@ def _changed_files(flags: SourceFlags) -> list[Document]:
 
 
 def find_control_plane(
-    flags: KubeconfigFlags, instead: str = "manifests with -f PATH", *, asked: bool = False
+    flags: options.KubeconfigFlags, instead: str = "manifests with -f PATH", *, asked: bool = False
 ) -> "ClusterAccess":
     """Return the access to the control plane that the options ask for.
 
@@ -424,18 +405,18 @@ def find_control_plane(
         raise InputError(f"{error}, or {instead}") from None
 
 
-def read_limits(flags: ReadTimeoutFlags) -> "ReadLimits":
+def read_limits(flags: options.ReadTimeoutFlags) -> "ReadLimits":
     """Return the limits of reading a control plane that the options ask for."""
     from berthmaster_cli.live.collections import ReadLimits  # noqa: PLC0415 - files need no client
 
-    lease = flags.lease if isinstance(flags, LeaseFlags) else None
+    lease = flags.lease if isinstance(flags, options.LeaseFlags) else None
     return ReadLimits(timeout_s=flags.read_timeout_s, lease=lease)
 
 
 _SWITCHES: Final = click.Choice([each.value for each in Switch])
 
 
-class AssumptionFlags(LeaseFlags):
+class AssumptionFlags(options.LeaseFlags):
     """The switches of the running controllers that decide what moves."""
 
     failover: str = option(
@@ -555,12 +536,12 @@ def check_policies(manifests: Manifests, *, lenient: bool) -> None:
 
 def rebalances(manifests: Manifests, world: World) -> list[Change]:
     """Return the changes that the WorkloadRebalancers of manifests bring, and report workloads without a binding."""
-    changes = [Rebalance(each) for each in manifests.rebalancers]
-    for change in changes:
+    found = [changes.Rebalance(each) for each in manifests.rebalancers]
+    for change in found:
         for workload in change.without_binding(world):
             name = change.rebalancer.metadata.name
             complain(f"WorkloadRebalancer {name}: {workload} has no binding, so that nothing is rescheduled")
-    return [change for change in changes if change.open_workloads()]
+    return [change for change in found if change.open_workloads()]
 
 
 def report_unused(manifests: Manifests) -> None:
@@ -633,14 +614,14 @@ def changes_from(flags: ChangeFlags) -> list[Change]:
         option = "--down" if both[0] in flags.down else "--remove"
         raise click.UsageError(f"{option} {both[0]} and --up {both[0]} contradict each other; leave one of them out")
     return [
-        *(AddCluster(cluster) for path in flags.added for cluster in _clusters(path)),
-        *(Up(name) for name in flags.up),
-        *(_read("--label", text, label_change) for text in flags.label),
-        *(_read("--taint", text, taint_change) for text in flags.taint),
-        *(RemoveCluster(name) for name in flags.removed),
-        *(Down(name) for name in flags.down),
-        *(_read("--scale", text, scale_change) for text in flags.scale),
-        *([Reschedule()] if flags.reschedule else []),
+        *(changes.AddCluster(cluster) for path in flags.added for cluster in _clusters(path)),
+        *(changes.Up(name) for name in flags.up),
+        *(_read("--label", text, changes.label_change) for text in flags.label),
+        *(_read("--taint", text, changes.taint_change) for text in flags.taint),
+        *(changes.RemoveCluster(name) for name in flags.removed),
+        *(changes.Down(name) for name in flags.down),
+        *(_read("--scale", text, changes.scale_change) for text in flags.scale),
+        *([changes.Reschedule()] if flags.reschedule else []),
     ]
 
 

@@ -12,7 +12,6 @@ from berthmaster_cli.doctor.facts import (
     DryRunFacts,
     EndpointFacts,
     Facts,
-    Finding,
     FleetFacts,
     LeaseFacts,
     ProbeFacts,
@@ -22,6 +21,7 @@ from berthmaster_cli.doctor.facts import (
     Setup,
     WebhookFacts,
 )
+from berthmaster_cli.doctor.findings import Finding
 from berthmaster_cli.doctor.judge import GROUPS, findings
 from berthmaster_cli.doctor.judge.webhooks import WANTED
 from certs.bundle import Bundle, KeyPair, issue, new_authority

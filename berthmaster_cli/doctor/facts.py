@@ -1,4 +1,4 @@
-"""The facts about an installation, as values, and the findings about them. Judges need nothing else and cannot ask.
+"""The facts about an installation, as values. Judges need nothing else and cannot ask.
 
 ``facts.yaml`` lists the kinds and fields of custom resources that the code reads or writes. Older releases of Karmada
 lack some of them. Each of these names the feature that needs it.
@@ -7,8 +7,6 @@ lack some of them. Each of these names the feature that needs it.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
@@ -352,59 +350,14 @@ class RequiredKind(msgspec.Struct, frozen=True, rename="camel"):
     feature: str = ""
 
 
-class _Known(msgspec.Struct, frozen=True):
+class _KnownFacts(msgspec.Struct, frozen=True):
     """The content of ``facts.yaml``. ``trials`` are a good and a bad policy, for dry runs."""
 
     kinds: tuple[RequiredKind, ...]
     trials: Mapping[str, Mapping[str, Any]]
 
 
-KNOWN: Final = msgspec.yaml.decode(Path(__file__).with_suffix(".yaml").read_bytes(), type=_Known)
+KNOWN: Final = msgspec.yaml.decode(Path(__file__).with_suffix(".yaml").read_bytes(), type=_KnownFacts)
 API_VERSIONS: Final = tuple(dict.fromkeys(each.api_version for each in KNOWN.kinds))
 SINCE: Final = {"spec.placement.clusterAffinities.overflowAffinities": "1.18"}
 """The first release of Karmada with a field that not every supported release has, by the field's path."""
-
-
-class Severity(StrEnum):
-    """How bad a finding is, the worst first.
-
-    Attributes:
-        FAILED: it does not work, or will stop working.
-        WARNING: it works, but a person should look at it.
-        SKIPPED: it could not be checked.
-        OK: no problem was found.
-    """
-
-    FAILED = "failed"
-    WARNING = "warning"
-    SKIPPED = "skipped"
-    OK = "ok"
-
-
-class Finding(msgspec.Struct, frozen=True, kw_only=True, rename={"severity": "verdict"}):
-    """The result of one check.
-
-    Attributes:
-        check: ``GROUP/NAME``, the same in every release.
-        severity: how bad it is; ``verdict`` in JSON.
-        remedy: what to do, in the imperative, with the command if there is one. Empty if nothing is wrong.
-    """
-
-    check: str
-    severity: Severity
-    message: str
-    remedy: str = ""
-
-    @property
-    def group(self) -> str:
-        return self.check.partition("/")[0]
-
-
-def _finding(severity: Severity, check: str, message: str, remedy: str = "") -> Finding:
-    return Finding(check=check, severity=severity, message=message, remedy=remedy)
-
-
-ok: Final = partial(_finding, Severity.OK)
-warning: Final = partial(_finding, Severity.WARNING)
-failed: Final = partial(_finding, Severity.FAILED)
-skipped: Final = partial(_finding, Severity.SKIPPED)

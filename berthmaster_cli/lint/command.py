@@ -9,6 +9,7 @@ import click
 
 from berthmaster.views.texts import count_text
 from berthmaster_cli.flags import argument, option, options
+from berthmaster_cli.lint import sources
 from berthmaster_cli.lint.findings import (
     LINT_RULE_IDS,
     RULE_IN_URL,
@@ -18,16 +19,6 @@ from berthmaster_cli.lint.findings import (
     finding,
     listed_rules,
     sarif,
-)
-from berthmaster_cli.lint.sources import (
-    TEMPLATE,
-    LineFinder,
-    LintFinding,
-    Skipped,
-    SourceObject,
-    is_template,
-    scan,
-    unreadable,
 )
 from berthmaster_cli.main import EXIT_BAD_INPUT, EXIT_CHECK_FAILED
 from berthmaster_cli.options import KubeconfigFlags, ReadTimeoutFlags
@@ -76,7 +67,7 @@ def _write_text(report: LintReport) -> None:
     echo(f"{count_text(report.objects, 'object')}, {report.checked} checked: {', '.join(counts)}")
 
 
-def _path(finding: LintFinding) -> str:
+def _path(finding: sources.LintFinding) -> str:
     return f"{finding.path}: " if finding.path else ""
 
 
@@ -193,16 +184,16 @@ class _LintRun:
         levels = {UNKNOWN_FIELD: Level.WARN, **settings.levels}
         self._stored = AdmissionContext(replace(settings, levels=levels), lambda: _NO_ID)
         self._across = Across(flags.namespace)
-        self._findings: list[LintFinding] = []
-        self._skipped: list[Skipped] = []
+        self._findings: list[sources.LintFinding] = []
+        self._skipped: list[sources.Skipped] = []
         self._objects = self._checked = 0
 
     def add_fleet(self) -> None:
         """Read the clusters of the fleet. Nothing else in these files is checked."""
-        for found in scan(self._flags.fleet_paths):
-            if isinstance(found, SourceObject):
+        for found in sources.scan(self._flags.fleet_paths):
+            if isinstance(found, sources.SourceObject):
                 self._across.add_cluster(found)
-            elif isinstance(found, LintFinding):
+            elif isinstance(found, sources.LintFinding):
                 self._findings.append(found)
 
     def add_live(self) -> None:
@@ -216,7 +207,7 @@ class _LintRun:
             live.read_policies()
         complain_about(live.gaps)
         for document in live.documents:
-            found = SourceObject(document.source, 0, "", document.raw, LineFinder(b""))
+            found = sources.SourceObject(document.source, 0, "", document.raw, sources.LineFinder(b""))
             if document.kind in _CLUSTERS:
                 self._across.add_cluster(found)
             else:
@@ -224,14 +215,14 @@ class _LintRun:
                 self._check(found, self._stored)
 
     def report(self, paths: Iterable[str]) -> LintReport:
-        for found in scan(paths):
+        for found in sources.scan(paths):
             match found:
-                case SourceObject():
+                case sources.SourceObject():
                     self._objects += 1
                     self._check(found, self._context)
-                case Skipped():
+                case sources.Skipped():
                     self._skip(found)
-                case LintFinding():
+                case sources.LintFinding():
                     self._findings.append(found)
         for about, problem in self._across.problems():
             level = across_level(problem.rule, self._settings)
@@ -239,21 +230,21 @@ class _LintRun:
                 self._findings.append(finding(about, "error" if level is Level.DENY else "warning", problem))
         return LintReport(findings=self._findings, skipped=self._skipped, objects=self._objects, checked=self._checked)
 
-    def _check(self, found: SourceObject, context: AdmissionContext) -> None:
+    def _check(self, found: sources.SourceObject, context: AdmissionContext) -> None:
         linted = lint(found.raw, context, self._flags.namespace)
         if linted is None:
             self._across.add(found)
             return
-        if is_template(found.raw):
-            self._skip(Skipped(found.source, found.line(""), TEMPLATE))
+        if sources.is_template(found.raw):
+            self._skip(sources.Skipped(found.source, found.line(""), sources.TEMPLATE))
             return
         self._checked += 1
         self._across.add(found)
         for level, problems in (("error", linted.errors), ("warning", linted.warnings)):
             self._findings.extend(finding(found, level, problem) for problem in problems)
 
-    def _skip(self, what: Skipped) -> None:
+    def _skip(self, what: sources.Skipped) -> None:
         if self._flags.strict_files:
-            self._findings.append(unreadable(source=what.source, line=what.line, message=what.reason))
+            self._findings.append(sources.unreadable(source=what.source, line=what.line, message=what.reason))
         else:
             self._skipped.append(what)

@@ -37,14 +37,7 @@ from berthmaster.views.move_rows import workload_of
 from berthmaster.views.texts import count_text
 from berthmaster_cli.flags import argument, option, options
 from berthmaster_cli.main import EXIT_CHECK_FAILED
-from berthmaster_cli.moves.reading import (
-    FollowedBindings,
-    MovesAccessFlags,
-    MovesInput,
-    access_of,
-    completed_clusters,
-    read_live,
-)
+from berthmaster_cli.moves import reading
 from berthmaster_cli.output import OutputFlags, complain, echo, print_data, print_line, print_table, stderr, styled
 
 _TAINT: Final = Taint(key=DRAINING, effect="NoSchedule")
@@ -199,10 +192,10 @@ class DrainReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     left: list[DrainRow]
 
 
-class ClusterNamesFlags(MovesAccessFlags):
+class ClusterNamesFlags(reading.MovesAccessFlags):
     """Clusters by name or by label."""
 
-    names: tuple[str, ...] = argument(nargs=-1, metavar="CLUSTER...", shell_complete=completed_clusters)
+    names: tuple[str, ...] = argument(nargs=-1, metavar="CLUSTER...", shell_complete=reading.completed_clusters)
     selector: str | None = option(
         "The clusters whose labels match, as in kubectl.", names=("-l", "--selector"), metavar="SELECTOR"
     )
@@ -276,12 +269,12 @@ def undrain(flags: _UndrainFlags) -> None:
         echo(f"cluster/{name} {'no longer drains' if changed else 'was not draining'}{note}")
 
 
-def _read(flags: ClusterNamesFlags) -> tuple[ClusterAccess, MovesInput, list[str]]:
+def _read(flags: ClusterNamesFlags) -> tuple[ClusterAccess, reading.MovesInput, list[str]]:
     """Read the control plane. Return it with the names of the chosen clusters, each once."""
     if bool(flags.names) == (flags.selector is not None):
         raise click.UsageError("name the clusters, or select them with -l")
-    access = access_of(flags)
-    found = read_live(access, flags)
+    access = reading.access_of(flags)
+    found = reading.read_live(access, flags)
     clusters = found.clusters
     names, selector = list(dict.fromkeys(flags.names)), flags.selector
     if selector is not None:
@@ -322,7 +315,7 @@ def _change_taints(
     raise AssertionError("the last attempt returns or raises")
 
 
-def _may_move(found: MovesInput) -> bool:
+def _may_move(found: reading.MovesInput) -> bool:
     """Report what keeps moves from beginning. Return False if none will begin however long the command waits."""
     if found.lease is None:
         return True
@@ -345,7 +338,7 @@ def _follow(access: ClusterAccess, context: DrainContext, flags: _DrainFlags) ->
     columns = (TextColumn("draining"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
     quiet = not sys.stderr.isatty()
     with (
-        FollowedBindings(connect(access), flags.lease) as followed,
+        reading.FollowedBindings(connect(access), flags.lease) as followed,
         Progress(*columns, console=stderr(), transient=True, disable=quiet) as progress,
     ):
         task = progress.add_task("")

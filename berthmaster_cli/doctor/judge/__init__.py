@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from berthmaster_cli.doctor.facts import Facts, Finding, Unobserved
+from berthmaster_cli.doctor.facts import Facts, Unobserved
+from berthmaster_cli.doctor.findings import Finding
 from berthmaster_cli.doctor.judge.api_server import access, definitions, servers
 from berthmaster_cli.doctor.judge.controllers import conflicts, fleet, leadership, probes
 from berthmaster_cli.doctor.judge.webhooks import admission, certificates, registration

@@ -11,18 +11,14 @@ from berthmaster_cli.doctor.facts import (
     KNOWN,
     SINCE,
     Facts,
-    Finding,
     Observed,
     RequiredKind,
     ServedKinds,
     ServerFacts,
     Setup,
     Unobserved,
-    failed,
-    ok,
-    skipped,
-    warning,
 )
+from berthmaster_cli.doctor.findings import Finding, failed, ok, skipped, warning
 
 OLDEST: Final = (1, 27)
 """The first version with the match conditions that the chart can set on webhooks. Older versions are not tested."""

@@ -15,16 +15,12 @@ from berthmaster_cli.doctor.facts import (
     BindingFacts,
     DeploymentFacts,
     Facts,
-    Finding,
     FleetFacts,
     LeaseFacts,
     Setup,
     Unobserved,
-    failed,
-    ok,
-    skipped,
-    warning,
 )
+from berthmaster_cli.doctor.findings import Finding, failed, ok, skipped, warning
 
 _LEADER: Final = "controllers/leader"
 _KARMADA_MANAGER: Final = "karmada-controller-manager"

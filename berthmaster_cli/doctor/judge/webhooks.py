@@ -12,17 +12,13 @@ from berthmaster_cli.doctor.facts import (
     DryRunFacts,
     EndpointFacts,
     Facts,
-    Finding,
     Observed,
     SecretFacts,
     Setup,
     Unobserved,
     WebhookFacts,
-    failed,
-    ok,
-    skipped,
-    warning,
 )
+from berthmaster_cli.doctor.findings import Finding, failed, ok, skipped, warning
 from certs.bundle import issued_by, names_of
 from certs.leaf import OVERDUE_AT, moment_of_life
 from webhook.admission.reviews import IMPACT_PATHS, ROUTES

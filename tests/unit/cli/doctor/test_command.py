@@ -15,7 +15,8 @@ from berthmaster.model.errors import InputError
 from berthmaster.model.foreign_texts import call_failure, denying_webhook, failed_webhook
 from berthmaster_cli.doctor import command as module
 from berthmaster_cli.doctor.command import command
-from berthmaster_cli.doctor.facts import BindingFacts, EndpointFacts, FleetFacts, ProbeFacts, Severity, Unobserved
+from berthmaster_cli.doctor.facts import BindingFacts, EndpointFacts, FleetFacts, ProbeFacts, Unobserved
+from berthmaster_cli.doctor.findings import Severity
 from berthmaster_cli.doctor.judge.adoption import ADOPTION_GROUPS, adoption
 from berthmaster_cli.doctor.judge.webhooks import diagnosis_of
 

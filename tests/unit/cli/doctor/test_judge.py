@@ -40,10 +40,10 @@ from berthmaster_cli.doctor.facts import (
     ProbeFacts,
     SecretFacts,
     ServedKinds,
-    Severity,
     Unobserved,
     WebhookFacts,
 )
+from berthmaster_cli.doctor.findings import Severity
 from certs.bundle import EMPTY, new_authority
 
 FAILED, WARNING, SKIPPED, OK = Severity.FAILED, Severity.WARNING, Severity.SKIPPED, Severity.OK
