@@ -219,7 +219,7 @@ def test_a_workload_that_only_an_overlay_has_is_no_error(api):
 
 def test_a_server_without_aggregated_discovery_is_an_error():
     listed = {"GET /api": {"kind": "APIVersions", "versions": ["v1"]}}
-    with pytest.raises(ApiError, match="which Kubernetes has since 1.27: items: is missing"):
+    with pytest.raises(ApiError, match=r"which Kubernetes has since 1.27: items: is missing"):
         discover_types(ScriptedClient(listed))
 
 
