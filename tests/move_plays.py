@@ -11,13 +11,15 @@ from kube_store import JSON
 from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.deciding.config import MovesConfig, MoveSettings, SourceSettings
 from berthmaster.model.decode import decode_json
-from berthmaster.model.move import MOVE, MoveState, MoveStrategy
+from berthmaster.model.move import MOVE, MovePhase, MoveState, MoveStrategy
 
 REPLICAS = 4
 WEB = deployment("web", REPLICAS)
 STATEFUL = {**WEB, "kind": "StatefulSet"}
 AFTER_S = 600
 TOLERATION_S = 30.0
+LIMIT = 1000
+"""The most steps until a move is in a phase."""
 SETTINGS = ControllerSettings(failover="not-ready", failover_toleration_s=TOLERATION_S)
 ON = MovesConfig(
     defaults=MoveSettings(failback=SourceSettings("On", AFTER_S, 10), drain=SourceSettings("On", 0, 0), soak_s=60)
@@ -92,6 +94,13 @@ class Play:
             if self.phases[-1:] != [phase]:
                 self.phases.append(phase)
 
+    def until(self, phase: MovePhase, step_s: float = 1.0) -> None:
+        for _ in range(LIMIT):
+            if self.move is not None and self.move.phase is phase:
+                return
+            self.run(step_s)
+        raise AssertionError(self.move)
+
     def drain(self, name: str) -> None:
         taint = {"key": "policy.berthmaster.io/draining", "effect": "NoSchedule"}
         self.stage.edit(cluster(name), spec={"taints": [taint]})
@@ -103,6 +112,16 @@ class Play:
         self.stage.model.members.recover(name)
         self.run(30)
         self.watch()
+
+
+def draining(until: MovePhase | None = None, **config: Any) -> Play:
+    """Return a play whose workload leaves its cluster m1 for m2, in a phase of its move."""
+    play = Play({"g": ["m1"], "next": ["m2"]}, STATIC, **config)
+    play.watch()
+    play.drain("m1")
+    if until is not None:
+        play.until(until)
+    return play
 
 
 BREAK = replace(ON, defaults=replace(ON.defaults, strategy=MoveStrategy.BREAK_BEFORE_MAKE))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from karmada_plane import deployment
-from move_plays import BREAK, REPLICAS, STATIC, WEB, Play, Twice
+from move_plays import BREAK, REPLICAS, STATIC, WEB, Play, Twice, draining
 
 from berthmaster.model.errors import ApiError
 from berthmaster.model.move import MovePhase
@@ -44,8 +44,7 @@ from berthmaster.model.move import MovePhase
 )
 def test_with_break_before_make_a_workload_never_runs_twice(failover: Any, injected: Any):
     spec = {"failover": failover} if failover else {}
-    play = Play({"g": ["m1"], "next": ["m2"]}, STATIC, moves=BREAK, **spec)
-    play.drain("m1")
+    play = draining(moves=BREAK, **spec)
     twice = Twice(play)
     labels: dict[str, str] = {}
     play.phases.clear()
@@ -61,8 +60,7 @@ def test_with_break_before_make_a_workload_never_runs_twice(failover: Any, injec
 
 def test_a_policy_that_never_purges_does_not_move_with_break_before_make():
     never = {"application": {"decisionConditions": {"tolerationSeconds": 60}, "purgeMode": "Never"}}
-    play = Play({"g": ["m1"], "next": ["m2"]}, STATIC, moves=BREAK, failover=never)
-    play.drain("m1")
+    play = draining(moves=BREAK, failover=never)
     play.run(60)
     assert (play.clusters, play.move.phase) == ({"m1": 4}, MovePhase.ELIGIBLE)
     assert "Never" in play.move.message
@@ -99,8 +97,7 @@ def test_the_new_copies_start_after_the_grace_period_of_the_old_pods(grace_s: in
 
 
 def test_a_copy_is_not_gone_because_karmada_reports_nothing_after_a_restart():
-    play = Play({"g": ["m1"], "next": ["m2"]}, STATIC, moves=BREAK)
-    play.drain("m1")
+    play = draining(moves=BREAK)
     twice = Twice(play)
     while play.move is None or play.move.phase is not MovePhase.ADMITTED:
         twice.run(1)
@@ -140,10 +137,7 @@ def test_another_target_starts_after_the_former_one_is_gone():
 
 
 def test_a_target_that_is_not_ready_when_the_old_copies_are_gone_gets_none_and_the_source_is_restored():
-    play = Play({"g": ["m1"], "next": ["m2"]}, STATIC, moves=BREAK)
-    play.drain("m1")
-    while play.move is None or play.move.phase is not MovePhase.ADMITTED:
-        play.run(1)
+    play = draining(MovePhase.ADMITTED, moves=BREAK)
     play.stage.model.members.set_ready("m2", "False")
     play.run(3)
     assert (play.clusters, play.move.phase) == ({"m1": 4}, MovePhase.ROLLED_BACK)
@@ -156,10 +150,7 @@ def test_a_target_that_is_not_ready_when_the_old_copies_are_gone_gets_none_and_t
     [pytest.param(True, "m2", id="on its target"), pytest.param(False, "m1", id="on its source")],
 )
 def test_the_storm_brake_never_keeps_a_workload_without_copies(at_last: str, *, target_ready: bool):
-    play = Play({"g": ["m1"], "next": ["m2"]}, STATIC, moves=BREAK)
-    play.drain("m1")
-    while play.move is None or play.move.phase is not MovePhase.ADMITTED:
-        play.run(1)
+    play = draining(MovePhase.ADMITTED, moves=BREAK)
     play.stage.scheduler.brake("3 of 4 clusters turned unready")
     if not target_ready:
         play.stage.model.members.set_ready("m2", "False")
@@ -180,10 +171,7 @@ def refuse_on(*names: str) -> Any:
 
 
 def test_a_workload_returns_if_the_api_server_refuses_its_new_copies_when_the_old_ones_are_gone():
-    play = Play({"g": ["m1"], "next": ["m2"]}, STATIC, moves=BREAK)
-    play.drain("m1")
-    while play.move is None or play.move.phase is not MovePhase.ADMITTED:
-        play.run(1)
+    play = draining(MovePhase.ADMITTED, moves=BREAK)
     play.stage.api.before = refuse_on("m2")
     play.run(90)
     assert (play.clusters, play.move.phase) == ({"m1": 4}, MovePhase.ROLLED_BACK)
@@ -194,10 +182,7 @@ def test_a_workload_returns_if_the_api_server_refuses_its_new_copies_when_the_ol
 
 
 def test_a_workload_whose_way_there_and_back_are_refused_starts_where_it_is_allowed_first():
-    play = Play({"g": ["m1"], "next": ["m2"]}, STATIC, moves=BREAK)
-    play.drain("m1")
-    while play.move is None or play.move.phase is not MovePhase.ADMITTED:
-        play.run(1)
+    play = draining(MovePhase.ADMITTED, moves=BREAK)
     play.stage.api.before = refuse_on("m1", "m2")
     play.run(1200)
     assert play.clusters == {}
