@@ -88,11 +88,7 @@ def rules_of(
     moves: bool = False,
     shadow: bool = False,
 ) -> Iterator[AccessRule]:
-    """Yield the rules that a process with these controllers needs.
-
-    Args:
-        shadow: whether the process only compares decisions. Then no controller of the list runs.
-    """
+    """Yield the rules that a process with these controllers needs. With ``shadow`` none of the controllers runs."""
     if shadow:
         yield from SHADOW
         if estimators:

@@ -96,11 +96,7 @@ class Budgets:
         self.needs_totals = any(each.replicas_percent is not None for each in config.budgets)
 
     def totals(self, bindings: Iterable[tuple[MoveSubject, int]]) -> dict[str, int]:
-        """Return the replicas that each budget with a percentage selects.
-
-        Args:
-            bindings: every binding of the scheduler, with its replicas.
-        """
+        """Return the replicas that each budget with a percentage selects, of all bindings of the scheduler."""
         limited = [each for each in self._config.budgets if each.replicas_percent is not None]
         found = {each.name: 0 for each in limited}
         for subject, replicas in bindings if limited else ():
@@ -129,11 +125,7 @@ class Budgets:
         return found[0] if found[0].cause == "paused" else _joined(found)
 
     def counted(self, active: Iterable[MoveCandidate], subject: MoveSubject | None = None) -> dict[int, CountedMoves]:
-        """Return the moves under way that count against each budget, by the position of the budget.
-
-        Args:
-            subject: only budgets that select it are counted; None for all.
-        """
+        """Return the moves that count against each budget that selects ``subject``, by the budget's position."""
         moves = list(active)
         return {
             number: _counted([each for each in moves if budget.selector.matches(each.subject)])
@@ -148,12 +140,7 @@ class Budgets:
         now: datetime,
         totals: Mapping[str, int] | None = None,
     ) -> list[Waiting]:
-        """Return each reason why a move must wait; none if it may begin.
-
-        Args:
-            counted: the moves under way, without the candidate.
-            totals: see ``admit``.
-        """
+        """Return each reason why a move must wait. ``counted`` has the moves under way, without this one."""
         if (paused := self._paused(candidate)) is not None:
             return [paused]
         return [

@@ -75,9 +75,7 @@ def unhealthy_by_works(
 def _unhealthy(state: MoveState, unready: Container[str], problem: Callable[[str, int, bool], str]) -> dict[str, str]:
     """Return the problem of each cluster of the target that has one.
 
-    Args:
-        problem: returns the problem of a copy. It gets the cluster, its replicas, and whether the move only takes
-            replicas from it, and leaves some there.
+    ``problem`` gets a cluster, its replicas, and whether the move only takes replicas from it, and leaves some there.
     """
     found = {
         name: problem(name, replicas, replicas < state.source.get(name, 0))
@@ -199,14 +197,11 @@ def why_not_broken(binding: Binding, clusters: Iterable[str]) -> MoveRefusal | N
 
 
 def tasks_before(binding: Binding, state: MoveState, producer: str) -> tuple[GracefulEvictionTask, ...]:
-    """Return all tasks of a binding from the time on when the old copies go, with BreakBeforeMake.
+    """Return all tasks of a binding from the time on when the old copies go. ``why_not_broken`` must be None for it.
 
     A task with the purge mode ``Directly`` and ``suppressDeletion`` makes Karmada delete the copy at once, and stays.
     It must stay, because Karmada injects preserved state into a new copy only from a task (karmada
     ``pkg/controllers/binding/common.go``).
-
-    Args:
-        binding: the binding. ``why_not_broken`` must return None for it.
     """
     kept = written_clusters(state)
     leaving = [name for name in sorted(state.source) if name not in kept]

@@ -87,8 +87,7 @@ class SourcesRecord(Value, frozen=True):
 
     Attributes:
         problem: why the file cannot be used, if an earlier content is in use; empty if it can.
-        budgets: the budgets as the file has them; None if they are too large for the lease, or if an earlier version
-            wrote the record.
+        budgets: the budgets as the file has them; None if they are too large for the lease.
         scheduler: the ``spec.schedulerName`` of the bindings that the leader moves; empty if it is not recorded.
     """
 

@@ -180,9 +180,6 @@ def retargeted(binding: Binding, state: MoveState, target: Mapping[str, int], gr
     """Give a move under way another target. The old copies stay; after a scale down they are reduced.
 
     With BreakBeforeMake the copies of the former target go before those of other clusters start.
-
-    Args:
-        target: the new target; it differs from the old one.
     """
     now, replicas = around.now, binding.spec.replicas
     note = f"{state.reason.value}: the target is {short_assignment(target)} instead of {short_assignment(state.target)}"
@@ -275,9 +272,6 @@ def refused(
     """Return the step to take instead of one that the API server has refused; None if there is none.
 
     A workload that runs somewhere stays there. A workload without copies starts where the API server lets it.
-
-    Args:
-        change: what the refused step would have done.
     """
     before = move_of(binding)
     match change:
@@ -502,11 +496,7 @@ def _admitted(state: MoveState, around: Surroundings) -> MoveState:
 
 
 def _stalled(state: MoveState, now: Timestamp, why: str, deadline_s: float | None = None) -> Step:
-    """Report a move that failed and has nothing better to return to. Old and new copies stay as they are.
-
-    Args:
-        deadline_s: after how many seconds it may be rolled back; None if it waits for healthy new copies only.
-    """
+    """Report a failed move that has nothing better to return to. All copies stay; it is judged again at a deadline."""
     until = None if deadline_s is None else later(now, deadline_s)
     message = why[:MAX_MESSAGE]
     state = msgspec.structs.replace(state, phase=MovePhase.SURGING, since=_whole(now), until=until, message=message)

@@ -260,14 +260,7 @@ def rebalancing(
 
 
 def _is_worth_it(found: MinimalDecision, replicas: int, min_gain_percent: int, *, leaves: bool) -> bool:
-    """Whether a repair gains more than it costs: docs/drift.md.
-
-    Args:
-        found: the repair.
-        replicas: the replicas of the workload.
-        min_gain_percent: the smallest share of the replicas that it must put right.
-        leaves: whether it takes all replicas that do not run from their clusters.
-    """
+    """Whether a repair gains more than it costs (docs/drift.md). ``leaves``: all replicas that do not run leave."""
     kinds = found.drift.keys() if leaves else found.drift.keys() - {DriftKind.STUCK}
     if kinds - _SHARES:
         return DriftKind.REPLICAS not in kinds

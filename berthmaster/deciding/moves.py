@@ -182,7 +182,7 @@ def continued(decider: MoveDecider, binding: Binding, move: MoveState) -> Bindin
         breaks = move.strategy is MoveStrategy.BREAK_BEFORE_MAKE
         prior = moved if breaks and move.phase is not MovePhase.ADMITTED else as_before(binding)
         if breaks:
-            prior = with_tasks(prior, tasks_after(binding, move, decider.moves.producer))
+            prior = with_spec(prior, graceful_eviction_tasks=tasks_after(binding, move, decider.moves.producer))
         return abandoned(decider, binding, prior, CopiesChange.SUPERSEDED, why, move)
     lost, loss_s = lost_clusters(decider.state, moved, decider.now_s)
     if decider.moves.braked:
@@ -238,11 +238,6 @@ def abandoned(
         decision, write=write, clusters=clusters, binding=binding, change=change, move_note=why
     )
     return sooner(decision, SOON_S)
-
-
-def with_tasks(binding: Binding, tasks: tuple[GracefulEvictionTask, ...]) -> Binding:
-    """Return a binding with other eviction tasks."""
-    return with_spec(binding, graceful_eviction_tasks=tasks)
 
 
 def sooner(decision: BindingDecision, after_s: float | None) -> BindingDecision:
@@ -389,7 +384,7 @@ def _decided(decider: MoveDecider, binding: Binding) -> BindingDecision:
     # No move is under way, so nothing would ever remove its tasks.
     leftover = _leftover_tasks(binding, decider.moves.producer)
     if under_way or leftover is not None:
-        prior = binding if leftover is None else with_tasks(binding, leftover)
+        prior = binding if leftover is None else with_spec(binding, graceful_eviction_tasks=leftover)
         why = "another client has changed the assignment"
         return abandoned(decider, binding, prior, CopiesChange.ABANDONED, why, move if under_way else None)
     if move is not None and not any(binding.metadata.labels.get(label) for label in MANAGED_BY):
@@ -503,7 +498,7 @@ def _failover_step(
     ):
         state = msgspec.structs.replace(state, strategy=MoveStrategy.MAKE_BEFORE_BREAK)
     lost = (*binding.spec.graceful_eviction_tasks, *eviction_tasks(binding, found, decider.moves.producer))
-    step = lifecycle.begun(with_tasks(binding, lost), state, decider.around(binding))
+    step = lifecycle.begun(with_spec(binding, graceful_eviction_tasks=lost), state, decider.around(binding))
     return replace(step, tasks=step.tasks if step.tasks is not None else lost)
 
 

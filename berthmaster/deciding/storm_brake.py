@@ -168,11 +168,7 @@ class StormBrake:
         return self._outage_text if now_s < self._settled_s else None
 
     def resume(self) -> int:
-        """End the brake, and accept the loss of all clusters that are unready now.
-
-        Returns:
-            The number of clusters whose loss is accepted.
-        """
+        """End the brake, and accept the loss of all clusters that are unready now. Return their number."""
         unready = self._unready()
         for name in unready:
             self._clusters[name].counts = False

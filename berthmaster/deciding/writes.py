@@ -228,12 +228,7 @@ def move_write(
     annotations: Mapping[str, str | None] | None = None,
     components: tuple[TargetComponent, ...] = (),
 ) -> AssignmentWrite | None:
-    """Return the write of a step of a move; None if it changes nothing.
-
-    Args:
-        record: the state of its move after the write; None removes it.
-        clusters: the assignment after the write; None if it stays.
-    """
+    """Return the write of a step of a move; None if it changes nothing. Without a record, the stored one is removed."""
     wanted = {**(annotations or {}), MOVE: annotation_of(record) if record is not None else None}
     return _write(binding, wanted, clusters, group, evictions, components)
 
@@ -248,11 +243,7 @@ def _write(
     *,
     outdated: bool = False,
 ) -> AssignmentWrite | None:
-    """Return the write of what differs from a binding; None if nothing does.
-
-    Args:
-        outdated: whether the list of clusters is written even with the same replicas.
-    """
+    """Return the write of what differs from a binding; None if nothing does. An ``outdated`` list always differs."""
     wanted, listed, known = dict(annotations), None, binding.metadata.annotations
     if clusters is not None:
         wanted[APPLIED_AFFINITY] = applied_affinity(group, clusters) if group else None

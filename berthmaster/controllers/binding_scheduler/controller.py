@@ -8,6 +8,7 @@ them, a refused binding is only tried again with backoff.
 
 import logging
 from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache
@@ -19,7 +20,7 @@ from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.estimators.estimators import open_estimators
 from berthmaster.controllers.metrics import ASSUMPTIONS, INCOMING, PENDING, ControllerLoad
 from berthmaster.controllers.moves.control import LiveControl
-from berthmaster.controllers.moves.supervisor import MoveSupervisor, PolicyAnnotations, WorkReader
+from berthmaster.controllers.moves.supervisor import MoveSupervisor, PolicyAnnotations, read_copies
 from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.deciding.failover import FailoverOptions
 from berthmaster.deciding.writes import QUOTA_EXCEEDED
@@ -37,26 +38,18 @@ _WITHOUT_QUOTAS: Final = (
 )
 
 
-class QuotaWatch:
-    """Queues refused bindings. Only those that wait for their backoff can be refused ones, so no other is looked at."""
+def _watch_quotas(context: ControllerContext, bindings: BindingCache, queue: SchedulingQueue) -> None:
+    """Queue refused bindings. Looks at keys in backoff only: a refused write is always there."""
 
-    def __init__(self, context: ControllerContext, bindings: BindingCache, queue: SchedulingQueue) -> None:
-        self._bindings = bindings
-        self._queue = queue
-        context.optional_informer(*FEDERATED_QUOTAS, _WITHOUT_QUOTAS).subscribe(self._quota_changed)
-
-    def _quota_changed(
-        self, key: Key, before: FederatedResourceQuota | None, after: FederatedResourceQuota | None
-    ) -> None:
+    def changed(key: Key, before: FederatedResourceQuota | None, after: FederatedResourceQuota | None) -> None:
         if before is None or not is_looser(before, after):
             return
-        for each in self._queue.backing_off():
-            if each[0] != key[0]:
-                continue
-            binding = self._bindings.get(each)
-            if binding is not None and _was_refused(binding):
+        for each in queue.backing_off():
+            if each[0] == key[0] and (binding := bindings.get(each)) is not None and _was_refused(binding):
                 INCOMING.labels("QuotaChanged").inc()
-                self._queue.add_after(each, SETTLE_S)
+                queue.add_after(each, SETTLE_S)
+
+    context.optional_informer(*FEDERATED_QUOTAS, _WITHOUT_QUOTAS).subscribe(changed)
 
 
 def _was_refused(binding: Binding) -> bool:
@@ -107,7 +100,7 @@ class BindingScheduler:
             None if self._estimators is None else self._estimators.max_available,
             keeps_inputs=context.decisions is not None,
             moves=self._moves,
-            read_copies=WorkReader(context.client).read,
+            read_copies=partial(read_copies, context.client),
             overcommit_protection=settings.gates.on(SCHEDULING_OVERCOMMIT_PROTECTION),
         )
         by_priority = settings.gates.on(PRIORITY_BASED_SCHEDULING)
@@ -131,7 +124,7 @@ class BindingScheduler:
         self._bindings.subscribe(
             self._handlers.binding_changed, ignored.binding_changed, standby=self._handlers.keep_binding
         )
-        QuotaWatch(context, self._bindings, self.queue)
+        _watch_quotas(context, self._bindings, self.queue)
         if annotations is not None:
             annotations.subscribe(self._handlers.policy_changed)
 

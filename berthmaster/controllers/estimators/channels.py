@@ -39,11 +39,7 @@ class GRPCConnector:
         self._settings = settings
 
     async def connect(self, cluster: str) -> "GRPCChannel":
-        """Open a channel to a cluster's estimator. The possible addresses are tried in order.
-
-        Raises:
-            ServiceError: there is no address, or no connection.
-        """
+        """Open a channel to the first address of an estimator that answers. Raises ``ServiceError`` if none does."""
         problems = []
         for address in await asyncio.to_thread(addresses, self._client, self._settings, cluster):
             try:
@@ -87,11 +83,7 @@ class GRPCChannel:
             raise ServiceError(f"{self.address}: connection refused, or the TLS handshake failed")
 
     async def call(self, method: str, request: bytes, metadata: Metadata, timeout_s: float) -> bytes:
-        """Call one of ``METHODS`` with an encoded request, and return the encoded response.
-
-        Raises:
-            ServiceError: the call failed, or the channel was closed.
-        """
+        """Call one of ``METHODS``. Raises ``ServiceError`` if the call failed, or the channel was closed."""
         self._check_open()
         try:
             return await self._methods[method](request, timeout=timeout_s, metadata=metadata)

@@ -290,12 +290,7 @@ def stuck_query_of(binding: Binding, missing: Mapping[str, int], settings: Rebal
     """Return the query for the replicas that are unschedulable for too long; None if they do not matter.
 
     As for karmada-descheduler, only Deployments that are divided by available replicas count. Estimators of Karmada
-    know no other kind.
-
-    Args:
-        binding: the workload.
-        missing: the replicas that members report as not ready, by cluster. Other clusters are not asked.
-        settings: whether and when such replicas leave.
+    know no other kind. Only clusters with ``missing`` replicas are asked: those that their members report as not ready.
     """
     resource, placement = binding.spec.resource, binding.spec.placement
     if (
@@ -354,9 +349,6 @@ class Estimators:
         """Ask for the available replicas by cluster. Clusters whose estimator does not answer are missing.
 
         All estimators are asked at once, under one deadline. The call blocks and raises no error.
-
-        Args:
-            timeout_s: the deadline; the one of the constructor by default.
         """
         if self._closed:
             return {}

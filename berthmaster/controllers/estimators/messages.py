@@ -155,11 +155,7 @@ def unschedulable_question(workload: ObjectReference, for_s: int) -> Question:
 
 
 def answered_number(response: bytes) -> int:
-    """Decode the number in the response to any question.
-
-    Raises:
-        ServiceError: the response is not a protobuf message.
-    """
+    """Decode the number in the response to any question. Raises ``ServiceError`` for anything else."""
     from google.protobuf.message import DecodeError  # noqa: PLC0415 - an optional dependency
 
     try:

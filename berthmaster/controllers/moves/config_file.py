@@ -82,12 +82,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def read_moves_config(path: Path) -> MovesConfig:
-    """Read a file.
-
-    Raises:
-        OSError: the file cannot be read.
-        InputError: it is not a valid configuration. The message has all errors with their paths.
-    """
+    """Read a file. Raises ``OSError`` if it cannot be read; otherwise see ``parse_moves_config``."""
     with path.open("rb") as file:
         data = file.read(_LIMITS.file_bytes + 1)
     if len(data) > _LIMITS.file_bytes:

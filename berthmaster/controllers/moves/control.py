@@ -193,11 +193,7 @@ class LiveControl:
         self.storm = StormWatch(context, self.config.brake)
 
     def begin(self, now_s: float) -> None:
-        """Begin to lead. All clusters and bindings were observed before.
-
-        Args:
-            now_s: since when this process leads, on the monotonic clock.
-        """
+        """Begin to lead, at a monotonic time. All clusters and bindings were observed before."""
         self.admissions.lead(now_s)
         self.storm.begin()
         self._record_sources()

@@ -135,11 +135,7 @@ class ClaimStore:
         return watched.read(raw) if raw is not None else None
 
     def remove_annotation(self, policy: Policy, annotation: str) -> Policy | None:
-        """Remove an annotation of a policy.
-
-        Returns:
-            The policy after the write, or None if it does not exist. Admission may have restored the annotation.
-        """
+        """Remove an annotation, and return the policy; None if it is gone. Admission may have restored it."""
         watched = POLICIES_BY_KIND[policy.kind]
         patch = {"metadata": {"resourceVersion": policy.metadata.resource_version, "annotations": {annotation: None}}}
         key = (policy.reference.namespace, policy.reference.name)
