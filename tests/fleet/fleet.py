@@ -282,7 +282,7 @@ class Fleet:
 
     def limit(self, cpu: str | None) -> None:
         """Limit the CPU of all workloads by a FederatedResourceQuota; None removes the limit. The model has none."""
-        if self.driver is None or not self.driver.real:
+        if not self.driver.real:
             return
         quota: JSON = {
             "apiVersion": "policy.karmada.io/v1alpha1",
@@ -430,18 +430,15 @@ class Fleet:
 
     def move(self, app: str) -> JSON:
         """Return the move of an application, as the observer saw it last; empty without."""
-        lines = self.observer.lines if self.observer is not None else []
-        found = next((line["move"] for line in reversed(lines) if line.get("binding") == app), {})
-        return dict(found)
+        return dict(self._last(app).get("move", {}))
 
     def wanted(self, app: str) -> set[int]:
         """Return the numbers of replicas that the binding of an application had."""
-        lines = self.observer.lines if self.observer is not None else []
-        return {line["wanted"] for line in lines if line.get("binding") == app and not line["gone"]}
+        return {line["wanted"] for line in self.observer.lines if line.get("binding") == app and not line["gone"]}
 
     def works(self, app: str, *clusters: str) -> list[str]:
         """Return the states that the Works of an application had, in some clusters or in all."""
-        lines = self.observer.lines if self.observer is not None else []
+        lines = self.observer.lines
         return [
             line["state"] for line in lines if line.get("work") == app and (not clusters or line["cluster"] in clusters)
         ]
@@ -464,21 +461,17 @@ class Fleet:
         return bool(self.members[name].plane.api.exists(_service(app)))
 
     def begun(self, app: str) -> int:
-        lines = self.observer.lines if self.observer is not None else []
-        moving = [line["move"].get("phase") in _UNDER_WAY for line in lines if line.get("binding") == app]
+        moving = [line["move"].get("phase") in _UNDER_WAY for line in self.observer.lines if line.get("binding") == app]
         return sum(now and not before for before, now in itertools.pairwise([False, *moving]))
 
     def assigned(self, app: str) -> dict[str, int]:
         """Return the assignment of an application, as the observer saw it last."""
-        lines = self.observer.lines if self.observer is not None else []
-        found = next((line["clusters"] for line in reversed(lines) if line.get("binding") == app), {})
-        return dict(found)
+        return dict(self._last(app).get("clusters", {}))
 
     def unrest(self, app: str) -> str:
         """Return why an application is not at rest: a move under way, or pods that its binding does not assign."""
-        lines = self.observer.lines if self.observer is not None else []
-        last = next((line for line in reversed(lines) if line.get("binding") == app), None)
-        if last is None or last["gone"]:
+        lines, last = self.observer.lines, self._last(app)
+        if not last or last["gone"]:
             return f"{app} has no binding"
         assigned = {name: number or 1 for name, number in last["clusters"].items() if number or not last["wanted"]}
         if self.moves(app):
@@ -507,7 +500,7 @@ class Fleet:
         self.until(f"{app} runs as {dict(counts)}", lambda: self.ready(app) == counts, limit_s)
 
     def _admitted(self, policy: JSON) -> JSON:
-        return self.driver.admitted(policy) if self.driver is not None else policy
+        return self.driver.admitted(policy)
 
     def _create(self, manifest: JSON) -> None:
         """Create an object that may exist. One that is being deleted is refused."""
@@ -517,9 +510,12 @@ class Fleet:
             if refusal.status != 409 or "deletionTimestamp" in self.api.get(manifest)["metadata"]:
                 raise
 
+    def _last(self, app: str) -> JSON:
+        """Return the binding of an application, as the observer saw it last; empty without."""
+        return next((line for line in reversed(self.observer.lines) if line.get("binding") == app), {})
+
     def _last_counts(self) -> JSON:
-        lines = self.observer.lines if self.observer is not None else []
-        return next((line for line in reversed(lines) if "ready" in line), {"ready": {}, "there": {}})
+        return next((line for line in reversed(self.observer.lines) if "ready" in line), {"ready": {}, "there": {}})
 
     def _condition(self, name: str) -> str:
         conditions = self.api.get(_cluster(name)).get("status", {}).get("conditions") or ()

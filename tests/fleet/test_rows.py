@@ -330,7 +330,7 @@ def test_stuck_replicas_leave(fleet: Fleet):
 
 
 def _real(fleet: Fleet) -> bool:
-    return fleet.driver is not None and fleet.driver.real
+    return fleet.driver.real
 
 
 def test_the_ledger_decides_the_same_again(fleet: Fleet):

@@ -22,10 +22,6 @@ def everywhere(name: str, *selectors: JSON, **spec: Any) -> JSON:
 @pytest.mark.parametrize(
     ("earlier", "change", "region"),
     [
-        pytest.param("Lazy", {"spec": {"placement": {"clusterAffinity": {"clusterNames": ["m2"]}}}}, "", id="Lazy"),
-        pytest.param(
-            None, {"spec": {"placement": {"clusterAffinity": {"clusterNames": ["m2"]}}}}, "m2", id="immediate"
-        ),
         pytest.param(
             "Lazy",
             {

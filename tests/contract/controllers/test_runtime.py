@@ -242,15 +242,6 @@ def test_the_rate_limit_holds(kube, start):
     assert time.monotonic() - began_s > (30 - 10) / 40 * 0.9
 
 
-def test_a_lost_watch_is_noted_but_the_process_stays_ready(kube, start):
-    process = start()
-    wait_for(lambda: process.runtime.leading)
-    kube.storm = lambda verb: "503" if verb in {"watch", "list"} else ""
-    kube.api.cut_watches()
-    wait_for(lambda: "not watched for" in (process.probe("readyz") or ""))
-    assert "berthmaster_controllers_informer_stale_seconds" in (process.probe("metrics") or "")
-
-
 SECRETS = Collection.of("v1", "secrets")
 
 

@@ -121,6 +121,12 @@ def bench() -> Bench:
     return Bench()
 
 
+@pytest.fixture
+def idle(bench: Bench) -> Bench:
+    bench.empty_queue()
+    return bench
+
+
 SUCCEEDED = "ScheduleBindingSucceed"
 NO_STATUS = "(?<!/status)$"
 
@@ -236,20 +242,19 @@ def test_the_status_of_a_binding_of_another_scheduler_is_not_written(bench):
         "by a schema": (422, "Invalid", "SchedulerError"),
     },
 )
-def test_a_refused_assignment_is_reported_once_and_frees_its_capacity(bench, status, reason, expected):
-    bench.empty_queue()
-    uid = bench.put()
-    bench.api.before = only(refuse(status, reason), "PATCH", part=NO_STATUS)
+def test_a_refused_assignment_is_reported_once_and_frees_its_capacity(idle, status, reason, expected):
+    uid = idle.put()
+    idle.api.before = only(refuse(status, reason), "PATCH", part=NO_STATUS)
     for _ in range(2):
         with pytest.raises(ApiError):
-            bench.work()
-        assert bench.clusters.assumed_count() == 0
-    [condition] = bench.status["conditions"]
+            idle.work()
+        assert idle.clusters.assumed_count() == 0
+    [condition] = idle.status["conditions"]
     assert (condition["status"], condition["reason"]) == ("False", expected)
-    assert bench.store.events == [(uid, "ScheduleBindingFailed")]
-    bench.api.before = nothing
-    bench.work()
-    assert bench.status["conditions"][0]["reason"] == "Success"
+    assert idle.store.events == [(uid, "ScheduleBindingFailed")]
+    idle.api.before = nothing
+    idle.work()
+    assert idle.status["conditions"][0]["reason"] == "Success"
 
 
 def test_a_refused_status_does_not_block_the_next_assignment(bench):
@@ -267,29 +272,27 @@ def test_a_refused_status_does_not_block_the_next_assignment(bench):
     assert bench.status["conditions"][0]["status"] == "True"
 
 
-def test_a_temporary_refusal_is_retried_without_a_report(bench):
-    bench.empty_queue()
-    bench.put()
-    bench.api.before = only(refuse(429, "TooManyRequests"), "PATCH")
+def test_a_temporary_refusal_is_retried_without_a_report(idle):
+    idle.put()
+    idle.api.before = only(refuse(429, "TooManyRequests"), "PATCH")
     with pytest.raises(ApiError):
-        bench.work()
-    bench.api.before = nothing
-    assert (bench.status, bench.store.events) == ({}, [])
-    assert bench.clusters.assumed_count() == 1, "the write may have happened"
-    bench.clusters.observe(KEY, bench.store.get(KEY))
-    assert bench.clusters.assumed_count() == 0, "the observed binding has no assignment"
+        idle.work()
+    idle.api.before = nothing
+    assert (idle.status, idle.store.events) == ({}, [])
+    assert idle.clusters.assumed_count() == 1, "the write may have happened"
+    idle.clusters.observe(KEY, idle.store.get(KEY))
+    assert idle.clusters.assumed_count() == 0, "the observed binding has no assignment"
 
 
-def test_a_success_after_a_failure_gets_an_event(bench):
-    bench.empty_queue()
-    uid = bench.put()
-    bench.work()
-    bench.api.edit(PATH, spec={"placement": {"spreadConstraints": [{"spreadByField": "cluster", "minGroups": 2}]}})
-    bench.work()
-    bench.api.edit(PATH, spec={"placement": {"spreadConstraints": None}})
-    bench.work()
-    bench.work()
-    assert bench.store.events == [(uid, SUCCEEDED), (uid, "ScheduleBindingFailed"), (uid, SUCCEEDED)]
+def test_a_success_after_a_failure_gets_an_event(idle):
+    uid = idle.put()
+    idle.work()
+    idle.api.edit(PATH, spec={"placement": {"spreadConstraints": [{"spreadByField": "cluster", "minGroups": 2}]}})
+    idle.work()
+    idle.api.edit(PATH, spec={"placement": {"spreadConstraints": None}})
+    idle.work()
+    idle.work()
+    assert idle.store.events == [(uid, SUCCEEDED), (uid, "ScheduleBindingFailed"), (uid, SUCCEEDED)]
 
 
 NAME = "shop/web-deployment"
@@ -313,37 +316,34 @@ def decision(outcome: str, **changed: Any) -> tuple[str, dict[str, Any]]:
     return outcome, {**values, **changed}
 
 
-def test_each_decision_is_one_record(bench, caplog):
+def test_each_decision_is_one_record(idle, caplog):
     caplog.set_level(logging.INFO)
-    bench.empty_queue()
-    bench.put()
-    bench.work()
+    idle.put()
+    idle.work()
     assert logged(caplog, logging.INFO) == [decision("scheduled")]
-    bench.work()
-    bench.api.edit(PATH, spec={"replicas": 3})
-    bench.work()
+    idle.work()
+    idle.api.edit(PATH, spec={"replicas": 3})
+    idle.work()
     change = {"trigger": "Reconcile", "before": "m:1", "after": "m:3"}
     assert logged(caplog, logging.INFO)[1:] == [decision("scheduled", **change)], "no record without a change"
 
 
-def test_a_binding_that_fits_no_cluster_is_logged_with_the_problem(bench, caplog):
+def test_a_binding_that_fits_no_cluster_is_logged_with_the_problem(idle, caplog):
     caplog.set_level(logging.INFO)
-    bench.empty_queue()
-    bench.put()
-    bench.api.edit(PATH, spec={"placement": {"clusterAffinity": {"clusterNames": ["x"]}}})
-    bench.work()
+    idle.put()
+    idle.api.edit(PATH, spec={"placement": {"clusterAffinity": {"clusterNames": ["x"]}}})
+    idle.work()
     problem = "0 of 1 clusters fit: 1 do not match the affinity (ClusterAffinity)"
     failed = {"after": "no clusters", "reason": "NoClusterFit", "problem": problem}
     assert logged(caplog, logging.INFO) == [decision("unschedulable", **failed)]
 
 
-def test_a_failed_write_is_logged_with_the_error(bench, caplog):
+def test_a_failed_write_is_logged_with_the_error(idle, caplog):
     caplog.set_level(logging.INFO)
-    bench.empty_queue()
-    bench.put()
-    bench.api.before = only(refuse(409, "Conflict"), "PATCH")
+    idle.put()
+    idle.api.before = only(refuse(409, "Conflict"), "PATCH")
     with pytest.raises(ApiError) as raised:
-        bench.work()
+        idle.work()
     failed = {"after": "no clusters", "reason": "Conflict", "problem": str(raised.value)}
     assert logged(caplog, logging.INFO) == [decision("not written", **failed)]
 
@@ -364,21 +364,20 @@ def test_the_steps_of_a_decision_are_logged_at_debug(bench, caplog):
     }  # fmt: skip
 
 
-def test_a_burst_of_decisions_is_sampled(bench, caplog, monkeypatch):
+def test_a_burst_of_decisions_is_sampled(idle, caplog, monkeypatch):
     caplog.set_level(logging.INFO)
     clock = FakeClock()
     log = logging.getLogger("berthmaster.binding_scheduler")
     assert [type(each) for each in log.filters] == [BurstFilter]
     monkeypatch.setattr(log, "filters", [BurstFilter(1.0, 2, clock)])
-    bench.empty_queue()
-    bench.put()
+    idle.put()
     for replicas in range(1, 6):
-        bench.api.edit(PATH, spec={"replicas": replicas})
-        bench.work()
-        bench.work()
+        idle.api.edit(PATH, spec={"replicas": replicas})
+        idle.work()
+        idle.work()
     clock.pass_by(1.0)
-    bench.api.edit(PATH, spec={"replicas": 9})
-    bench.work()
+    idle.api.edit(PATH, spec={"replicas": 9})
+    idle.work()
     records = [each for each in caplog.records if each.name == log.name]
     assert [each.fields["after"] for each in records] == ["m:1", "m:2", "m:9"]
     assert [each.suppressed for each in records] == [0, 0, 3]
@@ -417,37 +416,34 @@ def test_a_ledger_gets_a_refused_assignment_once_with_its_error(bench):
     assert "Forbidden" in record.error
 
 
-def test_a_ledger_gets_an_assignment_as_written_if_only_its_status_is_not(bench):
-    bench.empty_queue()
-    bench.put()
-    bench.api.before = only(refuse(409, "Conflict"), "PATCH", part="/status")
+def test_a_ledger_gets_an_assignment_as_written_if_only_its_status_is_not(idle):
+    idle.put()
+    idle.api.before = only(refuse(409, "Conflict"), "PATCH", part="/status")
     with pytest.raises(ApiError):
-        bench.work()
-    assert [(each.outcome.clusters, each.error) for each in bench.records] == [({"m": 1}, "")]
+        idle.work()
+    assert [(each.outcome.clusters, each.error) for each in idle.records] == [({"m": 1}, "")]
 
 
 @cases("assigned", {"first scheduling": None, "assigned": [{"name": "gone", "replicas": 1}]})
-def test_a_binding_with_an_unknown_placement_field_is_held_with_one_event(bench, assigned):
-    bench.empty_queue()
-    uid = bench.put()
-    bench.api.edit(PATH, spec={"placement": {"racks": 1}, "clusters": assigned})
-    bench.work()
-    bench.work()
-    assert bench.api.get(PATH)["spec"].get("clusters") == assigned
-    [condition] = bench.status["conditions"]
+def test_a_binding_with_an_unknown_placement_field_is_held_with_one_event(idle, assigned):
+    uid = idle.put()
+    idle.api.edit(PATH, spec={"placement": {"racks": 1}, "clusters": assigned})
+    idle.work()
+    idle.work()
+    assert idle.api.get(PATH)["spec"].get("clusters") == assigned
+    [condition] = idle.status["conditions"]
     assert (condition["status"], condition["reason"]) == ("False", "UnsupportedPlacement")
     assert "spec.placement.racks: unknown field" in condition["message"]
-    assert bench.store.events == [(uid, "ScheduleBindingFailed")]
-    assert bench.queue.unschedulable() == []
+    assert idle.store.events == [(uid, "ScheduleBindingFailed")]
+    assert idle.queue.unschedulable() == []
 
 
-def test_a_binding_is_scheduled_once_the_unknown_field_is_gone(bench):
-    bench.empty_queue()
-    uid = bench.put()
-    bench.api.edit(PATH, spec={"placement": {"racks": 1}})
-    bench.work()
-    bench.api.edit(PATH, spec={"placement": {"racks": None}})
-    bench.work()
-    assert bench.api.get(PATH)["spec"]["clusters"] == [{"name": "m", "replicas": 1}]
-    assert bench.status["conditions"][0]["status"] == "True"
-    assert bench.store.events == [(uid, "ScheduleBindingFailed"), (uid, SUCCEEDED)]
+def test_a_binding_is_scheduled_once_the_unknown_field_is_gone(idle):
+    uid = idle.put()
+    idle.api.edit(PATH, spec={"placement": {"racks": 1}})
+    idle.work()
+    idle.api.edit(PATH, spec={"placement": {"racks": None}})
+    idle.work()
+    assert idle.api.get(PATH)["spec"]["clusters"] == [{"name": "m", "replicas": 1}]
+    assert idle.status["conditions"][0]["status"] == "True"
+    assert idle.store.events == [(uid, "ScheduleBindingFailed"), (uid, SUCCEEDED)]

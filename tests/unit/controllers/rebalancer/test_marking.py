@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from faults import only
 from kube_in_memory import KubeInMemory
-from rebalancing import CREATED, EARLIER, LATER, binding, binding_path, put_binding, text, workload
+from rebalancing import CREATED, EARLIER, LATER, binding_path, put_binding, text, workload
 from tables import cases
 
 from berthmaster.controllers.rebalancer.progress import BindingMissing, Marked, NotMarked
@@ -84,13 +84,6 @@ def test_a_mark(api, marked, scheduled, writes, scheduled_later_at):
     assert after["status"] == before["status"]
 
 
-def test_a_cluster_scoped_workload_has_a_cluster_scoped_binding(api):
-    put_binding(api, "reader", "")
-    found = mark(api, value("reader", "", "ClusterRole"), CREATED)
-    assert found.stamped.kind == "ClusterResourceBinding"
-    assert api.get(binding_path("reader", ""))["spec"]["rescheduleTriggeredAt"] == text(CREATED)
-
-
 @cases(
     ("error", "missing"),
     {
@@ -111,13 +104,6 @@ def test_an_error_of_either_request(api, error, missing, method):
 
     api.before = only(refuse, method)
     assert mark(api, WEB, CREATED) == (BindingMissing() if missing else NotMarked(error))
-
-
-def test_an_unreadable_binding_is_not_marked_and_the_field_is_named(api):
-    api.put(WEB_BINDING, {**binding("web"), "status": {"lastScheduledTime": "yesterday"}})
-    found = mark(api, WEB, CREATED)
-    assert "shop/web-deployment" in str(found.error)
-    assert "status.lastScheduledTime" in str(found.error)
 
 
 def test_a_later_mark_written_in_between_is_kept(api):
