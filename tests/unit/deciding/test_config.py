@@ -1,3 +1,8 @@
+"""The configuration of moves: selectors, rules, annotations and windows."""
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
 import msgspec
 import pytest
 from tables import cases
@@ -8,8 +13,13 @@ from berthmaster.deciding.config import (
     MoveSelector,
     MoveSettings,
     MoveSubject,
+    Schedule,
     SourceOverride,
     SourceSettings,
+    TimeZone,
+    Window,
+    Windows,
+    WindowSeconds,
     failback_annotation,
     pause_annotation,
     subject_of,
@@ -148,3 +158,113 @@ def test_the_annotation_of_a_policy_pauses_its_moves(text, pause):
 def test_an_invalid_pause_is_an_error():
     with pytest.raises(InputError, match="accepted are"):
         pause_annotation("until monday")
+
+
+HOUR = 3600
+BERLIN = "Europe/Berlin"
+
+
+def utc(text):
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+def open_minutes(windows, start, hours):
+    """Every minute from ``start`` in which the windows are open."""
+    moments = [start + timedelta(minutes=each) for each in range(60 * hours)]
+    return [moment for moment in moments if windows.opens_at(moment) is None]
+
+
+@pytest.mark.parametrize(
+    ("now", "is_open"),
+    [
+        ("2026-06-01T21:59:59", False),
+        ("2026-06-01T22:00:00", True),
+        ("2026-06-02T03:59:59", True),
+        ("2026-06-02T04:00:00", False),
+    ],
+)
+def test_a_window_is_open_from_its_start_until_its_duration_is_over(now, is_open):
+    assert Window("0 22 * * *", 6 * HOUR).is_open(utc(now)) is is_open
+
+
+def test_the_schedule_is_in_the_time_zone_of_the_window():
+    window = Window("0 22 * * MON-FRI", HOUR, "America/New_York")
+    assert window.next_start(utc("2026-06-05T12:00:00")) == utc("2026-06-06T02:00:00")  # Friday 22:00 in New York
+    assert window.next_start(utc("2026-06-06T02:00:00")) == utc("2026-06-09T02:00:00")  # Monday
+
+
+@cases(
+    ("schedule", "day", "starts"),
+    {
+        "a start in the skipped hour happens after it": ("30 2 * * *", "2026-03-29", ["01:00"]),
+        "a start in the repeated hour happens once": ("30 2 * * *", "2026-10-25", ["00:30"]),
+        "a start after the skipped hour keeps its local time": ("0 4 * * *", "2026-03-29", ["02:00"]),
+        "a start after the repeated hour keeps its local time": ("0 4 * * *", "2026-10-25", ["03:00"]),
+        "an hourly start has no gap in spring": ("30 * * * *", "2026-03-29", ["00:30", "01:30", "02:30", "03:30"]),
+        "an hourly start has no gap in autumn": ("30 * * * *", "2026-10-25", ["00:30", "01:30", "02:30", "03:30"]),
+    },
+)
+def test_starts_on_the_days_when_daylight_saving_time_changes(schedule, day, starts):
+    window, moment, found = Window(schedule, 60, BERLIN), utc(f"{day}T00:00:00"), []
+    while (moment := window.next_start(moment)) < utc(f"{day}T04:00:00"):
+        found.append(f"{moment:%H:%M}")
+    assert found == starts
+
+
+@pytest.mark.parametrize("day", ["2026-03-28T23:00:00", "2026-10-24T22:00:00", "2026-06-01T22:00:00"])
+def test_a_window_lasts_for_its_duration_of_elapsed_time_in_every_night(day):
+    windows = Windows([Window("0 1 * * *", 3 * HOUR, BERLIN)])
+    found = open_minutes(windows, utc(day), 12)
+    assert len(found) == 180
+    assert found[-1] - found[0] == timedelta(minutes=179)
+    assert found[0].astimezone(ZoneInfo(BERLIN)).hour == 1
+
+
+def test_a_window_in_the_repeated_hour_is_open_once():
+    found = open_minutes(Windows([Window("15 2 * * *", 900, BERLIN)]), utc("2026-10-24T23:00:00"), 6)
+    assert [f"{found[0]:%H:%M}", f"{found[-1]:%H:%M}", len(found)] == ["00:15", "00:29", 15]
+
+
+def test_without_windows_it_is_always_open():
+    assert Windows().opens_at(utc("2026-01-01T00:00:00")) is None
+
+
+def test_several_windows_are_open_while_one_of_them_is():
+    windows = Windows([Window("0 8 * * *", HOUR), Window("30 8 * * *", HOUR)])
+    assert len(open_minutes(windows, utc("2026-06-01T00:00:00"), 24)) == 90
+    assert windows.opens_at(utc("2026-06-01T10:00:00")) == utc("2026-06-02T08:00:00")
+
+
+def test_windows_that_overlap_themselves_never_close():
+    windows = Windows([Window("0 * * * *", 2 * HOUR)])
+    assert len(open_minutes(windows, utc("2026-06-01T00:00:00"), 24)) == 24 * 60
+
+
+def test_a_clock_that_steps_back_changes_the_answer_at_once():
+    windows = Windows([Window("0 8 * * *", HOUR)])
+    assert windows.opens_at(utc("2026-06-01T08:30:00")) is None
+    assert windows.opens_at(utc("2026-06-01T07:30:00")) == utc("2026-06-01T08:00:00")
+    assert windows.opens_at(utc("2026-06-01T08:30:00")) is None
+    assert windows.opens_at(utc("2026-06-01T09:00:00")) == utc("2026-06-02T08:00:00")
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    ["", "x", "@daily", "* * * *", "* * * * * *", "61 * * * *", "0 0 31 2 *", "0 0 30 FEB *", "5-1 * * * *",
+     "*/0 * * * *", "1e9 * * * *", "0 " * 400],
+)  # fmt: skip
+def test_another_schedule_is_an_error_that_says_what_is_accepted(schedule):
+    with pytest.raises(InputError, match=r"is not a schedule|matches no day"):
+        Schedule.parse(schedule)
+
+
+@pytest.mark.parametrize("name", ["", "Mars/Base", "/etc/passwd", "../../etc/passwd", "Europe", "\0"])
+def test_another_time_zone_is_an_error_that_says_what_is_accepted(name):
+    with pytest.raises(InputError, match="accepted are IANA names"):
+        TimeZone.parse(name)
+
+
+@pytest.mark.parametrize("duration", ["0s", "-1s", "192h"])
+def test_another_duration_is_an_error(duration):
+    with pytest.raises(InputError, match=r"accepted (is|are)"):
+        WindowSeconds.parse(duration)
