@@ -21,7 +21,6 @@ from e2e.processes import Process, wait_for
 
 from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache
 from berthmaster.controllers.controller_context import ControllerContext
-from berthmaster.controllers.metrics import ControllerMetrics
 from berthmaster.kube.client import ask
 from berthmaster.kube.events import EventRecorder
 from berthmaster.kube.http_client import HTTPClient, load_client
@@ -124,8 +123,7 @@ def by_field(values: list[Any]) -> Counter[str]:
 def show_fields(plane: ControlPlane) -> None:
     """Read everything as the scheduler does, and print the sizes of the fields."""
     client, clock = load_client(plane.kubeconfig), SystemClock()
-    metrics = ControllerMetrics()
-    context = ControllerContext(client, clock, EventRecorder(client, clock, "bench", "bench", metrics.event), metrics)
+    context = ControllerContext(client, clock, EventRecorder(client, clock, "bench", "bench", lambda _: None))
     clusters, bindings = context.informer(*KARMADA_CLUSTERS), BindingCache(context)
     for informer in context.informers.values():
         informer.start(client)

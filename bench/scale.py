@@ -44,7 +44,6 @@ from scale_fleet import PINNED_CLUSTER, ScaleFleet
 from berthmaster.controllers.binding_scheduler.controller import BindingScheduler
 from berthmaster.controllers.binding_scheduler.event_handlers import ACTIVATED
 from berthmaster.controllers.controller_context import ControllerContext
-from berthmaster.controllers.metrics import ControllerMetrics
 from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.kube.client import ask
 from berthmaster.kube.http_client import HTTPClient, load_client
@@ -183,7 +182,7 @@ class Plane:
             return self.fleet.binding(number, self.fleet.assigned(number) if scheduled else {}, reports=scheduled)
 
         self.api = ModelAPI(self.fleet, binding)
-        context = ControllerContext(self.api, self.clock, FakeRecorder(), ControllerMetrics())
+        context = ControllerContext(self.api, self.clock, FakeRecorder())
         self.scheduler = BindingScheduler(context, ControllerSettings())
         self.informers = context.informers
         self.queue = self.scheduler.queue

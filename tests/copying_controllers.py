@@ -68,7 +68,7 @@ def controller(context: ControllerContext, _settings: ControllerSettings) -> Que
             queue.add(key)
 
     maps.subscribe(changed)
-    return QueueController("copying", Copying(context, maps), queue, context.metrics, context.clock, workers=2)
+    return QueueController("copying", Copying(context, maps), queue, context.clock, workers=2)
 
 
 if __name__ == "__main__":

@@ -266,7 +266,7 @@ class History:
 
     def _estimate(self, query: EstimatorQuery) -> dict[str, int]:
         template = next(each for each in self._templates if query.workload.endswith(each["metadata"]["name"]))
-        if query.question.func is unschedulable_question:
+        if query.encode is unschedulable_question:
             found = self.stage.model.members.unschedulable(template)
             return {name: found.get(name, 0) for name in query.clusters}
         rooms = {name: self.stage.model.members.room(name, template) for name in query.clusters}

@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import msgspec
 from fake_clock import FakeClock
+from fake_metrics import Counted
 from faults import Fault, only, refuse
 from kube_in_memory import KubeInMemory
 from kube_store import JSON
@@ -27,21 +28,18 @@ MAX_WORK = 10_000
 
 
 class Recording:
-    """Records events and counts, as a recorder and as metrics."""
+    """Records events, and the results of takeovers in the order of the alphabet."""
 
     def __init__(self) -> None:
         self.events: list[EventContent] = []
-        self.preemptions: list[str] = []
-        self.results: list[tuple[str, str, float]] = []
+        self._counted = Counted("policy_preemption_total")
+
+    @property
+    def preemptions(self) -> list[str]:
+        return sorted(self._counted.results.elements())
 
     def record(self, event: EventContent) -> None:
         self.events.append(event)
-
-    def reconciled(self, *values: Any) -> None:
-        self.results.append(values)
-
-    def preempted(self, result: str) -> None:
-        self.preemptions.append(result)
 
 
 def policy(
@@ -127,7 +125,7 @@ class Stage:
         self.recorder = Recording()
         self.ledger = Notes()
         self.context = ControllerContext(
-            self.api, self.clock, self.recorder, self.recorder, decisions=cast("DecisionRecorder", self.ledger)
+            self.api, self.clock, self.recorder, decisions=cast("DecisionRecorder", self.ledger)
         )
         self.controller = cast("PreemptionController", controller(self.context, ControllerSettings()))
         self.queue = self.controller.queue

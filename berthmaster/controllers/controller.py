@@ -13,7 +13,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
 
-from berthmaster.controllers.metrics import ControllerLoad, ControllerMetrics
+from berthmaster.controllers.metrics import ControllerLoad, count_reconcile
 from berthmaster.model.errors import ApiError, BerthmasterError
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import BurstFilter, began_ns, bound, fields, new_reconcile_id, span
@@ -209,14 +209,12 @@ class QueueController(Generic[K]):
         name: str,
         reconciler: Reconciler[K],
         queue: WorkQueue[K],
-        metrics: ControllerMetrics,
         clock: Clock,
         workers: int = 1,
     ) -> None:
         self.name = name
         self.queue = queue
         self._reconciler = reconciler
-        self._metrics = metrics
         self._clock = clock
         self._began_s: dict[str, float] = {}
         self._running = False
@@ -257,7 +255,7 @@ class QueueController(Generic[K]):
             result = self.reconcile(key)
         self.queue.done(key)
         del self._began_s[worker]
-        self._metrics.reconciled(self.name, result, self._clock.monotonic_s() - started_s)
+        count_reconcile(self.name, result, self._clock.monotonic_s() - started_s)
         return result
 
     def _work(self) -> None:

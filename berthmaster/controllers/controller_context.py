@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any, Literal, TypeVar
 
-from berthmaster.controllers.metrics import ControllerMetrics
 from berthmaster.deciding.decision_recorder import DecisionRecorder
 from berthmaster.kube.client import APIClient
 from berthmaster.kube.events import EventContent, Recorder, Reference
@@ -16,7 +15,7 @@ T = TypeVar("T")
 
 
 class ControllerContext:
-    """The API server client, the informers, the event recorder, the metrics, and the ledger if there is one.
+    """The API server client, the informers, the event recorder, and the ledger if there is one.
 
     Attributes:
         lease: the lease of the leader; None without leader election.
@@ -31,14 +30,12 @@ class ControllerContext:
         client: APIClient,
         clock: Clock,
         recorder: Recorder,
-        metrics: ControllerMetrics,
         decisions: DecisionRecorder | None = None,
         lease: Lease | None = None,
     ) -> None:
         self.client = client
         self.clock = clock
         self.recorder = recorder
-        self.metrics = metrics
         self.decisions = decisions
         self.lease = lease
         self.pages: dict[str, Callable[[], tuple[str, bytes]]] = {}

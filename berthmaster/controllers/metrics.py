@@ -97,45 +97,24 @@ def stale_s(source: Informer[Any] | SourceCheck, clock: Clock) -> float:
     return (clock.now() - since).total_seconds() if since is not None else 0.0
 
 
-class ControllerMetrics:
-    """Counts what the controllers of this process do."""
+def count_reconcile(controller: str, result: str, seconds: float) -> None:
+    """Count a reconcile; ``result`` is ``success``, ``requeued``, ``conflict``, ``error`` or ``crash``."""
+    RECONCILES.labels(controller, result).inc()
+    RECONCILE_SECONDS.labels(controller, result).observe(seconds)
+    if result not in _SUCCESSES:
+        RETRIES.labels(controller).inc()
 
-    def reconciled(self, controller: str, result: str, seconds: float) -> None:
-        """Count a reconcile; ``result`` is ``success``, ``requeued``, ``conflict``, ``error`` or ``crash``."""
-        RECONCILES.labels(controller, result).inc()
-        RECONCILE_SECONDS.labels(controller, result).observe(seconds)
-        if result not in _SUCCESSES:
-            RETRIES.labels(controller).inc()
 
-    def preempted(self, result: str) -> None:
-        """Count a preemption; ``result`` is ``success`` or ``error``, as in karmada-controller-manager's metric."""
-        PREEMPTIONS.labels(result).inc()
+def observe_load(controller: str, load: Callable[[], ControllerLoad]) -> None:
+    """Read the load of a controller at each scrape."""
+    QUEUE_DEPTH.labels(controller).set_function(lambda: load().waiting)
+    LONGEST_WORK.labels(controller).set_function(lambda: load().longest_s)
 
-    def requested(self, verb: str, status: int, seconds: float) -> None:
-        """Count a request to the API server; ``status`` is 0 if no response arrived."""
-        API_REQUESTS.labels(verb, str(status)).inc()
-        API_SECONDS.labels(verb).observe(seconds)
 
-    def event(self, result: str) -> None:
-        """Count an event; ``result`` is ``created``, ``repeated``, ``dropped`` or ``failed``."""
-        EVENTS.labels(result).inc()
-
-    def observe_leader(self, leading: Callable[[], bool]) -> None:
-        LEADER.set_function(lambda: float(leading()))
-
-    def observe_controller(self, controller: str, load: Callable[[], ControllerLoad]) -> None:
-        """Read at each scrape the queue depth and the age of the oldest reconcile."""
-        QUEUE_DEPTH.labels(controller).set_function(lambda: load().waiting)
-        LONGEST_WORK.labels(controller).set_function(lambda: load().longest_s)
-
-    def observe_informer(self, informer: Informer[Any], clock: Clock) -> None:
-        """Read at each scrape the size and the staleness of an informer."""
-        INFORMER_OBJECTS.labels(informer.collection.plural).set_function(lambda: len(informer))
-        INFORMER_STALE.labels(informer.collection.plural).set_function(lambda: stale_s(informer, clock))
-
-    def observe_source(self, source: SourceCheck, clock: Clock) -> None:
-        """Read at each scrape for how long the API server has not returned current objects."""
-        SOURCE_STALE.set_function(lambda: stale_s(source, clock))
+def count_request(verb: str, status: int, seconds: float) -> None:
+    """Count a request to the API server; ``status`` is 0 if no response arrived."""
+    API_REQUESTS.labels(verb, str(status)).inc()
+    API_SECONDS.labels(verb).observe(seconds)
 
 
 _BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)

@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from berthmaster.controllers import metrics
 from berthmaster.controllers.controller import Controller
 from berthmaster.controllers.controller_context import ControllerContext
-from berthmaster.controllers.metrics import ControllerMetrics, stale_s
+from berthmaster.controllers.metrics import stale_s
 from berthmaster.controllers.registry import Registration
 from berthmaster.controllers.settings import ControllerSettings, controllers_record
 from berthmaster.controllers.target import report_target
@@ -173,10 +174,9 @@ class Runtime:
         self._stop = Stop()
         self._reason = ""
         self._started = False
-        self._metrics = ControllerMetrics()
         if options.read_only:
             client = FencedClient(client, lambda: False, "this process only reads")
-        self._raw = MeteredClient(client, clock, self._metrics.requested)
+        self._raw = MeteredClient(client, clock, metrics.count_request)
         self._lease = None if options.lease is None else Lease(self._raw, options.lease, clock)
         if self._lease is not None:
             record = controllers_record(options.settings, [each.name for each in registrations])
@@ -186,10 +186,14 @@ class Runtime:
         self._fence = FencedClient(self._raw, lambda: self.leading)
         self._client = rate_limited(self._fence, clock, options.qps, options.burst)
         limited = rate_limited(self._raw, clock, _EVENTS_PER_S, _EVENT_BURST)
-        self._recorder = EventRecorder(limited, clock, REPORTING_CONTROLLER, socket.gethostname(), self._metrics.event)
-        self._context = ControllerContext(
-            self._client, clock, self._recorder, self._metrics, options.decisions, self._lease
+        self._recorder = EventRecorder(
+            limited,
+            clock,
+            REPORTING_CONTROLLER,
+            socket.gethostname(),
+            lambda result: metrics.EVENTS.labels(result).inc(),
         )
+        self._context = ControllerContext(self._client, clock, self._recorder, options.decisions, self._lease)
         self._controllers: list[Controller] = [each.build(self._context, options.settings) for each in registrations]
         self._source = SourceCheck(self._context.informers, clock)
         self._health = ProcessHealth(
@@ -228,12 +232,12 @@ class Runtime:
         return 0
 
     def _watch(self) -> None:
-        self._metrics.observe_leader(lambda: self.leading)
+        metrics.LEADER.set_function(lambda: float(self.leading))
         for each in self._controllers:
-            self._metrics.observe_controller(each.name, each.load)
+            metrics.observe_load(each.name, each.load)
         for informer in self._context.informers.values():
             self._start_informer(informer)
-        self._metrics.observe_source(self._source, self._clock)
+        metrics.SOURCE_STALE.set_function(lambda: stale_s(self._source, self._clock))
         self._source.start(self._client)
 
     def _watch_optional(self) -> None:
@@ -253,7 +257,9 @@ class Runtime:
             self._start_informer(informer)
 
     def _start_informer(self, informer: Informer[Any]) -> None:
-        self._metrics.observe_informer(informer, self._clock)
+        plural = informer.collection.plural
+        metrics.INFORMER_OBJECTS.labels(plural).set_function(lambda: len(informer))
+        metrics.INFORMER_STALE.labels(plural).set_function(lambda: stale_s(informer, self._clock))
         informer.mute()
         informer.start(self._client)
 

@@ -101,7 +101,7 @@ def outcome(
         peers: bindings that are scheduled already, by their documents.
         gates: the feature gates that are on.
     """
-    context = ControllerContext(KubeInMemory(), FakeClock(), None, None)  # type: ignore[arg-type] # no events, no metrics
+    context = ControllerContext(KubeInMemory(), FakeClock(), None)  # type: ignore[arg-type] # no events
     bindings = BindingCache(context)
     queries: list[EstimatorQuery] = []
     cache = ClusterCache(

@@ -2,7 +2,6 @@
 
 import msgspec
 from fake_clock import FakeClock
-from fake_metrics import FakeMetrics
 from fixed_control import FixedControl
 from kube_in_memory import KubeInMemory
 from kube_store import Place
@@ -60,7 +59,7 @@ class SteppedScheduler:
         self._api = api
         self._clock = clock
         self.recorder = RecordedEvents()
-        context = ControllerContext(api, clock, self.recorder, FakeMetrics())
+        context = ControllerContext(api, clock, self.recorder)
         # Leads since long ago, so that no test waits for the end of the quiet time.
         control = self._control = (
             None

@@ -111,9 +111,7 @@ class BindingScheduler:
         reconciler = BindingReconciler(
             self._bindings, self._clusters, self.queue, context, settings.scheduler_name, self._moves, settings.console
         )
-        self.workers = QueueController(
-            NAME, reconciler, self.queue, context.metrics, context.clock, settings.concurrent_bindings
-        )
+        self.workers = QueueController(NAME, reconciler, self.queue, context.clock, settings.concurrent_bindings)
         # Without the ticker no unschedulable binding would be activated any more.
         self._ticker = RepeatingThread(
             f"{NAME}-ticker", self.housekeep, lambda: _TICK_S, _LOG, f"{NAME}: the ticker crashed"

@@ -4,11 +4,10 @@ import asyncio
 import logging
 import os
 import threading
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from prometheus_client import Counter, Gauge, Histogram
@@ -251,13 +250,14 @@ class EstimatorQuery:
 
     Attributes:
         clusters: the clusters that pass the filters in any group that may be tried, each once.
-        question: encodes the question, later: a decision under the lock only collects what it needs. It raises
-            ``InputError`` if a node affinity is invalid.
+        encode: encodes the question from its content, later: a decision under the lock only collects the content. It
+            raises ``InputError`` if a node affinity is invalid.
         workload: the workload's kind and name, for the logs of the estimators.
     """
 
     clusters: Sequence[str]
-    question: partial[Question]
+    encode: Callable[..., Question]
+    content: tuple[Any, ...]
     workload: str
 
 
@@ -280,10 +280,10 @@ def query_of(scheduler: Scheduler, request: Request, spec: BindingSpec) -> Estim
     clusters = [cluster.name for row in sorted(rows) if (cluster := scheduler.fleet.clusters[row]) is not None]
     if not clusters:
         return None
-    question = partial(replicas_question, spec.replica_requirements)  # without requirements, pod slots count
+    workload = _named(spec.resource)
     if spec.components and places_whole_sets(request, compiled):
-        question = partial(sets_question, spec.components, spec.resource.namespace)
-    return EstimatorQuery(clusters, question, _named(spec.resource))
+        return EstimatorQuery(clusters, sets_question, (spec.components, spec.resource.namespace), workload)
+    return EstimatorQuery(clusters, replicas_question, (spec.replica_requirements,), workload)
 
 
 def stuck_query_of(binding: Binding, missing: Mapping[str, int], settings: RebalanceSettings) -> EstimatorQuery | None:
@@ -301,8 +301,8 @@ def stuck_query_of(binding: Binding, missing: Mapping[str, int], settings: Rebal
         return None
     if strategy_of(placement.replica_scheduling) not in {Strategy.DYNAMIC_WEIGHT, Strategy.AGGREGATED}:
         return None
-    question = partial(unschedulable_question, resource, max(settings.after_s, SHORTEST_STUCK_S))
-    return EstimatorQuery(sorted(missing), question, _named(resource))
+    content = (resource, max(settings.after_s, SHORTEST_STUCK_S))
+    return EstimatorQuery(sorted(missing), unschedulable_question, content, _named(resource))
 
 
 def _named(workload: ObjectReference) -> str:
@@ -354,7 +354,7 @@ class Estimators:
             return {}
         timeout_s = self._timeout_s if timeout_s is None else timeout_s
         try:
-            question = query.question()
+            question = query.encode(*query.content)
         except InputError as error:
             _LOG.warning(
                 "a binding cannot be sent to scheduler estimators; the summaries of clusters are used",

@@ -120,7 +120,7 @@ class PreemptionController(QueueController[PreemptionKey]):
         queue: WorkQueue[PreemptionKey],
         watches: ResourceWatches,
     ) -> None:
-        super().__init__(NAME, reconciler, queue, context.metrics, context.clock)
+        super().__init__(NAME, reconciler, queue, context.clock)
         self.watches = watches
 
     def stop(self, timeout_s: float = 10.0) -> None:
@@ -142,7 +142,7 @@ def controller(context: ControllerContext, _settings: ControllerSettings) -> Con
 
     store = ClaimStore(context.client, Discovery(context.client, context.clock))
     events = PreemptionEvents(context.recorder, context.decisions)
-    takeover = Takeover(store, index, observed, events, context.metrics, context.clock)
+    takeover = Takeover(store, index, observed, events, context.clock)
     watches = ResourceWatches(store, context.clock, index, queue.add)
     reconciler = PreemptionReconciler(store, index, watches, takeover, events, context.clock)
     return PreemptionController(context, reconciler, queue, watches)

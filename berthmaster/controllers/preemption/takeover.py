@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, Literal, NamedTuple
 
 from berthmaster.controllers.controller import Requeue
-from berthmaster.controllers.metrics import ControllerMetrics
+from berthmaster.controllers.metrics import PREEMPTIONS
 from berthmaster.controllers.preemption.event_handlers import ClaimStore, FoundResource, PolicyIndex
 from berthmaster.deciding.decision_recorder import DecisionRecorder
 from berthmaster.kube.events import EventContent, Recorder, Reference
@@ -154,14 +154,12 @@ class Takeover:
         index: PolicyIndex,
         observed: Callable[[PolicyReference], Policy | None],
         events: PreemptionEvents,
-        metrics: ControllerMetrics,
         clock: Clock,
     ) -> None:
         self._store = store
         self._index = index
         self._observed = observed
         self._events = events
-        self._metrics = metrics
         self._clock = clock
         # Preemptions whose write failed. The write may have succeeded if only the response was lost.
         self._unconfirmed: dict[Resource, Preemption] = {}
@@ -232,14 +230,14 @@ class Takeover:
                 return  # the resource was deleted
             if not error.conflict:
                 self._unconfirmed[resource] = preemption
-                self._metrics.preempted("error")
+                PREEMPTIONS.labels("error").inc()
                 self._events.failed(preemption, resource, found, error)
                 self._log("takeover not written", resource, preemption, started_s, problem=str(error))
             raise
         self._report(resource, found, preemption, started_s)
 
     def _report(self, resource: Resource, found: FoundResource, preemption: Preemption, started_s: float) -> None:
-        self._metrics.preempted("success")
+        PREEMPTIONS.labels("success").inc()
         self._events.took_over(preemption, resource, found)
         self._log("takeover", resource, preemption, started_s)
 

@@ -59,8 +59,8 @@ def controller(context: ControllerContext, settings: ControllerSettings) -> Cont
             queue.add(key)
 
     context.informer(REBALANCERS, _decode).subscribe(handle)
-    workers = settings.concurrent_rebalancers
-    return QueueController(NAME, RebalancerReconciler(context), queue, context.metrics, context.clock, workers)
+    reconciler = RebalancerReconciler(context)
+    return QueueController(NAME, reconciler, queue, context.clock, settings.concurrent_rebalancers)
 
 
 class RebalancerReconciler:

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from decisions import DYNAMIC
+from fake_metrics import reconciles
 from faults import Fault, lose, nothing, only, refuse
 from karmada_plane import cluster
 from kube_in_memory import KubeInMemory
@@ -37,14 +38,15 @@ BINDINGS = 24
 
 
 class Counting:
-    """Metrics and an event recorder that only count."""
+    """Counts the results of reconciles, and events as a recorder."""
 
     def __init__(self) -> None:
-        self.results: Counter[str] = Counter()
+        self._reconciles = reconciles("binding-scheduler")
         self.events: Counter[str] = Counter()
 
-    def reconciled(self, _controller: str, result: str, _seconds: float) -> None:
-        self.results[result] += 1
+    @property
+    def results(self) -> Counter[str]:
+        return self._reconciles.results
 
     def record(self, event: Any) -> None:
         self.events[event.reason] += 1
@@ -114,7 +116,7 @@ def api() -> KubeInMemory:
 @contextmanager
 def scheduler(api: KubeInMemory) -> Iterator[Counting]:
     counting = Counting()
-    context = ControllerContext(api, SystemClock(), counting, counting)  # type: ignore[arg-type] # it is both recorder and metrics
+    context = ControllerContext(api, SystemClock(), counting)  # type: ignore[arg-type] # it is a recorder
     controller = BindingScheduler(context, ControllerSettings(concurrent_bindings=4))
     for informer in context.informers.values():
         informer.start(api)
@@ -157,8 +159,11 @@ def wait_until_settled(api: KubeInMemory, made: list[JSON], replicas: int = 3) -
 
 def wait_until_idle(counting: Counting, errors: int) -> None:
     """Wait until as many reconciles have failed as expected, and each was retried."""
-    results = counting.results
-    wait_for(lambda: results["error"] >= errors and results["success"] >= errors, lambda: results)
+
+    def idle() -> bool:
+        return min(counting.results["error"], counting.results["success"]) >= errors
+
+    wait_for(idle, lambda: counting.results)
 
 
 def writes_by_binding(api: KubeInMemory) -> Counter[str]:

@@ -154,9 +154,9 @@ class Crowd:
 
     def _answer(self, query: EstimatorQuery) -> dict[str, int]:
         members = self.play.stage.model.members
-        if query.question.func is unschedulable_question:
+        if query.encode is unschedulable_question:
             self.asked += query.clusters
-            assert query.question.args[1] == 300
+            assert query.content[1] == 300
             return {name: members.unschedulable(WEB).get(name, 0) for name in query.clusters}
         return {name: room for name in query.clusters if (room := members.room(name, WEB)) is not None}
 

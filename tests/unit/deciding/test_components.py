@@ -123,7 +123,7 @@ def test_estimators_are_asked_about_sets_and_their_answers_are_reduced_by_assume
     clusters = cache(ask=ask)
     first, second, third = (clusters.decide_and_assume(("default", name), job(name)) for name in ("a", "b", "c"))
     assert [sorted(each.clusters or ()) for each in (first, second, third)] == [["small"], ["large"], ["small"]]
-    assert queries[0].question.args == (PODS, "default")
+    assert queries[0].content == (PODS, "default")
 
 
 @cases(("protected", "free"), {"on": (True, 24), "off": (False, 30)})
@@ -141,7 +141,7 @@ class Handlers:
     """The event handlers of a scheduler that is named berthmaster."""
 
     def __init__(self, clusters: ClusterCache) -> None:
-        context = ControllerContext(KubeInMemory(), FakeClock(), None, None)  # type: ignore[arg-type] # no events
+        context = ControllerContext(KubeInMemory(), FakeClock(), None)  # type: ignore[arg-type] # no events
         self.queue = SchedulingQueue(context.clock, lambda _: 0)
         self._handlers = EventHandlers(
             BindingCache(context),

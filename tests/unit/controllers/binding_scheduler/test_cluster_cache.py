@@ -268,7 +268,7 @@ def test_freed_clusters_are_returned_once(clusters: ClusterCache, clock: FakeClo
 
 @pytest.fixture
 def context() -> ControllerContext:
-    return ControllerContext(KubeInMemory(), FakeClock(), None, None)  # type: ignore[arg-type] # no events, no metrics
+    return ControllerContext(KubeInMemory(), FakeClock(), None)  # type: ignore[arg-type] # no events
 
 
 @pytest.fixture

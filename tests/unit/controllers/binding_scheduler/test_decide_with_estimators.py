@@ -169,7 +169,7 @@ def test_estimators_follow_cluster_events_and_settings():
     services.lead(server)
     services.known = {"est-a": services.known["karmada-scheduler-estimator-a"]}
     clock = FakeClock()
-    context = ControllerContext(services, clock, None, None)
+    context = ControllerContext(services, clock, None)
     estimators = open_estimators(EstimatorSettings(prefix="est"), services, clock)
     clusters = ClusterCache(karmada_profile(), clock, FailoverOptions(), estimators.max_available)
     queue = SchedulingQueue(clock, lambda _: 0)

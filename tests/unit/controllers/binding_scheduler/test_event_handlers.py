@@ -112,7 +112,7 @@ class Handled:
         clock = FakeClock()
         self.clusters = ClusterCache(karmada_profile(), clock, FailoverOptions())
         self.queue = SchedulingQueue(clock, lambda _: 0)
-        self._context = ControllerContext(KubeInMemory(), clock, None, None)  # type: ignore[arg-type] # no events, no metrics
+        self._context = ControllerContext(KubeInMemory(), clock, None)  # type: ignore[arg-type] # no events
         bindings = BindingCache(self._context)
         self.handlers = EventHandlers(bindings, self.clusters, self.queue, "me", default_moves(clock))
         self.cluster_changed(("", "m"), None, cluster("m", cpu=10))
@@ -265,7 +265,7 @@ def test_a_namespace_with_many_unschedulable_bindings_does_not_delay_another_one
 
 
 def test_a_standby_keeps_its_caches_and_a_leader_fills_its_queue():
-    context = ControllerContext(KubeInMemory(), FakeClock(), None, None)  # type: ignore[arg-type] # no events, no metrics
+    context = ControllerContext(KubeInMemory(), FakeClock(), None)  # type: ignore[arg-type] # no events
     scheduler = BindingScheduler(context, ControllerSettings(scheduler_name="me"))
     clusters, bindings = context.informers[KARMADA_CLUSTERS.collection], context.informers[RESOURCE_BINDINGS]
     for each in (clusters, bindings):

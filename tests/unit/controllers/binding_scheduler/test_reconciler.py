@@ -82,7 +82,7 @@ class Bench:
         self.records = Records()
         self.clusters = ClusterCache(karmada_profile(), clock, FailoverOptions(), keeps_inputs=True)
         self.clusters.update_cluster(cluster("m", cpu=10))
-        context = ControllerContext(self.api, clock, self.store, None, self.records)
+        context = ControllerContext(self.api, clock, self.store, self.records)
         self._reconciler = BindingReconciler(
             self.store, self.clusters, self.queue, context, "berthmaster", default_moves(clock), console
         )

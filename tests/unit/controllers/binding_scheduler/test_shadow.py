@@ -29,7 +29,7 @@ class Shadow:
     """A shadow scheduler of the bindings of Karmada's, with two clusters of 10 and 20 cores."""
 
     def __init__(self, **settings: Any) -> None:
-        self.context = ControllerContext(KubeInMemory(), FakeClock(), None, None)  # type: ignore[arg-type] # no events
+        self.context = ControllerContext(KubeInMemory(), FakeClock(), None)  # type: ignore[arg-type] # no events
         gates = FeatureGates(GATES, {"SchedulingOvercommitProtection": False})
         self.scheduler = ShadowScheduler(
             self.context, ControllerSettings(**{"scheduler_name": THEIRS, "gates": gates, **settings})

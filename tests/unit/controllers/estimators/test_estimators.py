@@ -6,7 +6,6 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 import grpc
@@ -39,7 +38,7 @@ HASTY_S = 0.6
 
 
 def query(*clusters):
-    return EstimatorQuery(list(clusters), partial(replicas_question, None), "Deployment d/n")
+    return EstimatorQuery(list(clusters), replicas_question, (None,), "Deployment d/n")
 
 
 def counted():
@@ -120,8 +119,8 @@ def test_a_request_has_the_requirements_and_the_workload(stage):
     requirements = ReplicaRequirements(
         quantities({"cpu": "1500m"}), NodeClaim(node_selector={"disk": "ssd"}), "shop", "high"
     )
-    question = partial(replicas_question, requirements)
-    stage.open().max_available(EstimatorQuery(["a"], question, "Deployment shop/wäb\n"), PATIENT_S)
+    query = EstimatorQuery(["a"], replicas_question, (requirements,), "Deployment shop/wäb\n")
+    stage.open().max_available(query, PATIENT_S)
     [(request, described)] = server.asked
     requirements = request.replicaRequirements
     assert described == "Deployment shop/w?b?"
@@ -133,7 +132,7 @@ def test_a_request_has_the_requirements_and_the_workload(stage):
 def test_a_request_for_unschedulable_replicas_names_the_workload_and_the_time(stage):
     server = stage.serve("a", 2)
     asked = ObjectReference("apps/v1", "Deployment", "web", "shop")
-    query = EstimatorQuery(["a"], partial(unschedulable_question, asked, 300), "Deployment shop/web")
+    query = EstimatorQuery(["a"], unschedulable_question, (asked, 300), "Deployment shop/web")
     assert stage.open().max_available(query, PATIENT_S) == {"a": 2}
     [(request, _)] = server.asked
     resource = request.resource
@@ -306,8 +305,8 @@ def test_a_cluster_that_is_removed_during_a_request_fails_alone(stage):
 def test_invalid_requirements_send_no_request(stage):
     server = stage.serve("a", 1)
     requirements = ReplicaRequirements(node_claim=NodeClaim({"nodeSelectorTerms": "all"}))
-    question = partial(replicas_question, requirements)
-    assert stage.open().max_available(EstimatorQuery(["a"], question, "Deployment d/n"), PATIENT_S) == {}
+    query = EstimatorQuery(["a"], replicas_question, (requirements,), "Deployment d/n")
+    assert stage.open().max_available(query, PATIENT_S) == {}
     assert not server.asked
 
 

@@ -34,7 +34,7 @@ class Process:
     def __init__(self, path):
         self.clock, self.events = FakeClock(), FakeMetrics()
         self.lease = Lease(KubeInMemory(), LeaseOptions("karmada-system", "berthmaster-controllers", "me"), self.clock)
-        context = ControllerContext(KubeInMemory(), self.clock, self.events, None, lease=self.lease)  # type: ignore[arg-type]
+        context = ControllerContext(KubeInMemory(), self.clock, self.events, lease=self.lease)  # type: ignore[arg-type]
         self.control = LiveControl(context, path)
 
     def tick(self, *bindings, seconds=10.0):

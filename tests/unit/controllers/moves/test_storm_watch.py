@@ -25,7 +25,7 @@ class Process:
         self.clock, self.api, self.events = clock, api, FakeMetrics()
         options = LeaseOptions("karmada-system", "berthmaster-controllers", identity)
         self.lease = Lease(api, options, clock)
-        context = ControllerContext(api, clock, self.events, None, lease=self.lease)  # type: ignore[arg-type]
+        context = ControllerContext(api, clock, self.events, lease=self.lease)  # type: ignore[arg-type]
         self.watch = StormWatch(context, BrakeSettings())
         self.informer = context.informer(*KARMADA_CLUSTERS)
         self.watch.follow(self.informer)

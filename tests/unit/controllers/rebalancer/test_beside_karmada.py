@@ -35,7 +35,7 @@ class ControlPlane:
     def __init__(self, content: JSON, marks: dict[str, Any]) -> None:
         self.api = KubeInMemory()
         self.clock = FakeClock.at(LATER)
-        self.context = ControllerContext(self.api, self.clock, self, self)
+        self.context = ControllerContext(self.api, self.clock, self)
         self.ours = RebalancerReconciler(self.context)
         self.marks: dict[str, str] = {}
         for name, marked in marks.items():
@@ -45,9 +45,6 @@ class ControlPlane:
         self.sync()
 
     def record(self, *_: object) -> None:
-        pass
-
-    def reconciled(self, *_: object) -> None:
         pass
 
     def rebalancer(self) -> JSON | None:

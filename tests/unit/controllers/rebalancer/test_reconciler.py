@@ -43,15 +43,12 @@ class Bench:
         self.api = KubeInMemory()
         self.clock = FakeClock.at(LATER)
         self.events: list[str] = []
-        self.context = ControllerContext(self.api, self.clock, self, self)
+        self.context = ControllerContext(self.api, self.clock, self)
         self.reconciler = RebalancerReconciler(self.context)
         self.informer = self.context.informers[REBALANCERS]
 
     def record(self, event) -> None:
         self.events.append(f"{event.reason} {event.regarding.name}")
-
-    def reconciled(self, *_: object) -> None:
-        pass
 
     def create(self, content: dict[str, Any]) -> None:
         self.api.put(NIGHT, content)
