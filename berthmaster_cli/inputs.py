@@ -5,26 +5,26 @@ effect that it has in Karmada.
 """
 
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import click
 
 from berthmaster.deciding.config import DEFAULT_BRAKE
 from berthmaster.deciding.lease_record import lease_record
-from berthmaster.interpreters.lua import LuaInterpreter
+from berthmaster.interpreters.lua import ScriptError, lua_interpreter
 from berthmaster.interpreters.worker import ScriptProcess, is_available
 from berthmaster.manifests import Document, Manifests, load_manifests, manifests_of, overlaid, read_documents
 from berthmaster.model.binding import binding_name
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import convert, unknown_fields
 from berthmaster.model.errors import FieldError, InputError, ServiceError
-from berthmaster.model.interpretation import Interpreter, UnknownReplicas, check_replica_paths, replica_scripts
+from berthmaster.model.interpretation import Interpreter, check_replica_paths, replica_scripts
 from berthmaster.model.kinds import BUILT_IN_NAMES, group_of, guessed_names, reason_not_propagated
 from berthmaster.model.policy import DEFAULT_NAMESPACE, TAINT_POLICY
 from berthmaster.model.replicas import ReplicaPath
@@ -478,33 +478,21 @@ def _assumptions(manifests: Manifests, flags: PresentFlags) -> Assumptions:
     )
 
 
-class _MissingInterpreter:
-    """Takes the place of the interpreter if Lua is not installed: the replicas of its kinds are not known."""
-
-    def __init__(self, kinds: Collection[tuple[str, str]]) -> None:
-        self._kinds = frozenset(kinds)
-
-    def replicas(self, raw: Mapping[str, Any]) -> UnknownReplicas | None:
-        kind = str(raw.get("apiVersion")), str(raw.get("kind"))
-        if kind not in self._kinds:
-            return None
-        return UnknownReplicas(
-            f"a script of a ResourceInterpreterCustomization computes the replicas of {kind[1]}, which needs "
-            f"the extra `interpreters`: {extra_remedy('interpreters')}"
-        )
+def _without_lua(*_: object) -> NoReturn:
+    raise ScriptError(f"it needs the extra `interpreters`: {extra_remedy('interpreters')}")
 
 
 @contextmanager
 def interpreter_of(manifests: Manifests) -> Iterator[Interpreter | None]:
     """Run the scripts of a control plane. The context is their interpreter; None without scripts."""
-    kinds = replica_scripts(manifests.customizations)
-    if not kinds:
+    scripts = replica_scripts(manifests.customizations)
+    if not scripts:
         yield None
     elif not is_available():
-        yield _MissingInterpreter(kinds)
+        yield lua_interpreter(scripts, _without_lua)
     else:
         with ScriptProcess() as run:
-            yield LuaInterpreter(manifests.customizations, run)
+            yield lua_interpreter(scripts, run)
 
 
 def check_policies(manifests: Manifests, *, lenient: bool) -> None:

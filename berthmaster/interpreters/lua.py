@@ -4,7 +4,7 @@ Karmada's functions of the module ``kube`` are there: ``accuratePodRequirements`
 ``resourceAdd`` and ``getResourceQuantity``.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import reduce
 from operator import add
 from typing import Any, Final
@@ -12,10 +12,9 @@ from typing import Any, Final
 from berthmaster.model.decode import builtins, convert
 from berthmaster.model.errors import FieldError, InputError, shown
 from berthmaster.model.interpretation import (
-    ResourceInterpreterCustomization,
+    Interpreter,
     UnknownReplicas,
     dependencies_of,
-    replica_scripts,
 )
 from berthmaster.model.meta import INT32_MAX, Quantity
 from berthmaster.model.replicas import ReplicaRequirements, Replicas, requirements_at
@@ -38,21 +37,20 @@ RunScript = Callable[[str, str, Mapping[str, Any]], tuple[Any, Any]]
 """Runs a script in a sandbox, and returns the first two results of a function of it, which gets one argument."""
 
 
-class LuaInterpreter:
-    def __init__(self, customizations: Iterable[ResourceInterpreterCustomization], run: RunScript) -> None:
-        self._scripts = replica_scripts(customizations)
-        self._run = run
+def lua_interpreter(scripts: Mapping[tuple[str, str], str], run: RunScript) -> Interpreter:
+    """Return what interprets kinds with their scripts."""
 
-    def replicas(self, raw: Mapping[str, Any]) -> Replicas | UnknownReplicas | None:
+    def replicas(raw: Mapping[str, Any]) -> Replicas | UnknownReplicas | None:
         kind = str(raw.get("apiVersion")), str(raw.get("kind"))
-        script = self._scripts.get(kind)
+        script = scripts.get(kind)
         if script is None:
             return None
         try:
-            number, requirements = self._run(script, _FUNCTION, raw)
-            return _replicas(number, requirements)
+            return _replicas(*run(script, _FUNCTION, raw))
         except (ScriptError, FieldError) as error:
             return UnknownReplicas(f"the interpreter script of {kind[1]} of {kind[0]} failed: {error}")
+
+    return replicas
 
 
 def _replicas(number: object, requirements: object) -> Replicas:

@@ -14,7 +14,7 @@ A workload needs ConfigMaps, Secrets, service accounts and PersistentVolumeClaim
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from berthmaster.model.decode import convert, decode_json
 from berthmaster.model.errors import FieldError, InputError
@@ -40,9 +40,8 @@ class UnknownReplicas(NamedTuple):
     reason: str
 
 
-class Interpreter(Protocol):
-    def replicas(self, raw: Mapping[str, Any]) -> Replicas | UnknownReplicas | None:
-        """Return the replicas of a resource, or why its script failed; None for a kind without a script."""
+Interpreter = Callable[[Mapping[str, Any]], Replicas | UnknownReplicas | None]
+"""Returns the replicas of a resource, or why its script failed; None for a kind without a script."""
 
 
 class InterpreterScript(Value, frozen=True):
@@ -100,7 +99,7 @@ def interpreted(
     kind = str(raw.get("apiVersion")), str(raw.get("kind"))
     if any((each.api_version, each.kind) == kind for each in paths):
         return replicas_of(raw, paths)
-    if interpreter is not None and (found := interpreter.replicas(raw)) is not None:
+    if interpreter is not None and (found := interpreter(raw)) is not None:
         return found
     if kind in _COMPUTED:
         return _COMPUTED[kind](raw)

@@ -4,7 +4,7 @@ import pytest
 from builders import deployment, quantities
 from tables import cases
 
-from berthmaster.interpreters.lua import KUBE, LuaInterpreter
+from berthmaster.interpreters.lua import KUBE, lua_interpreter
 from berthmaster.interpreters.sandbox import Sandbox
 from berthmaster.interpreters.worker import ScriptProcess
 from berthmaster.model.decode import convert
@@ -45,12 +45,12 @@ def customization(script, name="widgets", kind="Widget"):
 
 def interpreter(*customizations):
     """An interpreter that runs scripts in this process."""
-    return LuaInterpreter(customizations, Sandbox(KUBE).call)
+    return lua_interpreter(replica_scripts(customizations), Sandbox(KUBE).call)
 
 
 def run(body, prelude=""):
     script = f'local kube = require("kube")\n{prelude}\nfunction GetReplicas(obj) {body} end'
-    return interpreter(customization(script)).replicas(WIDGET)
+    return interpreter(customization(script))(WIDGET)
 
 
 @cases(
@@ -140,22 +140,22 @@ def test_the_interpreter_works_after_a_limit():
     with ScriptProcess() as process:
         scripts = [customization(f"function GetReplicas(obj) {each} end", kind=kind) for kind, each in
                    {"Greedy": greedy, "Caught": caught}.items()]  # fmt: skip
-        lua = LuaInterpreter([*scripts, customization(SIMPLE)], process)
+        lua = lua_interpreter(replica_scripts([*scripts, customization(SIMPLE)]), process)
         for kind in ("Greedy", "Caught"):
-            found = lua.replicas({**WIDGET, "kind": kind})
+            found = lua({**WIDGET, "kind": kind})
             assert isinstance(found, UnknownReplicas)
             assert "memory" in found.reason or "steps" in found.reason
-            assert lua.replicas(WIDGET) == Replicas(3)
+            assert lua(WIDGET) == Replicas(3)
 
 
 def test_runs_do_not_share_globals():
     counting = "count = (count or 0) + 1 string.rep = nil function GetReplicas(obj) return count end"
     lua = interpreter(customization(counting))
-    assert [lua.replicas(WIDGET), lua.replicas(WIDGET)] == [Replicas(1), Replicas(1)]
+    assert [lua(WIDGET), lua(WIDGET)] == [Replicas(1), Replicas(1)]
 
 
 def test_bytecode_is_refused():
-    assert "is no text" in interpreter(customization("\x1bLua")).replicas(WIDGET).reason
+    assert "is no text" in interpreter(customization("\x1bLua"))(WIDGET).reason
 
 
 def test_the_first_customization_by_name_counts():
@@ -169,4 +169,4 @@ def test_the_order_of_interpreters():
     assert interpreted(WIDGET, (), lua) == Replicas(3)
     assert isinstance(interpreted(WIDGET), UnknownReplicas)
     assert interpreted(WIDGET, complete=True) == Replicas()
-    assert lua.replicas({**WIDGET, "kind": "Other"}) is None
+    assert lua({**WIDGET, "kind": "Other"}) is None
