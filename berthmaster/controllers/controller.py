@@ -13,7 +13,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
 
-from berthmaster.controllers.metrics import ControllerLoad, count_reconcile
+from berthmaster.controllers.metrics import RECONCILE_SECONDS, RECONCILES, RETRIES, ControllerLoad
 from berthmaster.model.errors import ApiError, BerthmasterError
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import BurstFilter, began_ns, bound, fields, new_reconcile_id, span
@@ -160,9 +160,18 @@ class WorkQueue(Generic[K]):
 
 K_contra = TypeVar("K_contra", bound=Hashable, contravariant=True)
 
+_SUCCESSES: Final = frozenset({"success", "requeued"})
 _LOG: Final = logging.getLogger("berthmaster.controllers")
 _STEPS: Final = logging.getLogger("berthmaster.controllers.steps")
 _STEPS.addFilter(BurstFilter(per_s=1000, burst=5000))
+
+
+def count_reconcile(controller: str, result: str, seconds: float) -> None:
+    """Count a reconcile; ``result`` is ``success``, ``requeued``, ``conflict``, ``error`` or ``crash``."""
+    RECONCILES.labels(controller, result).inc()
+    RECONCILE_SECONDS.labels(controller, result).observe(seconds)
+    if result not in _SUCCESSES:
+        RETRIES.labels(controller).inc()
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ from berthmaster.kube.informer import Informer, SourceCheck
 from berthmaster.runtime.clock import Clock
 
 _WORK_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-_SUCCESSES: Final = frozenset({"success", "requeued"})
 
 LEADER: Final = Gauge("berthmaster_controllers_leader", "1 while this process leads.")
 RECONCILES: Final = Counter(
@@ -95,14 +94,6 @@ def stale_s(source: Informer[Any] | SourceCheck, clock: Clock) -> float:
     """Return for how long an informer has had no watch, or a check has failed, in seconds; 0 if all is well."""
     since = source.stale_since
     return (clock.now() - since).total_seconds() if since is not None else 0.0
-
-
-def count_reconcile(controller: str, result: str, seconds: float) -> None:
-    """Count a reconcile; ``result`` is ``success``, ``requeued``, ``conflict``, ``error`` or ``crash``."""
-    RECONCILES.labels(controller, result).inc()
-    RECONCILE_SECONDS.labels(controller, result).observe(seconds)
-    if result not in _SUCCESSES:
-        RETRIES.labels(controller).inc()
 
 
 def observe_load(controller: str, load: Callable[[], ControllerLoad]) -> None:
