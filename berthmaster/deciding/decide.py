@@ -8,19 +8,11 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
+from berthmaster.deciding import writes
 from berthmaster.deciding.decision_recorder import DecisionInputs, DecisionOutcome
 from berthmaster.deciding.failover import FailoverOptions, Replacement, eviction_tasks, replacement
 from berthmaster.deciding.lifecycle import CopiesChange
-from berthmaster.deciding.writes import (
-    REASONS,
-    SUCCESS,
-    TOO_LARGE,
-    UNSUPPORTED_PLACEMENT,
-    AssignmentWrite,
-    SchedulingResult,
-    assignment_write,
-    effective,
-)
+from berthmaster.deciding.writes import AssignmentWrite, SchedulingResult
 from berthmaster.model.binding import (
     CLUSTERS_SHOWN,
     NO_CLUSTER_FIT,
@@ -39,7 +31,7 @@ from berthmaster.scheduling.request import Attempt, Decision, Request
 from berthmaster.scheduling.scheduler import Scheduler
 
 _MAX_GROUPS_SHOWN: Final = 32
-_FINAL: Final = frozenset({TOO_LARGE, UNSUPPORTED_PLACEMENT})
+_FINAL: Final = frozenset({writes.TOO_LARGE, writes.UNSUPPORTED_PLACEMENT})
 """The reasons that a change of the clusters does not remove."""
 _REJECTIONS: Final = {
     "APIEnablement": "do not serve the kind",
@@ -140,10 +132,10 @@ def decide(
         may_fail_over: returns why a failover must wait; empty if it may happen.
         avoided: clusters that a failover must not use.
     """
-    binding = effective(binding)
+    binding = writes.effective(binding)
     request = Request.of(binding)
     if unsupported := unsupported_parts(binding.spec.placement):
-        held = SchedulingResult(UNSUPPORTED_PLACEMENT, unsupported_message(unsupported))
+        held = SchedulingResult(writes.UNSUPPORTED_PLACEMENT, unsupported_message(unsupported))
         return BindingDecision(trigger_for(state, binding), binding, request, held)
     if bounds is not None:
         request = replace(request, bounds=bounds)
@@ -177,19 +169,19 @@ def schedule(
     decision = rescheduled(state.scheduler, request) if request.minimal else state.scheduler.schedule(request)
     attempts = _explained(state.scheduler, request, decision) if explain else ()
     if decision.failure is not None:
-        result = SchedulingResult(REASONS[decision.failure.kind], _failure(state.scheduler, request, decision))
+        result = SchedulingResult(writes.REASONS[decision.failure.kind], _failure(state.scheduler, request, decision))
         if not decision.clears_assignment:
             return BindingDecision(trigger, binding, request, result, attempts=attempts)
-        write = assignment_write(binding, request.placement, {}, "")
+        write = writes.assignment_write(binding, request.placement, {}, "")
         return BindingDecision(trigger, binding, request, result, write, clusters={}, attempts=attempts)
     group = decision.group or ""
     components = components_of(state, binding, request)
-    write = assignment_write(binding, request.placement, decision.assignment, group, components=components)
+    write = writes.assignment_write(binding, request.placement, decision.assignment, group, components=components)
     return BindingDecision(
         trigger,
         binding,
         request,
-        SchedulingResult(SUCCESS, scheduled_message(group, decision.assignment), group),
+        SchedulingResult(writes.SUCCESS, scheduled_message(group, decision.assignment), group),
         write,
         refresh=write is not None or binding.reschedule_requested,
         clusters=decision.assignment,
@@ -285,8 +277,8 @@ def _fail_over(
         Trigger.FAILOVER,
         binding,
         request,
-        SchedulingResult(SUCCESS, message, found.group),
-        assignment_write(
+        SchedulingResult(writes.SUCCESS, message, found.group),
+        writes.assignment_write(
             binding, request.placement, found.clusters, found.group, tasks, components_of(state, binding, request)
         ),
         refresh=not requested,
@@ -302,8 +294,8 @@ def unchanged(binding: Binding) -> SchedulingResult:
     if binding.status.scheduler_observed_generation == binding.metadata.generation:
         for condition in binding.status.conditions:
             if condition.type == SCHEDULED and condition.status == "True":
-                return SchedulingResult(SUCCESS, condition.message, group)
-    return SchedulingResult(SUCCESS, scheduled_message(group, binding.assignment), group)
+                return SchedulingResult(writes.SUCCESS, condition.message, group)
+    return SchedulingResult(writes.SUCCESS, scheduled_message(group, binding.assignment), group)
 
 
 def scheduled_message(group: str, replicas: Mapping[str, int]) -> str:

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec.structs
 
-from berthmaster.deciding import lifecycle
+from berthmaster.deciding import lifecycle, move_targets, writes
 from berthmaster.deciding.config import MoveSettings
 from berthmaster.deciding.copies import (
     CopiesNotReadError,
@@ -36,23 +36,8 @@ from berthmaster.deciding.decide import (
 from berthmaster.deciding.decision_recorder import MoveContext
 from berthmaster.deciding.failover import Replacement, eviction_tasks, replacement
 from berthmaster.deciding.lifecycle import CopiesChange, Step, Surroundings
-from berthmaster.deciding.move_targets import (
-    MoveRequest,
-    Target,
-    draining_clusters,
-    earlier_target,
-    is_better,
-    move_request,
-    rank,
-)
-from berthmaster.deciding.writes import (
-    SUCCESS,
-    AssignmentWrite,
-    SchedulingResult,
-    applied_placement,
-    effective,
-    move_write,
-)
+from berthmaster.deciding.move_targets import MoveRequest, Target
+from berthmaster.deciding.writes import AssignmentWrite, SchedulingResult
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, GracefulEvictionTask
 from berthmaster.model.claims import MANAGED_BY
 from berthmaster.model.errors import name_list
@@ -161,13 +146,13 @@ class MoveDecider:
         applied = None
         if step.clusters is not None and move is not None and move.under_way and placement is not None:
             # The target was decided for the present placement. With an older text the move would look superseded.
-            applied = {APPLIED_PLACEMENT: applied_placement(placement)}
+            applied = {APPLIED_PLACEMENT: writes.applied_placement(placement)}
         return BindingDecision(
             trigger,
             binding,
             request,
-            SchedulingResult(SUCCESS, message, group),
-            move_write(binding, move, step.clusters, step.group, step.tasks, applied, components=components),
+            SchedulingResult(writes.SUCCESS, message, group),
+            writes.move_write(binding, move, step.clusters, step.group, step.tasks, applied, components=components),
             requeue_after_s=step.wait_s,
             clusters=step.clusters,
             change=step.change,
@@ -223,9 +208,9 @@ def abandoned(
     decision = decider.decide(plain)
     clusters = decision.clusters if decision.clusters is not None else plain.assignment
     write, placement = decision.write, binding.spec.placement
-    applied = applied_placement(placement) if decision.result.ok and placement is not None else None
+    applied = writes.applied_placement(placement) if decision.result.ok and placement is not None else None
     tasks = write.evictions if write is not None and write.evictions is not None else None
-    write = move_write(
+    write = writes.move_write(
         binding,
         record,
         clusters,
@@ -268,7 +253,7 @@ def _target_now(
     """Return where the move should end, as decided now, or why nowhere, and tasks for lost clusters."""
     same = Target(move.target, move.target_group)
     state = decider.state
-    draining = draining_clusters(state, moved) - move.source.keys()
+    draining = move_targets.draining_clusters(state, moved) - move.source.keys()
     # A move that returns goes to where it came from, drained or not. Healthy new copies of an unhealthy source stay.
     if decider.moves.braked or move.returning or rollback_loses_replicas(moved, move):
         draining = frozenset()
@@ -298,7 +283,7 @@ def _is_stalled(move: MoveState) -> bool:
 def _back_to_its_group(decider: MoveDecider, binding: Binding, move: MoveState) -> Target | None:
     """Return an earlier group that can hold a stalled failover; None without one. All its copies count as present."""
     running = without_move(binding, binding.assignment, move.target_group)
-    found = earlier_target(decider.state.scheduler, running, decider.state.unusable, 0)
+    found = move_targets.earlier_target(decider.state.scheduler, running, decider.state.unusable, 0)
     return found if isinstance(found, Target) else None
 
 
@@ -323,7 +308,7 @@ def _retargeted(decider: MoveDecider, binding: Binding, move: MoveState, found: 
     if not binding.spec.replicas and any(move.source.values()):
         return lifecycle.released(binding, changed, around)
     if move.can_return(decider.state.unready_since_s) and not rollback_loses_replicas(binding, move):
-        if not is_better(decider.state, binding, move.reason, found, source):
+        if not move_targets.is_better(decider.state, binding, move.reason, found, source):
             return lifecycle.rolled_back(binding, move, around, "no target is better than the source")
         waiting = decider.moves.admit(binding, changed)
         if waiting is not None:
@@ -355,7 +340,7 @@ def decide_with_moves(
     """
     if moves is None or unsupported_parts(binding.spec.placement):  # a held workload does not move
         return decide(state, binding, now_s, bounds, explain=explain)
-    return _decided(MoveDecider(state, now_s, bounds, moves, explain), effective(binding))
+    return _decided(MoveDecider(state, now_s, bounds, moves, explain), writes.effective(binding))
 
 
 def decide_refused(
@@ -390,7 +375,7 @@ def _decided(decider: MoveDecider, binding: Binding) -> BindingDecision:
     if move is not None and not any(binding.metadata.labels.get(label) for label in MANAGED_BY):
         rest = BindingDecision(Trigger.NONE, binding, Request.of(binding), unchanged(binding))
         return msgspec.structs.replace(
-            rest, write=move_write(binding, None)
+            rest, write=writes.move_write(binding, None)
         )  # its policy is gone, so it is not scheduled any more
     return _at_rest(decider, binding, move)
 
@@ -414,7 +399,7 @@ def _at_rest(decider: MoveDecider, binding: Binding, record: MoveState | None) -
         return _plainly_changed(decider, decision, record)
     if not decision.result.ok:
         return decision
-    request = move_request(decider.state, binding, decider.moves, decider.bounds, record)
+    request = move_targets.move_request(decider.state, binding, decider.moves, decider.bounds, record)
     if request is None:
         return _recorded(decider, binding, decision, ended_record(record, decider.now))
     return _requested(decider, binding, decision, request, record)
@@ -448,7 +433,7 @@ def _plainly_changed(decider: MoveDecider, decision: BindingDecision, record: Mo
         return decision
     changed = sooner(msgspec.structs.replace(decision, plain=decision), SOON_S)
     if decision.write is not None and APPLIED_PLACEMENT in decision.write.annotations:
-        return _also(changed, move_write(decision.binding, None))
+        return _also(changed, writes.move_write(decision.binding, None))
     return changed
 
 
@@ -464,7 +449,7 @@ def _may_be_away(decider: MoveDecider, decision: BindingDecision) -> bool:
     placement = decision.binding.spec.placement
     if placement is None or not placement.cluster_affinities or not decision.clusters:
         return False
-    if rank(decider.state.scheduler, placement, decision.result.group, decision.clusters) == (0, False):
+    if move_targets.rank(decider.state.scheduler, placement, decision.result.group, decision.clusters) == (0, False):
         return False
     return decider.moves.policy(decision.binding).settings.failback.mode != "Off"
 
@@ -479,7 +464,7 @@ def _failed_over(
         why = f"left {', '.join(found.left)} again after a {record.reason.value}"
         record = lifecycle.flapped(record, decider.settings(binding), decider.now, why)
     if all(name in found.clusters and replicas <= found.clusters[name] for name, replicas in kept.items()):
-        plainly = _also(msgspec.structs.replace(decision, plain=decision), move_write(binding, record))
+        plainly = _also(msgspec.structs.replace(decision, plain=decision), writes.move_write(binding, record))
         return sooner(plainly, SOON_S) if _may_be_away(decider, plainly) else plainly
     step = _failover_step(decider, binding, found, kept, record)
     return msgspec.structs.replace(
@@ -584,7 +569,7 @@ def _state_of(
 def _recorded(
     decider: MoveDecider, binding: Binding, decision: BindingDecision, record: MoveState | None
 ) -> BindingDecision:
-    decision = msgspec.structs.replace(decision, write=move_write(binding, record))
+    decision = msgspec.structs.replace(decision, write=writes.move_write(binding, record))
     if record is None or record.until is None:
         return decision
     return sooner(decision, max(SOON_S, (record.until - decider.now).total_seconds()))

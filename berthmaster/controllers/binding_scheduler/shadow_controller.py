@@ -10,17 +10,11 @@ from typing import Final
 
 from prometheus_client import Counter, Gauge
 
+from berthmaster.controllers.binding_scheduler import shadow
 from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache
 from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
 from berthmaster.controllers.binding_scheduler.event_handlers import eligible
-from berthmaster.controllers.binding_scheduler.shadow import (
-    ShadowResult,
-    ShadowResults,
-    difference,
-    is_answered,
-    is_settled,
-    summary,
-)
+from berthmaster.controllers.binding_scheduler.shadow import ShadowResult, ShadowResults
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.estimators.estimators import open_estimators
 from berthmaster.controllers.metrics import ControllerLoad
@@ -133,7 +127,7 @@ class ShadowScheduler:
         # The answer is compared before its assignment counts.
         if not self._is_compared(after):
             self._drop(key)
-        elif (asked := self._asked.get(key)) is not None and is_answered(asked, after):
+        elif (asked := self._asked.get(key)) is not None and shadow.is_answered(asked, after):
             self._compare(key, self._clusters.preview(asked), asked, after)
         self._clusters.observe_assignment(key, before, after)
         if before is not None:
@@ -154,7 +148,7 @@ class ShadowScheduler:
     def _ask(self, key: Key, binding: Binding) -> None:
         """Remember a version of a binding for which a decision is due, until the scheduler has answered."""
         trigger = self._clusters.trigger(binding)
-        if key not in self._asked and self._results.result_of(key) is None and is_settled(binding, trigger):
+        if key not in self._asked and self._results.result_of(key) is None and shadow.is_settled(binding, trigger):
             self._compare(key, self._clusters.preview(binding), binding, binding)
         self._asked[key] = binding
         with self._lock:
@@ -163,7 +157,7 @@ class ShadowScheduler:
 
     def _compare(self, key: Key, decision: BindingDecision, asked: Binding, after: Binding) -> None:
         held = bool(unsupported_parts(asked.spec.placement))
-        found = difference(decision, after, self._clock.now(), held=held)
+        found = shadow.difference(decision, after, self._clock.now(), held=held)
         due = decision.trigger is not Trigger.NONE or found is not None
         result = ShadowResult.DIFFERENT if found is not None else ShadowResult.SAME if due else ShadowResult.KEPT
         with self._lock:
@@ -175,7 +169,7 @@ class ShadowScheduler:
         if found is not None:
             _LOG.info(
                 "the decision differs from that of the other scheduler",
-                extra=fields(binding=key_text(key), **summary(found)),
+                extra=fields(binding=key_text(key), **shadow.summary(found)),
             )
 
     def _drop(self, key: Key) -> None:

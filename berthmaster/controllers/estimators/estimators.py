@@ -12,15 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from prometheus_client import Counter, Gauge, Histogram
 
+from berthmaster.controllers.estimators import messages
 from berthmaster.controllers.estimators.endpoints import check_tls
-from berthmaster.controllers.estimators.messages import (
-    Metadata,
-    Question,
-    answered_number,
-    replicas_question,
-    sets_question,
-    unschedulable_question,
-)
+from berthmaster.controllers.estimators.messages import Metadata, Question
 from berthmaster.controllers.settings import EstimatorSettings
 from berthmaster.deciding.config import RebalanceSettings
 from berthmaster.kube.client import APIClient
@@ -166,7 +160,7 @@ class ClusterEstimator:
         if self._channel is None:
             raise ServiceError("there is no connection to the estimator")
         request = question.request(self.cluster)
-        return answered_number(await self._channel.call(question.method, request, metadata, timeout_s))
+        return messages.answered_number(await self._channel.call(question.method, request, metadata, timeout_s))
 
     async def _connect(self) -> None:
         try:
@@ -282,8 +276,8 @@ def query_of(scheduler: Scheduler, request: Request, spec: BindingSpec) -> Estim
         return None
     workload = _named(spec.resource)
     if spec.components and places_whole_sets(request, compiled):
-        return EstimatorQuery(clusters, sets_question, (spec.components, spec.resource.namespace), workload)
-    return EstimatorQuery(clusters, replicas_question, (spec.replica_requirements,), workload)
+        return EstimatorQuery(clusters, messages.sets_question, (spec.components, spec.resource.namespace), workload)
+    return EstimatorQuery(clusters, messages.replicas_question, (spec.replica_requirements,), workload)
 
 
 def stuck_query_of(binding: Binding, missing: Mapping[str, int], settings: RebalanceSettings) -> EstimatorQuery | None:
@@ -302,7 +296,7 @@ def stuck_query_of(binding: Binding, missing: Mapping[str, int], settings: Rebal
     if strategy_of(placement.replica_scheduling) not in {Strategy.DYNAMIC_WEIGHT, Strategy.AGGREGATED}:
         return None
     content = (resource, max(settings.after_s, SHORTEST_STUCK_S))
-    return EstimatorQuery(sorted(missing), unschedulable_question, content, _named(resource))
+    return EstimatorQuery(sorted(missing), messages.unschedulable_question, content, _named(resource))
 
 
 def _named(workload: ObjectReference) -> str:

@@ -8,20 +8,9 @@ import pytest
 from builders import binding
 from tables import cases
 
+from berthmaster.deciding import lifecycle
 from berthmaster.deciding.config import MoveSettings
-from berthmaster.deciding.lifecycle import (
-    CopiesChange,
-    Surroundings,
-    advanced,
-    begun,
-    flapped,
-    hold_down_s,
-    is_over,
-    later,
-    reduced,
-    retargeted,
-    rolled_back,
-)
+from berthmaster.deciding.lifecycle import CopiesChange, Surroundings
 from berthmaster.model.binding import AggregatedStatusItem, Binding, BindingStatus
 from berthmaster.model.move import MovePhase, MoveReason, MoveState
 from berthmaster.model.work import Copies, CopyOfWorkload
@@ -53,7 +42,7 @@ def reporting(*items: AggregatedStatusItem) -> Binding:
 
 
 def test_a_move_begins_with_old_and_new_copies_in_the_group_of_the_old_ones():
-    step = begun(reporting(), state(MovePhase.ADMITTED), around())
+    step = lifecycle.begun(reporting(), state(MovePhase.ADMITTED), around())
     assert (step.state.phase, step.state.until) == (MovePhase.SURGING, at(900))
     assert (step.clusters, step.group, step.tasks) == ({"old": 4, "new": 4}, "g2", None)
 
@@ -72,13 +61,13 @@ def test_a_move_begins_with_old_and_new_copies_in_the_group_of_the_old_ones():
     },
 )
 def test_the_next_phase(given: MoveState, items: list[AggregatedStatusItem], seconds: int, phase: str, clusters: Any):
-    step = advanced(reporting(*items), given, around(seconds))
+    step = lifecycle.advanced(reporting(*items), given, around(seconds))
     assert (step.state.phase.value, step.clusters) == (phase, clusters)
 
 
 @pytest.mark.parametrize("given", [state(), state(MovePhase.SOAKING, until=at(60))])
 def test_a_move_without_a_whole_source_stalls_and_keeps_both(given: MoveState):
-    step = advanced(reporting(), given, around(900, returnable=False))
+    step = lifecycle.advanced(reporting(), given, around(900, returnable=False))
     assert (step.state.phase, step.state.until, step.clusters) == (MovePhase.SURGING, None, None)
     assert step.change is CopiesChange.STALLED
 
@@ -86,11 +75,11 @@ def test_a_move_without_a_whole_source_stalls_and_keeps_both(given: MoveState):
 def test_a_move_is_not_rolled_back_to_copies_that_are_less_healthy_than_the_new_ones():
     partly = AggregatedStatusItem("new", {"replicas": 4, "readyReplicas": 2}, applied=True, health="Unhealthy")
     soaking = state(MovePhase.SOAKING, until=at(60))
-    stalled = advanced(reporting(partly), soaking, around(30))
+    stalled = lifecycle.advanced(reporting(partly), soaking, around(30))
     assert (stalled.state.phase, stalled.clusters, stalled.change) == (MovePhase.SURGING, None, CopiesChange.STALLED)
     assert stalled.state.until == at(30 + SETTINGS.deadline_s), "it looks again"
     old = AggregatedStatusItem("old", {"replicas": 4, "readyReplicas": 2}, applied=True, health="Unhealthy")
-    returned = advanced(reporting(partly, old), stalled.state, around(30 + SETTINGS.deadline_s))
+    returned = lifecycle.advanced(reporting(partly, old), stalled.state, around(30 + SETTINGS.deadline_s))
     assert (returned.state.phase, returned.clusters) == (MovePhase.ROLLED_BACK, {"old": 4})
 
 
@@ -100,22 +89,22 @@ def test_a_move_is_not_rolled_back_to_copies_that_are_less_healthy_than_the_new_
 )
 def test_under_the_storm_brake_nothing_is_released_or_rolled_back(seconds: int, until: int):
     for items in ([], [HEALTHY]):
-        step = advanced(reporting(*items), state(), around(seconds, braked="storm"))
+        step = lifecycle.advanced(reporting(*items), state(), around(seconds, braked="storm"))
         assert (step.state.phase, step.state.until, step.clusters) == (MovePhase.SURGING, at(until), None)
 
 
 def test_a_time_in_the_future_counts_as_the_present():
-    step = advanced(reporting(), state(since=at(3600), until=at(4500)), around())
+    step = lifecycle.advanced(reporting(), state(since=at(3600), until=at(4500)), around())
     assert (step.state.since, step.state.until, step.wait_s) == (T0, at(900), 0.0)
 
 
 def test_each_failure_holds_down_twice_as_long_up_to_a_limit():
-    assert [hold_down_s(failures, SETTINGS) for failures in (1, 2, 3, 8, 9, 1000)] == [
+    assert [lifecycle.hold_down_s(failures, SETTINGS) for failures in (1, 2, 3, 8, 9, 1000)] == [
         600, 1200, 2400, 76800, 86400, 86400,
     ]  # fmt: skip
-    step = rolled_back(reporting(), state(failures=1), around(), "why")
+    step = lifecycle.rolled_back(reporting(), state(failures=1), around(), "why")
     assert (step.state.failures, step.state.held_down_until, step.group) == (2, at(1200), "g2")
-    assert flapped(state(failures=2), SETTINGS, T0, "why").held_down_until == at(2400)
+    assert lifecycle.flapped(state(failures=2), SETTINGS, T0, "why").held_down_until == at(2400)
 
 
 @cases(
@@ -128,7 +117,7 @@ def test_each_failure_holds_down_twice_as_long_up_to_a_limit():
     },
 )
 def test_when_a_record_is_over(given: MoveState, *, over: bool):
-    assert is_over(given, T0) is over
+    assert lifecycle.is_over(given, T0) is over
 
 
 @cases(
@@ -142,11 +131,11 @@ def test_when_a_record_is_over(given: MoveState, *, over: bool):
     },
 )
 def test_an_assignment_is_reduced(assignment: Any, replicas: int, *, divided: bool, expected: Any):
-    assert reduced(assignment, replicas, divided=divided) == expected
+    assert lifecycle.reduced(assignment, replicas, divided=divided) == expected
 
 
 def test_a_new_target_starts_the_time_again_and_keeps_the_old_copies():
-    step = retargeted(
+    step = lifecycle.retargeted(
         msgspec.structs.replace(reporting(), spec=msgspec.structs.replace(reporting().spec, replicas=2)),
         state(MovePhase.SOAKING),
         {"new": 2},
@@ -158,4 +147,4 @@ def test_a_new_target_starts_the_time_again_and_keeps_the_old_copies():
 
 
 def test_times_are_whole_seconds():
-    assert later(T0 + timedelta(milliseconds=999), 1) == at(1)
+    assert lifecycle.later(T0 + timedelta(milliseconds=999), 1) == at(1)
