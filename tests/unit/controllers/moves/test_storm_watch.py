@@ -44,6 +44,23 @@ class Process:
         self.watch.tick()
         self.lease.try_acquire_or_renew()
 
+    def resume(self, value):
+        """Let a user end the brake."""
+        self.api.objects[PATH]["metadata"]["annotations"][RESUME] = value
+        self.api.put(PATH, self.api.objects[PATH])
+        self.step()
+        self.step()
+
+    def successor(self, unready_s):
+        """Return the next leader. It observes six clusters that are unready since a time."""
+        following = Process(self.api, self.clock, "two")
+        following.put(*names(6), ready=False, since=self.clock.now() - timedelta(seconds=unready_s))
+        following.put(*names(4, 6), ready=True)
+        following.lease.try_acquire_or_renew()
+        self.clock.pass_by(20)
+        following.lead()
+        return following
+
     @property
     def reasons(self):
         return [content.reason for (content,) in self.events.calls_of("record")]
@@ -118,10 +135,7 @@ def test_the_end_of_a_storm_is_reported_and_clears_the_record(process):
 def test_a_user_ends_the_brake_by_an_annotation_of_the_lease(process, value):
     process.put(*names(6), ready=False)
     process.step()
-    process.api.objects[PATH]["metadata"]["annotations"][RESUME] = value
-    process.api.put(PATH, process.api.objects[PATH])
-    process.step()
-    process.step()
+    process.resume(value)
     assert process.watch.reason() is None
     assert process.reasons == ["StormBrakeEngaged", "StormBrakeResumed"]
     assert RESUME not in process.api.objects[PATH]["metadata"]["annotations"]
@@ -134,30 +148,14 @@ def test_the_next_leader_keeps_the_brake_engaged(process):
     process.put(*names(6), ready=False)
     process.step()
     process.clock.pass_by(2 * 86400)
-    since = process.clock.now() - timedelta(days=2)
-    following = Process(process.api, process.clock, "two")
-    following.put(*names(6), ready=False, since=since)
-    following.put(*names(4, 6), ready=True)
-    following.lease.try_acquire_or_renew()
-    process.clock.pass_by(20)
-    following.lead()
-    assert "previous leader" in following.watch.reason()
+    assert "previous leader" in process.successor(2 * 86400).watch.reason()
 
 
 def test_the_next_leader_knows_that_a_user_accepted_the_loss(process):
     process.put(*names(6), ready=False)
     process.step()
-    process.api.objects[PATH]["metadata"]["annotations"][RESUME] = "yes"
-    process.api.put(PATH, process.api.objects[PATH])
-    process.step()
-    process.step()
-    following = Process(process.api, process.clock, "two")
-    following.put(*names(6), ready=False, since=process.clock.now() - timedelta(seconds=60))
-    following.put(*names(4, 6), ready=True)
-    following.lease.try_acquire_or_renew()
-    process.clock.pass_by(20)
-    following.lead()
-    assert following.watch.reason() is None
+    process.resume("yes")
+    assert process.successor(60).watch.reason() is None
 
 
 @cases(
