@@ -10,16 +10,7 @@ from berthmaster.model.errors import InputError, name_list
 from berthmaster.model.replicas import ReplicaPath
 from berthmaster.scheduling.diagnosis import GroupDiagnosis
 from berthmaster.scheduling.kubeadmiral.unit import ReplicasStrategy, SchedulingUnit
-from berthmaster.simulation.federation import (
-    Federation,
-    FederationRow,
-    apply_to_federation,
-    compare_federation,
-    federation_change,
-    federation_of,
-    federation_row,
-    run_federation,
-)
+from berthmaster.simulation import federation as federations
 from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import Change
 from berthmaster.views.texts import assignment_text, count_text
@@ -36,7 +27,7 @@ class FederationExplanation(msgspec.Struct, frozen=True, rename="camel"):
         replicas: the replicas that are divided, or in mode Duplicate those of each cluster; None without replicas.
     """
 
-    workload: FederationRow
+    workload: federations.FederationRow
     mode: str | None
     replicas: int | None
     diagnosis: GroupDiagnosis | None
@@ -55,10 +46,10 @@ def simulate_federation(
     if view.selector is not None:
         raise InputError("-l selects workloads of Karmada only; name the workloads of a KubeAdmiral federation instead")
     federation = _federation(manifests, replica_paths, duplicate_limits=duplicate_limits)
-    compared = compare_federation(federation, changes, manifests.read_at or current_time())
+    compared = federations.compare_federation(federation, changes, manifests.read_at or current_time())
     require_known(view, [str(each.bound.name) for each in compared.after])
     if changes:
-        changed = [federation_change(*pair) for pair in zip(compared.before, compared.after, strict=True)]
+        changed = [federations.federation_change(*pair) for pair in zip(compared.before, compared.after, strict=True)]
         if output in {"table", "wide"}:
             moved = sum(bool(each.moves) for each in changed)
             failed = sum(is_left(each.after) for each in changed)
@@ -71,16 +62,18 @@ def simulate_federation(
         if printed or output in {"json", "yaml"}:
             print_changes(printed, output)
     else:
-        settled = [federation_row(each) for each in compared.settled]
+        settled = [federations.federation_row(each) for each in compared.settled]
         print_results(view.of_results([each for each in settled if view.shows(each.resource)]), output)
     return not any(
         each.unplaced or (each.decision is not None and each.decision.failure is not None) for each in compared.after
     )
 
 
-def _federation(manifests: Manifests, replica_paths: Sequence[ReplicaPath], *, duplicate_limits: bool) -> Federation:
+def _federation(
+    manifests: Manifests, replica_paths: Sequence[ReplicaPath], *, duplicate_limits: bool
+) -> federations.Federation:
     reported = len(manifests.gaps)
-    federation = federation_of(
+    federation = federations.federation_of(
         manifests, replica_paths, webhooks=webhooks_of(manifests), duplicate_limits=duplicate_limits
     )
     complain_about(manifests.gaps[reported:])
@@ -99,10 +92,10 @@ def explain_in_federation(
     start = manifests.read_at or current_time()
     federation = _federation(manifests, replica_paths, duplicate_limits=duplicate_limits)
     if changes:
-        settled, _ = run_federation(federation, start)
+        settled, _ = federations.run_federation(federation, start)
         start += timedelta(seconds=1)
-        federation = apply_to_federation(changes, settled, start)
-    _, results = run_federation(federation, start, diagnose=True)
+        federation = federations.apply_to_federation(changes, settled, start)
+    _, results = federations.run_federation(federation, start, diagnose=True)
     found = [each for each in results if name.matches(each.bound.workload)]
     if len(found) != 1:
         known = name_list([str(each.bound.name) for each in results])
@@ -110,7 +103,9 @@ def explain_in_federation(
     (result,) = found
     unit = result.unit
     mode = _mode(unit) if unit is not None else None
-    return FederationExplanation(federation_row(result), mode, result.bound.workload.replicas, result.diagnosis)
+    return FederationExplanation(
+        federations.federation_row(result), mode, result.bound.workload.replicas, result.diagnosis
+    )
 
 
 def print_federation_explanation(explained: FederationExplanation, limit: int) -> None:

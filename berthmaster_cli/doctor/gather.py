@@ -22,19 +22,10 @@ import msgspec
 
 from berthmaster.controllers.rbac import AccessRule, rules_of
 from berthmaster.deciding.lease_record import SOURCES, sources_record
+from berthmaster.kube import requests
 from berthmaster.kube.client import APIClient, APIResponse, ask_if_found, read_body
 from berthmaster.kube.kinds import KARMADA_CLUSTERS
 from berthmaster.kube.lease import LEASES
-from berthmaster.kube.requests import (
-    CLUSTER_RESOURCE_BINDINGS,
-    RESOURCE_BINDINGS,
-    APIRequest,
-    Collection,
-    ListMeta,
-    create,
-    get,
-    page,
-)
 from berthmaster.kube.served_types import APIResourceList, openapi_request, schemas_of
 from berthmaster.model.binding import SCHEDULED
 from berthmaster.model.decode import decode_json
@@ -90,19 +81,19 @@ class DoctorClient(NamedTuple):
     read_timeout_s: float
     user: str = ""
 
-    def send(self, request: APIRequest) -> APIResponse:
+    def send(self, request: requests.APIRequest) -> APIResponse:
         headers = (*request.headers, *((("Impersonate-User", self.user),) if self.user else ()))
         return self.client.send(request._replace(read_timeout_s=self.read_timeout_s, headers=headers))
 
-    def read(self, request: APIRequest) -> dict[str, Any]:
+    def read(self, request: requests.APIRequest) -> dict[str, Any]:
         return self.read_as(dict[str, Any], request)
 
-    def read_as(self, kind: type[Value], request: APIRequest) -> Value:
+    def read_as(self, kind: type[Value], request: requests.APIRequest) -> Value:
         with self.send(request) as response:
             return decode(kind, read_body(response))
 
 
-def dry_run(request: APIRequest) -> APIRequest:
+def dry_run(request: requests.APIRequest) -> requests.APIRequest:
     """Return the same request with ``dryRun=All``, so that the API server stores nothing."""
     return request._replace(query=(*request.query, ("dryRun", "All")))
 
@@ -138,8 +129,8 @@ def _answer(question: Callable[[], Value]) -> Observed[Value]:
 
 
 _NUMBER: Final = re.compile(r"\d+")
-_ACCESS_REVIEWS: Final = Collection.of("authorization.k8s.io/v1", "selfsubjectaccessreviews")
-_USER_REVIEWS: Final = Collection.of("authentication.k8s.io/v1", "selfsubjectreviews")
+_ACCESS_REVIEWS: Final = requests.Collection.of("authorization.k8s.io/v1", "selfsubjectaccessreviews")
+_USER_REVIEWS: Final = requests.Collection.of("authentication.k8s.io/v1", "selfsubjectreviews")
 
 
 class _ServerVersion(msgspec.Struct, frozen=True, rename="camel"):
@@ -155,7 +146,7 @@ def read_server(client: DoctorClient, now: Callable[[], datetime]) -> ServerFact
     later on average. The server is assumed to have read its clock in the middle between request and response.
     """
     started = now()
-    with client.send(APIRequest("/version")) as response:
+    with client.send(requests.APIRequest("/version")) as response:
         dates = response.header("Date")
         version = decode(_ServerVersion, read_body(response))
     took = now() - started
@@ -169,7 +160,7 @@ def read_server(client: DoctorClient, now: Callable[[], datetime]) -> ServerFact
 
 def read_kinds(client: DoctorClient, api_version: str) -> ServedKinds:
     """Read what the API server serves of an API version, with schemas if it publishes them."""
-    listed = client.read_as(APIResourceList, APIRequest(f"/apis/{api_version}"))
+    listed = client.read_as(APIResourceList, requests.APIRequest(f"/apis/{api_version}"))
     body = ask_if_found(client, openapi_request(api_version))
     document = decode(dict[str, Any], body) if body is not None else {}
     plurals = frozenset(each.name for each in listed.resources if "/" not in each.name)
@@ -218,11 +209,11 @@ def read_access(client: DoctorClient, setup: Setup) -> AccessFacts:
     for rule, attributes in asked:
         spec = {"resourceAttributes": attributes}
         review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": spec}
-        if not (client.read(create(_ACCESS_REVIEWS, "", review)).get("status") or {}).get("allowed"):
+        if not (client.read(requests.create(_ACCESS_REVIEWS, "", review)).get("status") or {}).get("allowed"):
             denied.append((rule, permission(attributes)))
     try:
         review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-        status = client.read(create(_USER_REVIEWS, "", review)).get("status") or {}
+        status = client.read(requests.create(_USER_REVIEWS, "", review)).get("status") or {}
     except ApiError:  # before Kubernetes 1.28
         status = {}
     user: dict[str, Any] = status.get("userInfo") or {}
@@ -232,7 +223,7 @@ def read_access(client: DoctorClient, setup: Setup) -> AccessFacts:
 
 MAX_PAGES: Final = 20
 CLUSTERS: Final = KARMADA_CLUSTERS.collection
-BINDINGS: Final = (RESOURCE_BINDINGS, CLUSTER_RESOURCE_BINDINGS)
+BINDINGS: Final = (requests.RESOURCE_BINDINGS, requests.CLUSTER_RESOURCE_BINDINGS)
 _SETTLED: Final = timedelta(seconds=60)
 """A younger binding may not have been scheduled yet."""
 _MAX_LEASES: Final = 2000
@@ -279,7 +270,7 @@ class _Item(msgspec.Struct, frozen=True):
 
 
 class _List(msgspec.Struct, frozen=True):
-    metadata: ListMeta = ListMeta()
+    metadata: requests.ListMeta = requests.ListMeta()
     items: list[_Item] = []
 
 
@@ -325,10 +316,10 @@ def read_bindings(client: DoctorClient, ours: str, now: datetime) -> BindingFact
     return BindingFacts(dict(by_scheduler), tuple(stale), tuple(unschedulable), complete)
 
 
-def _pages(client: DoctorClient, collection: Collection) -> Iterator[_List]:
+def _pages(client: DoctorClient, collection: requests.Collection) -> Iterator[_List]:
     token = ""
     for _ in range(MAX_PAGES):
-        found = client.read_as(_List, page(collection, token, client.read_timeout_s))
+        found = client.read_as(_List, requests.page(collection, token, client.read_timeout_s))
         yield found
         token = found.metadata.continue_
         if not token:
@@ -356,14 +347,14 @@ def _failure(binding: _Item) -> str | None:
 
 def read_lease(client: DoctorClient, namespace: str, name: str) -> LeaseFacts | None:
     """Read a lease; None if it does not exist."""
-    body = ask_if_found(client, get(LEASES, (namespace, name)))
+    body = ask_if_found(client, requests.get(LEASES, (namespace, name)))
     return _lease(decode(_Item, body)) if body is not None else None
 
 
 def read_leases(client: DoctorClient, name: str) -> list[LeaseFacts]:
     """List the leases of a name in all namespaces."""
     query = (("fieldSelector", f"metadata.name={name}"), ("limit", str(_MAX_LEASES)))
-    return list(map(_lease, client.read_as(_List, APIRequest(LEASES.path, query)).items))
+    return list(map(_lease, client.read_as(_List, requests.APIRequest(LEASES.path, query)).items))
 
 
 REVIEWED_GROUPS: Final = frozenset({"policy.karmada.io", "apps.karmada.io"})
@@ -371,8 +362,8 @@ REVIEWED_GROUPS: Final = frozenset({"policy.karmada.io", "apps.karmada.io"})
 TRIES: Final = 5
 _DEFAULT_TIMEOUT_S: Final = 10.0  # the API server's
 _POLICY_API: Final = "policy.karmada.io/v1alpha1"
-_POLICIES: Final = Collection.of(_POLICY_API, "propagationpolicies")
-_CLUSTER_POLICIES: Final = Collection.of(_POLICY_API, "clusterpropagationpolicies")
+_POLICIES: Final = requests.Collection.of(_POLICY_API, "propagationpolicies")
+_CLUSTER_POLICIES: Final = requests.Collection.of(_POLICY_API, "clusterpropagationpolicies")
 _WARNING: Final = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')  # RFC 7234, section 5.5
 
 
@@ -380,7 +371,7 @@ def read_webhooks(client: DoctorClient) -> list[WebhookFacts]:
     """List the webhooks of Berthmaster, and those of others for the same API groups."""
     found: list[WebhookFacts] = []
     for kind in (MUTATING, VALIDATING):
-        for item in client.read(APIRequest(kind.collection.path)).get("items") or []:
+        for item in client.read(requests.APIRequest(kind.collection.path)).get("items") or []:
             found += [each for each in _webhooks(kind, item) if each.ours or REVIEWED_GROUPS & _groups(each)]
     return found
 
@@ -463,7 +454,7 @@ def _session(endpoint: Endpoint, context: ssl.SSLContext, limit_s: float) -> ssl
 
 def try_policies(client: DoctorClient, namespace: str, monotonic_s: Callable[[], float]) -> DryRunFacts:
     """Create a good policy several times and a bad one once, as dry runs: the API server stores nothing."""
-    request = dry_run(create(_POLICIES, namespace, KNOWN.trials["good"]))
+    request = dry_run(requests.create(_POLICIES, namespace, KNOWN.trials["good"]))
     took_s = []
     for _ in range(TRIES):
         started_s = monotonic_s()
@@ -474,7 +465,7 @@ def try_policies(client: DoctorClient, namespace: str, monotonic_s: Callable[[],
         took_s.append(monotonic_s() - started_s)
     problem, warnings = "", list[str]()
     try:
-        with client.send(dry_run(create(_CLUSTER_POLICIES, "", KNOWN.trials["bad"]))) as response:
+        with client.send(dry_run(requests.create(_CLUSTER_POLICIES, "", KNOWN.trials["bad"]))) as response:
             warnings = [found for line in response.header("Warning") for found in _WARNING.findall(line)]
             decode(dict[str, Any], read_body(response))
     except ApiError as error:
@@ -482,7 +473,7 @@ def try_policies(client: DoctorClient, namespace: str, monotonic_s: Callable[[],
     return DryRunFacts(policy=policy, took_s=tuple(took_s), bad_problem=problem, bad_warnings=tuple(warnings))
 
 
-DEPLOYMENTS: Final = Collection.of("apps/v1", "deployments")
+DEPLOYMENTS: Final = requests.Collection.of("apps/v1", "deployments")
 _KARMADA: Final = frozenset({"karmada-scheduler", "karmada-controller-manager"})
 _OURS: Final = frozenset({"webhook", "controllers", "extender", "console"})
 _MAX_DEPLOYMENTS: Final = 500
@@ -493,7 +484,7 @@ def read_deployments(client: DoctorClient, setup: Setup) -> list[DeploymentFacts
     """List the Deployments of Karmada and of the release."""
     found: dict[tuple[str, str], DeploymentFacts] = {}
     for namespace in dict.fromkeys((setup.karmada_namespace, setup.namespace)):
-        request = APIRequest(DEPLOYMENTS.within(namespace), (("limit", str(_MAX_DEPLOYMENTS)),))
+        request = requests.APIRequest(DEPLOYMENTS.within(namespace), (("limit", str(_MAX_DEPLOYMENTS)),))
         for item in client.read(request).get("items") or []:
             for deployment in _deployments(item):
                 found[namespace, f"{deployment.name}/{deployment.component}"] = deployment

@@ -10,16 +10,8 @@ from typing import Any, Final, NamedTuple, Self
 import msgspec
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
+from berthmaster.kube import requests
 from berthmaster.kube.client import APIClient, ask, ask_if_found
-from berthmaster.kube.requests import (
-    ONLY_METADATA,
-    ONLY_METADATA_LIST,
-    READ_TIMEOUT_S,
-    APIRequest,
-    ListPage,
-    decode_response,
-    page,
-)
 from berthmaster.kube.served_types import ServedType
 from berthmaster.manifests.files import DEFAULT_LIMITS, Document, ListRecord
 from berthmaster.model.errors import ApiError, InputError
@@ -115,23 +107,23 @@ class CollectionReader:
 
     def get(self, served: ServedType, key: Key, *, metadata_only: bool = False) -> Document | None:
         """Get one object; None if it does not exist."""
-        accept = ONLY_METADATA if metadata_only else _JSON
-        request = APIRequest(served.collection.object(key), read_timeout_s=self._timeout_s(), accept=accept)
+        accept = requests.ONLY_METADATA if metadata_only else _JSON
+        request = requests.APIRequest(served.collection.object(key), read_timeout_s=self._timeout_s(), accept=accept)
         body = self._patiently(lambda: ask_if_found(self._client, request))
         if body is None:
             return None
-        raw = decode_response(dict[str, Any], body, str(request))
+        raw = requests.decode_response(dict[str, Any], body, str(request))
         self._count(1, len(body))
         return self._document(served, raw)
 
     def _list(self, served: ServedType, namespace: str, *, metadata_only: bool) -> Listing:
         documents: list[Document] = []
         token, version = "", ""
-        accept = ONLY_METADATA_LIST if metadata_only else _JSON
+        accept = requests.ONLY_METADATA_LIST if metadata_only else _JSON
         while True:
-            request = page(served.collection, token, self._timeout_s(), namespace=namespace, accept=accept)
+            request = requests.page(served.collection, token, self._timeout_s(), namespace=namespace, accept=accept)
             body = self._patiently(lambda request=request: ask(self._client, request))  # type: ignore[misc]
-            part = decode_response(ListPage, body, str(request))
+            part = requests.decode_response(requests.ListPage, body, str(request))
             items = part.items or []
             self._count(len(items), len(body))
             documents += [self._document(served, msgspec.json.decode(item)) for item in items]
@@ -170,7 +162,7 @@ class CollectionReader:
                 f"{self.server}: reading took longer than {self._limits.timeout_s:g} s; read one namespace with -n, or "
                 "allow more with --read-timeout-s"
             )
-        return max(min(left_s, READ_TIMEOUT_S), _MIN_TIMEOUT_S)
+        return max(min(left_s, requests.READ_TIMEOUT_S), _MIN_TIMEOUT_S)
 
     def _count(self, objects: int, size: int) -> None:
         with self._lock:

@@ -11,21 +11,13 @@ import click
 from msgspec.structs import replace
 
 from berthmaster.deciding.lease_record import BrakeRecord, LeaseRecord, lease_record
+from berthmaster.kube import requests
 from berthmaster.kube.client import APIClient, ask, ask_if_found
 from berthmaster.kube.http_client import connect
 from berthmaster.kube.informer import Informer, SourceCheck
 from berthmaster.kube.kinds import KARMADA_CLUSTERS
 from berthmaster.kube.kubeconfig import ClusterAccess, find_access
 from berthmaster.kube.lease import LEASES
-from berthmaster.kube.requests import (
-    CLUSTER_RESOURCE_BINDINGS,
-    RESOURCE_BINDINGS,
-    ListPage,
-    decode_identity,
-    decode_response,
-    get,
-    page,
-)
 from berthmaster.manifests import Document, read_documents
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
@@ -80,9 +72,9 @@ def completed_clusters(ctx: click.Context, param: click.Parameter, incomplete: s
     """
     try:
         client = connect(find_access(ctx.params.get("kubeconfig"), ctx.params.get("context")))
-        body = ask(client, page(KARMADA_CLUSTERS.collection, "", _COMPLETION_LIMIT_S))
-        items = decode_response(ListPage, body, "the clusters").items or ()
-        names = [decode_identity(bytes(each)).key[1] for each in items]
+        body = ask(client, requests.page(KARMADA_CLUSTERS.collection, "", _COMPLETION_LIMIT_S))
+        items = requests.decode_response(requests.ListPage, body, "the clusters").items or ()
+        names = [requests.decode_identity(bytes(each)).key[1] for each in items]
     except (InputError, ServiceError):
         return []
     given = ctx.params.get(param.name or "") or ()
@@ -159,7 +151,7 @@ def _decoded(kind: type[Any], document: Document) -> Any:  # noqa: ANN401 - a va
 
 def _lease(client: APIClient, key: tuple[str, str], gaps: list[str]) -> dict[str, Any] | None:
     try:
-        body = ask_if_found(client, get(LEASES, key))
+        body = ask_if_found(client, requests.get(LEASES, key))
     except ApiError as error:
         if not error.forbidden:
             raise
@@ -171,7 +163,7 @@ def _lease(client: APIClient, key: tuple[str, str], gaps: list[str]) -> dict[str
             "controllers with --lease-namespace and --lease-name"
         )
         return None
-    return decode_response(dict[str, Any], body, "the lease")
+    return requests.decode_response(dict[str, Any], body, "the lease")
 
 
 _POLL_S: Final = 0.2
@@ -186,7 +178,7 @@ class FollowedBindings:
         self._changed = threading.Event()
         self._informers = [
             Informer(each, lambda raw: decode_json(Binding, raw), SystemClock())
-            for each in (RESOURCE_BINDINGS, CLUSTER_RESOURCE_BINDINGS)
+            for each in (requests.RESOURCE_BINDINGS, requests.CLUSTER_RESOURCE_BINDINGS)
         ]
         for informer in self._informers:
             informer.on_contact(self._changed.set)
@@ -225,7 +217,11 @@ class FollowedBindings:
     def brake(self) -> BrakeRecord:
         """Read the state of the storm brake. Without a right or a lease it counts as not engaged."""
         try:
-            body = ask_if_found(self._client, get(LEASES, self._lease))
+            body = ask_if_found(self._client, requests.get(LEASES, self._lease))
         except ApiError:
             body = None
-        return BrakeRecord() if body is None else lease_record(decode_response(dict[str, Any], body, "the lease")).brake
+        return (
+            BrakeRecord()
+            if body is None
+            else lease_record(requests.decode_response(dict[str, Any], body, "the lease")).brake
+        )
