@@ -12,7 +12,7 @@ from berthmaster.runtime import logs
 from berthmaster.runtime.feature_gates import MULTIPLE_POD_TEMPLATES, WORKLOAD_AFFINITY, FeatureGates, gates_help
 from berthmaster.runtime.installation import ConsoleLink
 from berthmaster.version import __version__
-from berthmaster_cli.flags import Flags, environment_text, option, options
+from berthmaster_cli.flags import environment_text, option, options
 from berthmaster_cli.inputs import PluginFlags, plugin_profile
 from berthmaster_cli.ledger_options import RecordingFlags, recorder_from
 from berthmaster_cli.options import ADDRESS, KubeconfigFlags, LogLevelFlags, certificate_pair, config_option
@@ -29,7 +29,7 @@ _CLOSE_AT_ONCE_S: Final = 2.0
 _SECONDS: Final = click.FloatRange(0, min_open=True, max=3600)
 
 
-class _BindingFlags(PluginFlags):
+class _ControllersFlags(PluginFlags, KubeconfigFlags, RecordingFlags, LogLevelFlags):
     console_url: str | None = option(
         "The address of the console. Events of the binding scheduler then end with the address of the workload's "
         "page.",
@@ -60,9 +60,6 @@ class _BindingFlags(PluginFlags):
         "YAML file that says which workloads move by failback, drain and rebalancing, how many at "
         "once and when, and when nothing moves. It is read again when it changes. Default: no planned moves.",
     )  # fmt: skip
-
-
-class _EstimatorFlags(Flags):
     enable_scheduler_estimator: bool = option(
         "Ask Karmada's scheduler estimators for the available replicas of each cluster."
     )
@@ -80,9 +77,6 @@ class _EstimatorFlags(Flags):
     scheduler_estimator_cert_file: Path | None = option("The client certificate for the estimators, in PEM.")
     scheduler_estimator_key_file: Path | None = option("The private key of that certificate, in PEM.")
     scheduler_estimator_insecure_skip_verify: bool = option("Do not verify the estimators' certificates.")
-
-
-class _ElectionFlags(Flags):
     leader_elect: bool = option(
         "Work only while holding a lease, so that several replicas can run.",
         default=True, names=("--leader-elect/--no-leader-elect",),
@@ -99,9 +93,6 @@ class _ElectionFlags(Flags):
     leader_elect_retry_s: float = option(
         "The interval of attempts to acquire or renew the lease, in seconds.", 2.0, _SECONDS
     )
-
-
-class _ControllersFlags(KubeconfigFlags, _BindingFlags, _EstimatorFlags, _ElectionFlags, RecordingFlags, LogLevelFlags):
     controllers: str = option(
         "The controllers to run, as in kube-controller-manager: * for all that are on by default, NAME, -NAME. "
         f"Known are {', '.join(each.name + ('' if each.by_default else ' (off by default)') for each in REGISTRY)}.",

@@ -125,9 +125,8 @@ _NOT_FOUND: Final = "needs, does not exist or may not be read:"
 
 
 class _ExplainFlags(
-    WorkloadOutputFlags, inputs.WorkloadNamespaceFlags, PastFlags, inputs.AssumptionFlags, inputs.ChangeFlags,
-    inputs.DuplicateLimitsFlags,
-):  # fmt: skip
+    WorkloadOutputFlags, inputs.WorkloadNamespaceFlags, PastFlags, inputs.AssumptionFlags, inputs.ChangeFlags
+):
     resource: tuple[str, ...] = argument(
         metavar="TYPE/NAME", nargs=-1, required=True, shell_complete=inputs.completed_types
     )

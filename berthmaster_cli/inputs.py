@@ -550,7 +550,7 @@ CHANGES_HELP: Final = (
 
 
 class ChangeFlags(Flags):
-    """The changes of a simulation."""
+    """The changes of a simulation, and how a federation of KubeAdmiral is simulated."""
 
     down: tuple[str, ...] = option(
         "Change: the cluster is lost. What moves then depends on --failover. Repeatable.", metavar="CLUSTER"
@@ -576,11 +576,6 @@ class ChangeFlags(Flags):
         "Change: the workload gets N replicas. Repeatable.", metavar="[NAMESPACE/]KIND/NAME=N"
     )
     reschedule: bool = option("Change: all workloads are rescheduled, as by a WorkloadRebalancer.")
-
-
-class DuplicateLimitsFlags(Flags):
-    """How a federation of KubeAdmiral is simulated."""
-
     duplicate_limits: bool = option(
         "For KubeAdmiral: minReplicas and maxReplicas limit the replicas of each cluster in mode Duplicate, as its "
         "manual says. Its scheduler ignores them.",

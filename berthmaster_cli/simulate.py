@@ -35,7 +35,6 @@ class _SimulateFlags(
     inputs.ChangeFlags,
     inputs.SharedCapacityFlags,
     tables.ViewFlags,
-    inputs.DuplicateLimitsFlags,
     LedgerFlags,
     WorkloadOutputFlags,
 ):

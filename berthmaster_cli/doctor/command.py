@@ -18,7 +18,7 @@ from berthmaster_cli.doctor.findings import Finding, Severity
 from berthmaster_cli.doctor.gather import Collector
 from berthmaster_cli.doctor.judge import GROUPS, findings
 from berthmaster_cli.doctor.judge.adoption import ADOPTION_GROUPS, Adoption, adoption
-from berthmaster_cli.flags import Flags, environment_text, option, options
+from berthmaster_cli.flags import environment_text, option, options
 from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.options import ClusterFlags, cluster_clients, config_option
 from berthmaster_cli.output import OutputFlags, print_data, print_line, print_table, styled
@@ -33,7 +33,7 @@ _ORDER: Final = tuple(Severity)
 _WIDTH: Final = 8
 
 
-class _CheckFlags(Flags):
+class _DoctorFlags(ClusterFlags, OutputFlags):
     user: str = option(
         "Check the permissions of this user, for example system:serviceaccount:NAMESPACE:NAME. Default: yourself.",
         "", names=("--as",), metavar="USER",
@@ -52,9 +52,6 @@ class _CheckFlags(Flags):
         "Check a probe endpoint that is reachable from here, for example http://127.0.0.1:9080. Repeatable.",
         names=("--probe",), metavar="URL",
     )  # fmt: skip
-
-
-class _SetupFlags(Flags):
     namespace: str = option(
         "The namespace of the release on the host.", KARMADA_NAMESPACE, names=("-n", "--namespace"), metavar="NAME"
     )
@@ -79,10 +76,6 @@ class _SetupFlags(Flags):
         "The namespace of the controllers' lease on the target.", KARMADA_NAMESPACE, metavar="NAME"
     )
     leader_elect_name: str = option("The name of the controllers' lease.", LEASE_NAME, metavar="NAME")
-
-
-class _DoctorFlags(ClusterFlags, _CheckFlags, _SetupFlags, OutputFlags):
-    """The options of ``berthmaster doctor``."""
 
 
 @click.command(
