@@ -185,9 +185,8 @@ def command(flags: _ResilienceFlags) -> None:
     lost = losses(world.clusters, domains)
     if not lost:
         raise InputError(f"no cluster has a {' or a '.join(domains)}")
-    failures = Failures(
-        world, profile, manifests.read_at or inputs.current_time(), shared_capacity=flags.shared_capacity
-    )
+    now = manifests.read_at or inputs.current_time()
+    failures = Failures(world, profile, now, shared_capacity=flags.shared_capacity)
     impacts = simulated(failures, lost[shard.number :: shard.of], flags.jobs)
     found = ShardResult(*shard, len(lost), len(world.workloads), sorted(world.clusters), world.assumptions, impacts)
     if flags.shard_file is not None:
@@ -213,18 +212,7 @@ def _print(impacts: Sequence[Impact], found: ShardResult, *, wide: bool) -> None
     assumed = found.assumptions
     for line in failover_lines(assumed, max((len(each.clusters) for each in impacts), default=0)):
         print_line(styled(line, "bold"))
-    rows = [
-        (
-            f"{each.domain} {each.name}",
-            str(len(each.clusters)) if each.domain is not FailureDomain.CLUSTER else "",
-            str(each.stopping),
-            str(each.stopped),
-            _count(each.only_copy, "bold red"),
-            *(_moved(each, wide=wide) if assumed.moves_off_lost else ()),
-            _names(each, wide=wide),
-        )
-        for each in impacts
-    ]
+    rows = [_row(each, moves=assumed.moves_off_lost, wide=wide) for each in impacts]
     print_table((*_STOPS, *(_MOVES if assumed.moves_off_lost else ()), *_WORKLOADS), rows)
     quiet = sum(not each.stopping for each in impacts)
     hidden = found.failures - len(impacts)
@@ -240,30 +228,26 @@ def _print(impacts: Sequence[Impact], found: ShardResult, *, wide: bool) -> None
         print_line(f"--check does not count workloads of schedulers that are not simulated: {len(foreign)}")
 
 
-def _moved(each: Impact, *, wide: bool) -> tuple[str | Text, ...]:
+def _row(each: Impact, *, moves: bool, wide: bool) -> tuple[str | Text, ...]:
+    def count(names: Sequence[str], style: str) -> str | Text:
+        return styled(str(len(names)), style) if names else "0"
+
+    def listed(names: Sequence[str]) -> str:
+        return name_list(names, len(names) if wide else _NAMED)
+
+    overcommitted = [f"{name} ({', '.join(resources)})" for name, resources in sorted(each.overcommitted.items())]
+    moved = (
+        str(each.moved), count(each.nowhere, "bold red"), count(each.short, "red"), count(each.staying, "yellow"),
+        styled(listed(overcommitted), "red") if overcommitted else "",
+    )  # fmt: skip
+    # Workloads without another copy come first, then those that failover leaves.
+    left = [*each.nowhere, *each.short, *each.staying] if each.assumptions.moves_off_lost else []
+    clusters = str(len(each.clusters)) if each.domain is not FailureDomain.CLUSTER else ""
     return (
-        str(each.moved),
-        _count(each.nowhere, "bold red"),
-        _count(each.short, "red"),
-        _count(each.staying, "yellow"),
-        _overcommitted(each, wide=wide),
-    )
-
-
-def _count(names: Sequence[str], style: str) -> str | Text:
-    return styled(str(len(names)), style) if names else "0"
-
-
-def _overcommitted(impact: Impact, *, wide: bool) -> str | Text:
-    names = [f"{name} ({', '.join(resources)})" for name, resources in sorted(impact.overcommitted.items())]
-    return styled(name_list(names, len(names) if wide else _NAMED), "red") if names else ""
-
-
-def _names(impact: Impact, *, wide: bool) -> str:
-    """Return the first workloads without another copy, then those that failover leaves; or all of them."""
-    left = [*impact.nowhere, *impact.short, *impact.staying] if impact.assumptions.moves_off_lost else []
-    names = list(dict.fromkeys([*impact.only_copy, *left]))
-    return name_list(names, len(names) if wide else _NAMED)
+        f"{each.domain} {each.name}", clusters, str(each.stopping), str(each.stopped),
+        count(each.only_copy, "bold red"), *(moved if moves else ()),
+        listed([*dict.fromkeys([*each.only_copy, *left])]),
+    )  # fmt: skip
 
 
 def _write(path: Path, text: str, option_name: str) -> None:

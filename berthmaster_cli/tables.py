@@ -182,7 +182,9 @@ def print_group(group: GroupDiagnosis, limit: int) -> None:
     print_table(_GROUP_COLUMNS, [_cells(each, group) for each in clusters[:limit]])
     hidden = clusters[limit:]
     if hidden:
-        print_line(styled(f"and {len(hidden)} more: {_counts(hidden)} (--limit 0 shows all)", "dim"))
+        counts = Counter(each.rejections[0].plugin if each.rejections else each.outcome.value for each in hidden)
+        reasons = ", ".join(f"{count} {reason}" for reason, count in counts.most_common())
+        print_line(styled(f"and {len(hidden)} more: {reasons} (--limit 0 shows all)", "dim"))
 
 
 def _group_result(group: GroupDiagnosis) -> Text:
@@ -194,27 +196,14 @@ def _group_result(group: GroupDiagnosis) -> Text:
 
 
 def _cells(each: ClusterDiagnosis, group: GroupDiagnosis) -> tuple[str | Text, ...]:
-    def number(value: int | None) -> str:
-        return "" if value is None else str(value)
-
     why = "; ".join(f"{rejection.plugin}: {rejection.reason}" for rejection in each.rejections)
     if not why and group.failure is None:
         why = each.reason  # the title shows the failure of a whole group
-    return (
-        each.cluster,
-        styled(each.outcome.value, _STYLES[each.outcome]),
-        number(each.replicas),
-        number(each.current),
-        "" if each.capacity is None else f"{each.capacity} ({each.bound_by})",
-        str(sum(each.scores.values()) or "") if each.scores else "",
-        number(each.weight),
-        why,
-    )
-
-
-def _counts(clusters: Sequence[ClusterDiagnosis]) -> str:
-    counts = Counter(each.rejections[0].plugin if each.rejections else each.outcome.value for each in clusters)
-    return ", ".join(f"{count} {reason}" for reason, count in counts.most_common())
+    counts = (each.replicas, each.current, each.weight)
+    replicas, current, weight = ("" if number is None else str(number) for number in counts)
+    capacity = "" if each.capacity is None else f"{each.capacity} ({each.bound_by})"
+    score, outcome = str(sum(each.scores.values()) or ""), styled(each.outcome.value, _STYLES[each.outcome])
+    return each.cluster, outcome, replicas, current, capacity, score, weight, why
 
 
 _NO_LABELS: Final[Mapping[str, str]] = {}
@@ -267,11 +256,13 @@ class View:
             return [each for each in rows if self.only & _what_happens(each)]
         if not table or self.show_all or self.names:
             return list(rows)
-        return [each for each in rows if each.moves or _stops(each) or (is_left(each.after) and _is_caused(each))]
+        return [each for each in rows if each.moves or _is_stopped_or_left(each)]
 
 
-def _stops(row: ChangeRow | FederationChange) -> bool:
-    return isinstance(row, ChangeRow) and bool(row.stops)
+def _is_stopped_or_left(row: ChangeRow | FederationChange) -> bool:
+    if isinstance(row, ChangeRow):
+        return bool(row.stops) or (is_left(row.after) and row.caused)
+    return is_left(row.after)
 
 
 def view_from(flags: ViewFlags, manifests: Manifests | None = None) -> View:
@@ -301,10 +292,6 @@ def _means(name: ResourceName, resource: str) -> bool:
 def _what_happens(row: Any) -> set[Only]:  # noqa: ANN401 - a row of either control plane
     found = {Only.MOVES} if row.moves else {Only.STAYS}
     return found | ({Only.FAILS} if is_left(row.after) or (isinstance(row, ChangeRow) and row.left) else set())
-
-
-def _is_caused(row: Any) -> bool:  # noqa: ANN401 - a row of either control plane
-    return isinstance(row.after, FederationRow) or row.caused
 
 
 def print_plan(plan: Plan) -> None:
