@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from typing import Any, Final, TextIO
 
 import click
-from click.shell_completion import CompletionItem, ShellComplete, get_completion_class
+from click.shell_completion import ShellComplete, get_completion_class
 
 from berthmaster.model.errors import BerthmasterError, InputError
 from berthmaster.version import __version__
@@ -253,14 +253,8 @@ def _say(say: Callable[[], object]) -> None:
 
 _HANDLER: Final = "berthmaster.plain"
 _PLAIN: Final = {
-    "\u2192": "->",
-    "\u2190": "<-",
-    "\u2026": "...",
-    "\u2013": "-",
-    "\u2014": "-",
-    "\u00d7": "x",
-    "\u00b7": "*",
-}
+    "\u2192": "->", "\u2190": "<-", "\u2026": "...", "\u2013": "-", "\u2014": "-", "\u00d7": "x", "\u00b7": "*",
+}  # fmt: skip
 
 
 class _ClosedInput(io.RawIOBase):
@@ -293,13 +287,13 @@ def _plain(error: UnicodeError) -> tuple[str, int]:
     """Return a text for characters that the encoding does not have: a similar one, or the escape of JSON."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
+
+    def escaped(character: str) -> str:
+        units = character.encode("utf-16-be", "surrogatepass").hex()
+        return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
+
     missing = error.object[error.start : error.end]
-    return "".join(_PLAIN.get(each) or _escaped(each) for each in missing), error.end
-
-
-def _escaped(character: str) -> str:
-    units = character.encode("utf-16-be", "surrogatepass").hex()
-    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
+    return "".join(_PLAIN.get(each) or escaped(each) for each in missing), error.end
 
 
 _PLUGIN: Final = "kubectl berthmaster"
@@ -330,12 +324,4 @@ def completions(words: Sequence[str], incomplete: str) -> list[str]:
     plain = [item for item in found if item.type == "plain"]
     # A parameter that is a path asks the shell for files.
     directive = _NO_FILES if len(plain) == len(found) else _DEFAULT
-    return [*(_line(item) for item in plain), f":{directive}"]
-
-
-def _line(item: CompletionItem) -> str:
-    return f"{item.value}\t{item.help}" if item.help else str(item.value)
-
-
-if __name__ == "__main__":
-    run()
+    return [*(f"{each.value}\t{each.help}" if each.help else str(each.value) for each in plain), f":{directive}"]

@@ -10,7 +10,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from functools import partial
@@ -410,8 +410,21 @@ def _webhooks(kind: ConfigurationKind, item: Mapping[str, Any]) -> Iterator[Webh
 
 def read_endpoint(endpoint: Endpoint, bundle: Bundle, limit_s: float) -> EndpointFacts:
     """Connect to an endpoint, first without verification, then as a client that trusts only the bundle."""
-    found = _unverified(endpoint, limit_s)
-    if found.contact != "served" or not len(bundle):
+    host, port = endpoint.host, endpoint.port
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE  # the certificate is only read, and nothing is sent
+    try:
+        with closing(_session(endpoint, context, limit_s)) as session:
+            leaf = certificate_of(ssl.DER_cert_to_PEM_cert(session.getpeercert(binary_form=True) or b"").encode())
+    except socket.gaierror as error:
+        return EndpointFacts(host, port, "unresolved", error.strerror or str(error))
+    except ssl.SSLError as error:
+        return EndpointFacts(host, port, "refused", error.reason or str(error))
+    except OSError as error:
+        return EndpointFacts(host, port, "unreachable", error.strerror or str(error) or type(error).__name__)
+    found = EndpointFacts(host, port, "served", "", leaf)
+    if not len(bundle):
         return found
     context = ssl.create_default_context(cadata=bundle.pem.decode())
     # Python requires extensions in an authority that the API server, written in Go, does not require.
@@ -420,27 +433,9 @@ def read_endpoint(endpoint: Endpoint, bundle: Bundle, limit_s: float) -> Endpoin
         with closing(_session(endpoint, context, limit_s)):
             return found
     except ssl.SSLCertVerificationError as error:
-        message = error.verify_message or str(error)
-        return EndpointFacts(found.host, found.port, "served", "", found.leaf, message, error.verify_code)
+        return replace(found, verify_error=error.verify_message or str(error), verify_code=error.verify_code)
     except OSError as error:
-        return EndpointFacts(found.host, found.port, "refused", str(error), found.leaf)
-
-
-def _unverified(endpoint: Endpoint, limit_s: float) -> EndpointFacts:
-    host, port = endpoint.host, endpoint.port
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE  # the certificate is only read, and nothing is sent
-    try:
-        with closing(_session(endpoint, context, limit_s)) as session:
-            leaf = certificate_of(ssl.DER_cert_to_PEM_cert(session.getpeercert(binary_form=True) or b"").encode())
-            return EndpointFacts(host, port, "served", "", leaf)
-    except socket.gaierror as error:
-        return EndpointFacts(host, port, "unresolved", error.strerror or str(error))
-    except ssl.SSLError as error:
-        return EndpointFacts(host, port, "refused", error.reason or str(error))
-    except OSError as error:
-        return EndpointFacts(host, port, "unreachable", error.strerror or str(error) or type(error).__name__)
+        return replace(found, contact="refused", problem=str(error))
 
 
 def _session(endpoint: Endpoint, context: ssl.SSLContext, limit_s: float) -> ssl.SSLSocket:
