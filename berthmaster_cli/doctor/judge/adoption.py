@@ -1,8 +1,9 @@
 """How far the adoption has come, by the steps of docs/adopt.md: what was found, what comes next, and the way back."""
 
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Final, NamedTuple, TypeAlias
+from pathlib import Path
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -15,6 +16,7 @@ ADOPTION_GROUPS: Final = frozenset({"registration", "controllers", "fleet"})
 """The parts of an installation whose facts show the steps."""
 DENYING: Final = tuple(sorted(each.id for each in ALL_RULES if each.default is Level.DENY))
 _OFF: Final = "Off"
+_STEPS: Final[Sequence[Mapping[str, str]]] = msgspec.yaml.decode(Path(__file__).with_suffix(".yaml").read_bytes())
 
 
 class StepState(StrEnum):
@@ -57,10 +59,10 @@ _REACHED, _OPEN, _UNKNOWN = StepState.REACHED, StepState.OPEN, StepState.UNKNOWN
 def adoption(facts: Facts) -> Adoption:
     """Return the steps as these facts show them."""
     steps = []
-    for number, (name, evidence, *_) in enumerate(_STEPS, 1):
+    for number, (step, evidence) in enumerate(zip(_STEPS, _EVIDENCE, strict=True), 1):
         state, found = evidence(facts)
         do, back = commands(number, facts.setup)
-        steps.append(AdoptionStep(number=number, name=name, state=state, found=found, do=do, back=back))
+        steps.append(AdoptionStep(number=number, name=step["name"], state=state, found=found, do=do, back=back))
     reached = max((each.number for each in steps if each.state is _REACHED), default=0)
     following = steps[reached] if reached < len(steps) else None
     return Adoption(tuple(steps), steps[reached - 1] if reached else None, following)
@@ -68,8 +70,9 @@ def adoption(facts: Facts) -> Adoption:
 
 def commands(number: int, setup: Setup) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the commands that take a step, and those that take it back."""
-    step = _STEPS[number - 1]
-    return tuple(step.do.format(setup=setup).splitlines()), tuple(step.back.format(setup=setup).splitlines())
+    warn = " ".join(f"--set webhook.rules.{each}=warn" for each in DENYING)
+    do, back = (_STEPS[number - 1][key].format(setup=setup, warn=warn).splitlines() for key in ("do", "back"))
+    return tuple(do), tuple(back)
 
 
 def _reads(facts: Facts) -> _Evidence:
@@ -137,64 +140,4 @@ def _on_host(facts: Facts, found: str, missing: str) -> _Evidence:
     return (_REACHED, found) if found else (_OPEN, missing)
 
 
-class _Step(NamedTuple):
-    """A step. ``do`` and ``back`` have a command in each line; ``{setup}`` is the ``Setup``."""
-
-    name: str
-    evidence: Callable[[Facts], _Evidence]
-    do: str
-    back: str
-
-
-def _replace(file: str) -> str:
-    """Return the commands that replace a policy by another one with the same placement."""
-    return (
-        f"berthmaster plan -f {file} --delete NAMESPACE/PropagationPolicy/NAME --fail-on moved\n"
-        f"{{setup.target}} apply -f {file}\n"
-        "{setup.target} delete propagationpolicies.policy.karmada.io -n NAMESPACE NAME"
-    )
-
-
-_STEPS: Final = (
-    _Step(
-        "read only", _reads,
-        "{setup.target} apply -f docs/read-only.yaml", "{setup.target} delete -f docs/read-only.yaml",
-    ),
-    _Step(
-        "lint and plan in pull requests", _in_pull_requests,
-        "berthmaster lint policies/\nberthmaster plan -f policies/ --fail-on lost", "",
-    ),
-    _Step(
-        "the webhook, which warns", _webhook,
-        "{setup.upgrade} --set image.repository=REGISTRY/berthmaster --set controllers.enabled=false "
-        "--set webhook.failurePolicy=Ignore " + " ".join(f"--set webhook.rules.{each}=warn" for each in DENYING),
-        "helm uninstall {setup.release} -n {setup.namespace}",
-    ),
-    _Step(
-        "shadow mode", _shadow,
-        "{setup.upgrade} --set controllers.enabled=true --set controllers.shadow.enabled=true",
-        "{setup.upgrade} --set controllers.enabled=false",
-    ),
-    _Step(
-        "one policy by schedulerName", _schedules,
-        "{setup.upgrade} --set controllers.shadow.enabled=false\n" + _replace("successor.yaml"),
-        _replace("predecessor.yaml"),
-    ),
-    _Step(
-        "moves", _moves,
-        "{setup.upgrade} --set-json 'controllers.moves.config="
-        '{{"failback": {{"mode": "DryRun"}}, "budgets": [{{"name": "one", "maxMoves": 1}}]}}\'',
-        "{setup.upgrade} --set controllers.moves.config.failback.mode=Off "
-        "--set controllers.moves.config.drain.mode=Off",
-    ),
-    _Step(
-        "the ledger and the console", _records_and_shows,
-        "{setup.in_release} create secret generic console-visitors "
-        "--from-literal=tokens=$(openssl rand -hex 24),$USER\n"
-        "{setup.upgrade} --set controllers.ledger.enabled=true --set controllers.replicas=1 "
-        "--set extender.enabled=true --set 'extender.watch={{clusters,policies,bindings,workloads}}' "
-        "--set console.enabled=true --set console.signIn.tokenSecretName=console-visitors",
-        "{setup.upgrade} --set controllers.ledger.enabled=false --set console.enabled=false "
-        "--set extender.enabled=false",
-    ),
-)  # fmt: skip
+_EVIDENCE: Final = (_reads, _in_pull_requests, _webhook, _shadow, _schedules, _moves, _records_and_shows)

@@ -1,10 +1,12 @@
 """Judges webhooks and their certificates: registration, trust and validity, and what they do to dry-run policies."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final, NamedTuple
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeAlias
 
+import msgspec
 from cryptography import x509
 
 from berthmaster.model.foreign_texts import CallFailure, call_failure, denying_webhook, failed_webhook, reason_of_denial
@@ -25,60 +27,22 @@ from webhook.admission.reviews import IMPACT_PATHS, ROUTES
 
 
 class CallDiagnosis(NamedTuple):
-    """Why a webhook could not be called.
-
-    Attributes:
-        message: what is wrong; ``{host}`` is the address that the API server called.
-        remedy: what to do; ``{bare}`` is that host without its port, and ``{setup}`` the ``Setup``.
-    """
+    """Why a webhook could not be called, and what to do."""
 
     name: str
     message: str
     remedy: str
 
 
-_PODS: Final = "{setup.in_release} get pods,endpointslices -l app.kubernetes.io/component=webhook"
-_RESTART: Final = "{setup.in_release} rollout restart deploy/{setup.release}-certs"
-_FAILURES: Final = {
-    CallFailure.NAME: CallDiagnosis(
-        "name", "the API server cannot resolve {host}",
-        "Set dnsPolicy ClusterFirstWithHostNet on the API server's pod, and the release's namespace in the name: "
-        "{setup.in_release} get service {setup.release}-webhook"),
-    CallFailure.CLOSED: CallDiagnosis(
-        "closed", "nothing listens at {host}", f"Check whether the webhook's pods are ready: {_PODS}"),
-    CallFailure.EXPIRED: CallDiagnosis(
-        "expired", "the certificate of {host} has expired or is not valid yet",
-        f"Restart the certificate rotator, and read in its log why it did not renew the certificate: {_RESTART}"),
-    CallFailure.NAMES: CallDiagnosis(
-        "names", "the certificate of {host} is not valid for that name",
-        "Add the host to the names of the certificate: "
-        "{setup.upgrade} --set 'certificates.webhookExtraNames={{{bare}}}'"),
-    CallFailure.AUTHORITY: CallDiagnosis(
-        "authority", "the API server does not trust the issuer of the certificate of {host}",
-        f"Restart the certificate rotator, and read in its log why it did not update caBundle: {_RESTART}"),
-    CallFailure.CLIENT: CallDiagnosis(
-        "client", "{host} requires a client certificate, and the API server presents none",
-        "Give the API server one (--admission-control-config-file), or leave webhook.clientCA empty in the chart"),
-    CallFailure.LATE: CallDiagnosis(
-        "late", "{host} does not respond within timeoutSeconds",
-        f"Check whether pods are overloaded, or a NetworkPolicy drops the API server's packets: {_PODS}"),
-    CallFailure.NETWORK: CallDiagnosis(
-        "network", "packets of the API server do not reach {host}",
-        f"Allow the traffic in NetworkPolicies, firewalls and proxies: {_PODS}"),
-    CallFailure.ANSWER: CallDiagnosis(
-        "answer", "another service, or another release of the webhook, responds at {host}",
-        "Compare the URLs with the release: {setup.target} get mutatingwebhookconfigurations {setup.release} -o yaml"),
-    CallFailure.CALL: CallDiagnosis(
-        "call", "the API server cannot call {host}", f"Check the webhook's pods and logs: {_PODS}"),
-}  # fmt: skip
+_Texts: TypeAlias = Mapping[str, Mapping[str, str]]
+_FAILURES: Final[_Texts] = msgspec.yaml.decode(Path(__file__).with_suffix(".yaml").read_bytes())
 
 
 def diagnosis_of(failure: CallFailure, webhook: WebhookFacts, setup: Setup) -> CallDiagnosis:
     """Return what to say about a failure."""
-    name, message, remedy = _FAILURES[failure]
-    host = webhook.url.removeprefix("https://").partition("/")[0]
-    bare = host.rpartition(":")[0] or host
-    return CallDiagnosis(name, message.format(host=host), remedy.format(bare=bare, setup=setup))
+    host, texts = webhook.url.removeprefix("https://").partition("/")[0], _FAILURES[failure.name]
+    remedy = texts["remedy"].format(bare=host.rpartition(":")[0] or host, setup=setup)
+    return CallDiagnosis(failure.name.lower(), texts["message"].format(host=host), remedy)
 
 
 SOON: Final = timedelta(days=7)
