@@ -4,18 +4,12 @@ import json
 
 import pytest
 from click.testing import CliRunner
-from tables import cases
+from tables import cases, data
 
 from berthmaster_cli.lint.command import command
 
-POLICY = """\
-apiVersion: policy.karmada.io/v1alpha1
-kind: PropagationPolicy
-metadata: {name: web, namespace: shop}
-spec:
-  resourceSelectors: [{apiVersion: apps/v1, kind: Deployment, name: web}]
-  placment: {}
-"""
+FILES = data("lint/files")
+POLICY = FILES["policy"]
 UNKNOWN_FIELD = "unknown-field"
 
 
@@ -34,15 +28,7 @@ def report(tmp_path, monkeypatch):
     return call
 
 
-SKIPPED = {
-    "values of a chart": ("replicas: 3\n", 1, "no Kubernetes object: it has no apiVersion"),
-    "Chart.yaml": ("apiVersion: v2\nname: shop\n", 1, "it has no kind"),
-    "a list": ("- 1\n- 2\n", 1, "it is no mapping"),
-    "a second document": (f"{POLICY.replace('placment: {}', 'placement: {}')}---\na: 1\n", 8, "it has no apiVersion"),
-    "a template that is not YAML": ("metadata:\n  name: {{ .Release.Name }}\n", 2, "helm template"),
-    "a template with blocks": ("{{- if .Values.web }}\na: b\n{{- end }}\n", 1, "helm template"),
-    "a policy with a template in a value": (POLICY.replace("name: web,", "name: '{{ .x }}',"), 1, "helm template"),
-}
+SKIPPED = {name: each.values() for name, each in FILES["skipped"].items()}
 
 
 @cases(("text", "line", "reason"), SKIPPED)
@@ -64,11 +50,8 @@ def test_braces_in_an_annotation_are_no_template(report):
 
 
 BROKEN = {
-    "text that is not YAML": ("a: [1,\nb: }\n", 2),
-    "a duplicate key": ("a: 1\na: 2\n", 2),
-    "JSON that ends early": ('{"a":\n', 2),
+    **{name: each.values() for name, each in FILES["broken"].items()},
     "text that is not UTF-8": (b"a: \xff\xfe\n", 1),
-    "metadata that is no object": ("apiVersion: v1\nkind: ConfigMap\nmetadata: x\n", 3),
     "nesting beyond the limit": ('{"a":' * 200 + "1" + "}" * 200, 1),
 }
 

@@ -23,7 +23,7 @@ from karmada_plane import (
 from kube_in_memory import KubeInMemory
 from kube_over_http import KubeOverHTTP
 from kube_store import Place
-from tables import cases
+from tables import cases, data
 
 from berthmaster.kube.requests import APIRequest
 from berthmaster.kube.served_types import discover_types
@@ -191,16 +191,8 @@ def needing():
     bound = binding(template, web, member1=2)
     bound["spec"]["propagateDeps"] = True
     settings = resource("settings", "ConfigMap", data={"key": "value"})
-    leader = {"name": "web-deployment", "namespace": "shop", "clusters": [{"name": "member1", "replicas": 2}]}
-    attached = {
-        "apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
-        "metadata": {"name": "settings-configmap", "namespace": "shop"},
-        "spec": {
-            "resource": {"apiVersion": "v1", "kind": "ConfigMap", "name": "settings", "namespace": "shop"},
-            "requiredBy": [leader],
-        },
-    }  # fmt: skip
-    store(server.api, cluster("member1"), cluster("member2"), web, template, bound, settings, attached)
+    objects = (cluster("member1"), cluster("member2"), web, template, bound, settings, data("attached_binding"))
+    store(server.api, *objects)
     yield server
     server.close()
 

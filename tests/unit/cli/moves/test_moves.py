@@ -6,23 +6,12 @@ import threading
 import pytest
 import yaml
 from click.testing import CliRunner
+from tables import data
 
 from berthmaster.views.move_rows import MoveRow, RowState, changed_rows
 from berthmaster_cli.main import main
 
-SURGING = {
-    "reason": "Failback", "phase": "Surging", "source": {"member2": 4}, "target": {"member1": 4},
-    "since": "2026-06-01T12:00:00Z", "until": "2026-06-01T12:15:00Z",
-}  # fmt: skip
-WAITING = {
-    "reason": "Drain", "phase": "Stabilising", "source": {"member2": 2}, "target": {"member3": 2},
-    "since": "2026-06-01T12:00:00Z", "message": "budget fleet: 20 moves under way, at most 20",
-}  # fmt: skip
-HELD_DOWN = {
-    "reason": "Failback", "phase": "RolledBack", "source": {"member2": 1}, "failures": 2, "strategy": "BreakBeforeMake",
-    "heldDownUntil": "2099-01-01T00:00:00Z", "message": "not healthy within 15m",
-}  # fmt: skip
-BRAKE = {"reason": "4 of 10 ready clusters turned unready within 300 s", "since": "2026-06-01T12:00:00Z", "unready": 4}
+SURGING, WAITING, HELD_DOWN, BRAKE = data("moves_under_way").values()
 
 
 @pytest.fixture
