@@ -65,22 +65,16 @@ class KarmadaAnswer(msgspec.Struct):
 
 
 class ObjectToSchedule(msgspec.Struct, rename="camel"):
-    """An object of a federation.
-
-    Attributes:
-        replicas: the desired replicas in Divide mode.
-        gpu: ``nvidia.com/gpu`` of each replica; None requests none.
-        current: replicas by cluster; None where the number is not set.
-    """
+    """An object of a federation."""
 
     api_version: str
     kind: str
     name: str
     namespace: str = ""
     resource: str = ""
-    replicas: Count = 0
-    gpu: Count | None = None
-    current: dict[str, Count | None] = {}
+    replicas: Count = 0  # those desired in Divide mode
+    gpu: Count | None = None  # nvidia.com/gpu of each replica
+    current: dict[str, Count | None] = {}  # by cluster; None where the number is not set
 
 
 class FederationLine(msgspec.Struct):

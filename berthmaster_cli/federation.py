@@ -21,11 +21,7 @@ from extender.protocols.kubeadmiral.simulated import webhooks_of
 
 
 class FederationExplanation(msgspec.Struct, frozen=True, rename="camel"):
-    """The explanation of the decision on one workload.
-
-    Attributes:
-        replicas: the replicas that are divided, or in mode Duplicate those of each cluster; None without replicas.
-    """
+    """The explanation of the decision on one workload. In mode Duplicate each cluster has all ``replicas``."""
 
     workload: federations.FederationRow
     mode: str | None

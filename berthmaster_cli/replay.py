@@ -31,11 +31,7 @@ _PLUGIN_OPTIONS: Final = ("plugins", "keep_empty", "placement_limits")
 
 
 class ReplayDifference(msgspec.Struct, frozen=True, rename="camel"):
-    """A decision that differs from the recorded one.
-
-    Attributes:
-        differences: the parts that differ, each with the recorded and the new value.
-    """
+    """A decision that differs from the recorded one, with the recorded and the new value of each part."""
 
     id: str
     time: str

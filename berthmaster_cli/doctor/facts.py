@@ -90,12 +90,7 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
-    """An API server that responded.
-
-    Attributes:
-        ahead: how far its clock is ahead of the local clock. Servers report whole seconds only.
-        slack: the error of ``ahead``, caused by the time that the response took.
-    """
+    """An API server that responded. Its clock is ``ahead`` of the local one, give or take ``slack``."""
 
     version: str
     number: tuple[int, int]
@@ -113,13 +108,7 @@ class ServedKinds:
 
 @dataclass(frozen=True, slots=True)
 class WebhookFacts:
-    """A webhook that an API server calls.
-
-    Attributes:
-        url: the URL that the API server calls. A Service is given by its DNS name.
-        resources: ``RESOURCE.GROUP`` of the objects that it reviews.
-        has_bundle: whether ``caBundle`` has any content, readable or not.
-    """
+    """A webhook that an API server calls. A Service is given by its DNS name, resources as ``RESOURCE.GROUP``."""
 
     kind: str
     configuration: str
@@ -131,7 +120,7 @@ class WebhookFacts:
     fails_closed: bool = True
     timeout_s: float = 10.0
     narrowed: bool = False
-    has_bundle: bool = True
+    has_bundle: bool = True  # whether caBundle has any content, readable or not
 
     @property
     def ours(self) -> bool:
@@ -157,24 +146,19 @@ class WebhookFacts:
 
 
 Contact = Literal["served", "unresolved", "unreachable", "refused"]
+"""A TLS session; a name that does not resolve; no connection; no TLS session even without verification."""
 
 
 @dataclass(frozen=True, slots=True)
 class EndpointFacts:
-    """What a TLS client on this machine gets from a webhook's endpoint.
-
-    Attributes:
-        contact: ``served``: a TLS session; ``unresolved``: the name does not resolve; ``unreachable``: no connection;
-            ``refused``: a connection, but no TLS session even without verification.
-        verify_error: OpenSSL's reason why a client that trusts the bundle rejects the session; empty if it accepts.
-    """
+    """What a TLS client on this machine gets from a webhook's endpoint."""
 
     host: str
     port: int
     contact: Contact
     problem: str = ""
     leaf: x509.Certificate | None = None
-    verify_error: str = ""
+    verify_error: str = ""  # why a client that trusts the bundle rejects the session
     verify_code: int = 0
 
 
@@ -189,17 +173,11 @@ class SecretFacts:
 
 @dataclass(frozen=True, slots=True)
 class DryRunFacts:
-    """The results of creating policies with ``dryRun=All``.
+    """The results of creating policies with ``dryRun=All``: a good one, and one that breaks a rule of the webhook."""
 
-    Attributes:
-        policy: the good policy as it would have been stored; None if it was refused.
-        problem, status: why it was refused, and the HTTP status; 0 if there was no response.
-        bad_problem: why the policy that breaks a rule of the webhook was refused; empty if it was accepted.
-    """
-
-    policy: Mapping[str, Any] | None
+    policy: Mapping[str, Any] | None  # as it would have been stored; None if it was refused
     problem: str = ""
-    status: int = 0
+    status: int = 0  # 0 if there was no response
     took_s: tuple[float, ...] = ()
     bad_problem: str = ""
     bad_warnings: tuple[str, ...] = ()
@@ -218,12 +196,7 @@ class AccessFacts:
 
 @dataclass(frozen=True, slots=True)
 class LeaseFacts:
-    """A lease.
-
-    Attributes:
-        holder: the identity of the holder; empty if the lease was released.
-        renewed: the last renewal by the holder's clock; None if the lease has none.
-    """
+    """A lease. It has no holder after a release. ``renewed`` is by the clock of the holder."""
 
     namespace: str
     name: str
@@ -259,12 +232,7 @@ class BindingFacts:
 
 @dataclass(frozen=True, slots=True)
 class DeploymentFacts:
-    """A Deployment on the host that runs a component of Karmada or Berthmaster.
-
-    Attributes:
-        component: ``karmada-scheduler``, ``karmada-controller-manager``, ``webhook``, ``controllers``, ``extender``,
-            ``console``.
-    """
+    """A Deployment on the host that runs a component of Karmada or Berthmaster, such as ``karmada-scheduler``."""
 
     name: str
     component: str
@@ -294,14 +262,10 @@ class ProbeFacts:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """All facts. None means that a fact was not asked for; for a Secret or a lease also that it does not exist.
-
-    Attributes:
-        now: the time by the target's clock if it is known, else by the local clock.
-    """
+    """All facts. None means that a fact was not asked for; for a Secret or a lease also that it does not exist."""
 
     setup: Setup
-    now: datetime
+    now: datetime  # by the clock of the target if it is known
     target: Observed[ServerFacts]
     host: Observed[ServerFacts] | None = None
     kinds: Mapping[str, Observed[ServedKinds]] = field(default_factory=dict)

@@ -8,31 +8,18 @@ import msgspec
 
 
 class Severity(StrEnum):
-    """How bad a finding is, the worst first.
+    """How bad a finding is, the worst first."""
 
-    Attributes:
-        FAILED: it does not work, or will stop working.
-        WARNING: it works, but a person should look at it.
-        SKIPPED: it could not be checked.
-        OK: no problem was found.
-    """
-
-    FAILED = "failed"
-    WARNING = "warning"
-    SKIPPED = "skipped"
-    OK = "ok"
+    FAILED = "failed"  # it does not work, or will stop working
+    WARNING = "warning"  # it works, but a person should look at it
+    SKIPPED = "skipped"  # it could not be checked
+    OK = "ok"  # no problem was found
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True, rename={"severity": "verdict"}):
-    """The result of one check.
+    """The result of one check. The remedy is in the imperative, with a command; empty if nothing is wrong."""
 
-    Attributes:
-        check: ``GROUP/NAME``, the same in every release.
-        severity: how bad it is; ``verdict`` in JSON.
-        remedy: what to do, in the imperative, with the command if there is one. Empty if nothing is wrong.
-    """
-
-    check: str
+    check: str  # GROUP/NAME, the same in every release
     severity: Severity
     message: str
     remedy: str = ""

@@ -69,12 +69,9 @@ Value = TypeVar("Value")
 
 
 class DoctorClient(NamedTuple):
-    """Sends requests to one API server, with a timeout.
+    """Sends requests to one API server, with a timeout, in the name of ``user`` (``Impersonate-User``) if there is one.
 
     Every method raises an ``ApiError`` if there is no response, or it is an error or of another type.
-
-    Attributes:
-        user: the user in whose name requests are sent (``Impersonate-User``); empty for the user of the client.
     """
 
     client: APIClient
@@ -544,12 +541,7 @@ _LONG: Final = 4
 
 @dataclass(frozen=True)
 class Collector:
-    """Collects the facts about one installation.
-
-    Attributes:
-        target: the API server that has the policies.
-        host: the API server that has Deployments and Secrets; None if there is no access to it.
-    """
+    """Collects facts from the target, which has the policies, and the host, which has Deployments and Secrets."""
 
     target: APIClient
     host: APIClient | None

@@ -57,11 +57,7 @@ class LineFinder:
 
 @dataclass(frozen=True, slots=True)
 class SourceObject:
-    """One Kubernetes object of a file.
-
-    Attributes:
-        raw: the object; ``apiVersion`` and ``kind`` are non-empty strings, ``metadata`` is an object or absent.
-    """
+    """One Kubernetes object of a file. ``raw`` has an API version and a kind; its metadata is an object, or absent."""
 
     source: str
     number: int
@@ -92,11 +88,7 @@ class SourceObject:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A file or a document that lint does not check.
-
-    Attributes:
-        reason: completes a sentence that begins with the file or the document.
-    """
+    """A file or a document that lint does not check. The reason completes a sentence that begins with it."""
 
     source: str
     line: int
@@ -104,15 +96,10 @@ class Skipped:
 
 
 class LintFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """One problem of one object, or of one file.
-
-    Attributes:
-        rule: the id of the rule; ``invalid`` if the API server would never store the object.
-        document, line: the number of the document and of the line in the file, from 1; document 0 is the whole file.
-    """
+    """One problem of one object, or of one file. Documents and lines count from 1; document 0 is the whole file."""
 
     level: str
-    rule: str
+    rule: str  # "invalid" if the API server would never store the object
     source: str
     document: int = 0
     line: int

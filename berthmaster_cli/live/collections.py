@@ -26,11 +26,7 @@ _MIN_TIMEOUT_S: Final = 0.1
 
 
 class ReadLimits(NamedTuple):
-    """The limits of reading a control plane.
-
-    Attributes:
-        lease: the namespace and the name of the Lease of Berthmaster's controllers; None to read none.
-    """
+    """The limits of reading a control plane. ``lease`` is the Lease of the controllers; None to read none."""
 
     timeout_s: float = 120.0
     objects: int = DEFAULT_LIMITS.documents

@@ -109,11 +109,7 @@ _BINDINGS: Final = ("ResourceBinding", "ClusterResourceBinding")
 
 @dataclass(slots=True)
 class LiveRead:
-    """What is read of a control plane.
-
-    Attributes:
-        over: objects that will be laid over the stored ones. Their policies select templates, too.
-    """
+    """What is read of a control plane. Objects of ``over`` will be laid over it: their policies select, too."""
 
     reader: CollectionReader
     types: ServedTypes

@@ -29,12 +29,7 @@ class StepState(StrEnum):
 
 
 class AdoptionStep(msgspec.Struct, frozen=True, kw_only=True):
-    """A step of the adoption.
-
-    Attributes:
-        number: from 1; the first step is the one with the least risk.
-        back: the commands that take it back; empty if nothing on the plane changed.
-    """
+    """A step of the adoption, from 1 on. ``back`` takes it back; empty if nothing on the plane changed."""
 
     number: int
     name: str
