@@ -87,10 +87,7 @@ class FederationLine(msgspec.Struct):
 
 
 class FederationResult(msgspec.Struct):
-    """The decision on the object: replicas by cluster, None where the mode assigns no numbers, or an error.
-
-    A policy that is too large has a message, too.
-    """
+    """The decision on the object: replicas by cluster, None where the mode assigns no numbers, or an error."""
 
     clusters: dict[str, int | None]
     error: str | None

@@ -24,10 +24,7 @@ def name_variables(command: click.Command, prefix: str | None = None) -> None:
     """Let the name of an option decide the name of its variable, also below a group. It is safe to repeat.
 
     Click takes the name of the parameter in Python, such as ``rules`` for ``--rule``. A variable of that name still
-    works, unless it is the variable of another option.
-
-    Args:
-        prefix: what the variables begin with, if the command does not say it; None for no variables.
+    works, unless it is the variable of another option. ``prefix`` counts if the command does not say one.
     """
     prefix = command.context_settings.get("auto_envvar_prefix", prefix)
     if isinstance(command, click.Group):
@@ -94,12 +91,7 @@ class _Declared:
 def option(
     help_text: str, default: Any = None, kind: Any = None, *, names: tuple[str, ...] = (), **more: Any  # noqa: ANN401 - click's values
 ) -> Any:  # noqa: ANN401  # fmt: skip
-    """Return a field that is an option. Its annotation says whether it is a flag, a repeatable option, or a file.
-
-    Args:
-        help_text: its help. A command replaces words in braces.
-        names: its names; empty for one that is made from the name of the field.
-    """
+    """Return a field that is an option, with its help, in which a command replaces words in braces, and its names."""
     return _field(click.option, names, {"help": help_text, "default": default, "type": kind, **more})
 
 
@@ -127,10 +119,7 @@ class Flags:
 
 
 def options(kind: type[T], changes: Changes = _NO_CHANGES, **texts: str) -> Decorator:
-    """Return a decorator that adds the options of a class to a command: its own first, then those of its bases.
-
-    The last positional argument of the command is a value of the class.
-    """
+    """Return a decorator that adds the options of a class. The last positional argument of a command is its value."""
     if unknown := changes.keys() - {each.name for each in fields(kind)}:
         raise TypeError(f"{kind.__name__} has no {', '.join(unknown)}")
     decorators = list(_decorators(kind, changes, texts, ""))

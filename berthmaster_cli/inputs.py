@@ -78,11 +78,7 @@ def resource_argument(words: Sequence[str], namespace: str) -> ResourceName:
 
 
 def name_in(manifests: Manifests, name: ResourceName, namespace: str) -> ResourceName:
-    """Return a name as the manifests have it: with the kind that a plural or short name means, and the namespace.
-
-    Args:
-        manifests: the manifests. Their kinds are known beside the built-in ones, with guessed plurals.
-    """
+    """Return a name with the kind that a plural or short name means, and the namespace, as the manifests have them."""
     present = {(group_of(each.api_version), each.kind) for each in manifests.templates}
     present |= {(group_of(each.spec.resource.api_version), each.spec.resource.kind) for each in manifests.bindings}
     # Kinds that the manifests contain come first: they are what the name can mean.
@@ -241,11 +237,7 @@ def plugin_profile(flags: PluginFlags, *, workload_affinity: bool, component_set
 
 
 def prices_in(path: Path) -> Prices:
-    """Return the prices in a file.
-
-    Raises:
-        InputError: the file cannot be read, or it is no valid list of prices. The message has the path of the value.
-    """
+    """Return the prices in a file. An error has the path of the value."""
     raw = options.yaml_document(path)
     if raw.get("kind") != _PRICES_KIND:
         raise InputError(f"{path}: is no list of prices; accepted is a document with kind: {_PRICES_KIND}")
@@ -279,10 +271,7 @@ def remote_from(flags: InputFlags) -> "Client | None":
 
 
 def explain_remotely(remote: "Client", name: ResourceName) -> "Explanation":
-    """Ask an extender for the decision on a workload.
-
-    A name without a namespace means a resource in ``default``, or else a cluster-scoped resource.
-    """
+    """Ask an extender. A name without a namespace means a resource in ``default``, or else a cluster-scoped one."""
     binding = binding_name(name.kind, name.name)
     with remote as client:
         try:
@@ -305,11 +294,7 @@ def report_gaps(gaps: Sequence[str], staleness: "wire.Staleness | None") -> None
 
 
 def read_manifests(flags: SourceFlags) -> Manifests:
-    """Read the manifests of a simulation.
-
-    Without ``-f`` it reads a control plane. With ``-f`` it reads one only if an option asks for it, and lays the files
-    over what is stored there.
-    """
+    """Read the manifests of a simulation: files, a control plane, or files laid over what is stored there."""
     if not reads_live(flags):
         return of_namespace(_from_files(flags), flags.namespace)
     from berthmaster_cli.live.source import live_fleet  # noqa: PLC0415 - files need no client
@@ -390,11 +375,7 @@ def _changed_files(flags: SourceFlags) -> list[Document]:
 def find_control_plane(
     flags: options.KubeconfigFlags, instead: str = "manifests with -f PATH", *, asked: bool = False
 ) -> "ClusterAccess":
-    """Return the access to the control plane that the options ask for.
-
-    Args:
-        instead: what to name if there is no access and no option asks for one.
-    """
+    """Return the access that the options ask for. An error names what to do ``instead`` if no option asks for one."""
     from berthmaster.kube.kubeconfig import find_access  # noqa: PLC0415 - files need no client
 
     try:
@@ -496,11 +477,7 @@ def interpreter_of(manifests: Manifests) -> Iterator[Interpreter | None]:
 
 
 def check_policies(manifests: Manifests, *, lenient: bool) -> None:
-    """Refuse the policies of files that the webhook would refuse. A stored policy is only reported.
-
-    Raises:
-        ManifestError: a policy of a file is refused.
-    """
+    """Refuse the policies of files that the webhook would refuse. A stored policy is only reported."""
     if not manifests.policy_documents:
         return
     from webhook.admission.reviews import lint  # noqa: PLC0415 - importing all rules takes a while

@@ -120,11 +120,7 @@ def microseconds(moment: datetime) -> int:
 def recorder_from(
     url: str | Path | None, role: str, configuration: "Configuration", kept: RecordingFlags | None = None
 ) -> "LedgerRecorder | None":
-    """Return a recorder; None without ``--ledger``. It is not started.
-
-    Args:
-        kept: how long it keeps records; None if it removes none.
-    """
+    """Return a recorder, not started; None without a ledger. Without ``kept`` it removes no records."""
     if url is None:
         return None
     from berthmaster.ledger.recorder import LedgerRecorder  # noqa: PLC0415 - the same

@@ -193,11 +193,7 @@ def completion(shell: str) -> None:
 
 
 def run(program: str = _PROGRAM) -> None:
-    """Run the command. Print each error of Berthmaster as one line on standard error.
-
-    Args:
-        program: how the user called the command, for usage messages.
-    """
+    """Run the command, which usage messages call ``program``. Print each error of Berthmaster as one line."""
     if sys.__stderr__ is not None:  # the parent process may have closed it
         faulthandler.enable(sys.__stderr__)  # otherwise a crash in C code leaves no trace
     prepare_streams()

@@ -84,10 +84,7 @@ def stderr() -> Console:
 
 @contextmanager
 def counting(title: str, things: str) -> Iterator[Callable[[int, int], None]]:
-    """Show how many things are done on standard error if it is a terminal.
-
-    The context takes that, and the total; 0 if it is not known.
-    """
+    """Show on a terminal how many things are done. The context takes that, and the total; 0 if it is not known."""
     from rich.progress import Progress  # noqa: PLC0415 - only commands that take long need it
 
     console, form = stderr(), f"{{task.completed}}{{task.fields[of]}} {things}"
@@ -165,13 +162,7 @@ def is_printed(output: str, data: object, names: Iterable[str]) -> bool:
 
 
 def print_table(columns: Sequence[TableColumn | str], rows: Sequence[Sequence[str | Text]]) -> None:
-    """Print a table without borders, like kubectl, and without columns that are empty in every row.
-
-    Every row is one line, however wide, so that no name is broken.
-
-    Args:
-        rows: one cell for each column. Plain cells become inert.
-    """
+    """Print a table without borders and without empty columns. Every row is one line, so that no name is broken."""
     used = [index for index in range(len(columns)) if any(row[index] for row in rows)]
     shown = columns_of(*(columns[index] for index in used))
     lines = [[styled(each.name, "bold") for each in shown]]

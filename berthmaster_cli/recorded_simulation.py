@@ -31,13 +31,7 @@ def record_simulation(
     world: World, changes: Sequence[Change], planned: Sequence[PlannedWorkload], profile: Profile, now: datetime,
     url: str | Path | None,
 ) -> None:  # fmt: skip
-    """Write the decisions of a simulation to the ledger of ``--ledger``.
-
-    The function of the binding scheduler takes each of them again, with what it reads on record.
-
-    Args:
-        now: the time of the simulation. The changes happen one second later.
-    """
+    """Decide again as the binding scheduler does, and record it. Changes happen one second after ``now``."""
     from berthmaster.ledger.batches import Configuration  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
 
     plugins = tuple(profile.plugins.names)

@@ -81,11 +81,7 @@ def _impacts(lost: Sequence[DomainLoss]) -> list[Impact]:
 
 
 def merged(paths: Sequence[Path]) -> ShardResult:
-    """Return the results of all shards as one.
-
-    Raises:
-        InputError: a file cannot be read, a shard is missing or there twice, or the shards are of different states.
-    """
+    """Return the results of all shards as one. They must be complete, and of one state."""
     found: dict[int, ShardResult] = {}
     for path in paths:
         part = _read(path)

@@ -260,11 +260,7 @@ _KEPT: Final = "/-._~!$&'()*+,;=@"
 
 
 def sarif(report: LintReport, docs_url: str = "") -> dict[str, Any]:
-    """Return a report as a SARIF log.
-
-    Args:
-        docs_url: the address of a rule's page, with ``{rule}`` for the id; empty for no ``helpUri``.
-    """
+    """Return a report as a SARIF log. ``docs_url`` is the address of a rule's page, with ``{rule}`` for the id."""
     known = {each.id: each.summary for each in listed_rules(AdmissionSettings())}
     used = sorted({each.rule for each in report.findings})
     driver: dict[str, Any] = {

@@ -87,13 +87,7 @@ class CollectionReader:
         self._bytes = 0
 
     def list(self, served: ServedType, namespace: str = "", *, metadata_only: bool = False) -> Listing:
-        """List all objects of a type, in one namespace or in all.
-
-        Managed fields are dropped. If the server forgets the version of the list, it is listed again once.
-
-        Raises:
-            InputError: the objects exceed the limits of size or time.
-        """
+        """List all objects of a type. If the server forgets the version of the list, it is listed again once."""
         try:
             return self._list(served, namespace, metadata_only=metadata_only)
         except ApiError as error:

@@ -121,14 +121,7 @@ class LiveRead:
     started: datetime = field(default_factory=lambda: datetime.now(UTC).replace(microsecond=0))
 
     def read_fleet(self, namespace: str = "") -> None:
-        """Read everything that a simulation needs.
-
-        Args:
-            namespace: the only namespace to read; empty for all namespaces and cluster-scoped resources.
-
-        Raises:
-            InputError: it is no control plane, its clusters may not be read, or it exceeds a limit.
-        """
+        """Read what a simulation needs, of one namespace or of all. An error if it is no control plane, or too much."""
         types_of_planes = self._read_clusters()
         self._list([each for each in types_of_planes if not (namespace and each.kind in _OF_CLUSTER_SCOPED)], namespace)
         bindings = (each for each in self.documents if group_of(each.api_version) == BINDING_GROUP)
@@ -224,10 +217,7 @@ class LiveRead:
             self._take(result)
 
     def _read_clusters(self) -> list[ServedType]:
-        """Read the clusters, and return the other types of the control planes that have clusters.
-
-        An API server can serve the types of Karmada and of KubeAdmiral although only one of them is in use.
-        """
+        """Read the clusters, and return the other types of the control planes in use: those that have clusters."""
         found = _control_plane_types(self.types, self.reader.server)
         required = [each for each in found if each.kind in _REQUIRED]
         self._list(required)
@@ -310,11 +300,7 @@ class LiveRead:
 
 
 def _control_plane_types(types: ServedTypes, server: str) -> list[ServedType]:
-    """Return the types of Karmada and KubeAdmiral that an API server serves.
-
-    Raises:
-        InputError: it is no control plane of them.
-    """
+    """Return the types of Karmada and KubeAdmiral that an API server serves; an error if it is no control plane."""
     for api_version, _ in (KARMADA[0], KUBEADMIRAL[0]):
         if api_version in types.unavailable:
             raise InputError(
@@ -445,10 +431,7 @@ def live_workload(
 
 
 def write_dump(live: LiveDocuments, path: Path, *, redact: bool) -> None:
-    """Write a ``v1`` ``List`` as JSON, which is YAML as well, with one object in each line.
-
-    Only the user can read the file. It appears under its name when it is complete.
-    """
+    """Write a ``List`` as JSON, one object a line. Only the user can read it, and it appears when it is complete."""
     snapshot = msgspec.structs.replace(live.snapshot, redacted=redact)
     items = (redacted(each.raw) if redact else each.raw for each in live.documents)
     name = ""

@@ -126,10 +126,7 @@ def _state(binding: Binding, context: DrainContext) -> tuple[DrainState, str]:
 def planned(
     bindings: Sequence[Binding], clusters: Mapping[str, Cluster], context: DrainContext, profile: Profile | None = None
 ) -> list[DrainRow]:
-    """Return the workloads on clusters, and where each one would go if the clusters were drained.
-
-    Each workload is decided alone, on the present fleet. ``waiting`` means that it fits nowhere else.
-    """
+    """Return the workloads on clusters, and where each would go alone. ``waiting``: it fits nowhere else."""
     fleet = Fleet()
     for cluster in clusters.values():
         taints = (*(each for each in cluster.spec.taints if each.key != DRAINING), _TAINT)

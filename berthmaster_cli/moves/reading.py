@@ -66,10 +66,7 @@ def access_of(flags: KubeconfigFlags) -> ClusterAccess:
 
 
 def completed_clusters(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Return the names of the control plane's clusters that complete a word, without those on the command line.
-
-    Nothing is completed if the control plane does not answer in time.
-    """
+    """Return the names of clusters that complete a word; none if the control plane does not answer in time."""
     try:
         client = connect(find_access(ctx.params.get("kubeconfig"), ctx.params.get("context")))
         body = ask(client, requests.page(KARMADA_CLUSTERS.collection, "", _COMPLETION_LIMIT_S))

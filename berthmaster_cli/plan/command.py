@@ -135,11 +135,7 @@ _REFUSED: Final = {
 
 
 def _checked_objects(documents: Sequence[Document], flags: "PlanFlags") -> Manifests:
-    """Return the objects that would be applied: those of files, laid over those that they replace.
-
-    Raises:
-        ManifestError: an object is invalid, or a plan cannot change objects of its kind.
-    """
+    """Return the objects that would be applied: those of files, laid over those that they replace."""
     for document in documents:
         problem = _REFUSED.get(group_of(document.api_version))
         if problem is not None:
@@ -157,11 +153,7 @@ def _checked_objects(documents: Sequence[Document], flags: "PlanFlags") -> Manif
 def _change_set(
     objects: Manifests, removed: Deletions, manifests: Manifests, paths: Sequence[ReplicaPath], world: World
 ) -> ChangeSet:
-    """Return the change set of objects that would be applied, and of those that would be deleted.
-
-    Raises:
-        InputError: a policy would be both applied and deleted.
-    """
+    """Return the change set of objects that would be applied, and of those that would be deleted."""
     written = {each.reference for each in objects.policies}
     both = next((each for each in removed.policies if each in written), None)
     if both is not None:
@@ -328,11 +320,7 @@ def _changed_documents(flags: PlanFlags) -> list[Document]:
 
 
 def base_documents(flags: PlanFlags, changed: Sequence[Document] = ()) -> tuple[list[Document], str]:
-    """Return the objects of the control plane as it is, or of the files of ``--against``, and where they come from.
-
-    Args:
-        changed: the objects that would be applied. What they select is read, too.
-    """
+    """Return the stored objects with what ``changed`` selects, or those of ``--against``, and where they come from."""
     if flags.against:
         documents = [each.with_namespace() for each in read_documents(flags.against, stdin=sys.stdin.buffer)]
         return documents, ", ".join(flags.against)
