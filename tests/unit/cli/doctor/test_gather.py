@@ -1,10 +1,8 @@
 """The questions that are asked, and the facts that their answers become."""
 
 import base64
-import contextlib
 import json
 import socket
-import socketserver
 import ssl
 import threading
 import time
@@ -13,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from doctor_facts import AUTHORITY, DAY, NOW, SETUP, leaf
 from fake_clock import FakeClock
+from http_peer import HttpPeer
 from kube_in_memory import ScriptedClient
 from tables import cases, data
 
@@ -118,26 +117,12 @@ def tls(tmp_path):
         (tmp_path / "key").write_bytes(pair.key_pem)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(tmp_path / "crt", tmp_path / "key")
-        servers.append(TlsServer(context))
-        return Endpoint("127.0.0.1", servers[-1].server_address[1], "/")
+        servers.append(HttpPeer(tls=context))
+        return Endpoint("127.0.0.1", servers[-1].port, "/")
 
     yield serve
     for each in servers:
-        each.shutdown()
-        each.server_close()
-
-
-class TlsServer(socketserver.ThreadingTCPServer):
-    """A server that only completes the TLS handshake."""
-
-    def __init__(self, context):
-        super().__init__(("127.0.0.1", 0), socketserver.BaseRequestHandler)
-        self._context = context
-        threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-
-    def finish_request(self, request, client_address):  # noqa: ARG002 - the base class passes it
-        with contextlib.suppress(OSError), self._context.wrap_socket(request, server_side=True) as session:
-            session.recv(1)
+        each.close()
 
 
 class TestEndpoint:
