@@ -511,9 +511,9 @@ def _deployments(item: Mapping[str, Any]) -> Iterator[DeploymentFacts]:
 def _component(arguments: tuple[str, ...]) -> str:
     """Return the component that a container runs, by its program. Our image needs a subcommand only."""
     words = [PurePosixPath(each).name for each in arguments[:2]]
-    theirs = [each for each in words if each in _KARMADA]
-    ours = [each for each in words[words[:1] == ["berthmaster"] :][:1] if each in _OURS]
-    return next(iter((*theirs, *ours)), "")
+    theirs = next((each for each in words if each in _KARMADA), "")
+    own = next((each for each in words if each != "berthmaster"), "")
+    return theirs or (own if own in _OURS else "")
 
 
 def ask_probe(url: str, limit_s: float) -> ProbeFacts:
