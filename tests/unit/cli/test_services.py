@@ -1,4 +1,4 @@
-"""The options of `berthmaster webhook`: flags, environment, file, in this order."""
+"""The options of the webhook (flags, environment, file, in this order), of the extender and of the console."""
 
 import sys
 from pathlib import Path
@@ -9,6 +9,8 @@ from tables import cases
 
 from berthmaster.model.errors import InputError
 from berthmaster.model.kinds import Scope
+from berthmaster_cli.extender import watched_kinds
+from berthmaster_cli.main import main
 from berthmaster_cli.webhook import command
 from webhook import serving
 from webhook.admission.settings import Level, WebhookMode
@@ -144,3 +146,41 @@ def test_bad_usage_exits_with_2(started, arguments, message):
     result = started(*FILES, *arguments)
     assert result.exit_code == 2
     assert message in result.output
+
+
+@cases(
+    ("arguments", "message"),
+    {
+        "an unknown kind": (["--watch", "pods"], "'pods' is not one of"),
+        "policies without clusters": (["--watch", "policies"], "--watch needs one kind of cluster"),
+        "two sources": (["--watch", "nodes", "-f", "."], "cannot be combined"),
+        "no access": (["--watch", "nodes", "--kubeconfig", "nowhere"], "specify a kubeconfig file"),
+        "an invalid selector": (["--kube-scheduler-members", "a in b"], "is not a selector"),
+    },
+)
+def test_invalid_options_of_the_extender_are_rejected(arguments, message):
+    result = CliRunner().invoke(main, ["extender", *arguments])
+    assert result.exit_code != 0
+    assert message in f"{result.output}{result.exception}"
+
+
+def test_kinds_to_watch_are_separated_by_commas():
+    assert watched_kinds("bindings, workloads") == ("bindings", "workloads")
+
+
+@cases(
+    ("words", "streams"),
+    {
+        "the default": ((), 60),
+        "fewer threads have fewer streams": (("--threads=64",), 28),
+        "one stream is always possible": (("--threads=2",), 1),
+        "a given number": (("--threads=64", "--max-streams=20"), 20),
+        "a given number that does not fit is refused": (("--threads=64", "--max-streams=60"), None),
+    },
+)
+def test_streams_fit_the_threads(monkeypatch, words, streams):
+    served = []
+    monkeypatch.setattr("console.serving.serve", served.append)
+    result = CliRunner().invoke(main, ["console", "--extender-url=http://127.0.0.1:9443", *words])
+    assert [each.app.streams for each in served] == ([] if streams is None else [streams])
+    assert result.exit_code == (2 if streams is None else 0), result.output
