@@ -58,29 +58,28 @@ _LOG: Final = logging.getLogger("berthmaster.console")
 _PUBLIC: Final = ("static", "sign_in.form", "sign_in.begin", "sign_in.lead", "sign_in.callback")
 _EVENTS: Final = "events"
 _WITHOUT_EXTENDER: Final = (_EVENTS, "home", "help.show_help", "sign_in.end", None)
-_ERRORS: Final[dict[int, str]] = {
-    401: "Sign in first, or send a valid token or a client certificate, or come through the proxy that names users.",
-    404: "There is no such page.",
-    405: "This address does not take such a request.",
-    413: "The form is too large.",
-    414: "The address is too long. A question that is too long for an address can be asked with the form.",
-    431: "The browser sent too much with the request. Remove the cookies of this site, then try again.",
+_ERRORS: Final[Mapping[int, tuple[str, str]]] = {
+    400: ("The address or the form has an error", ""),
+    401: (
+        "You are not signed in",
+        "Sign in first, or send a valid token or a client certificate, or come through the proxy that names users.",
+    ),
+    403: ("Not allowed", ""),
+    404: ("Not found", "There is no such page."),
+    405: ("Not possible", "This address does not take such a request."),
+    409: ("The extender cannot answer this question", ""),
+    413: ("The form is too large", "The form is too large."),
+    414: (
+        "The address is too long",
+        "The address is too long. A question that is too long for an address can be asked with the form.",
+    ),
+    429: ("Too many requests", ""),
+    431: ("", "The browser sent too much with the request. Remove the cookies of this site, then try again."),
+    500: ("The console failed", ""),
+    502: ("The extender cannot be asked", ""),
+    503: ("The extender cannot answer now", ""),
 }
-_TITLES: Final[dict[int, str]] = {
-    400: "The address or the form has an error",
-    401: "You are not signed in",
-    403: "Not allowed",
-    404: "Not found",
-    405: "Not possible",
-    409: "The extender cannot answer this question",
-    413: "The form is too large",
-    414: "The address is too long",
-    429: "Too many requests",
-    500: "The console failed",
-    502: "The extender cannot be asked",
-    503: "The extender cannot answer now",
-}
-"""What the page of an error says above its reason, instead of the phrase of HTTP."""
+"""What the page of an error says instead of the phrase of HTTP: its title, and its reason if there is no other."""
 
 
 @dataclass(eq=False, slots=True)
@@ -282,29 +281,29 @@ class _RequestHooks:
         match error:
             case SourceError():
                 self._parts.metrics.source_failed(error.status)
-                return self._error_page(_status_of(error), str(error))
+                return _error_page(_status_of(error), str(error))
             case InputError():
-                return self._error_page(HTTPStatus.BAD_REQUEST, str(error))
+                return _error_page(HTTPStatus.BAD_REQUEST, str(error))
             case HTTPException() if error.code is not None and error.code >= 400:
                 own = type(error).description
-                reason = _ERRORS.get(error.code, "") if error.description == own else error.description
-                response = self._error_page(HTTPStatus(error.code), reason or "")
+                reason = _ERRORS.get(error.code, ("", ""))[1] if error.description == own else error.description
+                response = _error_page(HTTPStatus(error.code), reason or "")
                 response.headers.extend(each for each in error.get_headers() if each[0] in {"Allow", "Retry-After"})
                 return response
             case HTTPException():
                 return error
         _LOG.error("request failed", exc_info=error, extra=fields(request_id=g.request_id, path=request.path[:256]))
         reason = f"The log of the console has the details (request {g.request_id})."
-        return self._error_page(HTTPStatus.INTERNAL_SERVER_ERROR, reason)
+        return _error_page(HTTPStatus.INTERNAL_SERVER_ERROR, reason)
 
-    def _error_page(self, status: HTTPStatus, reason: str) -> Response:
-        title = _TITLES.get(status.value, status.phrase)
-        page = render_template("error.html", status=status.value, title=title, reason=reason)
-        return Response(page, status.value, content_type="text/html; charset=utf-8")
+
+def _error_page(status: HTTPStatus, reason: str) -> Response:
+    title = _ERRORS.get(status.value, ("", ""))[0] or status.phrase
+    page = render_template("error.html", status=status.value, title=title, reason=reason)
+    return Response(page, status.value, content_type="text/html; charset=utf-8")
 
 
 def _provider(options: SignInOptions) -> "OidcSignIn | None":
-    """Return the sign-in with OpenID Connect, which needs an extra; None if it is not wanted."""
     if options.oidc is None:
         return None
     from console.oidc import OidcSignIn  # noqa: PLC0415 - an extra
@@ -321,9 +320,7 @@ def refusals_of(app: Flask, *, tls: bool) -> RefusalForm:
         with app.test_request_context("/"):
             g.visitor = g.services = None
             g.mark = ""
-            title, reason = _TITLES.get(status.value, status.phrase), _ERRORS.get(status.value, refusal.problem)
-            response = Response(render_template("error.html", status=status.value, title=title, reason=reason))
-            response.headers["Content-Type"] = "text/html; charset=utf-8"
+            response = _error_page(status, _ERRORS.get(status.value, ("", ""))[1] or refusal.problem)
             body = response.get_data()
             return dict(security.add_headers(response, tls=tls).headers), body
 
