@@ -12,7 +12,7 @@ from berthmaster.views.texts import cost_text
 from console.context import services
 from console.pages import downloads, lists
 from console.pages.resilience import waiting
-from console.pages.workload_answers import DRIFT_WORDS
+from console.pages.workload_words import DRIFT_WORDS
 from console.query import PageQuery
 from console.source import SourceError
 

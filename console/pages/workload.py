@@ -12,9 +12,8 @@ from berthmaster.native_api.why import BindingOverview
 from berthmaster.native_api.wire import BindingView, HistoryPage, HistoryQuery
 from console.context import NOT_HERE, Offered, optional, services, visitor
 from console.pages import downloads
-from console.pages.workload_answers import answers, past_answers
 from console.pages.workload_model import ROWS, ShownWorkload
-from console.pages.workload_words import departure_of, filter_words, sentence
+from console.pages.workload_words import answers, departure_of, filter_words, past_answers, sentence
 from console.query import PageQuery
 
 _RECORDS: Final = 20

@@ -31,9 +31,17 @@ from berthmaster.scheduling.fleet import Strategy
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.request import Failure, FailureKind
 from berthmaster.simulation.workload import NotScheduled
-from console.pages.workload_answers import answers, past_answers
 from console.pages.workload_model import ROWS, ShownWorkload, counted, group_rows, stages_of
-from console.pages.workload_words import Departure, change_words, departure_of, listed, record_badge, sentence
+from console.pages.workload_words import (
+    Departure,
+    answers,
+    change_words,
+    departure_of,
+    listed,
+    past_answers,
+    record_badge,
+    sentence,
+)
 
 WORDS = data("console_words")
 ADDRESS = "/workloads/shop/web-deployment"
