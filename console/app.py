@@ -33,18 +33,10 @@ from console import markup, security
 from console.authentication import SESSION_LIFETIME, Authentication, SignInOptions, Visitor
 from console.context import AppOptions, ConsoleServices
 from console.live import EVENTS, EventStreams, StateWatcher
-from console.pages import search
+from console.pages import search, workload_words
 from console.pages.plan_model import binding_place
 from console.pages.policies import policy_address
 from console.pages.registry import PAGES
-from console.pages.workload_words import (
-    assignment_words,
-    change_words,
-    moment_of,
-    record_badge,
-    sentence,
-    trigger_words,
-)
 from console.rate_limits import RateLimits, SignInAttempts
 from console.sign_in import SIGN_IN, sign_in_pages
 from console.source import ExtenderSource, SourceError, VisibleSource
@@ -125,12 +117,12 @@ def create_app(options: AppOptions, parts: ConsoleParts) -> Flask:
         count=count_text,
         heading=heading,
         policy_place=policy_address,
-        sentence=sentence,
-        assignment=assignment_words,
-        moment_of=moment_of,
-        trigger=trigger_words,
-        change=change_words,
-        record_badge=record_badge,
+        sentence=workload_words.sentence,
+        assignment=workload_words.assignment_words,
+        moment_of=workload_words.moment_of,
+        trigger=workload_words.trigger_words,
+        change=workload_words.change_words,
+        record_badge=workload_words.record_badge,
     )
     app.jinja_env.globals.update(form_field=security.form_field, address_with=_address_with)
     attempts = SignInAttempts(parts.clock, parts.metrics)

@@ -9,18 +9,7 @@ from markupsafe import Markup
 from berthmaster.native_api.fleet import FleetView, SortKey, WorkloadQuery
 from berthmaster.native_api.why import DriftQuery
 from console.context import NOT_HERE, optional, services, visitor
-from console.pages import downloads
-from console.pages.fleet_model import (
-    LEVELS,
-    SORTS,
-    STATES,
-    VIEWS,
-    FleetPage,
-    FleetQuestion,
-    Tile,
-    fleet_page,
-    listed_clusters,
-)
+from console.pages import downloads, fleet_model
 from console.pages.workloads import workload_figures
 from console.query import PageQuery
 from console.source import AnswerCache
@@ -34,7 +23,7 @@ _CACHE: Final = "berthmaster fleet"
 class _Drawn(NamedTuple):
     """A page model and its map as HTML. Both take time for a large fleet, and visitors share them."""
 
-    page: FleetPage
+    page: fleet_model.FleetPage
     map: Markup
 
 
@@ -47,20 +36,20 @@ def _prepare(state: BlueprintSetupState) -> None:
 def show() -> Response | str:
     """Show all clusters, or those that the filters accept as a file."""
     query = PageQuery(request.args)
-    question = FleetQuestion(
-        view=query.choice("view", VIEWS, VIEWS[0]),
+    question = fleet_model.FleetQuestion(
+        view=query.choice("view", fleet_model.VIEWS, fleet_model.VIEWS[0]),
         q=query.text("q"),
         region=query.text("region"),
         provider=query.text("provider"),
-        state=query.choice("state", STATES, ""),
-        sort=query.sort(SORTS, "name"),
+        state=query.choice("state", fleet_model.STATES, ""),
+        sort=query.sort(fleet_model.SORTS, "name"),
         page=query.page(),
     )
     found = services().source.fleet()
     # The numbers of workloads are about all namespaces.
     counted = visitor().namespaces is None
     if file := downloads.asked(
-        {"clusters": listed_clusters(found, question, counted=counted) if downloads.wanted() else ()}
+        {"clusters": fleet_model.listed_clusters(found, question, counted=counted) if downloads.wanted() else ()}
     ):
         return file
     cache: AnswerCache = current_app.extensions[_CACHE]
@@ -75,11 +64,11 @@ def show() -> Response | str:
     )  # fmt: skip
 
 
-def _drawn(found: FleetView, question: FleetQuestion, *, counted: bool) -> _Drawn:
-    page = fleet_page(found, question, services().page_rows, counted=counted)
+def _drawn(found: FleetView, question: fleet_model.FleetQuestion, *, counted: bool) -> _Drawn:
+    page = fleet_model.fleet_page(found, question, services().page_rows, counted=counted)
     if question.view != "map":
         return _Drawn(page, Markup())
-    looks = ("bad", "busy", "warn", *(f"l{level}" for level in range(LEVELS)))
+    looks = ("bad", "busy", "warn", *(f"l{level}" for level in range(fleet_model.LEVELS)))
     return _Drawn(page, Markup(render_template("fleet_map.html", page=page, looks=looks)))  # noqa: S704 - a template escapes
 
 
@@ -91,5 +80,5 @@ def one(name: str) -> str:
         abort(404, f"There is no cluster {name!r} in the fleet.")
     question = WorkloadQuery(cluster=name, sort=SortKey.NAMESPACE, limit=_WORKLOADS)
     workloads = services().source.workloads(question)
-    tile = Tile(cluster, visitor().namespaces is None)
+    tile = fleet_model.Tile(cluster, visitor().namespaces is None)
     return render_template("cluster.html", tile=tile, cluster=cluster, workloads=workloads, gaps=found.gaps)

@@ -12,23 +12,11 @@ from berthmaster.native_api.fleet import FleetCluster
 from berthmaster.native_api.what_if import PlanRequest
 from berthmaster.views.plan_drawing import TITLE
 from berthmaster.views.plan_sections import INCOMPLETE
+from console import question as questions
 from console.context import services, visitor
 from console.pages import downloads
 from console.pages.plan_model import MAX_ROWS, MORE_ROWS, PlanView
 from console.query import PageQuery
-from console.question import (
-    MAX_ADDRESS,
-    SEPARATORS,
-    FormProblem,
-    ReadQuestion,
-    WhatIfQuestion,
-    decoded,
-    encoded,
-    question_of,
-    question_words,
-    read,
-    refusals,
-)
 from console.security import has_form_token
 from console.source import SourceError
 
@@ -51,7 +39,7 @@ class FormBoxes(NamedTuple):
     more: str
 
 
-def form_boxes(question: WhatIfQuestion, clusters: Sequence[FleetCluster]) -> FormBoxes:
+def form_boxes(question: questions.WhatIfQuestion, clusters: Sequence[FleetCluster]) -> FormBoxes:
     """Return the boxes of the form. Nothing of a wrong question is lost."""
     every = {word: len(names) for word, names in domains_of(clusters).items()}
     domains: dict[str, dict[str, int]] = {}
@@ -77,7 +65,7 @@ def domains_of(clusters: Sequence[FleetCluster]) -> Mapping[str, Sequence[str]]:
     for each in clusters:
         for kind, names in zip(_DOMAINS, ((each.region,), (each.provider,), each.zones), strict=True):
             for name in dict.fromkeys(names):
-                if name and not SEPARATORS.search(name):
+                if name and not questions.SEPARATORS.search(name):
                     found[f"{kind}={name}"].append(each.name)
     return dict(sorted(found.items()))
 
@@ -115,10 +103,10 @@ _INVALID: Final = (
 def show() -> Response | str | tuple[str, int]:
     query = PageQuery(request.args)
     if lost := query.text("lose"):
-        question = WhatIfQuestion(lose=tuple(lost.replace(",", " ").split()))
-        return redirect(url_for("what_if.show", question=encoded(question)))
+        question = questions.WhatIfQuestion(lose=tuple(lost.replace(",", " ").split()))
+        return redirect(url_for("what_if.show", question=questions.encoded(question)))
     text = request.args.get("question", "")
-    question = decoded(text) if text else WhatIfQuestion()
+    question = questions.decoded(text) if text else questions.WhatIfQuestion()
     return _page(question)
 
 
@@ -128,11 +116,11 @@ def ask() -> Response | str | tuple[str, int]:
 
     Otherwise the form comes back with what is wrong, so that nothing of it is lost.
     """
-    question = question_of(request.form)
+    question = questions.question_of(request.form)
     if not has_form_token():
-        return _page(question, FormProblem("", _OUTDATED), HTTPStatus.FORBIDDEN)
-    text = encoded(question)
-    if len(text) > MAX_ADDRESS:
+        return _page(question, questions.FormProblem("", _OUTDATED), HTTPStatus.FORBIDDEN)
+    text = questions.encoded(question)
+    if len(text) > questions.MAX_ADDRESS:
         return _page(question)
     found, _ = _read(question)
     if found.problems:
@@ -141,23 +129,25 @@ def ask() -> Response | str | tuple[str, int]:
     return redirect(address, HTTPStatus.SEE_OTHER)
 
 
-def _read(question: WhatIfQuestion) -> tuple[ReadQuestion, Sequence[FleetCluster]]:
+def _read(question: questions.WhatIfQuestion) -> tuple[questions.ReadQuestion, Sequence[FleetCluster]]:
     """Return the question as the extender gets it, and the fleet. Without the fleet, the question has a problem."""
     try:
         clusters = services().source.fleet().clusters
     except SourceError as error:
-        return ReadQuestion(problems=[FormProblem("", str(error))], status=_status_of(error)), []
+        return questions.ReadQuestion(problems=[questions.FormProblem("", str(error))], status=_status_of(error)), []
     names = {each.name for each in clusters}
-    return read(question, names, visitor().may_see, domains_of(clusters)), clusters
+    return questions.read(question, names, visitor().may_see, domains_of(clusters)), clusters
 
 
 def _page(
-    question: WhatIfQuestion, problem: FormProblem | None = None, status: int = HTTPStatus.BAD_REQUEST
+    question: questions.WhatIfQuestion,
+    problem: questions.FormProblem | None = None,
+    status: int = HTTPStatus.BAD_REQUEST,
 ) -> Response | str | tuple[str, int]:
     found, clusters = _read(question)
     if problem is not None:
         found.problems.insert(0, problem)
-    plan, long = None, len(encoded(question)) > MAX_ADDRESS
+    plan, long = None, len(questions.encoded(question)) > questions.MAX_ADDRESS
     if not question.empty and not found.problems:
         plan = _plan(question, found)
     if plan is not None and (file := downloads.asked(plan.files())):
@@ -168,7 +158,7 @@ def _page(
         boxes=form_boxes(question, clusters),
         problems=found.problems,
         switches=SWITCHES,
-        asked=question_words(question),
+        asked=questions.question_words(question),
         notes=found.notes,
         plan=plan,
         incomplete=INCOMPLETE,
@@ -180,7 +170,7 @@ def _page(
     return (page, found.status or status) if found.problems else page
 
 
-def _plan(question: WhatIfQuestion, found: ReadQuestion) -> PlanView | None:
+def _plan(question: questions.WhatIfQuestion, found: questions.ReadQuestion) -> PlanView | None:
     """Ask for the plan. What the extender refuses becomes a problem of a field, so that nothing of the form is lost."""
     try:
         answer = services().source.plan(
@@ -193,7 +183,7 @@ def _plan(question: WhatIfQuestion, found: ReadQuestion) -> PlanView | None:
             )
         )
     except SourceError as error:
-        found.problems += refusals(error, found)
+        found.problems += questions.refusals(error, found)
         found.status = _status_of(error)
         return None
     return PlanView(answer, visitor().namespaces is not None)
