@@ -1,11 +1,13 @@
 """The console's WSGI application: what every request passes, and the pages."""
 
+import hashlib
 import logging
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from http import HTTPStatus
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
@@ -40,7 +42,6 @@ from console.pages.registry import PAGES
 from console.rate_limits import RateLimits, SignInAttempts
 from console.sign_in import SIGN_IN, sign_in_pages
 from console.source import ExtenderSource, SourceError, VisibleSource
-from console.static_files import StaticFiles
 
 if TYPE_CHECKING:
     from console.metrics import ConsoleMetrics
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 
 _LOG: Final = logging.getLogger("berthmaster.console")
 _PUBLIC: Final = ("static", "sign_in.form", "sign_in.begin", "sign_in.lead", "sign_in.callback")
+_FOREVER_S: Final = 31_536_000
 _EVENTS: Final = "events"
 _WITHOUT_EXTENDER: Final = (_EVENTS, "home", "help.show_help", "sign_in.end", None)
 _ERRORS: Final[Mapping[int, tuple[str, str]]] = {
@@ -93,7 +95,7 @@ class ConsoleParts:
 
 
 def create_app(options: AppOptions, parts: ConsoleParts) -> Flask:
-    app = Flask("console", static_folder=None)
+    app = Flask("console")
     app.config.update(
         SECRET_KEY=parts.secret,
         MAX_CONTENT_LENGTH=options.form_bytes,
@@ -106,6 +108,7 @@ def create_app(options: AppOptions, parts: ConsoleParts) -> Flask:
         # Not Strict: a link in a chat or in an event must open its page for a visitor who has signed in.
         SESSION_COOKIE_SAMESITE="Lax",
         SESSION_REFRESH_EACH_REQUEST=False,
+        SEND_FILE_MAX_AGE_DEFAULT=_FOREVER_S,
     )
     app.jinja_options = {"finalize": markup.visible, "trim_blocks": True, "lstrip_blocks": True}
     app.jinja_env.filters.update(
@@ -124,7 +127,7 @@ def create_app(options: AppOptions, parts: ConsoleParts) -> Flask:
         change=workload_words.change_words,
         record_badge=workload_words.record_badge,
     )
-    app.jinja_env.globals.update(form_field=security.form_field, address_with=_address_with)
+    app.jinja_env.globals.update(form_field=security.form_field, address_with=_address_with, static=_static_address)
     attempts = SignInAttempts(parts.clock, parts.metrics)
     _RequestHooks(app, options, parts, attempts)
     app.register_blueprint(sign_in_pages(parts.authentication, attempts, parts.clock, _provider(options.sign_in)))
@@ -140,14 +143,12 @@ class _RequestHooks:
     def __init__(self, app: Flask, options: AppOptions, parts: ConsoleParts, attempts: SignInAttempts) -> None:
         self._options = options
         self._parts = parts
-        self._files = StaticFiles()
         self._limits = RateLimits(parts.clock, options.requests_per_s, options.request_burst)
         self._attempts = attempts
         self._waiting = threading.Semaphore(options.waiting_requests)
         self._streams = EventStreams(parts.watcher, parts.clock, options.streams, parts.metrics)
-        if "vendor/idiomorph.min.js" not in self._files:
+        if "vendor/idiomorph.min.js" not in _file_digests():
             _LOG.warning("pages have no live updates: the script idiomorph is not installed (make console-assets)")
-        app.add_url_rule("/static/<path:filename>", "static", self._files.response)
         app.add_url_rule("/", "home", lambda: redirect(url_for(PAGES[0].endpoint)))
         app.add_url_rule(EVENTS, _EVENTS, self._events)
         app.before_request(self._begin)
@@ -238,6 +239,9 @@ class _RequestHooks:
             elapsed_ms=round(elapsed_s * 1e3, 1),
         )
         _LOG.log(level, "request answered", extra=log_fields)
+        # The address of a static file carries a digest of its content.
+        if endpoint == "static" and response.status_code == HTTPStatus.OK:
+            response.cache_control.immutable = True
         return security.add_headers(response, tls=self._options.tls)
 
     def _layout(self) -> dict[str, Any]:
@@ -246,7 +250,7 @@ class _RequestHooks:
         now = self._parts.clock.now()
         as_of = None if services is None else services.source.as_of
         return {
-            "files": self._files,
+            "files": _file_digests(),
             "now": now,
             "as_of": as_of or now,
             "old": as_of is not None,
@@ -317,6 +321,18 @@ def refusals_of(app: Flask, *, tls: bool) -> RefusalForm:
             return dict(security.add_headers(response, tls=tls).headers), body
 
     return page
+
+
+@lru_cache(maxsize=1)
+def _file_digests() -> Mapping[str, str]:
+    """Return the static files that exist, with digests. Scripts of other projects are absent from a new checkout."""
+    folder = Path(__file__).parent / "static"
+    found = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
+    return {name: hashlib.sha256(path.read_bytes()).hexdigest()[:12] for name, path in found.items()}
+
+
+def _static_address(name: str) -> str:
+    return url_for("static", filename=name, v=_file_digests()[name])
 
 
 def _key_of(visitor: Visitor | None) -> str:

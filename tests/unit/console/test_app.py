@@ -15,7 +15,7 @@ def test_the_first_page_is_a_redirect():
 
 @pytest.mark.parametrize("address", ["/help", "/nothing", "/help?view=x", "/static/console.css"])
 def test_every_answer_has_the_headers_that_keep_other_sites_out(address):
-    headers = console_client(GivenSource()).get(address).headers
+    headers = console_client(GivenSource()).get(address, buffered=True).headers
     assert headers["Content-Security-Policy"].startswith("default-src 'none'; script-src 'self'; style-src 'self';")
     assert "unsafe" not in headers["Content-Security-Policy"]
     assert headers["X-Content-Type-Options"] == "nosniff"
@@ -25,7 +25,7 @@ def test_every_answer_has_the_headers_that_keep_other_sites_out(address):
 def test_pages_are_not_stored_and_static_files_are():
     client = console_client(GivenSource())
     assert client.get("/help").headers["Cache-Control"] == "no-store"
-    assert "immutable" in client.get("/static/console.css").headers["Cache-Control"]
+    assert "immutable" in client.get("/static/console.css", buffered=True).headers["Cache-Control"]
 
 
 def test_a_parameter_that_no_page_knows_has_no_effect():
@@ -45,7 +45,7 @@ def test_a_visitor_who_asks_too_often_waits():
     answers = [client.get("/help") for _ in range(3)]
     assert [each.status_code for each in answers] == [200, 200, 429]
     assert answers[2].headers["Retry-After"] == "5"
-    assert client.get("/static/console.css").status_code == 200
+    assert client.get("/static/console.css", buffered=True).status_code == 200
 
 
 def test_a_page_of_another_site_cannot_reach_a_console_without_sign_in():
