@@ -10,18 +10,13 @@ import random
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from decisions import DYNAMIC
 from karmada_plane import CPP_ID, PP_ID, binding, cluster, deployment, policy, resource, selector
+from msgspec.structs import replace
 
-from berthmaster.deciding.lease_record import (
-    BRAKE,
-    SOURCES,
-    BrakeRecord,
-    SourcesRecord,
-    text_of,
-)
+from berthmaster.deciding import lease_record
 from berthmaster.manifests import ManifestLimits
 from berthmaster.model.decode import encode_json
 from berthmaster.model.move import (
@@ -48,23 +43,16 @@ _GIB: Final = 2**30
 _PER_FILE: Final = 10_000
 
 
-class _Kind(NamedTuple):
-    """Which workloads are unusual: each one whose number has this remainder."""
-
-    name: str
-    every: int
-    remainder: int
-
-
 _KINDS: Final = (
-    _Kind("nowhere", 97, 5), _Kind("pending", 103, 6), _Kind("moving", 71, 7), _Kind("held-down", 83, 8),
-    _Kind("short", 61, 9), _Kind("suspended", 101, 10), _Kind("third", 53, 11), _Kind("second", 17, 12),
+    ("nowhere", 97, 5), ("pending", 103, 6), ("moving", 71, 7), ("held-down", 83, 8),
+    ("short", 61, 9), ("suspended", 101, 10), ("third", 53, 11), ("second", 17, 12),
 )  # fmt: skip
+"""Which workloads are unusual: each one whose number has this remainder."""
 
 
 def kind_of(number: int) -> str:
     """Return what is unusual about the workload of a number: a name of ``_KINDS``, or ``placed``."""
-    return next((kind.name for kind in _KINDS if number % kind.every == kind.remainder % kind.every), "placed")
+    return next((name for name, every, remainder in _KINDS if number % every == remainder), "placed")
 
 
 def fleet(clusters: int = 200, workloads: int = 2000, *, now: datetime, seed: int = 19) -> list[JSON]:
@@ -111,9 +99,10 @@ def _lease(now: datetime) -> JSON:
             "windows": [{"schedule": "0 22 * * *", "duration": "6h"}],
         },
     )
+    sources = lease_record.SourcesRecord("Auto", "Auto", budgets=budgets, scheduler=BERTHMASTER)
     annotations = {
-        BRAKE: text_of(BrakeRecord()),
-        SOURCES: text_of(SourcesRecord("Auto", "Auto", budgets=budgets, scheduler=BERTHMASTER)),
+        lease_record.BRAKE: lease_record.text_of(lease_record.BrakeRecord()),
+        lease_record.SOURCES: lease_record.text_of(sources),
     }
     return {
         "apiVersion": "coordination.k8s.io/v1",
@@ -317,10 +306,9 @@ def _move(draw: random.Random, bound: JSON, kind: str, home: Sequence[str], now:
         }.get(phase, "the new copies must stay healthy for 12 minutes"),
     )  # fmt: skip
     if kind == "held-down":
-        state = MoveState(
-            reason=MoveReason.FAILBACK, phase=MovePhase.ROLLED_BACK, source=source, target=target,
-            source_group=GROUPS[1], target_group=GROUPS[0], started_at=begun, since=begun, failures=2,
-            held_down_until=now + timedelta(hours=2), message="the new copies did not become healthy in 10 minutes",
+        state = replace(
+            state, phase=MovePhase.ROLLED_BACK, until=None, failures=2, held_down_until=now + timedelta(hours=2),
+            message="the new copies did not become healthy in 10 minutes",
         )  # fmt: skip
     elif state.under_way:
         union = {name: max(source.get(name, 0), target.get(name, 0)) for name in sorted({*source, *target})}

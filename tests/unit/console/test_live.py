@@ -44,6 +44,13 @@ def streams(watched, limit=2):
     return EventStreams(watched.watcher, watched.clock, limit, watched.metrics)
 
 
+def opened(watched):
+    """Return a stream after its first events."""
+    stream = streams(watched).open("ada")
+    next(stream)
+    return stream
+
+
 def test_a_stream_begins_with_what_is_wrong_and_then_says_what_changes():
     watched = Watched()
     stream = streams(watched).open("ada")
@@ -54,8 +61,7 @@ def test_a_stream_begins_with_what_is_wrong_and_then_says_what_changes():
 
 def test_pages_update_once_more_after_a_change_because_the_processes_of_an_extender_differ():
     watched = Watched()
-    stream = streams(watched).open("ada")
-    next(stream)
+    stream = opened(watched)
     watched.poll(StateVersion("2", FRESH))
     next(stream)
     watched.poll(after_s=4)
@@ -65,8 +71,7 @@ def test_pages_update_once_more_after_a_change_because_the_processes_of_an_exten
 def test_a_stream_repeats_the_state_so_that_a_page_notices_a_dead_one():
     watched = Watched()
     watched.poll(after_s=5)
-    stream = streams(watched).open("ada")
-    next(stream)
+    stream = opened(watched)
     watched.clock.pass_by(10)
     assert next(stream) == b'event: state\ndata: "1"\n\n'
 
@@ -74,8 +79,7 @@ def test_a_stream_repeats_the_state_so_that_a_page_notices_a_dead_one():
 def test_a_lost_extender_and_its_return_are_reported():
     watched = Watched()
     watched.poll(after_s=5)
-    stream = streams(watched).open("ada")
-    next(stream)
+    stream = opened(watched)
     watched.poll(LOST)
     notice = "The extender cannot be asked since 00:16:46 UTC: http://extender cannot be reached: connection refused"
     assert next(stream) == f'event: notice\ndata: "{notice}"\n\nevent: state\ndata: ""\n\n'.encode()
@@ -130,8 +134,7 @@ def test_the_number_of_streams_is_bounded_and_a_closed_one_makes_room():
 
 def test_a_stream_ends_after_some_minutes_so_that_the_visitor_is_checked_again():
     watched = Watched()
-    stream = streams(watched).open("ada")
-    next(stream)
+    stream = opened(watched)
     watched.clock.pass_by(400)
     assert list(stream) == []
 
