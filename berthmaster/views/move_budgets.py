@@ -254,8 +254,9 @@ def moves_report(known: KnownMoves, query: MoveQuery = MoveQuery()) -> tuple[Mov
         query: which moves the report lists. The default is all; the first ones move, then come those that wait.
     """
     config, gaps = _config(known)
-    sources = known.lease.sources if known.lease is not None else None
-    braked = known.lease.brake.reason if known.lease is not None else ""
+    lease = known.lease
+    sources = lease.sources if lease is not None else None
+    braked = lease.brake.reason if lease is not None else ""
     totals = None if sources is None else known.totals(config, sources.scheduler)
     active = [each.candidate for each in known.moves if each.state is not None and each.state.under_way]
     leader = LeaderMoves(config, braked, [each for each in active if each is not None], known.annotations, totals)
@@ -266,20 +267,14 @@ def moves_report(known: KnownMoves, query: MoveQuery = MoveQuery()) -> tuple[Mov
     shown = matched[query.offset : None if query.limit is None else query.offset + query.limit]
     report = MovesReport(
         known.now,
-        brake_report(known.lease.brake if known.lease is not None else None),
-        _sources(known.lease, reader),
+        brake_report(lease.brake if lease is not None else None),
+        _sources(lease, reader),
         [row_of(each, context, waits[id(each.move)]) for each in shown],
         [*known.gaps, *texts(gaps, reader)],
         budget_uses(leader, waits.values(), known.now, reader),
-        _controllers(known),
+        ControllersReport() if lease is None else ControllersReport(lease.renewed_at, lease.silent(known.now)),
     )
     return report, MoveTotals(dict(Counter(each.state.value for each in moves)), len(matched))
-
-
-def _controllers(known: KnownMoves) -> ControllersReport:
-    if known.lease is None:
-        return ControllersReport()
-    return ControllersReport(known.lease.renewed_at, known.lease.silent(known.now))
 
 
 def _sources(lease: LeaseRecord | None, reader: Reader) -> SourcesRecord | None:
@@ -288,7 +283,7 @@ def _sources(lease: LeaseRecord | None, reader: Reader) -> SourcesRecord | None:
         return None
     problem = lease.sources.problem
     if problem and reader.namespaces is not None:
-        problem = _SEE_LOG
+        problem = "the log of the controllers says why"
     return msgspec.structs.replace(lease.sources, budgets=None, problem=problem)
 
 
@@ -308,6 +303,3 @@ def _config(known: KnownMoves) -> tuple[MovesConfig | None, list[Gap]]:
         return replace(MovesConfig(), pause=pause, budgets=budgets_of(sources.budgets)), []
     except InputError as error:
         return None, [Gap(GapKind.INVALID_BUDGETS, None, {"error": str(error)})]
-
-
-_SEE_LOG: Final = "the log of the controllers says why"

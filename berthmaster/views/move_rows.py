@@ -1,6 +1,5 @@
 """What moves, waits, is held down or blocked, as rows. Pure functions of bindings and of the storm brake."""
 
-import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -80,13 +79,9 @@ class MoveQuery(NamedTuple):
 
     def sorted(self, moves: "Sequence[StatedMove]") -> "list[StatedMove]":
         """Return moves, which are ordered by state and name, in the order of the query."""
-        if self.sort is MoveSort.STATE and not self.descending:
-            return list(moves)
-        keys = [(_SORT_VALUES[self.sort](each), each) for each in moves]
-        known = sorted(
-            (each for each in keys if each[0] is not None), key=operator.itemgetter(0), reverse=self.descending
-        )
-        return [each for _, each in (*known, *(pair for pair in keys if pair[0] is None))]
+        value = _SORT_VALUES[self.sort]
+        known = sorted((each for each in moves if value(each) is not None), key=value, reverse=self.descending)
+        return [*known, *(each for each in moves if value(each) is None)]
 
 
 _OVERDUE_S: Final = 60
