@@ -31,7 +31,7 @@ from berthmaster.serving.responses import RefusalForm
 from berthmaster.version import __version__
 from berthmaster.views.plan_sections import heading
 from berthmaster.views.texts import count_text
-from console import markup, security
+from console import markup, metrics, security
 from console.authentication import SESSION_LIFETIME, Authentication, SignInOptions, Visitor
 from console.context import AppOptions, ConsoleServices
 from console.live import EVENTS, EventStreams, StateWatcher
@@ -44,7 +44,6 @@ from console.sign_in import SIGN_IN, sign_in_pages
 from console.source import ExtenderSource, SourceError, VisibleSource
 
 if TYPE_CHECKING:
-    from console.metrics import ConsoleMetrics
     from console.oidc import OidcSignIn
 
 _LOG: Final = logging.getLogger("berthmaster.console")
@@ -89,7 +88,6 @@ class ConsoleParts:
     watcher: StateWatcher
     authentication: Authentication
     clock: Clock
-    metrics: "ConsoleMetrics"
     secret: bytes
     namespaces_of: Callable[[Visitor, str], frozenset[str] | None] = lambda _visitor, _namespace: None
 
@@ -128,7 +126,7 @@ def create_app(options: AppOptions, parts: ConsoleParts) -> Flask:
         record_badge=workload_words.record_badge,
     )
     app.jinja_env.globals.update(form_field=security.form_field, address_with=_address_with, static=_static_address)
-    attempts = SignInAttempts(parts.clock, parts.metrics)
+    attempts = SignInAttempts(parts.clock)
     _RequestHooks(app, options, parts, attempts)
     app.register_blueprint(sign_in_pages(parts.authentication, attempts, parts.clock, _provider(options.sign_in)))
     for page in PAGES:
@@ -146,7 +144,7 @@ class _RequestHooks:
         self._limits = RateLimits(parts.clock, options.requests_per_s, options.request_burst)
         self._attempts = attempts
         self._waiting = threading.Semaphore(options.waiting_requests)
-        self._streams = EventStreams(parts.watcher, parts.clock, options.streams, parts.metrics)
+        self._streams = EventStreams(parts.watcher, parts.clock, options.streams)
         if "vendor/idiomorph.min.js" not in _file_digests():
             _LOG.warning("pages have no live updates: the script idiomorph is not installed (make console-assets)")
         app.add_url_rule("/", "home", lambda: redirect(url_for(PAGES[0].endpoint)))
@@ -229,7 +227,8 @@ class _RequestHooks:
         if response.status_code == HTTPStatus.UNAUTHORIZED and self._options.sign_in.token_file is not None:
             response.headers["WWW-Authenticate"] = 'Bearer realm="berthmaster"'
         elapsed_s = parts.clock.monotonic_s() - g.begun_s
-        parts.metrics.answered(endpoint, response.status_code, elapsed_s)
+        metrics.REQUESTS.labels(endpoint, response.status_code).inc()
+        metrics.REQUEST_SECONDS.labels(endpoint).observe(elapsed_s)
         level = logging.INFO if response.status_code >= 400 else logging.DEBUG
         log_fields = fields(
             path=request.path[:256],
@@ -276,7 +275,7 @@ class _RequestHooks:
         """Answer a request whose view raised an error. The crash handler of the application."""
         match error:
             case SourceError():
-                self._parts.metrics.source_failed(error.status)
+                metrics.SOURCE_FAILURES.labels(error.status).inc()
                 return _error_page(_status_of(error), str(error))
             case InputError():
                 return _error_page(HTTPStatus.BAD_REQUEST, str(error))

@@ -9,7 +9,7 @@ import random
 import threading
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 from werkzeug.wsgi import ClosingIterator
@@ -18,10 +18,8 @@ from berthmaster.native_api.fleet import StateVersion
 from berthmaster.native_api.wire import Staleness
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.stopping import RepeatingThread
+from console import metrics
 from console.source import ExtenderState, SourceError
-
-if TYPE_CHECKING:
-    from console.metrics import ConsoleMetrics
 
 EVENTS: Final = "/events"
 _LOG: Final = logging.getLogger("berthmaster.console")
@@ -45,16 +43,14 @@ class StateWatcher:
         seen: what is known about the extender now.
     """
 
-    def __init__(
-        self, ask: Callable[[], StateVersion], clock: Clock, metrics: "ConsoleMetrics", *, shows_cause: bool = True
-    ) -> None:
+    def __init__(self, ask: Callable[[], StateVersion], clock: Clock, *, shows_cause: bool = True) -> None:
         """Prepare the watcher. ``start`` begins to poll.
 
         Args:
             shows_cause: whether the notice has the words of the extender about its source. They can name objects of
                 any namespace.
         """
-        self._ask, self._clock, self._metrics, self._shows_cause = ask, clock, metrics, shows_cause
+        self._ask, self._clock, self._shows_cause = ask, clock, shows_cause
         self.seen = ExtenderState()
         self._changed = threading.Condition()
         self._failures = 0
@@ -79,7 +75,7 @@ class StateWatcher:
         if self._lost_since is not None:
             _LOG.info("the extender answers again")
             self._lost_since = None
-        self._metrics.extender_answers()
+        metrics.SOURCE_LOST.set(0)
         now_s = self._clock.monotonic_s()
         if found.version != self.seen.version:
             self._settled_at = now_s + _SETTLED_S
@@ -101,7 +97,7 @@ class StateWatcher:
         if self._lost_since is None:
             self._lost_since = now
             _LOG.warning("the extender cannot be asked: %s", error)
-        self._metrics.extender_lost()
+        metrics.SOURCE_LOST.set(1)
         notice = f"The extender cannot be asked since {_time(self._lost_since, now)}: {error}"
         self._publish(self.seen._replace(lost=error, notice=notice))
         self._failures += 1
@@ -128,8 +124,8 @@ class StateWatcher:
 class EventStreams:
     """The open streams of events, at most a number of them. Safe for several threads."""
 
-    def __init__(self, watcher: StateWatcher, clock: Clock, limit: int, metrics: "ConsoleMetrics") -> None:
-        self._watcher, self._clock, self._limit, self._metrics = watcher, clock, limit, metrics
+    def __init__(self, watcher: StateWatcher, clock: Clock, limit: int) -> None:
+        self._watcher, self._clock, self._limit = watcher, clock, limit
         self._open: dict[object, str] = {}
         self._limit_of_visitor = max(_LEAST_OF_VISITOR, limit // 4)
         self._lock = threading.Lock()
@@ -146,7 +142,7 @@ class EventStreams:
             if len(self._open) >= self._limit or own >= self._limit_of_visitor or self._watcher.stopping:
                 return None
             self._open[stream] = visitor
-            self._metrics.streams(len(self._open))
+            metrics.STREAMS.set(len(self._open))
         return ClosingIterator(self._events(), lambda: self._closed(stream))
 
     def _events(self) -> Iterator[bytes]:
@@ -171,7 +167,7 @@ class EventStreams:
     def _closed(self, stream: object) -> None:
         with self._lock:
             self._open.pop(stream, None)
-            self._metrics.streams(len(self._open))
+            metrics.STREAMS.set(len(self._open))
 
 
 def _event(name: str, data: str) -> str:

@@ -1,4 +1,7 @@
-"""The metrics of the console. ``berthmaster.runtime.metrics`` says when this module may be imported."""
+"""The metrics of the console. ``berthmaster.runtime.metrics`` says when this module may be imported.
+
+Every label comes from a small fixed set, and never from the text of a client.
+"""
 
 from typing import Final
 
@@ -36,29 +39,3 @@ CREDENTIAL_FAILURES: Final = Counter(
 SIGN_INS: Final = Counter(
     "berthmaster_console_sign_ins_total", "Attempts to sign in with a token or as a proxy, by result.", ["result"]
 )
-
-
-class ConsoleMetrics:
-    """The metrics of the console. Every label comes from a small fixed set, and never from the text of a client."""
-
-    def answered(self, page: str, status: int, seconds: float) -> None:
-        """Count a request and its duration. ``page`` is empty for an unknown path."""
-        REQUESTS.labels(page, status).inc()
-        REQUEST_SECONDS.labels(page).observe(seconds)
-
-    def signed_in(self, result: str) -> None:
-        """Count an attempt to sign in: ``accepted``, ``refused`` or ``limited``."""
-        SIGN_INS.labels(result).inc()
-
-    def source_failed(self, status: int) -> None:
-        """Count a question that the extender did not answer, by the status of its answer; 0 if there was none."""
-        SOURCE_FAILURES.labels(status).inc()
-
-    def streams(self, count: int) -> None:
-        STREAMS.set(count)
-
-    def extender_answers(self) -> None:
-        SOURCE_LOST.set(0)
-
-    def extender_lost(self) -> None:
-        SOURCE_LOST.set(1)

@@ -4,13 +4,11 @@ import hashlib
 import logging
 import threading
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from berthmaster.runtime.clock import Clock, TokenBucket
 from berthmaster.runtime.logs import fields
-
-if TYPE_CHECKING:
-    from console.metrics import ConsoleMetrics
+from console.metrics import SIGN_INS
 
 _MAX_KEYS: Final = 10_000
 
@@ -49,9 +47,8 @@ class SignInAttempts:
     the same proxy.
     """
 
-    def __init__(self, clock: Clock, metrics: "ConsoleMetrics") -> None:
+    def __init__(self, clock: Clock) -> None:
         self._limits = RateLimits(clock, _PER_S, _BURST)
-        self._metrics = metrics
         self._good: OrderedDict[bytes, None] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -61,7 +58,7 @@ class SignInAttempts:
                 return True
         if self._limits.take(address):
             return True
-        self._metrics.signed_in("limited")
+        SIGN_INS.labels("limited").inc()
         return False
 
     def end(self, address: str, credential: str, *, accepted: bool) -> None:
@@ -75,10 +72,10 @@ class SignInAttempts:
             else:
                 self._good.pop(digest, None)
         if not accepted:
-            self._metrics.signed_in("refused")
+            SIGN_INS.labels("refused").inc()
             _LOG.warning("a sign-in was refused", extra=fields(client=address))
         elif not known:
-            self._metrics.signed_in("accepted")
+            SIGN_INS.labels("accepted").inc()
 
 
 def _digest(credential: str) -> bytes:

@@ -6,7 +6,7 @@ import signal
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from berthmaster.model.errors import InputError
 from berthmaster.native_api.connection import ExtenderAccess
@@ -21,8 +21,10 @@ from berthmaster.serving.server import serve as run_server
 from berthmaster.serving.tokens import TokenFile, require_protection
 from console.authentication import SESSION_LIFETIME, RevokedSessions
 from console.context import AppOptions
-from console.live import EVENTS, StateWatcher
 from console.source import PAGE_DEADLINE_S, ExtenderClients, ExtenderSource
+
+if TYPE_CHECKING:  # it defines metrics
+    from console.live import StateWatcher
 
 _LOG: Final = logging.getLogger("berthmaster.console")
 _HOUSEKEEPING_S: Final = 1.0
@@ -91,15 +93,15 @@ class _Console:
     def application(self) -> ServedApp:
         from console.app import ConsoleParts, create_app, refusals_of  # noqa: PLC0415 - only workers need Flask
         from console.authentication import Authentication  # noqa: PLC0415 - the same
-        from console.metrics import ConsoleMetrics  # noqa: PLC0415 - see the class
+        from console.live import EVENTS, StateWatcher  # noqa: PLC0415 - see the class
 
-        options, clock, metrics = self._options, SystemClock(), ConsoleMetrics()
+        options, clock = self._options, SystemClock()
         clients = ExtenderClients(options.extender, options.extender_timeout_s)
         source = ExtenderSource(clients, clock, lambda: watcher.seen, options.page_deadline_s)
-        self._watcher = watcher = StateWatcher(source.version, clock, metrics, shows_cause=options.reviews is None)
+        self._watcher = watcher = StateWatcher(source.version, clock, shows_cause=options.reviews is None)
         revoked = RevokedSessions(self._revoked, SESSION_LIFETIME.total_seconds())
         authentication = Authentication(options.app.sign_in, self._secret, self._credentials_failed, revoked=revoked)
-        parts = ConsoleParts(source, watcher, authentication, clock, metrics, self._secret)
+        parts = ConsoleParts(source, watcher, authentication, clock, self._secret)
         if options.reviews is not None:
             from berthmaster.kube.http_client import load_client  # noqa: PLC0415 - most consoles ask no API server
             from console.access import NamespaceAccess  # noqa: PLC0415 - the same
@@ -147,12 +149,12 @@ class _Console:
         _LOG.error("a new file with tokens or secrets cannot be used: %s; the previous ones stay valid", error)
 
 
-def _readiness(watcher: StateWatcher) -> Readiness:
+def _readiness(watcher: "StateWatcher") -> Readiness:
     """Return the readiness of a worker. It stays ready without the extender: its pages say what is wrong."""
     return Readiness("", watcher.seen.notice)
 
 
-def _stop_streams_on_signal(watcher: StateWatcher) -> None:
+def _stop_streams_on_signal(watcher: "StateWatcher") -> None:
     """End the streams of events when the worker must stop. It would wait for them otherwise."""
     handle: Any = signal.getsignal(signal.SIGTERM)  # gunicorn's
 

@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 from fake_clock import FakeClock
-from fake_metrics import FakeMetrics
 from flask import Flask
 from flask.testing import FlaskClient
 from msgspec import UNSET, UnsetType
@@ -74,17 +73,16 @@ def console_app(source: GivenSource, *, namespaces: frozenset[str] | None = None
         namespaces: the namespaces that each visitor may see; None for all.
         options: attributes of ``AppOptions``; ``revoked`` is the folder of sessions that ended.
     """
-    clock, metrics = FakeClock(), FakeMetrics()
+    clock = FakeClock()
     secret = b"a secret for tests only"
     folder = options.pop("revoked", None)
     revoked = None if folder is None else RevokedSessions(folder, 3600)
     sign_in = options.get("sign_in", SignInOptions())
     parts = ConsoleParts(
         source,
-        StateWatcher(source.version, clock, metrics),
+        StateWatcher(source.version, clock),
         Authentication(sign_in, secret, revoked=revoked),
         clock,
-        metrics,
         secret,
         lambda _visitor, _namespace: namespaces,
     )

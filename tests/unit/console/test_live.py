@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 from fake_clock import START, FakeClock
-from fake_metrics import FakeMetrics
+from prometheus_client import REGISTRY
 
 from berthmaster.native_api.fleet import StateVersion
 from berthmaster.native_api.wire import Staleness
@@ -20,8 +20,8 @@ class Watched:
     """A watcher whose extender the test controls."""
 
     def __init__(self, **options):
-        self.clock, self.metrics, self.answer = FakeClock(), FakeMetrics(), StateVersion("1", FRESH)
-        self.watcher = StateWatcher(self._ask, self.clock, self.metrics, **options)
+        self.clock, self.answer = FakeClock(), StateVersion("1", FRESH)
+        self.watcher = StateWatcher(self._ask, self.clock, **options)
         self.watcher.poll()
 
     def _ask(self):
@@ -41,7 +41,7 @@ def no_waiting(monkeypatch):
 
 
 def streams(watched, limit=2):
-    return EventStreams(watched.watcher, watched.clock, limit, watched.metrics)
+    return EventStreams(watched.watcher, watched.clock, limit)
 
 
 def opened(watched):
@@ -129,7 +129,7 @@ def test_the_number_of_streams_is_bounded_and_a_closed_one_makes_room():
     assert several.open("ada") is not None
     assert several.open("ada") is None
     second.close()
-    assert watched.metrics.calls_of("streams")[-1] == (1,)
+    assert REGISTRY.get_sample_value("berthmaster_console_event_streams") == 1
 
 
 def test_a_stream_ends_after_some_minutes_so_that_the_visitor_is_checked_again():
