@@ -21,7 +21,7 @@ from berthmaster.serving.server import serve as run_server
 from berthmaster.serving.tokens import TokenFile, require_protection
 from console.authentication import SESSION_LIFETIME, RevokedSessions
 from console.context import AppOptions
-from console.source import PAGE_DEADLINE_S, ExtenderClients, ExtenderSource
+from console.source import PAGE_DEADLINE_S, ExtenderSource, extender_clients
 
 if TYPE_CHECKING:  # it defines metrics
     from console.live import StateWatcher
@@ -77,7 +77,7 @@ def serve(options: ConsoleOptions) -> None:
         TokenFile(path)
     if options.app.sign_in.oidc is not None and find_spec("authlib") is None:
         raise InputError(f"--oidc-issuer-url needs the library Authlib; {extra_remedy('console')}")
-    ExtenderClients(options.extender, options.extender_timeout_s)
+    extender_clients(options.extender, options.extender_timeout_s)
     with shared_folder("berthmaster-console-sessions-") as folder:
         run_server(options.server, _Console(options, options.revoked_sessions_folder or folder))
 
@@ -96,8 +96,8 @@ class _Console:
         from console.live import EVENTS, StateWatcher  # noqa: PLC0415 - see the class
 
         options, clock = self._options, SystemClock()
-        clients = ExtenderClients(options.extender, options.extender_timeout_s)
-        source = ExtenderSource(clients, clock, lambda: watcher.seen, options.page_deadline_s)
+        extender = extender_clients(options.extender, options.extender_timeout_s)
+        source = ExtenderSource(extender, clock, lambda: watcher.seen, options.page_deadline_s)
         self._watcher = watcher = StateWatcher(source.version, clock, shows_cause=options.reviews is None)
         revoked = RevokedSessions(self._revoked, SESSION_LIFETIME.total_seconds())
         authentication = Authentication(options.app.sign_in, self._secret, self._credentials_failed, revoked=revoked)

@@ -166,22 +166,20 @@ class SourceError(ServiceError):
         super().__init__(message, status)
 
 
-class ExtenderClients:
-    """The client of the extender, made anew when a file of its credentials changes. Safe for several threads."""
+def extender_clients(access: ExtenderAccess, timeout_s: float) -> Callable[[], Client]:
+    """Return a function: the client of the extender, made anew when a file of its credentials changes.
 
-    def __init__(self, access: ExtenderAccess, timeout_s: float) -> None:
-        """Prepare the client, without a request."""
+    Raises:
+        InputError: a file cannot be used.
+    """
 
-        def load() -> Client:
-            return Client.on(ServiceConnection(access, timeout_s))
+    def load() -> Client:
+        return Client.on(ServiceConnection(access, timeout_s))
 
-        try:
-            self._files = ReloadedFiles(access.files, load, _cannot_use, check_interval_s=_FILE_CHECK_S)
-        except (OSError, ValueError) as error:
-            raise InputError(f"a file for the extender cannot be used: {error}") from None
-
-    def client(self) -> Client:
-        return self._files.content()
+    try:
+        return ReloadedFiles(access.files, load, _cannot_use, check_interval_s=_FILE_CHECK_S).content
+    except (OSError, ValueError) as error:
+        raise InputError(f"a file for the extender cannot be used: {error}") from None
 
 
 def _cannot_use(error: Exception) -> None:
@@ -226,7 +224,7 @@ class ExtenderSource:
 
     def __init__(
         self,
-        clients: ExtenderClients,
+        client: Callable[[], Client],
         clock: Clock,
         state: Callable[[], ExtenderState] = ExtenderState,
         page_deadline_s: float = PAGE_DEADLINE_S,
@@ -234,10 +232,11 @@ class ExtenderSource:
         """Prepare the source, without a request.
 
         Args:
+            client: returns the present client. Safe for several threads.
             page_deadline_s: how long the questions of one page may take together. Questions that simulate have the
-                timeout of the clients.
+                timeout of the client.
         """
-        self._clients, self._clock, self._state, self._page_deadline_s = clients, clock, state, page_deadline_s
+        self._client, self._clock, self._state, self._page_deadline_s = client, clock, state, page_deadline_s
         self._cache = AnswerCache()
         self._ends_s: float | None = None
         self.as_of: datetime | None = None
@@ -307,7 +306,7 @@ class ExtenderSource:
         return self._sent(question, timeout_s)
 
     def _sent(self, question: Callable[[Client], T], timeout_s: float | None) -> T:
-        client = self._clients.client()
+        client = self._client()
         try:
             return question(client if timeout_s is None else client.within(timeout_s))
         except ServiceError as error:

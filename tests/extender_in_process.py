@@ -33,7 +33,7 @@ class ExtenderInProcess:
         plane.start()
 
     def client(self) -> Client:
-        """Return a client of its native API, as ``ExtenderClients`` does."""
+        """Return a client of its native API, as ``extender_clients`` do."""
         client, app = Client("http://127.0.0.1:1"), self._app.test_client()
 
         def ask(

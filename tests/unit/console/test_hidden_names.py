@@ -170,7 +170,7 @@ NAMELESS = {
 
 @pytest.fixture(scope="module")
 def clients(extender):
-    source = ExtenderSource(extender, FakeClock())
+    source = ExtenderSource(extender.client, FakeClock())
     visitors = {**VISITORS, "of all namespaces": None}
     return {name: console_client(source, namespaces=namespaces) for name, namespaces in visitors.items()}
 

@@ -5,7 +5,7 @@ from free_ports import free_port
 from http_peer import HANG_UP, OK, HttpPeer
 
 from berthmaster.native_api.connection import ExtenderAccess, UnansweredError, WebClient
-from console.source import ExtenderClients
+from console.source import extender_clients
 
 VERSION = b'{"version":"1","staleness":{"loadedAt":null,"staleSince":null,"problem":""}}'
 
@@ -84,9 +84,9 @@ def test_new_credentials_are_used_and_invalid_ones_are_not(peer, tmp_path, monke
     monkeypatch.setattr("console.source._FILE_CHECK_S", 0.0)
     server, token = peer(reply(VERSION)), tmp_path / "token"
     token.write_text("first")
-    clients = ExtenderClients(ExtenderAccess(f"http://127.0.0.1:{server.port}", token_file=token), 5.0)
+    client = extender_clients(ExtenderAccess(f"http://127.0.0.1:{server.port}", token_file=token), 5.0)
     for content in ("first", "the second", None):
         token.unlink() if content is None else token.write_text(content)
-        clients.client().version()
+        client().version()
     sent = [line for head in server.heads for line in head if line.startswith("Authorization")]
     assert sent == [f"Authorization: Bearer {each}" for each in ("first", "the second", "the second")]
