@@ -13,18 +13,8 @@ from berthmaster.model.gaps import ANY_READER, Reader
 from berthmaster.native_api.why import DRIFT_SORTS, DriftQuery, DriftView
 from berthmaster.scheduling.karmada.minimal import DriftKind
 from berthmaster.simulation.drift import FleetDrift, WorkloadDrift, summary, workload_drifts
+from extender.protocols.native import parameters
 from extender.protocols.native.background import LIMIT_S, Background, BackgroundTexts
-from extender.protocols.native.parameters import (
-    MAX_OFFSET,
-    NAMESPACES,
-    count,
-    flag,
-    reader_of,
-    sort,
-    text,
-    values,
-    word,
-)
 from extender.protocols.native.schedule import require_watched
 from extender.protocols.services import Call, Services
 
@@ -39,21 +29,23 @@ _ORDERS: Final[Mapping[str, Callable[[WorkloadDrift], int | str]]] = {
     "name": attrgetter("resource"),
 }
 PARAMETERS: Final = {
-    "q": text("Only workloads whose NAMESPACE/KIND/NAME contains this, in any case."),
-    "kind": word("Only this kind of drift.", [each.value for each in DriftKind]),
-    "policy": text("Only workloads whose policy contains this, in any case."),
-    "cluster": text("Only workloads with replicas on a cluster whose name contains this, before or after a repair."),
-    "tolerance": count(
+    "q": parameters.text("Only workloads whose NAMESPACE/KIND/NAME contains this, in any case."),
+    "kind": parameters.word("Only this kind of drift.", [each.value for each in DriftKind]),
+    "policy": parameters.text("Only workloads whose policy contains this, in any case."),
+    "cluster": parameters.text(
+        "Only workloads with replicas on a cluster whose name contains this, before or after a repair."
+    ),
+    "tolerance": parameters.count(
         "By how many percent the share of a cluster may differ from its weight.",
         100,
         least=0,
         default=_TOLERANCE,
     ),
-    "sort": sort("The order; a dash before it reverses it. Default: the most moves first.", DRIFT_SORTS),
-    "offset": count("How many workloads to leave out first.", MAX_OFFSET, least=0),
-    "limit": count("The most workloads; 0 for the figures without any list.", _MOST, least=0),
-    "stale": flag("Whether to answer at once, with the last figures."),
-    **NAMESPACES,
+    "sort": parameters.sort("The order; a dash before it reverses it. Default: the most moves first.", DRIFT_SORTS),
+    "offset": parameters.count("How many workloads to leave out first.", parameters.MAX_OFFSET, least=0),
+    "limit": parameters.count("The most workloads; 0 for the figures without any list.", _MOST, least=0),
+    "stale": parameters.flag("Whether to answer at once, with the last figures."),
+    **parameters.NAMESPACES,
 }
 
 
@@ -69,8 +61,8 @@ class Drifts:
             self._background.refresh(services, _TOLERANCE, after_s=_REFRESH_S)
 
     def answer(self, services: Services, call: Call) -> DriftView:
-        reader = reader_of(call)
-        query = DriftQuery(**values(PARAMETERS, call.query), namespaces=reader.namespaces)
+        reader = parameters.reader_of(call)
+        query = DriftQuery(**parameters.values(PARAMETERS, call.query), namespaces=reader.namespaces)
         require_watched(services, BINDINGS, subject="the workloads are")
         result, seen_by = self._background.answer(services, call, query.tolerance, wait=not query.stale)
         seen = seen_by(reader)

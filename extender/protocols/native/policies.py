@@ -30,19 +30,8 @@ from berthmaster.views.policy_rows import (
     policy_uses,
     terms_of,
 )
+from extender.protocols.native import parameters
 from extender.protocols.native.fleet import cluster_row
-from extender.protocols.native.parameters import (
-    MAX_OFFSET,
-    NAMESPACES,
-    count,
-    key_of,
-    reader_of,
-    refused,
-    sort,
-    text,
-    values,
-    word,
-)
 from extender.protocols.native.schedule import require_watched
 from extender.protocols.native.visible import visible
 from extender.protocols.problem import Refusal
@@ -62,14 +51,16 @@ _ORDERS: Final[Mapping[str, Callable[[PolicyRow], int | str | None]]] = {
 }
 _MAX_PAGE: Final = 1000
 PARAMETERS: Final = {
-    "q": text("Only policies whose NAMESPACE/NAME contains this."),
-    "kind": word("Only this kind.", POLICY_KINDS),
-    "name": text("Only this name."),
-    "only": text(f"Only policies that have all of: {', '.join(_ASPECTS)}; separated by commas."),
-    "sort": sort("The order; a dash before it reverses it. Default: by kind, namespace and name.", POLICY_SORTS),
-    "offset": count("How many policies to leave out first.", MAX_OFFSET, least=0),
-    "limit": count("The most policies.", _MAX_PAGE),
-    **NAMESPACES,
+    "q": parameters.text("Only policies whose NAMESPACE/NAME contains this."),
+    "kind": parameters.word("Only this kind.", POLICY_KINDS),
+    "name": parameters.text("Only this name."),
+    "only": parameters.text(f"Only policies that have all of: {', '.join(_ASPECTS)}; separated by commas."),
+    "sort": parameters.sort(
+        "The order; a dash before it reverses it. Default: by kind, namespace and name.", POLICY_SORTS
+    ),
+    "offset": parameters.count("How many policies to leave out first.", parameters.MAX_OFFSET, least=0),
+    "limit": parameters.count("The most policies.", _MAX_PAGE),
+    **parameters.NAMESPACES,
 }
 _MAX_DROPS: Final = 200
 _NO_WORKLOADS: Final = "bindings are not watched: it is not known what policies claim"
@@ -94,11 +85,11 @@ class Policies:
 
     def listed(self, services: Services, call: Call) -> PolicyList:
         """Return a page of the policies that a reader may see."""
-        reader, found = reader_of(call), values(PARAMETERS, call.query)
+        reader, found = parameters.reader_of(call), parameters.values(PARAMETERS, call.query)
         only = tuple(filter(None, found.get("only", "").split(",")))
         unknown = next((each for each in only if each not in _ASPECTS), None)
         if unknown is not None:
-            raise refused("only", unknown, ", ".join(_ASPECTS))
+            raise parameters.refused("only", unknown, ", ".join(_ASPECTS))
         query = PolicyQuery(**{**found, "only": only}, namespaces=reader.namespaces)
         require_watched(services, POLICIES, subject="the policies are")
         state, version, check = services.state, services.state.version, partial(services.give_way, call)
@@ -129,7 +120,7 @@ class Policies:
 
     def shown(self, services: Services, call: Call) -> PolicyView:
         """Return the policy that the path names, and what its placement allows."""
-        reader, (namespace, name) = reader_of(call), key_of(call)
+        reader, (namespace, name) = parameters.reader_of(call), parameters.key_of(call)
         reference = PolicyReference(POLICY_KINDS[not namespace], namespace, name)
         if not reader.sees(namespace):
             raise Refusal(404, f"there is no {reference}")

@@ -21,36 +21,26 @@ from berthmaster.native_api.fleet import (
     WorkloadQuery,
     WorkloadState,
 )
-from extender.protocols.native.parameters import (
-    MAX_OFFSET,
-    NAMESPACES,
-    choice,
-    count,
-    flag,
-    reader_of,
-    sort,
-    text,
-    values,
-)
+from extender.protocols.native import parameters
 from extender.protocols.native.schedule import require_watched
 from extender.protocols.services import Call, Services
 from extender.state.placed_index import PlacedIndex, WorkloadTotals, in_order, namespace_of
 from extender.state.placed_workload import PlacedWorkload, clusters_of, row_of
 
 PARAMETERS: Final = {
-    "q": text("Words that NAMESPACE/KIND/NAME contains, in any case."),
-    "namespace": text("Only workloads of this namespace; `-` for cluster-scoped ones."),
-    "policy": text("Only workloads of this policy, such as `PropagationPolicy shop/web`."),
-    "cluster": text("Only workloads on this cluster."),
-    "group": text("Only workloads in the group of this name."),
-    "parts": flag("Whether namespace, policy, cluster and group may be parts of names, in any case."),
-    "only": text(
+    "q": parameters.text("Words that NAMESPACE/KIND/NAME contains, in any case."),
+    "namespace": parameters.text("Only workloads of this namespace; `-` for cluster-scoped ones."),
+    "policy": parameters.text("Only workloads of this policy, such as `PropagationPolicy shop/web`."),
+    "cluster": parameters.text("Only workloads on this cluster."),
+    "group": parameters.text("Only workloads in the group of this name."),
+    "parts": parameters.flag("Whether namespace, policy, cluster and group may be parts of names, in any case."),
+    "only": parameters.text(
         f"Only workloads that meet one of these, with commas: {', '.join(each.value for each in Restriction)}."
     ),
-    "sort": sort("The order; a dash before it reverses it.", [each.value for each in SortKey]),
-    "offset": count("How many workloads to skip.", MAX_OFFSET, least=0),
-    "limit": count("The most workloads of the page.", MAX_ROWS),
-    **NAMESPACES,
+    "sort": parameters.sort("The order; a dash before it reverses it.", [each.value for each in SortKey]),
+    "offset": parameters.count("How many workloads to skip.", parameters.MAX_OFFSET, least=0),
+    "limit": parameters.count("The most workloads of the page.", MAX_ROWS),
+    **parameters.NAMESPACES,
 }
 
 Filter = Callable[[Sequence[PlacedWorkload]], Sequence[PlacedWorkload]]
@@ -59,7 +49,7 @@ Filter = Callable[[Sequence[PlacedWorkload]], Sequence[PlacedWorkload]]
 
 def workload_page(services: Services, call: Call) -> WorkloadPage:
     """Return the page of workloads that a query asks for; in a body if it is too long for a request line."""
-    query = decode_json(WorkloadQuery, call.body) if call.body else query_of(call.query, reader_of(call))
+    query = decode_json(WorkloadQuery, call.body) if call.body else query_of(call.query, parameters.reader_of(call))
     require_watched(services, BINDINGS, subject="the workloads are")
     state = services.state
     version, staleness = state.version, state.staleness  # before the data, see ``State.version``
@@ -177,13 +167,13 @@ _COUNTERS: Final[Mapping[str, Callable[[Iterable[PlacedWorkload]], Iterable[str]
 
 def query_of(query: Mapping[str, str], reader: Reader) -> WorkloadQuery:
     """Return the query of a request with query parameters."""
-    found = values(PARAMETERS, query)
+    found = parameters.values(PARAMETERS, query)
     only = filter(None, found.pop("only", "").split(","))
     order = found.pop("sort", SortKey.NAMESPACE.value)
     return WorkloadQuery(
         **found,
         namespaces=reader.namespaces,
-        only=frozenset(choice("only", each, Restriction) for each in only),
+        only=frozenset(parameters.choice("only", each, Restriction) for each in only),
         sort=SortKey(order.removeprefix("-")),
         descending=order.startswith("-"),
     )
