@@ -87,29 +87,27 @@ def many(asked: dict, *scored: tuple[dict, int]) -> bytes:
 EU_1, US_1, US_2, AP_1 = cluster("eu-1", "eu"), cluster("us-1"), cluster("us-2"), cluster("ap-1", "ap")
 
 
-@pytest.mark.parametrize(
+ZONED = {"key": "zone", "operator": "In", "values": ["z1"]}
+
+
+@cases(
     ("asked", "named", "selected"),
-    [
-        pytest.param(unit(EU, US), cluster("eu-1", "eu"), True, id="a cluster of the first group passes"),
-        pytest.param(unit(EU, US), cluster("us-2"), True, id="a cluster of a later group passes"),
-        pytest.param(unit(EU, US), cluster("ap-1", "ap"), False, id="a cluster of no group is rejected"),
-        pytest.param(unit(), cluster("ap-1", "ap"), True, id="without groups every cluster passes"),
-        pytest.param(
-            unit({"affinityName": "r", "fieldSelector": {"matchExpressions": [
-                {"key": "zone", "operator": "In", "values": ["z1"]}]}}),
-            {"metadata": {"name": "a", "labels": {"topology.kubernetes.io/zone": "z1"}}},
-            True,
-            id="a field selector uses the zone label",
+    {
+        "a cluster of the first group passes": (unit(EU, US), EU_1, True),
+        "a cluster of a later group passes": (unit(EU, US), US_2, True),
+        "a cluster of no group is rejected": (unit(EU, US), AP_1, False),
+        "without groups every cluster passes": (unit(), AP_1, True),
+        "a field selector uses the zone label": (
+            unit({"affinityName": "r", "fieldSelector": {"matchExpressions": [ZONED]}}),
+            {"metadata": {"name": "a", "labels": {"topology.kubernetes.io/zone": "z1"}}}, True,
         ),
-        pytest.param(unit(annotations={ANNOTATION: "[]"}), AP_1, True, id="an empty list of groups"),
-        pytest.param(unit(WIDENED, US), AP_1, True, id="a cluster of an overflow passes"),
-        pytest.param(
+        "an empty list of groups": (unit(annotations={ANNOTATION: "[]"}), AP_1, True),
+        "a cluster of an overflow passes": (unit(WIDENED, US), AP_1, True),
+        "the last cluster of a long annotation passes": (
             unit({"affinityName": "many", "clusterNames": [f"member{number}" for number in range(2000)]}),
-            cluster("member1999"),
-            True,
-            id="the last cluster of a long annotation passes",
+            cluster("member1999"), True,
         ),
-    ],
+    },
 )  # fmt: skip
 def test_filter(asked, named, selected):
     body, metrics = call("filter", one(asked, named))
@@ -120,12 +118,12 @@ def test_filter(asked, named, selected):
 @cases(
     ("groups", "named", "score"),
     {
-        "the first of two groups": ([EU, US], cluster("eu-1", "eu"), 2),
-        "the second group": ([EU, US], cluster("us-1"), 1),
-        "no group": ([EU, US], cluster("ap-1", "ap"), 0),
-        "the first group, with overflow": ([WIDENED, US], cluster("eu-1", "eu"), 3),
-        "the overflow": ([WIDENED, US], cluster("ap-1", "ap"), 2),
-        "the group after the overflow": ([WIDENED, US], cluster("us-1"), 1),
+        "the first of two groups": ([EU, US], EU_1, 2),
+        "the second group": ([EU, US], US_1, 1),
+        "no group": ([EU, US], AP_1, 0),
+        "the first group, with overflow": ([WIDENED, US], EU_1, 3),
+        "the overflow": ([WIDENED, US], AP_1, 2),
+        "the group after the overflow": ([WIDENED, US], US_1, 1),
     },
 )
 def test_score_is_an_integer_and_higher_for_earlier_groups(groups, named, score):
@@ -249,36 +247,29 @@ def test_the_error_of_select_has_the_capacity_of_each_group():
     assert metrics.calls_of("doubted") == [("kubeadmiral", "select")]
 
 
+def annotated(text: str) -> bytes:
+    return one(unit(annotations={ANNOTATION: text}), EU_1)
+
+
+def grouped(**fields) -> bytes:
+    return one(unit({"affinityName": "x", **fields}), EU_1)
+
+
 INVALID = {
     "not JSON": b"{",
-    "empty": b"",
-    "an array": b"[]",
     "no unit": b'{"cluster": {"metadata": {"name": "a"}}}',
     "a cluster that is a number": b'{"schedulingUnit": {}, "cluster": 3}',
-    "an annotation with invalid JSON": one(unit(annotations={ANNOTATION: "{"}), EU_1),
-    "an annotation that is not a list": one(unit(annotations={ANNOTATION: "{}"}), EU_1),
-    "a group without a name": one(unit(annotations={ANNOTATION: "[{}]"}), EU_1),
+    "an annotation with invalid JSON": annotated("{"),
+    "an annotation that is not a list": annotated("{}"),
+    "a group without a name": annotated("[{}]"),
     "two groups with the same name": one(unit(EU, EU), EU_1),
-    "an unknown operator": one(
-        unit(
-            {
-                "affinityName": "x",
-                "labelSelector": {"matchExpressions": [{"key": "zone", "operator": "in", "values": ["eu"]}]},
-            }
-        ),
-        EU_1,
+    "an unknown operator": grouped(
+        labelSelector={"matchExpressions": [{"key": "z", "operator": "in", "values": ["e"]}]}
     ),
-    "an invalid label value": one(
-        unit(
-            {
-                "affinityName": "x",
-                "overflowAffinities": [{"affinityName": "y", "labelSelector": {"matchLabels": {"zone": "e u"}}}],
-            }
-        ),
-        EU_1,
+    "an invalid label value": grouped(
+        overflowAffinities=[{"affinityName": "y", "labelSelector": {"matchLabels": {"zone": "e u"}}}]
     ),
-    "a misspelt field": one(unit({"affinityName": "x", "clusterName": ["us-1"]}), EU_1),
-    "deeply nested": b"[" * 100_000,
+    "a misspelt field": grouped(clusterName=["us-1"]),
 }
 
 

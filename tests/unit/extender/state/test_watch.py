@@ -118,15 +118,6 @@ def test_changes_update_the_state(watching):
         assert set(cache.world.clusters) == {"a"}
 
 
-def test_a_list_after_410_removes_deleted_clusters(watching):
-    running = watching(page([karmada_cluster("a"), karmada_cluster("b")], 5), KARMADA_CLUSTERS, watches=[[HOLD]])
-    running.wait(lambda: running.names() == {"a", "b"})
-    running.server.lists = [page([karmada_cluster("c", 9)], 10)]
-    running.server.watches = [410, [HOLD]]
-    running.server.more.put(CUT)
-    running.wait(lambda: running.names() == {"c"})
-
-
 def test_a_list_is_one_update_of_the_fleet(watching, monkeypatch):
     names, updates, updating = "abcdefgh", [], State.updating
 
@@ -144,19 +135,6 @@ def test_a_list_is_one_update_of_the_fleet(watching, monkeypatch):
     running.server.more.put(CUT)
     running.wait(lambda: running.names() == set("cdefghij"))
     assert updates == [set(names), set("cdefghij")]
-
-
-def test_an_invalid_object_is_skipped_and_its_last_valid_version_stays(watching, caplog):
-    broken = {**karmada_cluster("a", 6), "spec": {"region": 7}}
-    running = watching(
-        page([karmada_cluster("a"), {**karmada_cluster("new"), "spec": []}], 5),
-        KARMADA_CLUSTERS,
-        watches=[[event("MODIFIED", broken), event("ADDED", karmada_cluster("b", 7)), HOLD]],
-    )
-    running.wait(lambda: running.names() == {"a", "b"})
-    with running.state.reading() as cache:
-        assert cache.fleet.get("a").spec.region == "eu"
-    assert "spec.region" in caplog.text
 
 
 def test_the_state_is_stale_while_the_server_is_lost(watching):
