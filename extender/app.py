@@ -150,12 +150,7 @@ class Middleware:
                 raise Refusal(415, f"content type {shown(content_type)} is not accepted; accepted is {accepted}")
 
     def _call(
-        self,
-        route: Route,
-        environ: "WSGIEnvironment",
-        request_id: str,
-        begun: float,
-        path_values: Mapping[str, str],
+        self, route: Route, environ: "WSGIEnvironment", request_id: str, begun: float, path_values: Mapping[str, str]
     ) -> Call:
         query = _query(environ, route.query)
         if route.streamed:

@@ -36,9 +36,7 @@ REQUEST_SECONDS: Final = Histogram(
     buckets=_BUCKETS,
 )
 REJECTIONS: Final = Counter(
-    "berthmaster_extender_rejected_clusters_total",
-    "Clusters that filters rejected, by plugin.",
-    ["plugin"],
+    "berthmaster_extender_rejected_clusters_total", "Clusters that filters rejected, by plugin.", ["plugin"]
 )
 DOUBTS: Final = Counter(
     "berthmaster_extender_answers_in_doubt_total",

@@ -339,9 +339,7 @@ _ASPECTS: Final = (
         lambda groups: f"{sum(len(each.resources) for each in groups)} kinds",
     ),
     _Aspect(
-        "deletion",
-        ("metadata.deletion_timestamp",),
-        lambda at: "being deleted" if at is not None else "not deleted",
+        "deletion", ("metadata.deletion_timestamp",), lambda at: "being deleted" if at is not None else "not deleted"
     ),
 )
 

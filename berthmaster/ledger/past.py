@@ -15,14 +15,7 @@ from berthmaster.deciding.decision_recorder import DecisionOutcome, GroupKey, co
 from berthmaster.deciding.failover import FailoverOptions
 from berthmaster.deciding.move_targets import is_draining
 from berthmaster.deciding.moves import decide_with_moves
-from berthmaster.ledger.batches import (
-    NO_DOCUMENT,
-    BatchContent,
-    Configuration,
-    DecisionEntry,
-    Entry,
-    decode_batch,
-)
+from berthmaster.ledger.batches import NO_DOCUMENT, BatchContent, Configuration, DecisionEntry, Entry, decode_batch
 from berthmaster.ledger.fleet_versions import FleetReader
 from berthmaster.ledger.schema import batches, segments
 from berthmaster.ledger.store import Store
@@ -306,10 +299,7 @@ def peers_of(past: PastDecision) -> Peers:
     peers, own = Peers(), Request.of(past.binding)
     for name, where in clusters.items():
         request = replace(
-            own,
-            name=name,
-            affinity_group=affinity.get(name, ""),
-            anti_affinity_group=anti_affinity.get(name, ""),
+            own, name=name, affinity_group=affinity.get(name, ""), anti_affinity_group=anti_affinity.get(name, "")
         )
         peers.place(request, where)
     return peers

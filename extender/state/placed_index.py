@@ -18,13 +18,7 @@ from berthmaster.model.binding import Binding
 from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.native_api.fleet import SortKey
 from berthmaster.views.move_rows import BindingMove, moves_among
-from extender.state.placed_workload import (
-    PlacedWorkload,
-    clusters_of,
-    moving_between,
-    not_running_yet,
-    placed_workload,
-)
+from extender.state.placed_workload import PlacedWorkload, clusters_of, moving_between, not_running_yet, placed_workload
 
 K = TypeVar("K", bound=Hashable)
 Key = tuple[str, str]

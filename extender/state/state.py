@@ -256,10 +256,7 @@ class State:
 
 def _index_of(workloads: Sequence[SimulatedWorkload]) -> PlacedIndex:
     return PlacedIndex(
-        (
-            each.binding.metadata.key,
-            placed_workload(each.binding, each.held_by, present=each.present),
-        )
+        (each.binding.metadata.key, placed_workload(each.binding, each.held_by, present=each.present))
         for each in workloads
         if each.binding is not None
     )

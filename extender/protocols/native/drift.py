@@ -36,10 +36,7 @@ PARAMETERS: Final = {
         "Only workloads with replicas on a cluster whose name contains this, before or after a repair."
     ),
     "tolerance": parameters.count(
-        "By how many percent the share of a cluster may differ from its weight.",
-        100,
-        least=0,
-        default=_TOLERANCE,
+        "By how many percent the share of a cluster may differ from its weight.", 100, least=0, default=_TOLERANCE
     ),
     "sort": parameters.sort("The order; a dash before it reverses it. Default: the most moves first.", DRIFT_SORTS),
     "offset": parameters.count("How many workloads to leave out first.", parameters.MAX_OFFSET, least=0),

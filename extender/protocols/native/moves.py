@@ -61,9 +61,5 @@ def moves_view(services: Services, call: Call) -> MovesView:
         )
         report, counts = moves_report(known, query)
     return MovesView(
-        **asdict(report),
-        counts=counts.states,
-        matched=counts.matched,
-        version=version,
-        staleness=state.staleness,
+        **asdict(report), counts=counts.states, matched=counts.matched, version=version, staleness=state.staleness
     )
