@@ -32,11 +32,6 @@ def problem_reply(problem: Problem) -> Reply:
     return Reply(encode_json(problem), problem.status, PROBLEM_JSON)
 
 
-def is_small(body: bytes) -> bool:
-    """Return whether a body is small: the predicate of routes whose cost depends on little else."""
-    return len(body) <= _SMALL_BYTES
-
-
 def never_cheap(_body: bytes) -> bool:
     """Say that the answer to a request takes long, whatever its body is."""
     return False
@@ -96,14 +91,9 @@ class Route(NamedTuple):
 
 
 _PARTS: Final = (b"affinityName", b"operator", b"spreadBy", b"\\u")
-"""Groups and overflow affinities, expressions, spread constraints, and characters that may spell one of them."""
+"""Groups, overflow affinities, expressions, spread constraints, and characters that may spell one of them."""
 _CHEAP_PARTS: Final = 16
 _CHEAP_MEMBERS: Final = 512
-
-
-def estimated_parts(body: bytes) -> int:
-    """Return an upper bound of the parts of a request for which a decision looks at all clusters."""
-    return sum(map(body.count, _PARTS))
 
 
 def is_light(body: bytes) -> bool:
@@ -111,6 +101,6 @@ def is_light(body: bytes) -> bool:
 
     A region search looks at all clusters several times, so a body with spread constraints is not light.
     """
-    if not is_small(body) or b"spreadBy" in body:
+    if len(body) > _SMALL_BYTES or b"spreadBy" in body:
         return False
-    return estimated_parts(body) <= _CHEAP_PARTS and body.count(b":") <= _CHEAP_MEMBERS
+    return sum(map(body.count, _PARTS)) <= _CHEAP_PARTS and body.count(b":") <= _CHEAP_MEMBERS

@@ -5,7 +5,6 @@ Reading it needs the right to get one Lease. Without that right the answer about
 """
 
 import logging
-import threading
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import partial
@@ -18,7 +17,7 @@ from berthmaster.kube.requests import decode_response, get
 from berthmaster.manifests import Document
 from berthmaster.model.errors import ApiError
 from berthmaster.model.meta import Key
-from berthmaster.runtime.logs import log_exceptions
+from berthmaster.runtime.stopping import RepeatingThread
 from extender.state.fingerprint import Fingerprint
 
 DEFAULT_LEASE: Final[Key] = ("karmada-system", "berthmaster-controllers")
@@ -64,14 +63,17 @@ class LeasePoll:
         self._pause_s = 0.0
         self.fingerprint = Fingerprint()
         self._seen = b""
-        self._stop = threading.Event()
+        self._thread: RepeatingThread | None = None
         self.reading = LeaseReading(None, f"the Lease {'/'.join(key)} is not read yet: {_UNKNOWN}")
 
     def start(self, client: APIClient) -> None:
-        threading.Thread(target=self._run, args=(client,), name="controllers-lease", daemon=True).start()
+        read, problem = partial(self.read, client), "the lease could not be read"
+        self._thread = RepeatingThread("controllers-lease", read, lambda: self._pause_s, _LOG, problem)
+        self._thread.start()
 
     def stop(self) -> None:
-        self._stop.set()
+        if self._thread is not None:
+            self._thread.stop()
 
     def read(self, client: APIClient) -> None:
         self._pause_s = _INTERVAL_S
@@ -97,7 +99,3 @@ class LeasePoll:
         if body is None:
             return no_lease(self._key)
         return LeaseReading(lease_record(decode_response(dict[str, Any], body, "the lease")))
-
-    def _run(self, client: APIClient) -> None:
-        while not self._stop.wait(self._pause_s):
-            log_exceptions(partial(self.read, client), _LOG, "the lease could not be read")

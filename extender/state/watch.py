@@ -103,14 +103,10 @@ class WatchSource:
         if options.templates:
             self._watched.append(WORKLOADS)
             self._templates = TemplateWatches(self._clock, self._follow)
-            for policies in self._policies:
-                policies.subscribe(self._count_kinds)
-            for bindings in informers:
-                bindings.subscribe(self._count_kinds)
+            named: list[Informer[Any]] = [*self._policies, *informers]
+            for each in named:
+                each.subscribe(self._kinds.update)
         return ObservedWorkloads(informers, self._templates, options)
-
-    def _count_kinds(self, _key: Key, before: Binding | Policy | None, after: Binding | Policy | None) -> None:
-        self._kinds.update(before, after)
 
     def prepare(self) -> None:
         self._connect()
@@ -133,13 +129,9 @@ class WatchSource:
         self._check.start(client)
 
     def stop(self) -> None:
-        self._check.stop()
-        for feed in self._feeds:
-            feed.informer.stop()
-        if self._lease is not None:
-            self._lease.stop()
-        if self._templates is not None:
-            self._templates.stop()
+        for each in (self._check, *(feed.informer for feed in self._feeds), self._lease, self._templates):
+            if each is not None:
+                each.stop()
 
     def _follow(self, feed: "_Feed | None" = None) -> None:
         """Update the state after a collection, the watches of templates or the check of the server changed.

@@ -141,7 +141,7 @@ class KindCounts:
         self._counts: Counter[KindName] = Counter()
         self._lock = threading.Lock()
 
-    def update(self, before: Binding | Policy | None, after: Binding | Policy | None) -> None:
+    def update(self, _key: Key, before: Binding | Policy | None, after: Binding | Policy | None) -> None:
         with self._lock:
             self._counts.update(_kinds_of(after))
             self._counts.subtract(_kinds_of(before))

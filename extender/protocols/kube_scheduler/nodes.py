@@ -35,8 +35,9 @@ NOT_A_MEMBER: Final = REJECTED + 1
 UNKNOWN: Final = REJECTED + 2
 """The rank of a named node that is not in the fleet."""
 
-WHY_NOT_A_MEMBER: Final = ("Members", "not member clusters")
 WHY_UNKNOWN: Final = ("Unknown", "not known yet")
+_FIXED: Final = {NOT_A_MEMBER: ("Members", "not member clusters"), UNKNOWN: WHY_UNKNOWN}
+"""The reasons that follow from a rank alone."""
 
 _TIERS: Final = UNMATCHED_TIER + 24
 _NAMES_SHOWN: Final = 4
@@ -360,7 +361,9 @@ def filter_nodes(nodes: RankedNodes, rejection: Rejection, source: str) -> Filte
     rejected = Counter({GROUP_ORDER: len(failed)} if failed else {})
     unresolvable: dict[str, str] = {}
     for position in [position for position, rank in enumerate(ranks) if rank >= REJECTED]:
-        plugin, reason = _rejection_of(nodes, rejection, position)
+        plugin, reason = _FIXED.get(ranks[position]) or rejection(nodes, position)
+        if ranks[position] not in _FIXED:
+            reason = f"rejected: {reason}"
         reasons = failed if ranks[position] == UNKNOWN else unresolvable
         reasons[names[position]] = f"node(s) {reason}, for {source}"[:_MAX_REASON_SENT]
         rejected[plugin] += 1
@@ -419,16 +422,6 @@ def best_candidates(candidates: Mapping[str, MetaVictims], nodes: RankedNodes) -
     if best >= REJECTED:
         return {}
     return {name: candidates[name] for name, rank in zip(nodes.names, nodes.ranks, strict=True) if rank == best}
-
-
-def _rejection_of(nodes: RankedNodes, rejection: Rejection, position: int) -> tuple[str, str]:
-    rank = nodes.ranks[position]
-    if rank == NOT_A_MEMBER:
-        return WHY_NOT_A_MEMBER
-    if rank == UNKNOWN:
-        return WHY_UNKNOWN
-    plugin, reason = rejection(nodes, position)
-    return plugin, f"rejected: {reason}"
 
 
 def _later_group(nodes: RankedNodes, rank: int, best: int, source: str) -> str:
