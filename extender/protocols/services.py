@@ -47,6 +47,9 @@ class Call(NamedTuple):
     path_values: Mapping[str, str] = _EMPTY
     has_gone: Callable[[], bool] = lambda: False
 
+    def until(self, deadline_s: float) -> "Call":
+        return self._replace(deadline_s=min(self.deadline_s, deadline_s))
+
 
 @dataclass(frozen=True, slots=True)
 class RequestLimits:

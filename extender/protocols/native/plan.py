@@ -144,9 +144,9 @@ class Planner:
             Refusal: a policy is invalid or not known, something is not known that the answer depends on, or the
                 deadline has passed.
         """
-        now_s = services.clock.monotonic_s()
+        state, reader = services.state, Reader(request.namespaces)
         if request.timeout_ms is not None:
-            call = call._replace(deadline_s=min(call.deadline_s, now_s + request.timeout_ms / 1000))
+            call = call.until(services.clock.monotonic_s() + request.timeout_ms / 1000)
         request = _as_stored(services, request)
         changes = changes_of(services, request)
         require_plannable(services)
@@ -154,9 +154,15 @@ class Planner:
         require_templates(services, call, policies)
         plans = self._of_clusters if request.changes else self._of_policies
         with services.one_at_a_time(plans.lock, call, "other plans"):
-            answer = _planned(services, call, plans, request, (changes, policies), progress)
+            check, now = partial(services.give_way, call), services.clock.now()
+            world = state.assuming(state.world(check, changes.policies), now, request.failover, request.preemption)
+            changes = _with_changes(changes, world, request, now, check)
+            index = plans.index_of(world, state.profile)
+            check()
+            gaps = plan_gaps(state, world, None if changes.changes_clusters else policies)
+            answer = plan(index, changes, now, gaps=gaps, check=check, progress=progress, reader=reader)
         require_fresh(services)
-        return plan_answer(answer, request.limit, services.state.staleness, Reader(request.namespaces))
+        return plan_answer(answer, request.limit, state.staleness, reader)
 
 
 def _as_stored(services: Services, request: PlanRequest) -> PlanRequest:
@@ -165,25 +171,6 @@ def _as_stored(services: Services, request: PlanRequest) -> PlanRequest:
     create = tuple(as_stored(each, stored, f"create[{number}]") for number, each in enumerate(request.create))
     update = tuple(as_stored(each, stored, f"update[{number}]") for number, each in enumerate(request.update))
     return replace(request, create=create, update=update)
-
-
-def _planned(
-    services: Services,
-    call: Call,
-    plans: PlannedWorld,
-    request: PlanRequest,
-    objects: tuple[ChangeSet, Sequence[Policy]],
-    progress: ReportProgress,
-) -> Plan:
-    changes, policies = objects
-    state, check = services.state, partial(services.give_way, call)
-    now, reader = services.clock.now(), Reader(request.namespaces)
-    world = state.assuming(state.world(check, changes.policies), now, request.failover, request.preemption)
-    changes = _with_changes(changes, world, request, now, check)
-    index = plans.index_of(world, state.profile)
-    check()
-    gaps = plan_gaps(state, world, None if changes.changes_clusters else policies)
-    return plan(index, changes, now, gaps=gaps, check=check, progress=progress, reader=reader)
 
 
 def plan_gaps(state: State, world: World, policies: Sequence[Policy] | None) -> Sequence[Gap]:

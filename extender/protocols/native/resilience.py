@@ -65,7 +65,7 @@ class Resilience:
             raise refused("by", given["by"], ", ".join(FailureDomain))
         question = FailureQuestion(tuple(choice("by", each, FailureDomain) for each in by), Switch(given["failover"]))
         if given["stale"]:
-            call = call._replace(deadline_s=min(call.deadline_s, services.clock.monotonic_s() + WAIT_S))
+            call = call.until(services.clock.monotonic_s() + WAIT_S)
         require_watched(services, BINDINGS, subject="the workloads are")
         result, found = self._background.answer(services, call, question)
         return ResilienceView(

@@ -73,8 +73,7 @@ class PlanReviewer:
 
     def review(self, services: Services, call: Call, request: ChangeReview) -> ReviewAnswer:
         if request.timeout_ms is not None:
-            until_s = services.clock.monotonic_s() + request.timeout_ms / 1000
-            call = call._replace(deadline_s=min(call.deadline_s, until_s))
+            call = call.until(services.clock.monotonic_s() + request.timeout_ms / 1000)
         wanted = plan_request(request)
         changes = changes_of(services, wanted)
         require_plannable(services)
