@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from berthmaster.kube.kinds import BINDINGS
 from berthmaster.ledger.records import HistoryRow, PastExplanation, RecordId
-from berthmaster.model.binding import Binding, TargetCluster, binding_name, holder
+from berthmaster.model.binding import Binding, binding_name, holder
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import FieldError, InputError, name_list, shown
 from berthmaster.model.gaps import about
@@ -115,12 +115,12 @@ def described(services: Services, key: Key) -> BindingView:
         replicas=spec.replicas,
         groups=None if groups is None else [each.affinity_name for each in groups],
         observed_group=status.scheduler_observing_affinity_name or None,
-        clusters=_replicas_by_cluster(spec.clusters),
+        clusters=binding.assignment,
         eviction_tasks=[
             msgspec.convert(each, EvictionTaskView, from_attributes=True) for each in spec.graceful_eviction_tasks
         ],
         required_by=[
-            RequiringBinding(each.namespace, each.name, _replicas_by_cluster(each.clusters))
+            RequiringBinding(each.namespace, each.name, {target.name: target.replicas for target in each.clusters})
             for each in spec.required_by
         ],
         conditions=list(status.conditions),
@@ -130,10 +130,6 @@ def described(services: Services, key: Key) -> BindingView:
         staleness=services.state.staleness,
         requests=spec.replica_requirements.resource_request if spec.replica_requirements is not None else {},
     )
-
-
-def _replicas_by_cluster(clusters: tuple[TargetCluster, ...]) -> dict[str, int]:
-    return {each.name: each.replicas for each in clusters}
 
 
 def binding_outlook(services: Services, key: Key, group: str | None, most: int | None = None) -> BindingOutlook:

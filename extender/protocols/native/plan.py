@@ -280,8 +280,7 @@ def _reference(name: PolicyName, path: str) -> PolicyReference:
 
 def known_policies(services: Services, request: PlanRequest) -> list[Policy]:
     """Return the stored policies that a request changes. Raises ``Refusal`` if one is not observed yet."""
-    with services.state.reading() as cache:
-        stored = {each.reference: each for each in cache.policies}
+    stored = stored_policies(services)
     needed = [each.reference for each in request.update]
     needed += [PolicyReference(each.kind, each.namespace, each.name) for each in request.delete]
     for reference in needed:
