@@ -99,7 +99,7 @@ class _Extender:
             self._source = watch_source(options.watch, self._clock, options.bindings)
         elif options.manifests:
             self._source = FolderSource(
-                options.manifests, self._clock, self, options.bindings, interval_s=options.interval_s
+                options.manifests, self._clock, self._source_failed, options.bindings, interval_s=options.interval_s
             )
         self._state.has_source = self._source is not None
 
@@ -192,15 +192,12 @@ class _Extender:
         for (cache, result), count in lookups.items():
             metrics.CACHE_LOOKUPS.labels(cache, result).inc(count)
 
-    def source_loaded(self, source: str) -> None:
-        _LOG.info("state loaded", extra=fields(source=source))
-
-    def source_failed(self, source: str, error: InputError) -> None:
+    def _source_failed(self, error: InputError) -> None:
         from extender import metrics  # noqa: PLC0415 - see the class
 
-        metrics.SOURCE_FAILURES.labels(source).inc()
+        metrics.SOURCE_FAILURES.labels("folder").inc()
         _LOG.error(
-            "the new state cannot be used: %s; the previous one stays in use", error, extra=fields(source=source)
+            "the new state cannot be used: %s; the previous one stays in use", error, extra=fields(source="folder")
         )
 
     def certificate_loaded(self, expires_at: float) -> None:

@@ -3,17 +3,17 @@
 import logging
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from berthmaster.manifests import load_manifests
 from berthmaster.manifests.files import SUFFIXES
 from berthmaster.model.errors import InputError
 from berthmaster.model.gaps import Gap
 from berthmaster.runtime.clock import Clock
-from berthmaster.runtime.logs import log_exceptions
+from berthmaster.runtime.logs import fields, log_exceptions
 from berthmaster.simulation.world import World, file_gaps, world_of
 from extender.state.controllers_lease import LeaseReading, lease_in
 from extender.state.state import State
@@ -29,16 +29,6 @@ _MAX_FILES: Final = 100_000
 Signature = tuple[tuple[str, int, int, int], ...]
 
 
-class SourceListener(Protocol):
-    """Receives the results of a source."""
-
-    def source_loaded(self, source: str) -> None:
-        """A new state is in use."""
-
-    def source_failed(self, source: str, error: InputError) -> None:
-        """A new state is invalid, and the last one stays in use. Called once for each new state."""
-
-
 class _Content(NamedTuple):
     world: World
     lease: LeaseReading
@@ -48,21 +38,19 @@ class _Content(NamedTuple):
 class FolderSource:
     """Updates a state from files and folders: clusters, policies, bindings, and resources that policies claim."""
 
-    name: Final = "folder"
-
     def __init__(
         self,
         paths: Sequence[Path],
         clock: Clock,
-        listener: SourceListener,
+        failed: Callable[[InputError], None],
         bindings: BindingOptions = PLAIN_BINDINGS,
         *,
         interval_s: float = 2.0,
     ) -> None:
-        """Prepare the source. After the start it checks the paths every ``interval_s`` seconds."""
+        """Prepare the source. ``failed`` is called once for each new state that is invalid and not used."""
         self._paths = paths
         self._clock = clock
-        self._listener = listener
+        self._failed = failed
         self._interval_s = interval_s
 
         def read() -> _Content:
@@ -114,7 +102,7 @@ class FolderSource:
             already_reported = unchanged and state.staleness.problem == str(error)
             state.mark_stale(str(error), self._clock.now())
             if not already_reported:
-                self._listener.source_failed(self.name, error)
+                self._failed(error)
         else:
             self._retry_at_s = float("inf")
 
@@ -125,7 +113,7 @@ class FolderSource:
             state.file_gaps = content.gaps
             state.fingerprint.set(repr(self._signature).encode())
         state.prepare()
-        self._listener.source_loaded(self.name)
+        _LOG.info("state loaded", extra=fields(source="folder"))
 
     def _run(self, state: State) -> None:
         while not self._stop.wait(self._interval_s):

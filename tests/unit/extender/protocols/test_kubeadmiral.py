@@ -263,9 +263,7 @@ INVALID = {
     "an annotation that is not a list": annotated("{}"),
     "a group without a name": annotated("[{}]"),
     "two groups with the same name": one(unit(EU, EU), EU_1),
-    "an unknown operator": grouped(
-        labelSelector={"matchExpressions": [{"key": "z", "operator": "in"}]}
-    ),
+    "an unknown operator": grouped(labelSelector={"matchExpressions": [{"key": "z", "operator": "in"}]}),
     "an invalid label value": grouped(
         overflowAffinities=[{"affinityName": "y", "labelSelector": {"matchLabels": {"zone": "e u"}}}]
     ),

@@ -14,20 +14,6 @@ from extender.state.state import State
 CLUSTER = """{"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "%s"}}"""
 
 
-class RecordedListener:
-    """A listener that records calls."""
-
-    def __init__(self) -> None:
-        self.loaded = 0
-        self.failures: list[str] = []
-
-    def source_loaded(self, _source: str) -> None:
-        self.loaded += 1
-
-    def source_failed(self, _source: str, error: Exception) -> None:
-        self.failures.append(str(error))
-
-
 @pytest.fixture
 def path(tmp_path):
     path = tmp_path / "a.json"
@@ -36,8 +22,8 @@ def path(tmp_path):
 
 
 @pytest.fixture
-def listener():
-    return RecordedListener()
+def failures():
+    return []
 
 
 @pytest.fixture
@@ -46,9 +32,9 @@ def clock():
 
 
 @pytest.fixture
-def source(path, listener, clock, monkeypatch):
+def source(path, failures, clock, monkeypatch):
     monkeypatch.setattr(module, "_SETTLE_S", 0.0)
-    made = FolderSource([path], clock, listener, interval_s=0.01)
+    made = FolderSource([path], clock, failures.append, interval_s=0.01)
     yield made
     made.stop()
 
@@ -79,14 +65,14 @@ def names(state):
         return sorted(cache.world.clusters)
 
 
-def test_unreadable_content_is_retried_without_a_change(source, state, path, listener, clock, failing):
+def test_unreadable_content_is_retried_without_a_change(source, state, path, failures, clock, failing):
     source.look(state)
     mend = failing(ManifestError(str(path), None, "cannot be read: Permission denied"))
     path.write_text(CLUSTER % "bc")
     for _ in range(3):
         clock.pass_by(20)
         source.look(state)
-    assert len(listener.failures) == 1, "reported once"
+    assert len(failures) == 1, "reported once"
     assert state.staleness.problem
     mend()
     clock.pass_by(30)

@@ -9,7 +9,6 @@ from kube_in_memory import KubeInMemory
 from msgspec.structs import replace
 
 from berthmaster.deciding.lease_record import BRAKE, SOURCES, SourcesRecord, text_of
-from berthmaster.model.errors import InputError
 from berthmaster.model.move import MOVE
 from berthmaster.native_api.why import FreeAmount, MovesView, Room
 from extender.protocols.native.bindings import binding_outlook, binding_overview, described, room_of
@@ -135,21 +134,13 @@ def moved(template, move):
     return found
 
 
-class Listener:
-    def source_loaded(self, _source):
-        pass
-
-    def source_failed(self, _source, error: InputError):
-        raise error
-
-
 @pytest.fixture
 def ask(tmp_path):
     def send(*objects, watched=None, **query):
         for number, each in enumerate([cluster("a"), cluster("b"), HELD, *objects]):
             (tmp_path / f"{number}.json").write_text(json.dumps(each))
         services = services_of()
-        FolderSource([tmp_path], services.clock, Listener()).look(services.state)
+        FolderSource([tmp_path], services.clock, pytest.fail).look(services.state)
         services.state.watched = watched
         return asked(services, route_of("/v1/moves"), MovesView, **query)
 
