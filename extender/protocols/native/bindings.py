@@ -48,7 +48,7 @@ from berthmaster.simulation.workload import NO_COMPANIONS, SimulatedWorkload, co
 from berthmaster.simulation.world import World, peers_of
 from extender.protocols.native.fleet import amounts
 from extender.protocols.native.history import from_ledger, ledger_of
-from extender.protocols.native.parameters import count, invalid, key_of, reader_of, text, values
+from extender.protocols.native.parameters import invalid, key_of, number, reader_of, text, values
 from extender.protocols.native.schedule import require_explicable, require_synced, require_watched
 from extender.protocols.native.visible import visible_binding, visible_decision, visible_record
 from extender.protocols.problem import Refusal
@@ -62,7 +62,7 @@ Key = tuple[str, str]
 """The namespace and the name of a binding; an empty namespace for a cluster-scoped one."""
 PARAMETERS: Final = {
     "group": text("Explain each cluster in this group; empty for a placement without groups."),
-    "clusters": count("The most clusters of each stage of a group; the others are counted. All by default.", 5000),
+    "clusters": number("The most clusters of each stage of a group; the others are counted. All by default.", 5000),
 }
 
 

@@ -35,12 +35,12 @@ PARAMETERS: Final = {
     "cluster": parameters.text(
         "Only workloads with replicas on a cluster whose name contains this, before or after a repair."
     ),
-    "tolerance": parameters.count(
+    "tolerance": parameters.number(
         "By how many percent the share of a cluster may differ from its weight.", 100, least=0, default=_TOLERANCE
     ),
     "sort": parameters.sort("The order; a dash before it reverses it. Default: the most moves first.", DRIFT_SORTS),
-    "offset": parameters.count("How many workloads to leave out first.", parameters.MAX_OFFSET, least=0),
-    "limit": parameters.count("The most workloads; 0 for the figures without any list.", _MOST, least=0),
+    "offset": parameters.number("How many workloads to leave out first.", parameters.MAX_OFFSET, least=0),
+    "limit": parameters.number("The most workloads; 0 for the figures without any list.", _MOST, least=0),
     "stale": parameters.flag("Whether to answer at once, with the last figures."),
     **parameters.NAMESPACES,
 }

@@ -10,7 +10,7 @@ from berthmaster.model.gaps import NO_NAMES
 from berthmaster.native_api.fleet import FleetAmount, FleetCluster, FleetView, StateVersion
 from berthmaster.native_api.wire import Amounts, ClusterList, ClusterView
 from berthmaster.scheduling.resources import amount_of
-from extender.protocols.native.parameters import count, text, values
+from extender.protocols.native.parameters import number, text, values
 from extender.protocols.services import Call, Services
 from extender.state.placed_index import ClusterUse
 
@@ -22,7 +22,7 @@ _UNWATCHED = (
 
 PARAMETERS: Final = {
     "after": text("The page contains the names after this one."),
-    "limit": count("The most clusters of the page.", 5000, default=500),
+    "limit": number("The most clusters of the page.", 5000, default=500),
 }
 
 

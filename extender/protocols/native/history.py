@@ -7,7 +7,7 @@ from berthmaster.ledger.records import Query, RecordId
 from berthmaster.model.errors import InputError, LedgerError, NotRecordedError, shown
 from berthmaster.model.meta import is_valid_name
 from berthmaster.native_api.wire import HistoryPage
-from extender.protocols.native.parameters import count, flag, key_of, reader_of, text, time, values
+from extender.protocols.native.parameters import flag, key_of, number, reader_of, text, time, values
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Call, Services
 
@@ -21,7 +21,7 @@ _MAX_PAGE: Final = 1000
 _MAX_NAME: Final = 512
 BINDING_PARAMETERS: Final = {
     "after": text("The page contains the records before this one, by its id."),
-    "limit": count("The most records of the page.", _MAX_PAGE, default=_PAGE),
+    "limit": number("The most records of the page.", _MAX_PAGE, default=_PAGE),
     "since": time("Only records from this time on."),
     "until": time("Only records up to this time."),
 }

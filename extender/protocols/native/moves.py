@@ -8,7 +8,7 @@ from berthmaster.kube.kinds import BINDINGS, POLICIES
 from berthmaster.native_api.why import MovesView
 from berthmaster.views.move_budgets import KnownMoves, moves_report, percent_totals
 from berthmaster.views.move_rows import MoveQuery, MoveSort, RowState
-from extender.protocols.native.parameters import MAX_OFFSET, NAMESPACES, count, reader_of, sort, text, values, word
+from extender.protocols.native.parameters import MAX_OFFSET, NAMESPACES, number, reader_of, sort, text, values, word
 from extender.protocols.native.schedule import require_watched
 from extender.protocols.services import Call, Services
 
@@ -21,8 +21,8 @@ PARAMETERS: Final = {
     "reason": text("Only this reason, such as Failback."),
     "cluster": text("A part of the name of a cluster that the workload leaves or arrives at."),
     "sort": sort("The order; a dash before it reverses it. Default: by state.", [each.value for each in MoveSort]),
-    "offset": count("How many moves to leave out first.", MAX_OFFSET, least=0),
-    "limit": count("The most moves.", _MAX_MOVES, default=_MOVES),
+    "offset": number("How many moves to leave out first.", MAX_OFFSET, least=0),
+    "limit": number("The most moves.", _MAX_MOVES, default=_MOVES),
     **NAMESPACES,
 }
 

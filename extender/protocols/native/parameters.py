@@ -34,7 +34,7 @@ def time(description: str) -> Parameter:
     return Parameter(description, {"type": "string", "format": "date-time"})
 
 
-def count(description: str, most: int, *, least: int = 1, **schema: int) -> Parameter:
+def number(description: str, most: int, *, least: int = 1, **schema: int) -> Parameter:
     """Describe a number."""
     return Parameter(description, {"type": "integer", "minimum": least, "maximum": most, **schema})
 

@@ -58,8 +58,8 @@ PARAMETERS: Final = {
     "sort": parameters.sort(
         "The order; a dash before it reverses it. Default: by kind, namespace and name.", POLICY_SORTS
     ),
-    "offset": parameters.count("How many policies to leave out first.", parameters.MAX_OFFSET, least=0),
-    "limit": parameters.count("The most policies.", _MAX_PAGE),
+    "offset": parameters.number("How many policies to leave out first.", parameters.MAX_OFFSET, least=0),
+    "limit": parameters.number("The most policies.", _MAX_PAGE),
     **parameters.NAMESPACES,
 }
 _MAX_DROPS: Final = 200

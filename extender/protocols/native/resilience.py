@@ -12,7 +12,17 @@ from berthmaster.native_api.why import MAX_NAMES, ImpactView, ResilienceView
 from berthmaster.simulation.failures import FailureDomain, Failures, Impact, losses, ranked
 from berthmaster.simulation.plan_answer import Assumptions, Switch
 from extender.protocols.native.background import LIMIT_S, WAIT_S, Background, BackgroundTexts, Run
-from extender.protocols.native.parameters import NAMESPACES, choice, count, flag, reader_of, refused, text, values, word
+from extender.protocols.native.parameters import (
+    NAMESPACES,
+    choice,
+    flag,
+    number,
+    reader_of,
+    refused,
+    text,
+    values,
+    word,
+)
 from extender.protocols.native.schedule import require_watched
 from extender.protocols.native.visible import limited, visible
 from extender.protocols.services import Call, Services
@@ -25,7 +35,7 @@ PARAMETERS: Final = {
     "by": text(
         "What fails as a whole: cluster, region, zone, provider, or several of them with commas. Default: cluster."
     ),
-    "limit": count("The most failures.", _MAX_FAILURES, default=_FAILURES),
+    "limit": number("The most failures.", _MAX_FAILURES, default=_FAILURES),
     "stale": flag("Whether to answer soon, with the last figures, or without any with the progress."),
     "failover": word(
         "What moves off lost clusters: nothing (off), what does not tolerate a NoExecute taint (on), or what the "

@@ -38,8 +38,8 @@ PARAMETERS: Final = {
         f"Only workloads that meet one of these, with commas: {', '.join(each.value for each in Restriction)}."
     ),
     "sort": parameters.sort("The order; a dash before it reverses it.", [each.value for each in SortKey]),
-    "offset": parameters.count("How many workloads to skip.", parameters.MAX_OFFSET, least=0),
-    "limit": parameters.count("The most workloads of the page.", MAX_ROWS),
+    "offset": parameters.number("How many workloads to skip.", parameters.MAX_OFFSET, least=0),
+    "limit": parameters.number("The most workloads of the page.", MAX_ROWS),
     **parameters.NAMESPACES,
 }
 
