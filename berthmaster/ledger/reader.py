@@ -32,10 +32,6 @@ class LedgerReader:
             return explain_decision(store, wanted, difference=difference)
 
     def why_not(self, wanted: Query | RecordId, cluster: str) -> WhyNot:
-        """Return the smallest change under which a recorded decision would have taken a cluster.
-
-        Raises ``InputError`` if the fleet of the decision has no such cluster; or as ``explain``.
-        """
         with self._reading() as store:
             return why_not_then(store, wanted, cluster)
 

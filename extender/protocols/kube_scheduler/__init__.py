@@ -1,8 +1,7 @@
 """kube-scheduler's extender protocol, v1, for fleets whose clusters are nodes of one control plane.
 
 ``wire`` decodes requests and encodes answers. ``placements`` finds the placement of a pod. ``nodes`` ranks the nodes of
-a request in that placement, ``results`` makes the answers of the verbs. ``handlers`` combines
-them, and keeps what later calls need.
+a request in that placement. ``handlers`` combines them, and keeps what later calls need.
 """
 
 from collections.abc import Sequence

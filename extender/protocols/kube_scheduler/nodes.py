@@ -356,7 +356,12 @@ def filter_nodes(nodes: RankedNodes, rejection: Rejection, source: str) -> Filte
     """Filter ranked nodes."""
     names, ranks, best = nodes.names, nodes.ranks, nodes.best
     kept = [position for position, rank in enumerate(ranks) if rank == best] if best < REJECTED else []
-    later = {rank: _later_group(nodes, rank, best, source) for rank in set(ranks) if best < rank < REJECTED}
+    name_of = nodes.groups.group_name
+    later = {
+        rank: f"node(s) of cluster group {name_of(rank)}, after {name_of(best)}, for {source}"[:_MAX_REASON_SENT]
+        for rank in set(ranks)
+        if best < rank < REJECTED
+    }
     failed = {name: later[rank] for name, rank in zip(names, ranks, strict=True) if rank in later}
     rejected = Counter({GROUP_ORDER: len(failed)} if failed else {})
     unresolvable: dict[str, str] = {}
@@ -422,9 +427,3 @@ def best_candidates(candidates: Mapping[str, MetaVictims], nodes: RankedNodes) -
     if best >= REJECTED:
         return {}
     return {name: candidates[name] for name, rank in zip(nodes.names, nodes.ranks, strict=True) if rank == best}
-
-
-def _later_group(nodes: RankedNodes, rank: int, best: int, source: str) -> str:
-    groups = nodes.groups
-    reason = f"node(s) of cluster group {groups.group_name(rank)}, after {groups.group_name(best)}, for {source}"
-    return reason[:_MAX_REASON_SENT]

@@ -11,7 +11,6 @@ from berthmaster.model.cluster import Toleration
 from berthmaster.model.decode import convert, decode_json, encode_json, unknown_fields
 from berthmaster.model.errors import FieldError
 from berthmaster.model.kinds import reason_not_propagated
-from berthmaster.model.meta import OwnerReference
 from berthmaster.model.policy import Placement, Policy, defaulted_placement
 from berthmaster.model.replicas import Template, pod_requests
 from berthmaster.model.validation import DEFAULT_LIMITS, PlacementLimits, placement_errors, placement_excess
@@ -168,17 +167,9 @@ def templates_of(pod: Pod) -> Iterator[Template]:
     template_hash = labels.get(_TEMPLATE_HASH, "")
     labels = {key: value for key, value in labels.items() if key != _TEMPLATE_HASH}
     yield Template(owner.api_version, owner.kind, owner.name, metadata.namespace, labels)
-    deployment = _deployment_of(owner, template_hash)
-    if deployment:
-        yield Template(*_DEPLOYMENT, deployment, metadata.namespace, labels)
-
-
-def _deployment_of(owner: OwnerReference, template_hash: str) -> str:
-    """Return the name of the Deployment of a ReplicaSet; empty if the name does not show one."""
     suffix = f"-{template_hash}"
-    if (owner.api_version, owner.kind) != _REPLICA_SET or not template_hash or not owner.name.endswith(suffix):
-        return ""
-    return owner.name.removesuffix(suffix)
+    if (owner.api_version, owner.kind) == _REPLICA_SET and template_hash and owner.name.endswith(suffix):
+        yield Template(*_DEPLOYMENT, owner.name.removesuffix(suffix), metadata.namespace, labels)
 
 
 def _by_kind_and_namespace(policies: Iterable[Policy]) -> dict[tuple[str, str, str], list[Policy]]:
