@@ -302,7 +302,9 @@ def _postgresql(url: URL, *, writes: bool) -> sa.Engine:
 def _prepare(engine: sa.Engine, *, create: bool) -> None:
     """Bring the schema to this version's revision, or check that it has it."""
     with engine.begin() as connection:
-        revision = _revision(connection)
+        revision: str | None = None
+        if sa.inspect(connection).has_table("alembic_version"):
+            revision = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar_one_or_none()
         if revision == REVISION:
             return
         if revision is not None:
@@ -318,13 +320,6 @@ def _prepare(engine: sa.Engine, *, create: bool) -> None:
         from berthmaster.ledger.migrations import upgrade  # noqa: PLC0415 - Alembic is slow to import
 
         upgrade(connection)
-
-
-def _revision(connection: sa.Connection) -> str | None:
-    if not sa.inspect(connection).has_table("alembic_version"):
-        return None
-    found = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar_one_or_none()
-    return None if found is None else str(found)
 
 
 def _unended(connection: sa.Connection, role: str, number: int, before_us: int) -> list[tuple[int, str, int]]:

@@ -99,10 +99,9 @@ class FolderSource:
         try:
             self._update(state, self._read())
         except InputError as error:
-            already_reported = unchanged and state.staleness.problem == str(error)
-            state.mark_stale(str(error), self._clock.now())
-            if not already_reported:
+            if not unchanged or state.staleness.problem != str(error):
                 self._failed(error)
+            state.mark_stale(str(error), self._clock.now())
         else:
             self._retry_at_s = float("inf")
 

@@ -29,6 +29,7 @@ from extender.protocols.route import JSON, Reply, Route
 from extender.protocols.services import Call, Services
 
 _USUAL_NAME: Final = "berthmaster"
+_NOTHING: Final = Quantity(0, "")
 
 
 def webhooks_of(manifests: Manifests) -> Webhooks:
@@ -105,17 +106,13 @@ def _member(cluster: Cluster) -> webhook.Member:
     resources = FederatedClusterResources()
     if summary is not None:
         available = {
-            name: Quantity(amount.nanos - _nanos(summary.allocated.get(name)), "")
+            name: Quantity(amount.nanos - summary.allocated.get(name, _NOTHING).nanos, "")
             for name, amount in summary.allocatable.items()
         }
         resources = FederatedClusterResources(allocatable=dict(summary.allocatable), available=available)
     return webhook.Member(
         cluster.metadata, FederatedClusterSpec(taints=cluster.spec.taints), webhook.MemberStatus(resources)
     )
-
-
-def _nanos(amount: Quantity | None) -> int:
-    return amount.nanos if amount is not None else 0
 
 
 _MAX_OBJECTS: Final = 10_000
