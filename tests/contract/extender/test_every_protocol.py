@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import msgspec
-import pytest
 from servers import Answer, Wire, request
+from tables import cases
 from waiting import LIMIT_S
 
 from extender.protocols.native import examples
@@ -37,34 +37,23 @@ def passes_in_doubt(answer: Answer, _status: int) -> bool:
 
 
 _UNIT = {"apiVersion": "apps/v1", "kind": "Deployment", "resource": "deployments", "name": "web"}
-SAMPLES = [
-    pytest.param(Sample("/v1/schedule", {"binding": examples.BINDING}, is_problem), id="native"),
-    pytest.param(
-        Sample(
-            "/kubeadmiral/v1alpha1/filter",
-            {
-                "schedulingUnit": {
-                    **_UNIT,
-                    "schedulingMode": "Duplicate",
-                    "currentClusters": [],
-                    "resourceRequest": {},
-                },
-                "cluster": {"metadata": {"name": "member1"}, "spec": {}, "status": {"resources": {}}},
-            },
-            passes_in_doubt,
-        ),
-        id="kubeadmiral",
+SAMPLES = {
+    "native": Sample("/v1/schedule", {"binding": examples.BINDING}, is_problem),
+    "kubeadmiral": Sample(
+        "/kubeadmiral/v1alpha1/filter",
+        {
+            "schedulingUnit": {**_UNIT, "schedulingMode": "Duplicate", "currentClusters": [], "resourceRequest": {}},
+            "cluster": {"metadata": {"name": "member1"}, "spec": {}, "status": {"resources": {}}},
+        },
+        passes_in_doubt,
     ),
-    pytest.param(
-        Sample(
-            "/kube-scheduler/filter",
-            {"Pod": {"metadata": {"name": "web-1", "namespace": "shop"}}, "Nodes": None, "NodeNames": ["node-1"]},
-            is_problem,
-        ),
-        id="kube-scheduler",
+    "kube-scheduler": Sample(
+        "/kube-scheduler/filter",
+        {"Pod": {"metadata": {"name": "web-1", "namespace": "shop"}}, "Nodes": None, "NodeNames": ["node-1"]},
+        is_problem,
     ),
-]
-pytestmark = pytest.mark.parametrize("sample", SAMPLES)
+}
+pytestmark = cases("sample", SAMPLES)
 
 
 def good(sample: Sample, **headers: str) -> bytes:
@@ -85,14 +74,14 @@ def test_a_good_request_is_answered_with_json(server, sample):
     assert isinstance(msgspec.json.decode(answer.body), dict)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("given", "kept"),
-    [
-        pytest.param("req-1.a:b/c+d=", True, id="a safe id is kept"),
-        pytest.param("x" * 129, False, id="a long id is replaced"),
-        pytest.param("two words", False, id="an id with spaces is replaced"),
-        pytest.param('"><script>', False, id="an id with markup is replaced"),
-    ],
+    {
+        "a safe id is kept": ("req-1.a:b/c+d=", True),
+        "a long id is replaced": ("x" * 129, False),
+        "an id with spaces is replaced": ("two words", False),
+        "an id with markup is replaced": ('"><script>', False),
+    },
 )
 def test_safe_request_ids_are_returned(server, sample, given, kept):
     with Wire(server.port) as wire:
@@ -102,17 +91,17 @@ def test_safe_request_ids_are_returned(server, sample, given, kept):
     assert (request_id == given) == kept
 
 
-@pytest.mark.parametrize(
+@cases(
     "body",
-    [
-        pytest.param(b"", id="an empty body"),
-        pytest.param(b"nonsense", id="a body that is not JSON"),
-        pytest.param(b'{"binding"', id="a truncated document"),
-        pytest.param(b"[]", id="another type"),
-        pytest.param(b"null", id="null"),
-        pytest.param(b"\xff\xfe", id="invalid UTF-8"),
-        pytest.param(b"[" * 60_000, id="deep nesting"),
-    ],
+    {
+        "an empty body": b"",
+        "a body that is not JSON": b"nonsense",
+        "a truncated document": b'{"binding"',
+        "another type": b"[]",
+        "null": b"null",
+        "invalid UTF-8": b"\xff\xfe",
+        "deep nesting": b"[" * 60_000,
+    },
 )
 def test_a_malformed_body_is_refused_and_the_connection_stays_open(server, sample, body):
     with Wire(server.port) as wire:

@@ -97,22 +97,3 @@ def test_preempt(wire, shape):
     for node, victims in result["NodeNameToMetaVictims"].items():
         uids = [victim.get("UID") or victim["metadata"]["uid"] for victim in candidates[node]["Pods"]]
         assert victims == {"Pods": [{"UID": uid} for uid in uids], "NumPDBViolations": 0}
-
-
-@pytest.mark.parametrize("verb", ["filter", "prioritize", "preempt"])
-def test_an_invalid_request_is_refused_with_the_field(wire, verb):
-    answer = ask(wire, verb, {"Pod": {"metadata": 3}, "NodeNames": ["a"]})
-    assert answer.status == 400
-    assert json.loads(answer.body)["errors"][0]["path"].startswith("Pod")
-
-
-def test_one_connection_serves_all_verbs(wire):
-    for _ in range(3):
-        for verb in ("filter", "prioritize", "preempt"):
-            assert ask(wire, verb, recorded(f"names-{verb}")).status == 200
-
-
-def test_decisions_are_counted(service, wire):
-    ask(wire, "filter", recorded("names-filter"))
-    text = service.metrics()
-    assert 'berthmaster_extender_decisions_total{protocol="kube-scheduler",result="placed",trigger="filter"}' in text

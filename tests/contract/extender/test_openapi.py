@@ -75,21 +75,13 @@ def test_the_document_is_served(server):
 
 
 @pytest.mark.parametrize(
-    ("method", "path"),
-    [
-        pytest.param("post", "/v1/schedule", id="a decision"),
-        pytest.param("post", "/v1/schedule/batch", id="a line of a batch"),
-        pytest.param("post", "/v1/simulate", id="a simulation"),
-        pytest.param("post", "/v1/plan", id="a plan"),
-        pytest.param("get", "/v1/clusters", id="the fleet"),
-        pytest.param("get", "/v1/fleet", id="the fleet in use"),
-        pytest.param("get", "/v1/workloads", id="workloads"),
-        pytest.param("get", "/v1/bindings/{namespace}/{name}", id="a binding"),
-        pytest.param("get", "/v1/bindings/{namespace}/{name}/decision", id="an explanation"),
-        pytest.param("get", "/v1/bindings/{namespace}/{name}/why-not", id="why not a cluster"),
-    ],
-)
-def test_the_document_has_an_example_of_each_answer(method, path):
+    "operation",
+    ["post /v1/schedule", "post /v1/schedule/batch", "post /v1/simulate", "post /v1/plan", "get /v1/clusters",
+     "get /v1/fleet", "get /v1/workloads", "get /v1/bindings/{namespace}/{name}",
+     "get /v1/bindings/{namespace}/{name}/decision", "get /v1/bindings/{namespace}/{name}/why-not"],
+)  # fmt: skip
+def test_the_document_has_an_example_of_each_answer(operation):
+    method, path = operation.split()
     operation = DOCUMENT["paths"][path][method]
     (media,) = operation["responses"]["200"]["content"].values()
     assert "private" in msgspec.json.encode(media["example"]).decode()

@@ -8,7 +8,7 @@ from karmada_plane import binding, cluster, deployment, policy, selector, serve_
 from kube_in_memory import KubeInMemory
 from msgspec.structs import replace
 
-from berthmaster.deciding.lease_record import BRAKE, SOURCES, SourcesRecord, text_of
+from berthmaster.deciding.lease_record import SOURCES, SourcesRecord, text_of
 from berthmaster.model.move import MOVE
 from berthmaster.native_api.why import FreeAmount, MovesView, Room
 from extender.protocols.native.bindings import binding_outlook, binding_overview, described, room_of
@@ -154,13 +154,6 @@ def test_moves_budgets_and_brake_come_from_bindings_and_lease(ask):
     assert (found.counts, found.brake.engaged, found.gaps) == ({"moving": 1}, False, [])
     assert [(each.name, each.moves) for each in found.budgets] == [("default", 1)]
     assert found.version
-
-
-def test_a_brake_is_shown(ask):
-    braked = {**LEASE, "metadata": {**LEASE["metadata"], "annotations": {BRAKE: json.dumps({"reason": "storm"})}}}
-    found = ask(WEB, moved(WEB, SURGING), braked)
-    assert (found.brake.engaged, found.brake.reason) == (True, "storm")
-    assert [each.cause for each in found.moves[0].waits_for] == ["brake"]
 
 
 def test_a_percentage_of_a_budget_is_of_the_replicas_of_all_bindings_of_the_scheduler(ask):
