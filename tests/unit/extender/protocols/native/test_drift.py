@@ -8,7 +8,6 @@ from tables import cases
 from berthmaster.native_api.why import BindingOverview, DriftView
 from extender.protocols import native
 from extender.protocols.native.background import Background
-from extender.protocols.problem import Refusal
 
 HELD = policy("web", selector(), placement={"clusterAffinity": {"clusterNames": ["a"]}})
 FALLEN, LOST, WEB = "shop/Deployment/fallen", "shop/Deployment/lost", "shop/Deployment/web"
@@ -71,22 +70,6 @@ def test_the_drift_says_what_a_repair_would_do(extender):
     assert (fallen.kinds, fallen.clusters, fallen.minimal, fallen.moves) == (
         {"NotMatching": 2, "MissingCopies": 2}, {"b": 2}, {"a": 2}, 2,
     )  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("query", "accepted"),
-    [
-        ({"tolerance": "-1"}, "a number from 0 to 100"),
-        ({"tolerance": "101"}, "a number from 0 to 100"),
-        ({"limit": "1001"}, "a number from 0 to 1000"),
-        ({"kind": "weights"}, "NotFirstGroup, .*Weights"),
-        ({"sort": "size"}, "moves, -moves, fullMoves"),
-        ({"stale": "1"}, "true or false"),
-    ],
-)
-def test_an_invalid_value_is_refused_with_what_is_accepted(extender, query, accepted):
-    with pytest.raises(Refusal, match=f"accepted is {accepted}"):
-        extender.ask(**query)
 
 
 def test_a_reader_of_old_figures_does_not_wait(extender):

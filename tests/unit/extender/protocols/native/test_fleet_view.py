@@ -13,7 +13,7 @@ from berthmaster.kube.kinds import NODES
 from berthmaster.kube.requests import APIRequest
 from berthmaster.model.cluster import Cluster, ResourceSummary
 from berthmaster.model.decode import encode_json
-from berthmaster.model.gaps import ANY_READER, Reader
+from berthmaster.model.gaps import Reader
 from berthmaster.model.meta import ObjectMeta
 from berthmaster.native_api.fleet import FleetAmount, Restriction, SortKey, WorkloadQuery
 from berthmaster.simulation.workload import SimulatedWorkload
@@ -214,20 +214,6 @@ def test_without_bindings_nothing_is_said_about_workloads():
 def test_the_used_amount_is_what_the_cluster_reports(allocated, used):
     summary = ResourceSummary(allocatable=quantities({"cpu": 4}), allocated=quantities(allocated))
     assert cluster_row(typed_cluster(resource_summary=summary), None).resources["cpu"].used == used
-
-
-@cases(
-    ("parameters", "message"),
-    {
-        "an order": ({"sort": "size"}, "query parameter sort: 'size' is not accepted; accepted is name"),
-        "a restriction": ({"only": "moving,lost"}, "query parameter only: 'lost' is not accepted"),
-        "a page that is too long": ({"limit": "1001"}, "accepted is a number from 1 to 1000"),
-        "a negative offset": ({"offset": "-1"}, "accepted is a number from 0 to 10000000"),
-    },
-)
-def test_an_invalid_parameter_is_refused(parameters, message):
-    with pytest.raises(Refusal, match=message):
-        query_of(parameters, ANY_READER)
 
 
 def test_parameters_become_a_query():

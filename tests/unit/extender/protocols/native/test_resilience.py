@@ -231,12 +231,6 @@ def test_a_crash_is_an_error_and_the_next_version_is_computed(service, monkeypat
     assert service.ask().failures == 2
 
 
-@pytest.mark.parametrize("by", ["", "planet", "cluster,planet"])
-def test_an_unknown_domain_is_refused(service, by):
-    with pytest.raises(Refusal, match=r"query parameter by: .* accepted is cluster, region, zone, provider"):
-        service.ask(by=by)
-
-
 def test_unknown_bindings_are_refused(service):
     service.state.watched = ["clusters"]
     with pytest.raises(Refusal, match="--watch clusters,bindings"):
