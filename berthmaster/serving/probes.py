@@ -10,6 +10,7 @@ connections, the address with the most of them loses its oldest one. If the proc
 server uses a small reserve.
 """
 
+import asyncio
 import errno
 import logging
 import os
@@ -18,12 +19,10 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from email.utils import formatdate
 from http import HTTPStatus
-from selectors import EVENT_READ, EVENT_WRITE, PollSelector
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 from berthmaster.model.errors import InputError
 from berthmaster.runtime.clock import Clock, SystemClock
@@ -153,7 +152,6 @@ EXCHANGE_S: Final = 10.0
 """The time limit for a connection, from its start to its end. Prometheus waits as long for a scrape."""
 RESERVED_DESCRIPTORS: Final = 8
 _BACKLOG: Final = 1024
-_ACCEPTS_PER_STEP: Final = 32
 _PIECE_BYTES: Final = 4 * 2**10
 _MAX_REST_BYTES: Final = 64 * 2**10
 _POLL_S: Final = 0.1
@@ -161,27 +159,10 @@ _PAUSE_S: Final = 0.1
 _TOO_MANY: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
-@dataclass(slots=True, eq=False)
-class _Client:
-    """A connection.
-
-    Attributes:
-        rest: the pieces of the answer that are not sent yet. All clients share the text of the metrics.
-    """
-
-    sock: socket.socket
-    peer: str
-    until_s: float
-    step: Callable[["_Client"], None]
-    head: bytearray = field(default_factory=bytearray)
-    rest: list[memoryview] = field(default_factory=list)
-    rest_bytes: int = 0
-
-
 class ProbeServer:
     """An HTTP server for probes."""
 
-    def __init__(self, host: str, port: int, probes: Probes, clock: Clock | None = None) -> None:
+    def __init__(self, host: str, port: int, probes: Probes) -> None:
         """Bind the port.
 
         Args:
@@ -191,11 +172,8 @@ class ProbeServer:
         Raises:
             InputError: the port cannot be bound.
         """
-        self._clock = clock or SystemClock()
-        self._responder = ProbeResponder(probes, self._clock)
-        self._selector = PollSelector()  # unlike the default, it needs no descriptor, and a fork may continue it
-        self._clients: dict[_Client, None] = {}  # in the order in which their time ends
-        self._accept_at_s = 0.0
+        self._responder = ProbeResponder(probes, SystemClock())
+        self._clients: dict[asyncio.Task[None], str] = {}  # the address of each connection, the oldest first
         try:
             family = socket.AF_INET6 if ":" in host else socket.AF_INET
             self._listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
@@ -207,11 +185,8 @@ class ProbeServer:
 
     def serve(self, stopped: Callable[[], bool]) -> None:
         """Serve until ``stopped`` returns true; it is called ten times a second. Then close all connections."""
-        self._selector.register(self._listener, EVENT_READ)
-        while not stopped():
-            self._step()
-        for client in list(self._clients):
-            self._close(client)
+        with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
+            runner.run(self._serve(stopped))
 
     def close(self) -> None:
         """Close the port in this process. Not while another thread serves."""
@@ -219,116 +194,71 @@ class ProbeServer:
         while self._reserve:
             os.close(self._reserve.pop())
 
-    def _step(self) -> None:
-        events = self._selector.select(_POLL_S)
-        ready = [key.data for key, _ in events]
-        # Clients come first: a new client may take the place of another one, whose request may have arrived.
-        for client in filter(None, ready):
-            self._advance(client)
-        if None in ready:
-            self._accept()
-        now_s = self._clock.monotonic_s()
-        for client in [each for each in self._clients if each.until_s <= now_s]:
-            self._close(client)
-        if self._accept_at_s and now_s >= self._accept_at_s:
-            self._accept_at_s = 0.0
-            self._selector.register(self._listener, EVENT_READ)
+    async def _serve(self, stopped: Callable[[], bool]) -> None:
+        accepting = asyncio.create_task(self._accept())
+        while not stopped():
+            await asyncio.sleep(_POLL_S)
+        accepting.cancel()
 
-    # New connections.
-
-    def _accept(self) -> None:
-        for _ in range(_ACCEPTS_PER_STEP):
+    async def _accept(self) -> None:
+        while True:
+            await asyncio.sleep(0)  # requests that have arrived come before new clients
             try:
-                sock, address = self._listener.accept()
-            except BlockingIOError:
-                return
-            except OSError as error:
-                if error.errno in _TOO_MANY and not self._free_descriptor():
-                    self._pause()
-                    return
-                continue  # a descriptor is free now, or the client has disconnected
-            sock.settimeout(0.0)
-            until_s = self._clock.monotonic_s() + EXCHANGE_S
-            client = _Client(sock, str(address[0]), until_s, self._read)
-            self._clients[client] = None
-            self._selector.register(sock, EVENT_READ, client)
+                sock, address = await asyncio.get_running_loop().sock_accept(self._listener)
+            except OSError as error:  # or the client has disconnected
+                if error.errno in _TOO_MANY:
+                    await self._free_descriptor()
+                continue
+            self._clients[asyncio.create_task(self._exchange(sock))] = str(address[0])
             if len(self._clients) > MAX_CONNECTIONS:
-                self._close(self._dispensable())
+                self._close_dispensable()
 
-    def _dispensable(self) -> _Client:
-        """Return the oldest connection of the address with the most connections."""
-        connections = Counter(each.peer for each in self._clients)
-        return max(self._clients, key=lambda each: connections[each.peer])  # the first one of several
-
-    def _free_descriptor(self) -> bool:
-        """Free a descriptor of the reserve. Return False if the reserve is empty."""
+    async def _free_descriptor(self) -> None:
+        """Free a descriptor of the reserve. Else wait for a moment: the listener stays ready, and would spin."""
         if not self._reserve and self._clients:
-            self._close(self._dispensable())
+            self._close_dispensable()
+            await asyncio.sleep(0)  # it fills the reserve
         if self._reserve:
             os.close(self._reserve.pop())
-            return True
-        return False
+        else:
+            await asyncio.sleep(_PAUSE_S)
 
-    def _pause(self) -> None:
-        """Accept no connections for a moment: the listener stays ready, and the thread would spin."""
-        self._selector.unregister(self._listener)
-        self._accept_at_s = self._clock.monotonic_s() + _PAUSE_S
+    def _close_dispensable(self) -> None:
+        """Close the oldest connection of the address with the most connections."""
+        connections = Counter(self._clients.values())
+        oldest = max(self._clients, key=lambda each: connections[self._clients[each]])  # the first one of several
+        del self._clients[oldest]
+        oldest.cancel()
 
-    # The steps of a connection: read the request, send the answer, wait for the client to close.
-
-    def _advance(self, client: _Client) -> None:
+    async def _exchange(self, sock: socket.socket) -> None:
         try:
-            client.step(client)
-        except BlockingIOError:
-            return
-        except OSError:
-            self._close(client)
+            with sock, suppress(OSError):  # such as a reset by the client, or the end of its time
+                async with asyncio.timeout(EXCHANGE_S):
+                    await self._answer(sock)
+        finally:
+            self._clients.pop(cast("asyncio.Task[None]", asyncio.current_task()), None)
+            with suppress(OSError):  # the next connection that ends fills the reserve
+                while len(self._reserve) < RESERVED_DESCRIPTORS:
+                    self._reserve.append(os.dup(self._listener.fileno()))
 
-    def _read(self, client: _Client) -> None:
-        piece = client.sock.recv(_PIECE_BYTES)
-        if not piece:
-            self._close(client)
-            return
-        client.head += piece
-        if b"\r\n\r\n" in client.head or b"\n\n" in client.head:
-            answer = self._responder.answer(bytes(client.head))
-        elif len(client.head) > MAX_HEAD_BYTES:
-            answer = self._responder.refuse_long_head()
-        else:
-            return
-        client.rest = [memoryview(piece) for piece in answer]
-        client.step = self._send
-        self._selector.modify(client.sock, EVENT_WRITE, client)
-        self._send(client)
-
-    def _send(self, client: _Client) -> None:
-        sent = client.sock.sendmsg(client.rest)
-        while client.rest and sent >= len(client.rest[0]):
-            sent -= len(client.rest.pop(0))
-        if client.rest:
-            client.rest[0] = client.rest[0][sent:]
-        else:
-            # If both directions were closed, bytes that the client still sends could cut off the answer.
-            client.sock.shutdown(socket.SHUT_WR)
-            client.step = self._discard
-            self._selector.modify(client.sock, EVENT_READ, client)
-
-    def _discard(self, client: _Client) -> None:
-        piece = client.sock.recv(_PIECE_BYTES)
-        client.rest_bytes += len(piece)
-        if not piece or client.rest_bytes > _MAX_REST_BYTES:
-            self._close(client)
-
-    def _close(self, client: _Client) -> None:
-        del self._clients[client]
-        self._selector.unregister(client.sock)
-        with suppress(OSError):  # such as a reset by the client
-            client.sock.close()
-        while len(self._reserve) < RESERVED_DESCRIPTORS:
-            try:
-                self._reserve.append(os.dup(self._listener.fileno()))
-            except OSError:
-                return  # the next connection that ends fills the reserve
+    async def _answer(self, sock: socket.socket) -> None:
+        """Read the request, send the answer, and wait for the client to close."""
+        loop = asyncio.get_running_loop()
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        head = b""
+        while b"\r\n\r\n" not in head and b"\n\n" not in head and len(head) <= MAX_HEAD_BYTES:
+            piece = await loop.sock_recv(sock, _PIECE_BYTES)
+            if not piece:
+                return
+            head += piece
+        complete = b"\r\n\r\n" in head or b"\n\n" in head
+        for part in self._responder.answer(head) if complete else self._responder.refuse_long_head():
+            await loop.sock_sendall(sock, part)  # all clients share the text of the metrics
+        # If both directions were closed, bytes that the client still sends could cut off the answer.
+        sock.shutdown(socket.SHUT_WR)
+        rest_bytes = 0
+        while rest_bytes <= _MAX_REST_BYTES and (piece := await loop.sock_recv(sock, _PIECE_BYTES)):
+            rest_bytes += len(piece)
 
 
 @contextmanager

@@ -73,6 +73,7 @@ class FastWorker(Worker):
         self._connections: set[Connection] = set()
         self._check_at = self._accept_at = self._trust_at = 0.0
         self._accepts = self._must_accept = False
+        self._count()
         self._set_accepts(wanted=True)
         while self.alive and self.ppid == os.getppid():
             self.notify()
@@ -86,11 +87,9 @@ class FastWorker(Worker):
         """Handle events until a time, a stop, or, in a stopping worker, the end of the last connection."""
         stopping = not self.alive
         while (self._connections if stopping else self.alive) and (now := time.monotonic()) < until:
-            if not stopping:
-                self._app.balance.report(self.age, len(self._connections))
-                if not self._accepts:
-                    self._must_accept = now >= self._accept_at  # the other workers had time to accept
-                    self._set_accepts(wanted=self._must_accept or not self._others_have_fewer())
+            if not stopping and not self._accepts:
+                self._must_accept = now >= self._accept_at  # the other workers had time to accept
+                self._set_accepts(wanted=self._must_accept or not self._others_have_fewer())
             wait_s = _POLL_S if self._accepts or stopping else _POLL_OTHERS_S
             self._handle_events(0.0 if self._dispatcher.busy else wait_s)
             self._dispatcher.go_on()
@@ -192,6 +191,7 @@ class FastWorker(Worker):
         environ["gunicorn.socket"] = client
         conn = Connection(client, environ, RequestParser(self._app.served.collection), self._limits_s)
         self._connections.add(conn)
+        self._count()
         if self.cfg.is_ssl:
             conn.enter(Phase.HANDSHAKING, time.monotonic())
             self.wait(conn, EVENT_READ, self._shake_hands)
@@ -273,6 +273,11 @@ class FastWorker(Worker):
         conn.enter(Phase.CLOSED)
         conn.socket.close()
         self._connections.discard(conn)
+        self._count()
+
+    def _count(self) -> None:
+        if self.alive:
+            self._app.balance.report(self.age, len(self._connections))
 
     def _make_room(self) -> bool:
         """Close the connection that is missed least. Return False if there is none.
