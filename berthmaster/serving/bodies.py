@@ -55,10 +55,10 @@ def read_body(environ: "WSGIEnvironment", limit: int) -> bytes:
         BodyError: the body is larger than ``limit`` bytes, malformed, incomplete or too slow, or the server refuses the
             request.
     """
+    _check_refusal(environ)
     request: ClientRequest | None = environ.get(REQUEST_KEY)
     if request is not None and request.complete and len(request.body) <= limit:
         return bytes(request.body)
-    _check_refusal(environ)
     length = _declared_length(environ)
     if length is not None and length > limit:
         raise BodyError(413, f"the body has {length} bytes; the limit is {limit}", read_head(environ))
