@@ -6,23 +6,16 @@ import msgspec
 from builders import binding, cluster, placement, quantities
 from decisions import DYNAMIC, asked
 from fake_clock import FakeClock
-from fixed_control import default_moves
-from kube_in_memory import KubeInMemory
 from tables import cases
 
-from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache
 from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
-from berthmaster.controllers.binding_scheduler.event_handlers import EventHandlers, SchedulingQueue
-from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.estimators.estimators import EstimatorQuery
 from berthmaster.deciding.decide import BindingDecision
 from berthmaster.deciding.failover import FailoverOptions
 from berthmaster.deciding.writes import Version
 from berthmaster.model.binding import Binding, Component, TargetCluster, TargetComponent
-from berthmaster.model.meta import Key
 from berthmaster.model.replicas import ReplicaRequirements
 from berthmaster.scheduling.karmada.profile import karmada_profile
-from berthmaster.scheduling.pending_replicas import LIFETIME_S
 
 KEY = "default", "job"
 ONE_CLUSTER = [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}]
@@ -135,43 +128,3 @@ def test_the_gate_of_overcommit_protection(protected, free):
     clusters.decide_and_assume(("default", "web"), web)
     assert free_cores(clusters, "large") == free
     assert clusters.assumed_count() == int(protected)
-
-
-class Handlers:
-    """The event handlers of a scheduler that is named berthmaster."""
-
-    def __init__(self, clusters: ClusterCache) -> None:
-        context = ControllerContext(KubeInMemory(), FakeClock(), None)  # type: ignore[arg-type] # no events
-        self.queue = SchedulingQueue(context.clock, lambda _: 0)
-        self._handlers = EventHandlers(
-            BindingCache(context),
-            clusters,
-            self.queue,
-            "berthmaster",
-            default_moves(context.clock),  # type: ignore[arg-type]
-        )
-
-    def changed(self, key: Key, before: Binding | None, after: Binding | None) -> None:
-        self._handlers.keep_binding(key, before, after)
-        self._handlers.binding_changed(key, before, after)
-
-
-@cases("protected", {"on": True, "off": False})
-def test_what_another_scheduler_assigns_counts_until_its_cluster_reports_it(protected):
-    clock = FakeClock()
-    clusters = cache(overcommit_protection=protected, clock=clock)
-    handlers = Handlers(clusters)
-    theirs = asked(name="web", replicas=6, requests={"cpu": 1}, scheduling=DYNAMIC)
-    theirs = msgspec.structs.replace(
-        theirs, spec=msgspec.structs.replace(theirs.spec, scheduler_name="default-scheduler")
-    )
-    assigned = msgspec.structs.replace(
-        theirs, spec=msgspec.structs.replace(theirs.spec, clusters=(TargetCluster("large", 6),))
-    )
-    handlers.changed(("default", "web"), None, theirs)
-    handlers.changed(("default", "web"), theirs, assigned)
-    assert free_cores(clusters, "large") == (24 if protected else 30)
-    assert not handlers.queue.lengths()["active"], "it is not ours to schedule"
-    clock.pass_by(LIFETIME_S)
-    clusters.expire()
-    assert free_cores(clusters, "large") == 30

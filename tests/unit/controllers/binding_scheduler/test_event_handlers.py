@@ -44,6 +44,7 @@ from berthmaster.model.policy import Suspension
 from berthmaster.runtime.feature_gates import FeatureGates
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.karmada.trigger import Trigger
+from berthmaster.scheduling.pending_replicas import LIFETIME_S
 
 
 def labelled(made: Binding, **labels: str) -> Binding:
@@ -108,9 +109,9 @@ def test_which_changes_of_a_cluster_add_capacity(*, before: Cluster, after: Clus
 class Handled:
     """Event handlers with a cache of one cluster with ten cores, and their queue."""
 
-    def __init__(self) -> None:
-        clock = FakeClock()
-        self.clusters = ClusterCache(karmada_profile(), clock, FailoverOptions())
+    def __init__(self, **options: Any) -> None:
+        self.clock = clock = FakeClock()
+        self.clusters = ClusterCache(karmada_profile(), clock, FailoverOptions(), **options)
         self.queue = SchedulingQueue(clock, lambda _: 0)
         self._context = ControllerContext(KubeInMemory(), clock, None)  # type: ignore[arg-type] # no events
         bindings = BindingCache(self._context)
@@ -282,17 +283,21 @@ def test_a_standby_keeps_its_caches_and_a_leader_fills_its_queue():
     assert scheduler.queue.lengths()["active"] == 1
 
 
-def test_two_schedulers_share_clusters():
-    """What one scheduler assigns takes capacity in the process of the other one before a cluster reports it."""
+@cases("protected", {"on": True, "off": False})
+def test_what_another_scheduler_assigns_counts_until_its_cluster_reports_it(*, protected: bool):
     shared: dict[str, Any] = {"scheduling": AGGREGATED, "requests": {"cpu": 1}}
     own = eligible_binding("web", "uid", replicas=4, **shared)
-    its = labelled(asked(name="db", scheduler_name="other", replicas=8, clusters={"m": 8}, **shared))
-    handled = Handled()
-    assert handled.clusters.preview(own).clusters == {"m": 4}
+    its, assigned = (
+        labelled(asked(name="db", scheduler_name="other", replicas=8, clusters=clusters, **shared))
+        for clusters in ({}, {"m": 8})
+    )
+    handled = Handled(overcommit_protection=protected)
     handled.binding_changed(its.metadata.key, None, its)
+    handled.binding_changed(its.metadata.key, its, assigned)
     assert not handled.take_all(), "the binding of the other scheduler is not decided here"
-    assert not handled.clusters.preview(own).result.ok, "8 of 10 cores are taken"
-    handled.binding_changed(its.metadata.key, its, None)
+    assert handled.clusters.preview(own).result.ok is not protected, "8 of 10 cores are taken"
+    handled.clock.pass_by(LIFETIME_S)
+    handled.clusters.expire()
     assert handled.clusters.preview(own).clusters == {"m": 4}
 
 

@@ -46,6 +46,11 @@ def taken(queue: SchedulingQueue) -> list[str]:
     return names
 
 
+def take_one(queue: SchedulingQueue) -> None:
+    queue.add(key("one"))
+    assert queue.take() == key("one")
+
+
 def test_the_highest_priority_comes_first_and_among_equals_the_longest_wait(
     queue: SchedulingQueue, priorities: dict[Key, int]
 ):
@@ -88,8 +93,7 @@ def test_a_key_is_queued_once(queue: SchedulingQueue):
 
 
 def test_a_key_that_is_added_during_its_reconcile_is_queued_again(queue: SchedulingQueue):
-    queue.add(key("one"))
-    assert queue.take() == key("one")
+    take_one(queue)
     queue.add(key("one"))
     queue.add(key("two"))
     assert queue.take() == key("two")
@@ -137,8 +141,7 @@ def test_many_failed_keys_of_a_namespace_leave_room_for_others(queue: Scheduling
 
 
 def test_an_unschedulable_key_waits_until_it_is_activated(queue: SchedulingQueue):
-    queue.add(key("one"))
-    assert queue.take() == key("one")
+    take_one(queue)
     queue.add_unschedulable(key("one"), None)
     queue.done(key("one"))
     assert queue.lengths() == {"active": 0, "backoff": 0, "unschedulable": 1}
@@ -148,8 +151,7 @@ def test_an_unschedulable_key_waits_until_it_is_activated(queue: SchedulingQueue
 
 
 def test_a_key_that_changed_during_its_reconcile_is_not_unschedulable(queue: SchedulingQueue):
-    queue.add(key("one"))
-    assert queue.take() == key("one")
+    take_one(queue)
     queue.add(key("one"))
     queue.add_unschedulable(key("one"), None)
     queue.done(key("one"))
@@ -176,8 +178,7 @@ def test_a_removed_key_is_forgotten(queue: SchedulingQueue):
 
 
 def test_a_key_that_is_being_reconciled_is_activated_too(queue: SchedulingQueue):
-    queue.add(key("one"))
-    assert queue.take() == key("one")
+    take_one(queue)
     assert queue.taken() == [key("one")]
     assert queue.activate([key("one")]) == 1
     queue.add_unschedulable(key("one"), None)
@@ -229,8 +230,7 @@ def test_a_waiting_key_does_not_become_late(queue: SchedulingQueue):
 
 
 def test_a_key_that_becomes_late_during_its_reconcile_comes_last(queue: SchedulingQueue):
-    queue.add(key("one"))
-    assert queue.take() == key("one")
+    take_one(queue)
     queue.add(key("two"))
     queue.add_late(key("one"))
     queue.done(key("one"))
