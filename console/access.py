@@ -72,7 +72,12 @@ class NamespaceAccess:
         def ask() -> Namespaces:
             # Equal questions that know the same answer are asked once.
             version = "none" if known is None else str(known.asked_s)
-            found = self._cache.answer(key, version, lambda: self._answer(visitor, namespace), lambda _found: version)
+            found = self._cache.answer(
+                key,
+                version,
+                lambda: _Known(self._ask(visitor, namespace), self._clock.monotonic_s()),
+                lambda _found: version,
+            )
             self._cache.remember(key, found, self._clock.now())
             return found.namespaces
 
@@ -82,9 +87,6 @@ class NamespaceAccess:
         if age_s >= _KEPT_S:
             self._background.submit(ask)
         return known.namespaces
-
-    def _answer(self, visitor: Visitor, namespace: str) -> _Known:
-        return _Known(self._ask(visitor, namespace), self._clock.monotonic_s())
 
     def _ask(self, visitor: Visitor, namespace: str) -> Namespaces:
         cluster_scoped = self._may_list(visitor, _LISTED[1], _ALL)

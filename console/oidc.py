@@ -76,7 +76,8 @@ class OidcSignIn:
             SignInFailedError: the provider refused, cannot be asked, or its token is not valid.
         """
         with self._asking():
-            self._client.client_secret = self._secret()
+            file = self._options.client_secret_file
+            self._client.client_secret = None if file is None else read_regular_file(file).decode().strip()
             issuer = {"iss": {"essential": True, "values": [self._options.issuer_url]}}
             metadata = self._client.load_server_metadata()
             metadata["id_token_signing_alg_values_supported"] = _ALGORITHMS
@@ -96,10 +97,6 @@ class OidcSignIn:
                 return str(leave["url"])
         except SignInFailedError:
             return ""
-
-    def _secret(self) -> str | None:
-        path = self._options.client_secret_file
-        return None if path is None else read_regular_file(path).decode().strip()
 
     @contextmanager
     def _asking(self) -> Iterator[None]:

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, get_args
 import msgspec.structs
 
 from berthmaster.deciding.budgets import Budgets, CountedMoves, MoveCandidate, Waiting, pause_of
-from berthmaster.deciding.config import Budget, MovesConfig, MoveSelector, Pause, Window, subject_of
+from berthmaster.deciding.config import Budget, MovesConfig, MoveSelector, Pause, subject_of
 from berthmaster.deciding.lease_record import LeaseRecord, SourcesRecord, budgets_of
 from berthmaster.model.binding import Binding, holder
 from berthmaster.model.errors import InputError, name_list
@@ -82,7 +82,9 @@ def _waits(move: BindingMove, state: MoveState, leader: LeaderMoves, now: dateti
         yield WaitReason("stabilising", "the place must last before the move begins", until=state.until)
     if leader.config is None or move.candidate is None:
         return
-    candidate = replace(move.candidate, pause=pause_of(_annotations(move.binding, leader)))
+    reference = holder(move.binding.metadata)
+    annotations = {} if reference is None else (leader.annotations or {}).get(reference, {})
+    candidate = replace(move.candidate, pause=pause_of(annotations))
     found = Budgets(leader.config).waits(candidate, leader.counted, now, leader.totals)
     yield from (_wait_reason(each, now) for each in found)
     waits = state.held_down(now) or (state.until is not None and state.until > now)
@@ -145,15 +147,13 @@ def _use(budget: Budget, leader: LeaderMoves, waiting: int, now: datetime, reade
         replicas_moving=sum(each.moving for each in counted),
         replicas=totals.get(budget.name),
         replicas_percent=budget.replicas_percent,
-        windows=[_window(each, now) for each in budget.windows],
+        windows=[
+            WindowUse(each.schedule, int(each.duration_s), each.time_zone, each.is_open(now), each.next_start(now))
+            for each in budget.windows
+        ],
         opens_at=budget.openings.opens_at(now),
         waiting=waiting,
     )
-
-
-def _window(window: Window, now: datetime) -> WindowUse:
-    duration_s = int(window.duration_s)  # not the type of the file, whose JSON is a text
-    return WindowUse(window.schedule, duration_s, window.time_zone, window.is_open(now), window.next_start(now))
 
 
 def _counts(names: Iterable[str], limit: int | None) -> dict[str, int]:
@@ -204,11 +204,6 @@ def percent_totals(config: MovesConfig | None, scheduler: str, bindings: Iterabl
     return budgets.totals(
         (subject_of(each), sum(target.replicas for target in as_moved(each).spec.clusters)) for each in own
     )
-
-
-def _annotations(binding: Binding, leader: LeaderMoves) -> Mapping[str, str]:
-    reference = holder(binding.metadata)
-    return (leader.annotations or {}).get(reference, {}) if reference is not None else {}
 
 
 _PAUSES: Final[dict[str, Pause]] = {each: each for each in get_args(Pause)}

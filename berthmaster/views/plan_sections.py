@@ -171,7 +171,8 @@ def cluster_section(clusters: Sequence[ClusterTotal]) -> Section:
             names_cell(Word(each.cluster, cluster=each.cluster)),
             f"{each.before:,} → {each.after:,}" if each.before != each.after else f"{each.after:,}",
             "unknown" if each.arriving is None else f"{each.arriving:,}",
-            resource_text(each, "cpu"), resource_text(each, "memory"), _overcommitted(each),
+            resource_text(each, "cpu"), resource_text(each, "memory"),
+            _bad(f"overcommitted: {', '.join(each.overcommitted)}") if each.overcommitted else "",
         )
         for each in totals
     ]  # fmt: skip
@@ -243,7 +244,3 @@ def _claims(effect: PolicyEffect, field: str) -> str:
 
 
 _OTHER: Mapping[str, str] = {"gains": " from {}", "takes": " from {}", "loses": " to {}", "unclaimed": ""}
-
-
-def _overcommitted(total: ClusterTotal) -> Cell | str:
-    return _bad(f"overcommitted: {', '.join(total.overcommitted)}") if total.overcommitted else ""

@@ -351,7 +351,10 @@ def _why_not_preferred(binding: BindingView, outlook: BindingOutlook | None) -> 
     if not earlier:
         return AnswerLine(question, "off", tuple(map(sentence, outlook.notes)) or ("It is not known.",))
     alone = len(earlier) == 1
-    texts = [_of_earlier(each, binding.replicas, named=not alone) for each in earlier[:_MAX_EARLIER]]
+    texts = [
+        outlook_words(each, binding.replicas) if alone else f"{each.group}: {outlook_words(each, binding.replicas)}"
+        for each in earlier[:_MAX_EARLIER]
+    ]
     if len(earlier) > _MAX_EARLIER:
         texts.append(f"The table below has {count_text(len(earlier) - _MAX_EARLIER, 'more earlier group')}.")
     if any(each.error is None for each in earlier):
@@ -359,10 +362,6 @@ def _why_not_preferred(binding: BindingView, outlook: BindingOutlook | None) -> 
         wants = move is not None and move.reason is MoveReason.FAILBACK and (move.phase in WAITING | UNDER_WAY)
         return AnswerLine(question, "warn", (*texts, *(() if wants else (_FAILBACK,))))
     return AnswerLine(question, "bad", tuple(texts))
-
-
-def _of_earlier(group: GroupOutlook, replicas: int, *, named: bool) -> str:
-    return f"{group.group}: {outlook_words(group, replicas)}" if named else outlook_words(group, replicas)
 
 
 def _why_left(departure: Departure, departed: PastExplanation | None) -> AnswerLine:
@@ -396,15 +395,13 @@ def _next(
     if explained is None:
         return AnswerLine("Next", kind, (*texts, "It is not known what a decision would do now."))
     if explained.not_scheduled is not None:
-        return AnswerLine("Next", "off", (*texts, _undecided(explained.message)))
+        message = explained.message
+        none = f"No decision is made: {sentence(message)}" if message else "No scheduler looks at it."
+        return AnswerLine("Next", "off", (*texts, none))
     if explained.trigger is Trigger.NONE and move is not None and move.phase in WAITING | UNDER_WAY:
         return AnswerLine("Next", kind, tuple(texts))
     decided_kind, decided = _decision(binding, explained)
     return AnswerLine("Next", decided_kind if kind == "off" else kind, (*texts, decided))
-
-
-def _undecided(message: str | None) -> str:
-    return f"No decision is made: {sentence(message)}" if message else "No scheduler looks at it."
 
 
 def _decision(binding: BindingView, explained: Explanation) -> tuple[str, str]:
