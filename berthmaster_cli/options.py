@@ -51,9 +51,8 @@ ADDRESS: Final = Parsed("HOST:PORT", _address)
 """``HOST:PORT``, with an IPv6 host in brackets."""
 
 
-def _limits_help() -> str:
-    defaults = PlacementLimits()._asdict()
-    return ", ".join(f"{name} ({defaults[field]:,})" for name, field in LIMIT_NAMES.items())
+_DEFAULTS: Final = PlacementLimits()._asdict()
+_NAMED_DEFAULTS: Final = ", ".join(f"{name} ({_DEFAULTS[field]:,})" for name, field in LIMIT_NAMES.items())
 
 
 class PlacementLimitsFlags(Flags):
@@ -61,7 +60,7 @@ class PlacementLimitsFlags(Flags):
 
     placement_limits: PlacementLimits = option(
         "Limits on the size of a placement, as a comma-separated list of NAME=N. Larger ones are refused. Use the "
-        f"same list for all components. N is at most {MAX_LIMIT:,}. Names and defaults: {_limits_help()}.",
+        f"same list for all components. N is at most {MAX_LIMIT:,}. Names and defaults: {_NAMED_DEFAULTS}.",
         "", Parsed("LIST", PlacementLimits.parse), names=(OPTION,), metavar="LIST",
     )  # fmt: skip
 
@@ -141,7 +140,8 @@ def yaml_document(path: Path) -> Mapping[str, Any]:
 
 
 def _values(document: Mapping[str, Any], command: click.Command, path: Path) -> dict[str, Any]:
-    options = {_key(each): each for each in command.params if isinstance(each, click.Option) and each.name}
+    known = [each for each in command.params if isinstance(each, click.Option) and each.name]
+    options = {max(each.opts, key=len).lstrip("-"): each for each in known}
     values = {}
     for key, value in document.items():
         option = options.get(str(key))
@@ -151,10 +151,6 @@ def _values(document: Mapping[str, Any], command: click.Command, path: Path) -> 
             raise InputError(f"{path}: {key}: unknown option; {hint}")
         values[option.name] = _texts(value, f"{path}: {key}") if option.multiple else _text(value, f"{path}: {key}")
     return values
-
-
-def _key(option: click.Option) -> str:
-    return max(option.opts, key=len).lstrip("-")
 
 
 def _texts(value: object, place: str) -> list[str]:

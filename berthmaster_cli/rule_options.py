@@ -13,7 +13,6 @@ from berthmaster.model.validation import PlacementLimits
 from berthmaster.views.policy_rows import PolicyFinding
 from berthmaster_cli.flags import option
 from berthmaster_cli.options import PlacementLimitsFlags
-from webhook.admission.outcome import FieldProblem
 from webhook.admission.reviews import lint
 from webhook.admission.rule_catalog import RULE_IDS, AdmissionContext
 from webhook.admission.settings import AdmissionSettings, Level
@@ -84,11 +83,10 @@ def policy_findings(limits: PlacementLimits) -> Callable[[Policy], Sequence[Poli
         linted = lint(builtins(policy), context, policy.metadata.namespace or DEFAULT_NAMESPACE)
         if linted is None:
             return []
-        found = (("error", linted.errors), ("warning", linted.warnings))
-        return [_finding(severity, each) for severity, problems in found for each in problems]
+        return [
+            PolicyFinding(each.rule or "invalid", severity, each.path, each.detail)
+            for severity, problems in (("error", linted.errors), ("warning", linted.warnings))
+            for each in problems
+        ]
 
     return findings
-
-
-def _finding(severity: str, problem: FieldProblem) -> PolicyFinding:
-    return PolicyFinding(problem.rule or "invalid", severity, problem.path, problem.detail)

@@ -280,18 +280,16 @@ def _lease(item: _Item) -> LeaseFacts:
 
 def read_clusters(client: DoctorClient) -> FleetFacts:
     """List the clusters."""
-    found, complete = list[_Item](), True
-    for each in _pages(client, CLUSTERS):
-        found += each.items
-        complete = not each.metadata.continue_
-    return FleetFacts(
-        total=len(found),
-        not_ready=tuple(each.metadata.name for each in found if not _is_ready(each)),
-        unmeasured=tuple(
-            each.metadata.name for each in found if not (each.status.resource_summary or {}).get("allocatable")
-        ),
-        complete=complete,
-    )
+    found, complete = _listed(client, CLUSTERS)
+    ready = {
+        each.metadata.name
+        for each in found
+        if any(condition.type == "Ready" and condition.status == "True" for condition in each.status.conditions)
+    }
+    measured = {each.metadata.name for each in found if (each.status.resource_summary or {}).get("allocatable")}
+    names = [each.metadata.name for each in found]
+    not_ready, unmeasured = (tuple(name for name in names if name not in known) for known in (ready, measured))
+    return FleetFacts(len(found), not_ready, unmeasured, complete)
 
 
 def read_bindings(client: DoctorClient, ours: str, now: datetime) -> BindingFacts:
@@ -299,32 +297,29 @@ def read_bindings(client: DoctorClient, ours: str, now: datetime) -> BindingFact
     by_scheduler: Counter[str] = Counter()
     stale, unschedulable, complete = [], [], True
     for collection in BINDINGS:
-        last = _List()
-        for last in _pages(client, collection):
-            for each in last.items:
-                by_scheduler[each.spec.scheduler_name] += 1
-                if each.spec.scheduler_name != ours or each.metadata.deletion_timestamp:
-                    continue
-                if _is_stale(each, now):
-                    stale.append(each.metadata.path)
-                elif (reason := _failure(each)) is not None:
-                    unschedulable.append((each.metadata.path, reason))
-        complete = complete and not last.metadata.continue_
+        found, whole = _listed(client, collection)
+        complete = complete and whole
+        by_scheduler.update(each.spec.scheduler_name for each in found)
+        for each in found:
+            if each.spec.scheduler_name != ours or each.metadata.deletion_timestamp:
+                continue
+            if _is_stale(each, now):
+                stale.append(each.metadata.path)
+            elif (reason := _failure(each)) is not None:
+                unschedulable.append((each.metadata.path, reason))
     return BindingFacts(dict(by_scheduler), tuple(stale), tuple(unschedulable), complete)
 
 
-def _pages(client: DoctorClient, collection: requests.Collection) -> Iterator[_List]:
-    token = ""
+def _listed(client: DoctorClient, collection: requests.Collection) -> tuple[list[_Item], bool]:
+    """Return the objects of a collection, and whether they are all."""
+    items, token = list[_Item](), ""
     for _ in range(MAX_PAGES):
         found = client.read_as(_List, requests.page(collection, token, client.read_timeout_s))
-        yield found
+        items += found.items
         token = found.metadata.continue_
         if not token:
-            return
-
-
-def _is_ready(cluster: _Item) -> bool:
-    return any(each.type == "Ready" and each.status == "True" for each in cluster.status.conditions)
+            break
+    return items, not token
 
 
 def _is_stale(binding: _Item, now: datetime) -> bool:
@@ -369,12 +364,10 @@ def read_webhooks(client: DoctorClient) -> list[WebhookFacts]:
     found: list[WebhookFacts] = []
     for kind in (MUTATING, VALIDATING):
         for item in client.read(requests.APIRequest(kind.collection.path)).get("items") or []:
-            found += [each for each in _webhooks(kind, item) if each.ours or REVIEWED_GROUPS & _groups(each)]
+            for each in _webhooks(kind, item):
+                groups = {name.partition(".")[2] for name in each.resources}
+                found += [each] if each.ours or REVIEWED_GROUPS & groups else []
     return found
-
-
-def _groups(webhook: WebhookFacts) -> set[str]:
-    return {each.partition(".")[2] for each in webhook.resources}
 
 
 def _webhooks(kind: ConfigurationKind, item: Mapping[str, Any]) -> Iterator[WebhookFacts]:
