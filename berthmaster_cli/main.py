@@ -321,3 +321,7 @@ def completions(words: Sequence[str], incomplete: str) -> list[str]:
     # A parameter that is a path asks the shell for files.
     directive = _NO_FILES if len(plain) == len(found) else _DEFAULT
     return [*(f"{each.value}\t{each.help}" if each.help else str(each.value) for each in plain), f":{directive}"]
+
+
+if __name__ == "__main__":
+    run()
