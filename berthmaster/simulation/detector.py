@@ -27,7 +27,7 @@ from typing import Any, Final, NamedTuple
 from msgspec.structs import replace
 
 from berthmaster.manifests import Document, Manifests
-from berthmaster.model import claims
+from berthmaster.model import claims, interpretation
 from berthmaster.model.binding import Binding, BindingSpec, ObjectReference, binding_name, binding_of, holder
 from berthmaster.model.claims import (
     UNKNOWN,
@@ -41,14 +41,7 @@ from berthmaster.model.claims import (
 )
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import FieldError
-from berthmaster.model.interpretation import (
-    Dependency,
-    Interpreter,
-    UnknownReplicas,
-    dependencies_of,
-    interpreted,
-    recorded_dependencies,
-)
+from berthmaster.model.interpretation import Dependency, UnknownReplicas
 from berthmaster.model.meta import ObjectMeta, with_metadata, with_spec
 from berthmaster.model.policy import Policy, PolicyReference, ResourceSelector
 from berthmaster.model.replicas import ReplicaPath, Replicas, Template, template_of
@@ -76,7 +69,7 @@ class WorkloadBuilder:
         self,
         manifests: Manifests,
         replica_paths: Sequence[ReplicaPath] = (),
-        interpreter: Interpreter | None = None,
+        interpreter: interpretation.Interpreter | None = None,
         *,
         workload_affinity: bool = False,
         catalog: PolicyCatalog | None = None,
@@ -208,7 +201,7 @@ class WorkloadBuilder:
 
     def _asked(self, given: _Given) -> Replicas | UnknownReplicas:
         try:
-            return interpreted(given.raw, self._paths, self._interpreter, complete=self._complete)
+            return interpretation.interpreted(given.raw, self._paths, self._interpreter, complete=self._complete)
         except FieldError:
             stored = (given.raw.get("metadata") or {}).get("uid")
             if not stored or "spec" in given.raw:
@@ -285,10 +278,10 @@ def dependencies_for(
     """
     if binding is None or not binding.spec.propagate_deps or not binding.spec.resource.namespace:
         return ()
-    recorded = recorded_dependencies(binding.metadata.annotations)
+    recorded = interpretation.recorded_dependencies(binding.metadata.annotations)
     if recorded is not None and not applied:
         return recorded
-    found = dependencies_of(raw) if raw is not None else None
+    found = interpretation.dependencies_of(raw) if raw is not None else None
     return found if found is not None else recorded
 
 

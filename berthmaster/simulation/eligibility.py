@@ -17,22 +17,13 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from berthmaster.deciding.failover import Replacement, eviction_tasks, replacement
+from berthmaster.model import move as moves
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, GracefulEvictionTask, TargetCluster
 from berthmaster.model.claims import KUBE_PRIORITY_CLASS, MANAGED_BY, PRIORITY_CLASS, Existing, overrides_of
 from berthmaster.model.cluster import NO_EXECUTE, Cluster, Taint, Toleration
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import FieldError, name_list
 from berthmaster.model.meta import with_spec
-from berthmaster.model.move import (
-    MovePhase,
-    MoveReason,
-    MoveRefusal,
-    MoveState,
-    as_before,
-    as_moved,
-    move_of,
-    move_problem,
-)
 from berthmaster.model.policy import DEFAULT_SCHEDULER, AffinityTerm, Placement, Policy
 from berthmaster.model.unsupported import unsupported_parts
 from berthmaster.scheduling.fleet import Fleet
@@ -174,13 +165,13 @@ class Due(NamedTuple):
 
 def due(binding: Binding, fleet: Fleet) -> Due:
     """Return what is due for a binding. An edit of the placement ends its move: it is decided from the source."""
-    moved = as_moved(binding)
+    moved = moves.as_moved(binding)
     if moved is binding:
         return Due(binding, trigger_of(binding, fleet))
     placement, applied = binding.spec.placement, binding.metadata.annotations.get(APPLIED_PLACEMENT, "")
     group = moved.status.scheduler_observing_affinity_name
     edited = placement is not None and bool(applied) and placement_changed(placement, applied, group, in_order=False)
-    base = as_before(binding) if edited or binding.reschedule_requested else moved
+    base = moves.as_before(binding) if edited or binding.reschedule_requested else moved
     return Due(base, trigger_of(base, fleet))
 
 
@@ -189,31 +180,31 @@ def after_rollback(binding: Binding, fleet: Fleet) -> Binding | None:
 
     Copies on a cluster that is not ready never become healthy. A move to such a cluster ends where it came from.
     """
-    state, moved = move_of(binding), as_moved(binding)
+    state, moved = moves.move_of(binding), moves.as_moved(binding)
     if state is None or moved is binding:
         return None
     unready = {name for name in (*state.source, *state.target) if (held := fleet.get(name)) and not held.ready}
     if not moved.assignment.keys() & unready or not state.can_return(unready):
         return None
-    return as_before(binding)
+    return moves.as_before(binding)
 
 
 def move_note(binding: Binding) -> str:
     """Return a sentence about the move of a binding; empty without one."""
-    state = move_of(binding)
+    state = moves.move_of(binding)
     if state is None:
-        return move_problem(binding)
+        return moves.move_problem(binding)
     why = f": {state.message}" if state.message else ""
     match state.phase:
-        case MovePhase.ELIGIBLE:
+        case moves.MovePhase.ELIGIBLE:
             return f"{_reason_to_move(state)}{why}"
-        case MovePhase.STABILISING if state.until is not None:
+        case moves.MovePhase.STABILISING if state.until is not None:
             return f"{_reason_to_move(state)}; it would move to {_place(state)} at {_time(state.until)}"
-        case MovePhase.STABILISING:
+        case moves.MovePhase.STABILISING:
             return f"{_reason_to_move(state)}; it waits to move to {_place(state)}{why}"
-        case MovePhase.RELEASED:
+        case moves.MovePhase.RELEASED:
             return f"it moved to {_place(state)} at {_time(state.since)} ({state.reason.value})"
-        case MovePhase.ROLLED_BACK | MovePhase.HELD_DOWN:
+        case moves.MovePhase.ROLLED_BACK | moves.MovePhase.HELD_DOWN:
             return f"it does not move before {_time(state.held_down_until)}{why}"
         case _:
             until = f", until {_time(state.until)}" if state.until is not None else ""
@@ -222,17 +213,17 @@ def move_note(binding: Binding) -> str:
 
 
 _REASONS: Final = {
-    MoveReason.FAILBACK: "it is not in its preferred group",
-    MoveReason.DRAIN: "it is to leave a cluster that is being drained",
-    MoveReason.REBALANCE: "it has drifted from its policy",
+    moves.MoveReason.FAILBACK: "it is not in its preferred group",
+    moves.MoveReason.DRAIN: "it is to leave a cluster that is being drained",
+    moves.MoveReason.REBALANCE: "it has drifted from its policy",
 }
 
 
-def _reason_to_move(state: MoveState) -> str:
+def _reason_to_move(state: moves.MoveState) -> str:
     return f"{_REASONS.get(state.reason, 'it is to be rescheduled by a move')} since {_time(state.started_at)}"
 
 
-def _place(state: MoveState) -> str:
+def _place(state: moves.MoveState) -> str:
     return f"group {state.target_group}" if state.target_group else _clusters(state.target)
 
 
@@ -315,7 +306,7 @@ def replaced(scheduler: Scheduler, binding: Binding, assumptions: Assumptions, n
         return None
     request = Request.of(binding)
     found = replacement(scheduler, request, lost)
-    if isinstance(found, MoveRefusal):
+    if isinstance(found, moves.MoveRefusal):
         return Replaced(binding, f"stays on {', '.join(sorted(lost))}, which is not ready: {found.message}")
     return Replaced(_with_replacement(binding, request, found, now))
 

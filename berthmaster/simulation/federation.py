@@ -21,17 +21,11 @@ from berthmaster.model.kubeadmiral import KubeAdmiralPolicy, SchedulingProfile
 from berthmaster.model.replicas import ReplicaPath, replica_path_of, replicas_of, template_of
 from berthmaster.scheduling.diagnosis import GroupDiagnosis, explain_groups
 from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.kubeadmiral import trigger as triggers
 from berthmaster.scheduling.kubeadmiral.plugins import NO_WEBHOOKS, Webhooks
 from berthmaster.scheduling.kubeadmiral.preparation import UnitWorkload, prepare, with_migration_applied
 from berthmaster.scheduling.kubeadmiral.profile import DEFAULT_PLUGINS, PluginNames, kubeadmiral_profile, plugin_names
-from berthmaster.scheduling.kubeadmiral.trigger import (
-    ClusterHashes,
-    ObjectTrigger,
-    adopted,
-    hashes_of,
-    snapshot_of,
-    trigger_of,
-)
+from berthmaster.scheduling.kubeadmiral.trigger import ObjectTrigger
 from berthmaster.scheduling.kubeadmiral.unit import SchedulingUnit, placed, request_of
 from berthmaster.scheduling.request import Decision, Failure, FailureKind, Mode
 from berthmaster.scheduling.scheduler import Scheduler
@@ -133,7 +127,7 @@ class _Binder:
         self._policies = {(each.kind, each.metadata.namespace, each.metadata.name): each for each in given.policies}
         self._profiles = {each.metadata.name: _plugins(each, webhooks) for each in given.profiles}
         self._replica_paths = replica_paths
-        self._hashes = hashes_of(given.clusters)
+        self._hashes = triggers.hashes_of(given.clusters)
 
     def federated(self, given: FederatedDocument) -> BoundWorkload:
         """Return the workload of a federated object, with its assignment and the inputs of its last scheduling."""
@@ -153,8 +147,8 @@ class _Binder:
         stored = metadata.annotations.get(SCHEDULING_TRIGGERS)
         if stored is None:
             return bound
-        inputs = snapshot_of(bound.workload, bound.policy, bound.annotations, self._hashes)
-        return replace(bound, snapshot=adopted(stored, inputs))
+        inputs = triggers.snapshot_of(bound.workload, bound.policy, bound.annotations, self._hashes)
+        return replace(bound, snapshot=triggers.adopted(stored, inputs))
 
     def bound(self, raw: Mapping[str, Any]) -> BoundWorkload:
         """Return the workload of a resource that KubeAdmiral has not scheduled."""
@@ -292,7 +286,7 @@ class _Run:
         self._duplicate_limits = federation.duplicate_limits
         self._webhooks = federation.webhooks
         self._fleet = Fleet(federation.clusters.values())
-        self._hashes: Mapping[str, ClusterHashes] = hashes_of(federation.clusters.values())
+        self._hashes: Mapping[str, triggers.ClusterHashes] = triggers.hashes_of(federation.clusters.values())
         self._schedulers: dict[PluginNames, Scheduler] = {}
         self._now = now
         self._diagnose = diagnose
@@ -325,8 +319,10 @@ class _Run:
             return FederatedResult(bound, ObjectTrigger.NONE, notes=(bound.missing,))
         applied = with_migration_applied(bound.annotations, has_replicas=bound.workload.replicas is not None)
         bound = replace(bound, annotations=applied.annotations)
-        snapshot = snapshot_of(bound.workload, bound.policy, bound.annotations, self._hashes)
-        triggered = trigger_of(bound.snapshot, snapshot, bound.policy.spec if bound.policy is not None else None)
+        snapshot = triggers.snapshot_of(bound.workload, bound.policy, bound.annotations, self._hashes)
+        triggered = triggers.trigger_of(
+            bound.snapshot, snapshot, bound.policy.spec if bound.policy is not None else None
+        )
         if triggered.trigger is ObjectTrigger.NONE and not self._forced:
             return FederatedResult(bound, triggered.trigger, notes=triggered.deferred)
         if bound.policy is None:

@@ -24,7 +24,7 @@ from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.prices import Costs
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.scheduler import Scheduler
-from berthmaster.simulation import plan_rows
+from berthmaster.simulation import plan_answer, plan_rows
 from berthmaster.simulation.change_set import (
     ChangedWorkloads,
     ChangeSet,
@@ -35,15 +35,6 @@ from berthmaster.simulation.change_set import (
     key_of,
 )
 from berthmaster.simulation.losses import Gone, copies, gone_of, is_left, loss_of
-from berthmaster.simulation.plan_answer import (
-    Assumptions,
-    ClusterTotal,
-    Loss,
-    Plan,
-    PlanSummary,
-    StayingWorkload,
-    StayReason,
-)
 from berthmaster.simulation.run import (
     Diagnosed,
     PlannedWorkload,
@@ -370,7 +361,7 @@ def plan(
     check: Callable[[], None] = lambda: None,
     progress: ReportProgress = lambda _done, _total: None,
     reader: Reader = ANY_READER,
-) -> Plan:
+) -> plan_answer.Plan:
     """Return what changes would move.
 
     The caller keeps the index for further plans, which it leaves unchanged. For a service that plans each admission
@@ -403,7 +394,7 @@ class PlannedFleet:
     workloads: Sequence[PlannedWorkload]
     clusters: Mapping[str, Cluster]
     gone: Gone
-    assumptions: Assumptions
+    assumptions: plan_answer.Assumptions
     costs: Costs
 
     @property
@@ -412,11 +403,11 @@ class PlannedFleet:
         return [each for each in self.workloads if each.before is not each.after]
 
     @property
-    def summary(self) -> PlanSummary:
+    def summary(self) -> plan_answer.PlanSummary:
         return plan_rows.summary_of(self.concerned, len(self.workloads), self.gone, self.costs)
 
     @property
-    def loss(self) -> Loss | None:
+    def loss(self) -> plan_answer.Loss | None:
         """What stops running; None if no cluster is lost or deleted."""
         return loss_of(self.concerned, self.gone) if self.gone.clusters else None
 
@@ -468,7 +459,7 @@ def plan_of(
     gaps: Sequence[Gap] = (),
     reader: Reader = ANY_READER,
     lists_staying: bool = True,
-) -> Plan:
+) -> plan_answer.Plan:
     """Return the plan of decided workloads.
 
     Args:
@@ -483,7 +474,7 @@ def plan_of(
     moving.sort(key=lambda each: (-each.replicas, -len(each.deleted), each.resource))
     totals = _changed_clusters(index, decider.clusters, [each for each in rows if each.moves])
     all_gaps = sorted(texts([*gaps, *changed.gaps, *_unknown_dependencies(rows)], reader))
-    answer = Plan(
+    answer = plan_answer.Plan(
         id="",
         summary=plan_rows.summary_of(rows, len(index) + sum(each.is_new for each in concerned), gone, decider.costs),
         concerned=len(concerned),
@@ -514,11 +505,11 @@ def _gains_no_execute(before: Mapping[str, Cluster], decider: PlanDecider) -> bo
     )
 
 
-def _staying(concerned: Sequence[PlannedWorkload], changed: ChangedWorkloads) -> list[StayingWorkload]:
+def _staying(concerned: Sequence[PlannedWorkload], changed: ChangedWorkloads) -> list[plan_answer.StayingWorkload]:
     return [
         *(plan_rows.staying_of(each) for each in concerned if not each.moves and not each.is_deleted),
         *(
-            StayingWorkload(str(workload), str(policy), StayReason.HELD, reason)
+            plan_answer.StayingWorkload(str(workload), str(policy), plan_answer.StayReason.HELD, reason)
             for workload, policy, reason in changed.blocked.values()
         ),
     ]
@@ -526,7 +517,7 @@ def _staying(concerned: Sequence[PlannedWorkload], changed: ChangedWorkloads) ->
 
 def _changed_clusters(
     index: PlanIndex, clusters: Mapping[str, Cluster], moving: Sequence[PlannedWorkload]
-) -> list[ClusterTotal]:
+) -> list[plan_answer.ClusterTotal]:
     """Return the clusters whose replicas change, or that get copies, ordered by name."""
     touched = {name for each in moving for name in each.moves}
     change: Counter[str] = Counter()
@@ -557,7 +548,7 @@ def _unknown_dependencies(rows: Iterable[PlannedWorkload]) -> list[Gap]:
     ]
 
 
-def plan_id(changes: ChangeSet, answer: Plan) -> str:
+def plan_id(changes: ChangeSet, answer: plan_answer.Plan) -> str:
     """Return the id of a plan: a hash of the change and of its effect.
 
     The change enters with everything that affects decisions, but without the rest of its metadata. The effect is: which
@@ -571,7 +562,7 @@ def plan_id(changes: ChangeSet, answer: Plan) -> str:
     return hashlib.sha256(encoded).hexdigest()[:_DIGITS]
 
 
-def _effect(answer: Plan) -> dict[str, Any]:
+def _effect(answer: plan_answer.Plan) -> dict[str, Any]:
     moves = [
         [each.resource, each.policy_before, each.policy, each.group_before, each.group, each.before, each.after,
          each.deleted, each.preserved, each.evicting, each.removed]

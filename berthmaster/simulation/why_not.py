@@ -7,18 +7,9 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from berthmaster.model import meta
 from berthmaster.model.cluster import APIEnablement, APIResource, Cluster, ResourceSummary, Taint, repelling_taints
 from berthmaster.model.errors import InputError, name_list
-from berthmaster.model.meta import (
-    INT32_MAX,
-    INT64_MAX,
-    MILLI_NANOS,
-    NANOS,
-    Quantity,
-    with_metadata,
-    with_spec,
-    with_status,
-)
 from berthmaster.model.policy import ClusterAffinity, ClusterAffinityTerm, Placement, StaticClusterWeight
 from berthmaster.scheduling.diagnosis import explain
 from berthmaster.scheduling.request import Request
@@ -109,7 +100,7 @@ def _of_cluster(kind: str, text: str, change: Callable[[Cluster], Cluster]) -> R
 
 def _untainted(taint: Taint) -> Remedy:
     def changed(cluster: Cluster) -> Cluster:
-        return with_spec(cluster, taints=tuple(each for each in cluster.spec.taints if str(each) != str(taint)))
+        return meta.with_spec(cluster, taints=tuple(each for each in cluster.spec.taints if str(each) != str(taint)))
 
     return _of_cluster("taint", f"remove the taint {taint}, or tolerate it", changed)
 
@@ -117,13 +108,13 @@ def _untainted(taint: Taint) -> Remedy:
 def _served(case: Case) -> Case:
     enablements = case.cluster.status.api_enablements
     added = APIEnablement(case.request.api_version, (APIResource("", case.request.kind),))
-    return replace(case, cluster=with_status(case.cluster, api_enablements=(*enablements, added)))
+    return replace(case, cluster=meta.with_status(case.cluster, api_enablements=(*enablements, added)))
 
 
 def _located(field: str, name: str) -> Remedy:
     value = f"a {field} of its own"
     fields = {"zones": (value,)} if field == "zone" else {field: value}
-    return _of_cluster("location", f"set the {field} of {name}", lambda cluster: with_spec(cluster, **fields))
+    return _of_cluster("location", f"set the {field} of {name}", lambda cluster: meta.with_spec(cluster, **fields))
 
 
 def _affinity_remedies(cluster: Cluster, placement: Placement, term: ClusterAffinity) -> Iterator[Remedy]:
@@ -151,7 +142,7 @@ def _affinity_remedies(cluster: Cluster, placement: Placement, term: ClusterAffi
 def _labelled(text: str, key: str, value: str | None) -> Remedy:
     def changed(cluster: Cluster) -> Cluster:
         labels = {each: text for each, text in cluster.metadata.labels.items() if each != key}
-        return with_metadata(cluster, labels=labels if value is None else {**labels, key: value})
+        return meta.with_metadata(cluster, labels=labels if value is None else {**labels, key: value})
 
     return _of_cluster("label", text, changed)
 
@@ -200,7 +191,7 @@ def replica_fields(case: Case) -> Iterator[NumberField]:
     request = case.request
     if not request.divides_replicas:
         return
-    for kind, limit in (("replicas", 1), ("more replicas", min(request.replicas + MOST_EXTRA, INT32_MAX))):
+    for kind, limit in (("replicas", 1), ("more replicas", min(request.replicas + MOST_EXTRA, meta.INT32_MAX))):
         yield NumberField(
             kind,
             request.replicas,
@@ -270,7 +261,7 @@ def _capacity(name: str, requests: Mapping[str, int]) -> NumberField:
 
     def text(replicas: int) -> str:
         quantities = {
-            each: Quantity(_nanos(each, amount), "1Ki" if each == "memory" else "")
+            each: meta.Quantity(_nanos(each, amount), "1Ki" if each == "memory" else "")
             for each, amount in amounts(replicas).items()
         }
         return f"add {', '.join(f'{amount.canonical()} {each}' for each, amount in quantities.items())} to {name}"
@@ -281,12 +272,12 @@ def _capacity(name: str, requests: Mapping[str, int]) -> NumberField:
         for each, amount in amounts(replicas).items():
             before = allocatable[each].nanos if each in allocatable else 0
             nanos = before + _nanos(each, amount)
-            allocatable[each] = Quantity(min(nanos, INT64_MAX * NANOS), "")
+            allocatable[each] = meta.Quantity(min(nanos, meta.INT64_MAX * meta.NANOS), "")
         summary = replace(summary, allocatable=allocatable, allocatable_modelings=())
         bounds = case.request.bounds
         if bounds is not None and name in bounds:
             bounds = {**bounds, name: bounds[name] + replicas}
-        return Case(replace(case.request, bounds=bounds), with_status(case.cluster, resource_summary=summary))
+        return Case(replace(case.request, bounds=bounds), meta.with_status(case.cluster, resource_summary=summary))
 
     return NumberField("capacity", 0, MOST_EXTRA, text, changed)
 
@@ -305,7 +296,7 @@ def multiplies_capacity(case: Case, remedy: Remedy) -> bool:
 
 
 def _nanos(name: str, amount: int) -> int:
-    return amount * (MILLI_NANOS if name == CPU else NANOS)
+    return amount * (meta.MILLI_NANOS if name == CPU else meta.NANOS)
 
 
 def _with_placement(case: Case, **fields: object) -> Case:
