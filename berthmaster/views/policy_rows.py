@@ -29,7 +29,7 @@ from berthmaster.model.policy import (
     SpreadConstraint,
 )
 from berthmaster.scheduling.fleet import Strategy, strategy_of
-from berthmaster.scheduling.karmada.placement import ignores_constraints
+from berthmaster.scheduling.karmada.selection import ignores_constraints
 from berthmaster.simulation.workload import SimulatedWorkload
 from berthmaster.views.texts import count_text
 

@@ -13,8 +13,8 @@ from berthmaster.model.decode import convert
 from berthmaster.model.policy import AffinityTerm
 from berthmaster.scheduling.filters import AnyAffinityColumn, KindColumn, TolerationColumn
 from berthmaster.scheduling.fleet import Affinities, Fleet
-from berthmaster.scheduling.karmada.placement import StaticWeights
 from berthmaster.scheduling.karmada.profile import SpreadFieldsColumn
+from berthmaster.scheduling.karmada.selection import StaticWeights
 from berthmaster.scheduling.kubeadmiral.plugins import SelectorColumn, allocatable_column, condition_column, mismatch
 from berthmaster.scheduling.kubeadmiral.unit import UnitPlacement
 from berthmaster.scheduling.request import Candidates, largest

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from berthmaster.scheduling.columns import IntArray, fnv1a_32
 from berthmaster.scheduling.fleet import Strategy
-from berthmaster.scheduling.karmada.placement import KarmadaPlacement
+from berthmaster.scheduling.karmada.selection import KarmadaPlacement
 from berthmaster.scheduling.request import Candidates, Context, Failure, FailureKind, Request
 
 FloatArray = NDArray[np.float64]

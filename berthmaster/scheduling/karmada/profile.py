@@ -14,8 +14,13 @@ from berthmaster.scheduling import filters
 from berthmaster.scheduling.columns import BoolArray, Column, IntArray
 from berthmaster.scheduling.fleet import Fleet, Strategy
 from berthmaster.scheduling.karmada.division import assign, capacity_division, static_weights
-from berthmaster.scheduling.karmada.placement import KarmadaPlacement
-from berthmaster.scheduling.karmada.selection import candidates_of, estimate_of, places_whole_sets, select
+from berthmaster.scheduling.karmada.selection import (
+    KarmadaPlacement,
+    candidates_of,
+    estimate_of,
+    places_whole_sets,
+    select,
+)
 from berthmaster.scheduling.prices import NO_PRICES, Prices
 from berthmaster.scheduling.profile import Plugins, Profile, Stages
 from berthmaster.scheduling.request import AFFINITY, ANTI_AFFINITY, Attempt, Context

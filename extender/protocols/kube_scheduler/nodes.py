@@ -21,7 +21,7 @@ from berthmaster.model.selector import LabelSelector, Requirement
 from berthmaster.scheduling.columns import CANDIDATE_STEPS, BoolArray, IntArray, Work
 from berthmaster.scheduling.filters import ClusterAffinityFilter, Filter, Score
 from berthmaster.scheduling.fleet import UNMATCHED_TIER, AffinityColumn, Fleet, Group
-from berthmaster.scheduling.karmada.placement import KarmadaPlacement
+from berthmaster.scheduling.karmada.selection import KarmadaPlacement
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Context, Request
 from berthmaster.scheduling.resources import available_replicas
