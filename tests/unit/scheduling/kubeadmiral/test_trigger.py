@@ -27,6 +27,9 @@ A, B = member("a", labels={"az": "1"}), member("b")
 TWO = [A, B]
 INFO = "kubeadmiral.io/auto-migration-info"
 NOTHING = TriggerResult(ObjectTrigger.NONE)
+TAINTS, LABELS, JOINED = map(
+    TriggerResult, (ObjectTrigger.CLUSTER_TAINTS, ObjectTrigger.CLUSTER_LABELS, ObjectTrigger.CLUSTER_JOINED)
+)
 
 
 def when(*on, **spec):
@@ -157,22 +160,12 @@ def test_each_setting_is_for_one_change(switch):
             [],
             TWO,
             [member("a", labels={"az": "1"}, taints=["x:PreferNoSchedule"]), B],
-            TriggerResult(ObjectTrigger.CLUSTER_TAINTS),
+            TAINTS,
         ),
-        "a removed cluster counts as changed taints": ([], TWO, [A], TriggerResult(ObjectTrigger.CLUSTER_TAINTS)),
-        "a removed cluster counts as changed labels if these count": (
-            ["clusterLabelsChanged"],
-            TWO,
-            [A],
-            TriggerResult(ObjectTrigger.CLUSTER_LABELS),
-        ),
-        "all clusters were removed": ([], TWO, [], TriggerResult(ObjectTrigger.CLUSTER_TAINTS)),
-        "a cluster left the federation": (
-            [],
-            TWO,
-            [A, member("b", joined="False")],
-            TriggerResult(ObjectTrigger.CLUSTER_TAINTS),
-        ),
+        "a removed cluster counts as changed taints": ([], TWO, [A], TAINTS),
+        "a removed cluster counts as changed labels if these count": (["clusterLabelsChanged"], TWO, [A], LABELS),
+        "all clusters were removed": ([], TWO, [], TAINTS),
+        "a cluster left the federation": ([], TWO, [A, member("b", joined="False")], TAINTS),
         "readiness does not count": (SWITCHES, TWO, [A, member("b", ready="False")], NOTHING),
         "all reasons are listed, and taints of a new cluster do not count": (
             [],
@@ -180,19 +173,9 @@ def test_each_setting_is_for_one_change(switch):
             [member("a", serves=[DEPLOYMENTS]), B, member("c", taints=["x:NoExecute"])],
             deferred("clusterLabelsChanged:false", "clusterAPIResourcesChanged:false", "clusterJoined:false"),
         ),
-        "a deferred change does not hide a later one": (
-            ["clusterJoined"],
-            TWO,
-            [member("a"), B, member("c")],
-            TriggerResult(ObjectTrigger.CLUSTER_JOINED),
-        ),
+        "a deferred change does not hide a later one": (["clusterJoined"], TWO, [member("a"), B, member("c")], JOINED),
         "the first clusters join": ([], [], TWO, deferred("clusterJoined:false")),
-        "other clusters, but not more": (
-            ["clusterJoined"],
-            [A],
-            [B, member("c")],
-            TriggerResult(ObjectTrigger.CLUSTER_TAINTS),
-        ),
+        "other clusters, but not more": (["clusterJoined"], [A], [B, member("c")], TAINTS),
     },
 )
 def test_changes_of_clusters(on, before, now, verdict):
