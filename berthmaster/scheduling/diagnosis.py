@@ -54,7 +54,6 @@ class ClusterDiagnosis(msgspec.Struct, frozen=True, rename="camel"):
     """One cluster in one attempt.
 
     Attributes:
-        outcome: the last stage that it passed.
         reason: why it did not pass the next stage. Empty if it got the workload.
         rejections: all filters that reject it, not only the first.
         capacity: how many more replicas fit. None if nothing limits them, or if they were not estimated.
@@ -78,8 +77,6 @@ class RejectedClusters(msgspec.Struct, frozen=True, rename="camel"):
 
     Attributes:
         plugin: the filter; empty if none is on record.
-        count: how many clusters.
-        clusters: the first names.
         also: the other filters that reject some of them.
     """
 
@@ -97,7 +94,6 @@ class GroupTotals(msgspec.Struct, frozen=True, rename="camel"):
         outcomes: how many clusters ended at each stage. Stages without clusters are absent.
         outside: how many of the rejected clusters are not in the group at all.
         rejected: the other rejected clusters, the largest number first.
-        unassigned: the names of clusters that do not get the workload, the first ones.
     """
 
     outcomes: dict[Outcome, int]
@@ -172,10 +168,7 @@ def explain_groups(
 def shortened(group: GroupDiagnosis, most: int | None, outside: Sequence[str] = ()) -> GroupDiagnosis:
     """Return a group with counts, and without the clusters that filters reject.
 
-    Args:
-        group: the group with all its clusters.
-        most: the most clusters of each stage, those with the most replicas and the highest scores first; None for all.
-        outside: the names of further clusters, which are not in the group.
+    ``most``: the most clusters of each stage, those with the most replicas and the highest scores first; None for all.
     """
     inside = [each for each in group.clusters if not any(found.plugin == AFFINITY for found in each.rejections)]
     counts = Counter(each.outcome for each in inside)
@@ -368,9 +361,7 @@ class Outlook(msgspec.Struct, frozen=True, rename="camel"):
 def outlook(scheduler: Scheduler, request: Request, explained: int | None = None, most: int | None = None) -> Outlook:
     """Try each group of a workload alone, as if the workload were scheduled from scratch.
 
-    Args:
-        scheduler: decides. It is not changed.
-        request: the workload. Its replicas are counted where they are now, and may stay there.
+    ``request``: the workload. Its replicas are counted where they are now, and may stay there.
     """
     asked = replace(request, fresh=True)
     try:

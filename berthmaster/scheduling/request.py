@@ -488,7 +488,6 @@ class Attempt(msgspec.Struct):
     """One group that was tried, with what a diagnosis needs.
 
     Attributes:
-        rows: the rows of the clusters that passed the filters.
         candidates: the same clusters with scores and available replicas. None if scoring was not reached or failed.
         assignment: replicas by cluster. None if assignment was not reached or failed.
     """
@@ -508,7 +507,6 @@ class Decision(msgspec.Struct, frozen=True):
         group: the name of the group that won. None without groups, or if all groups failed.
         assignment: replicas by cluster, 0 for a workload without replicas. Empty if all groups failed.
         failure: the failure of the first group that was tried. None if a group won.
-        mode: how replicas that were already assigned were treated.
     """
 
     group: str | None

@@ -76,10 +76,7 @@ class NodeGrade(NamedTuple):
 class NodeClasses(NamedTuple):
     """Nodes, grouped by their free amounts in the units of the columns.
 
-    Attributes:
-        names: the resources, in the order of the amounts.
-        free: the free amounts of each class.
-        nodes: the number of nodes of each class.
+    ``names``: the resources, in the order of the amounts.
     """
 
     names: Sequence[str]

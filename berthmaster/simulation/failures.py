@@ -52,7 +52,6 @@ class Impact(msgspec.Struct, frozen=True, rename="camel"):
     """What a failure does: first what stops running, then what moves under the assumptions.
 
     Attributes:
-        stopping: the number of workloads that lose copies.
         only_copy: the workloads that have no other copy on a cluster that is ready.
         staying: the workloads whose bindings keep a lost cluster.
         not_simulated: the workloads that lose copies and belong to a scheduler that is not simulated.
@@ -117,10 +116,7 @@ def _domain_name(cluster: Cluster, domain: FailureDomain) -> str:
 class Failures:
     """Simulates failures of one world.
 
-    Args:
-        world: the world; the bindings of its workloads hold the current assignments.
-        profile: the plugins that decide. A filter must not accept a cluster because it failed.
-        shared_capacity: whether decisions see the replicas of the decisions before them.
+    ``profile``: the plugins that decide. A filter must not accept a cluster because it failed.
     """
 
     def __init__(

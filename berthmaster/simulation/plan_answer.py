@@ -277,7 +277,6 @@ class PlannedMove(msgspec.Struct, frozen=True, rename="camel"):
 
     Attributes:
         moves: the replicas before and after for each cluster that changes; None for a cluster without the workload.
-        deleted: the clusters whose copy Karmada deletes.
         preserved: the clusters that keep their copy although the workload leaves (``preserveResourcesOnDeletion``).
         evicting: the clusters that the workload leaves by an eviction task: Karmada deletes the copy later.
         trigger: why it is scheduled; NONE for a dependency, which follows other workloads.
@@ -305,9 +304,7 @@ class PlannedMove(msgspec.Struct, frozen=True, rename="camel"):
 class UnplacedWorkload(msgspec.Struct, frozen=True, rename="camel"):
     """A workload that cannot be scheduled after the change.
 
-    Attributes:
-        nowhere: whether it has no cluster at all. If not, it keeps its clusters, but not with all replicas.
-        by_change: whether it can be scheduled without the change.
+    ``nowhere``: whether it has no cluster at all. If not, it keeps its clusters, but not with all replicas.
     """
 
     resource: str

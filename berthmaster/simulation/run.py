@@ -203,7 +203,6 @@ def run(
     """Schedule every workload that needs it.
 
     Args:
-        world: the world; the bindings of its workloads hold the current assignments.
         shared_capacity: whether a decision sees the replicas that the decisions before it add.
         scheduler: a scheduler of the clusters of the world (``scheduler_of``); None for a new one.
         check: called before each decision; an exception that it raises ends the run.

@@ -93,7 +93,6 @@ class Goal:
     Attributes:
         candidates: the clusters, in ascending order of their rows.
         copies: whether every cluster gets a whole copy. A copy then counts as 1 in all arrays.
-        capacity: how many replicas fit, including those that are there.
         needed: how much the selected clusters must hold together; 0 if that does not matter.
         region_codes: the region of each candidate; all 0 if regions do not count.
         stuck: the replicas that do not run, by cluster. They must leave.
@@ -245,9 +244,7 @@ _IMPOSSIBLE: Final = -(2**62)
 class KeptClusters(NamedTuple):
     """The clusters that get replicas.
 
-    Attributes:
-        positions: the clusters; None if the search found none.
-        changed: the replicas that start and those that stop on the candidates, at least, for any choice.
+    ``changed``: the replicas that start and those that stop on the candidates, at least, for any choice.
     """
 
     positions: IntArray | None
@@ -470,7 +467,6 @@ def decide_minimal(
 
     Args:
         scheduler: has Karmada's profile. Its filters, scores, groups and capacities count.
-        tolerance: by how many percent a share may differ from its weight.
         stuck: the replicas that do not run, by cluster. They leave if they are divided by capacity and other clusters
             hold them.
     """

@@ -37,7 +37,6 @@ def trigger_of(binding: Binding, fleet: Fleet, *, not_ready_counts: bool = False
 
     Args:
         binding: the binding. Without a placement it is never scheduled.
-        fleet: contains the clusters of the assignment.
         not_ready_counts: an assigned cluster that is not ready is a reason. Karmada uses taints and evictions instead.
     """
     spec = binding.spec
