@@ -220,8 +220,8 @@ class PlanDecider:
             return False
         if not before.present:
             return True
-        specs = (None if each.binding is None else each.binding.spec for each in (before, after))
-        return before.held_by != after.held_by or next(specs) != next(specs)
+        then, now = (each.binding and each.binding.spec for each in (before, after))
+        return before.held_by != after.held_by or then != now
 
     def _settled(self, workload: SimulatedWorkload) -> WorkloadResult:
         scheduler = self._index.scheduler
