@@ -36,9 +36,7 @@ from berthmaster.scheduling.columns import (
 from berthmaster.scheduling.resources import Resources
 
 _FIRST_CAPACITY: Final = 16
-_COLUMNS: Final = (
-    "occupied", "has_provider", "has_region", "has_zones", "taint_code", "kinds_code", "region_code", "_name_of",
-)  # fmt: skip
+_COLUMNS: Final = ("occupied", "taint_code", "kinds_code", "region_code", "_name_of")
 _DERIVED_KEPT: Final = 512
 MAX_CLUSTERS: Final = 2**18
 """The rank of a name has 18 bits in a sort key. See ``candidates``."""
@@ -70,7 +68,6 @@ class Fleet:
         self.kinds: InternedValues[frozenset[tuple[str, str]]] = InternedValues()
         self.regions: InternedValues[str] = InternedValues()
         self.occupied: BoolArray = np.zeros(0, dtype=np.bool_)
-        self.has_provider, self.has_region, self.has_zones = (np.zeros(0, dtype=np.bool_) for _ in range(3))
         self.taint_code, self.kinds_code, self.region_code = (np.zeros(0, dtype=np.int64) for _ in range(3))
         self._name_of = np.zeros(0, dtype=np.object_)
         self._names: list[str] = []
@@ -191,9 +188,6 @@ class Fleet:
         self.taint_code[row] = self.taints.take(spec.taints)
         self.kinds_code[row] = self.kinds.take(frozenset(cluster.enabled_kinds()))
         self.region_code[row] = self.regions.take(spec.region)
-        self.has_provider[row] = bool(spec.provider)
-        self.has_region[row] = bool(spec.region)
-        self.has_zones[row] = bool(spec.zones)
         self.occupied[row] = True
         if cluster.deleting:
             self.deleting.add(cluster.name)

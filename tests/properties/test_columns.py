@@ -13,7 +13,6 @@ from berthmaster.model.decode import convert
 from berthmaster.model.policy import AffinityTerm
 from berthmaster.scheduling.filters import AnyAffinityColumn, KindColumn, TolerationColumn
 from berthmaster.scheduling.fleet import Affinities, Fleet
-from berthmaster.scheduling.karmada.profile import SpreadFieldsColumn
 from berthmaster.scheduling.karmada.selection import StaticWeights
 from berthmaster.scheduling.kubeadmiral.plugins import SelectorColumn, allocatable_column, condition_column, mismatch
 from berthmaster.scheduling.kubeadmiral.unit import UnitPlacement
@@ -60,11 +59,6 @@ def truths(fleet, affinities):
     for name in ("cpu", "memory", "gold"):
         yield allocatable_column(fleet, name), lambda each, name=name: allocatable_in(each, name)
     yield KindColumn(fleet, ("v1", "ConfigMap")), lambda each: ("v1", "ConfigMap") in set(each.enabled_kinds())
-    yield SpreadFieldsColumn(fleet, ["region"]), lambda each: bool(each.spec.region)
-    yield (
-        SpreadFieldsColumn(fleet, ["zone", "provider"]),
-        lambda each: bool(each.spec.zones and each.spec.provider),
-    )
     for requests in REQUESTS:
         yield fleet.resources.estimate(requests), lambda each, requests=requests: fits(each, requests)
 
@@ -115,15 +109,8 @@ def check(fleet, column, definition):
 def test_a_column_computes_a_new_array(clusters):
     fleet = Fleet(clusters)
     for column, _ in truths(fleet, [convert(oracle.ClusterAffinity, {})]):
-        assert not any(
-            np.shares_memory(column.compute(), owned)
-            for owned in (
-                fleet.has_region,
-                fleet.has_zones,
-                fleet.occupied,
-                fleet.resources.allowed_pods,
-            )
-        )
+        owned = fleet.occupied, fleet.resources.allowed_pods
+        assert not any(np.shares_memory(column.compute(), each) for each in owned)
 
 
 numbers = st.integers(0, 3) | st.sampled_from([2**31 - 1, 2**32 - 2])

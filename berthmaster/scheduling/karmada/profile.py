@@ -1,6 +1,6 @@
 """Karmada's profile: its built-in plugins, its stages, and the reasons that they give."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Final
@@ -11,8 +11,8 @@ from berthmaster.model.cluster import Cluster
 from berthmaster.model.policy import Placement
 from berthmaster.model.validation import DEFAULT_LIMITS, PlacementLimits
 from berthmaster.scheduling import filters
-from berthmaster.scheduling.columns import BoolArray, Column, IntArray
-from berthmaster.scheduling.fleet import Fleet, Strategy
+from berthmaster.scheduling.columns import Column, IntArray
+from berthmaster.scheduling.fleet import Strategy
 from berthmaster.scheduling.karmada.division import assign, capacity_division, static_weights
 from berthmaster.scheduling.karmada.selection import (
     KarmadaPlacement,
@@ -156,47 +156,34 @@ def built_in(*, workload_affinity: bool = False) -> Plugins:
     return Plugins(plugins, (filters.ClusterLocalityScore(),))
 
 
-class SpreadFieldsColumn(Column[np.bool_]):
-    """Which rows have all of some fields."""
-
-    __slots__ = ("_fields", "_fleet")
-
-    def __init__(self, fleet: Fleet, fields: list[str]) -> None:
-        super().__init__(fleet.structure)
-        self._fleet = fleet
-        self._fields = fields
-
-    def compute(self) -> BoolArray:
-        present: BoolArray = np.logical_and.reduce([self._present(field) for field in self._fields])
-        return present
-
-    def compute_row(self, row: int) -> bool:
-        return all(bool(self._present(field)[row]) for field in self._fields)
-
-    def _present(self, field: str) -> BoolArray:
-        fleet = self._fleet
-        return {"provider": fleet.has_provider, "region": fleet.has_region, "zone": fleet.has_zones}[field]
-
-
 class SpreadConstraintFilter(filters.PlacementFilter):
     """Require the fields that the placement spreads by. A cluster without them belongs to no group of a spread."""
 
     name = "SpreadConstraint"
 
-    def column(self, context: Context) -> SpreadFieldsColumn | None:
+    def column(self, context: Context) -> Column[np.bool_] | None:
         fields = _spread_fields(context.compiled.placement)
-        return SpreadFieldsColumn(context.fleet, fields) if fields else None
+        return context.fleet.column(fields, lambda each: _missing(fields, each) is None, np.False_) if fields else None
 
     def reason(self, context: Context, cluster: Cluster) -> str | None:
-        spec = cluster.spec
-        present = {"provider": spec.provider, "region": spec.region, "zone": spec.zones}
-        missing = next((field for field in _spread_fields(context.compiled.placement) if not present[field]), None)
+        missing = _missing(_spread_fields(context.compiled.placement), cluster)
         return None if missing is None else f"has no {missing}, but the placement spreads by {missing}"
 
 
-def _spread_fields(placement: Placement) -> list[str]:
+_SPREAD_FIELDS: Final = {"provider": "provider", "region": "region", "zone": "zones"}
+"""The fields to spread by that a cluster can lack, and where its spec has them."""
+
+
+def _spread_fields(placement: Placement) -> tuple[str, ...]:
     fields = (constraint.spread_by_field for constraint in placement.spread_constraints)
-    return [field for field in fields if field in {"provider", "region", "zone"}]
+    return tuple(field for field in fields if field in _SPREAD_FIELDS)
+
+
+def _missing(fields: Sequence[str], cluster: Cluster) -> str | None:
+    for field in fields:
+        if not getattr(cluster.spec, _SPREAD_FIELDS[field]):
+            return field
+    return None
 
 
 class WorkloadAffinityFilter(filters.Filter):

@@ -97,7 +97,7 @@ def test_a_reused_row_has_no_values_of_its_previous_cluster():
     )
     row = fleet.row_of["b"]
     assert not column.current()[row]
-    assert not any(mask[row] for mask in (fleet.has_region, fleet.has_provider, fleet.has_zones))
+    assert fleet.regions.values[fleet.region_code[row]] == ""
     assert fleet.resources.estimate(()).current()[row] == 0
 
 
