@@ -84,8 +84,12 @@ def return_large_blocks() -> None:
         set_option(_M_MMAP_THRESHOLD, _LARGE_BYTES)
 
 
-_THRESHOLD: Final = 20_000
-"""Net allocations between collections. A request or a reconcile makes a few hundred objects and frees most of them."""
+_THRESHOLDS: Final = 20_000, 2, 500
+"""Net allocations between collections, and how many of these pass between larger ones: each holds up all threads.
+
+A request or a reconcile makes a few hundred objects and frees most of them. A plan of 100,000 workloads keeps millions
+until its end. With these numbers, a collection looks at 40,000 of them, and at all after 20 million.
+"""
 
 
 def keep_existing_objects() -> None:
@@ -96,4 +100,4 @@ def keep_existing_objects() -> None:
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(_THRESHOLD)
+    gc.set_threshold(*_THRESHOLDS)

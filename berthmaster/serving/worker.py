@@ -44,7 +44,7 @@ _HANDSHAKE_S: Final = 1.0
 """The time that a handshake has while other clients wait for a connection."""
 _LEAVING_S: Final = 2.0
 _CLOSING_S: Final = 0.5
-_SWITCH_S: Final = 0.0005
+_SWITCH_S: Final = 0.0001
 """Python's interval of thread switches: how long a thread that computes may hold up the polling thread each time."""
 _TOO_MANY: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _NO_CLIENT: Final = (errno.EAGAIN, errno.EWOULDBLOCK, errno.ECONNABORTED, errno.EPERM, errno.EPROTO)

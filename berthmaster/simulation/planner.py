@@ -381,7 +381,11 @@ def plan(
     """
     changed = changed_workloads(index, changes, now, check)
     decider = PlanDecider(index, changed, now, check)
-    return plan_of(index, changes, changed, decider, decider.concerned(progress), gaps=gaps, reader=reader)
+    decided = decider.concerned(progress)
+    answer = plan_of(index, changes, changed, decider, decided, gaps=gaps, reader=reader)
+    while decided:  # to free all of them at once would hold up other threads
+        decided.popitem()
+    return answer
 
 
 @dataclass(frozen=True, slots=True)
