@@ -283,17 +283,10 @@ def evicted_after_s(taints: Sequence[Taint], tolerations: Iterable[Toleration]) 
     return min(limits, default=None)
 
 
-class Replaced(NamedTuple):
-    """What Berthmaster's failover does with a workload."""
+def replaced(scheduler: Scheduler, binding: Binding, assumptions: Assumptions, now: datetime) -> Binding | str | None:
+    """Return a binding after Berthmaster's failover (``deciding/failover.py``), or a note that says why it stays.
 
-    binding: Binding
-    note: str = ""
-
-
-def replaced(scheduler: Scheduler, binding: Binding, assumptions: Assumptions, now: datetime) -> Replaced | None:
-    """Return a binding after Berthmaster's failover; None if that does not concern it (``deciding/failover.py``).
-
-    ``binding``: the binding, without a move under way. A scheduler looks at it.
+    Returns None if the failover does not concern it. A scheduler looks at the binding, and no move is under way.
     """
     if not assumptions.replaces or binding.scheduler != assumptions.replaces:
         return None
@@ -307,8 +300,8 @@ def replaced(scheduler: Scheduler, binding: Binding, assumptions: Assumptions, n
     request = Request.of(binding)
     found = replacement(scheduler, request, lost)
     if isinstance(found, moves.MoveRefusal):
-        return Replaced(binding, f"stays on {', '.join(sorted(lost))}, which is not ready: {found.message}")
-    return Replaced(_with_replacement(binding, request, found, now))
+        return f"stays on {', '.join(sorted(lost))}, which is not ready: {found.message}"
+    return _with_replacement(binding, request, found, now)
 
 
 def _with_replacement(binding: Binding, request: Request, found: Replacement, now: datetime) -> Binding:

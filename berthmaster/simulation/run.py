@@ -296,15 +296,15 @@ def schedule_one(
         return WorkloadResult(workload, Trigger.NONE, unscheduled=unscheduled)
     base, trigger = eligibility.due(binding, scheduler.fleet)
     moved = eligibility.replaced(scheduler, base, world.assumptions, now)
-    if moved is not None and moved.binding is not base:
-        base = moved.binding
+    if isinstance(moved, Binding):
+        base = moved
         if not base.reschedule_requested:
             return _after_failover(scheduler, replace(workload, binding=base), shared)
         trigger = Trigger.RESCHEDULED
     elif trigger is Trigger.NONE and (restored := eligibility.after_rollback(binding, scheduler.fleet)) is not None:
         base, trigger = restored, trigger_of(restored, scheduler.fleet)
     elif moved is not None:
-        workload = replace(workload, notes=(*workload.notes, moved.note))
+        workload = replace(workload, notes=(*workload.notes, moved))
     if trigger is Trigger.FAILOVER and eligibility.misses_deletion(base, scheduler.fleet):
         trigger = Trigger.NONE
     if trigger is Trigger.NONE:
