@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _LOG: Final = logging.getLogger("berthmaster.webhook")
 _CHEAP_BYTES: Final = 16 * 2**10
+"""Up to this size a review takes at most about 2 ms: its cost is linear in its size."""
 _SEGMENT_S: Final = 60.0
 """Short, so that another worker soon notices the segment of a worker that was killed."""
 _CLOSE_S: Final = 5.0
@@ -65,16 +66,6 @@ def serve(options: WebhookOptions) -> None:
         InputError: the certificate cannot be used, or a port cannot be bound.
     """
     run_server(options.server, _Webhook(options))
-
-
-def _is_cheap(body: bytes) -> bool:
-    """Return whether a review takes at most about 2 ms. Its cost is linear in its size."""
-    return len(body) <= _CHEAP_BYTES
-
-
-def _never_cheap(_body: bytes) -> bool:
-    """Say that a review waits for another service."""
-    return False
 
 
 def _impact(options: ImpactOptions, settings: AdmissionSettings) -> "ExtenderImpact":
@@ -144,7 +135,10 @@ class _Webhook:
         )
         app = create_app(reviewer, body_bytes=options.body_bytes)
         waiting = IMPACT_PATHS if options.impact is not None else frozenset()
-        cheap = dict.fromkeys(ROUTES, _is_cheap) | dict.fromkeys(waiting, _never_cheap)
+        cheap = {
+            path: (lambda _body: False) if path in waiting else (lambda body: len(body) <= _CHEAP_BYTES)
+            for path in ROUTES
+        }
         return ServedApp(app, cheap, BodyCollection(options.body_bytes), waiting)
 
     def started(self, report: ReportReadiness) -> None:

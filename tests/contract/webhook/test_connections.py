@@ -46,23 +46,6 @@ def answers(client, count):
     return found
 
 
-@pytest.mark.parametrize(
-    "sent",
-    [
-        pytest.param([request()], id="in one piece"),
-        pytest.param([request()[at : at + 100] for at in range(0, len(request()), 100)], id="in pieces"),
-        pytest.param([request("Transfer-Encoding: chunked", body=CHUNKED)], id="in chunks"),
-        pytest.param([request(f"Content-Length: {len(REVIEW)}", "Connection: Keep-Alive")], id="with keep-alive"),
-    ],
-)
-def test_a_request_is_answered_however_it_arrives_and_so_is_the_next(server, sent):
-    with closing(opened(server)) as client:
-        for _ in range(2):
-            for piece in sent:
-                client.sendall(piece)
-            assert answers(client, 1) == [True]
-
-
 @FAST_ONLY
 def test_chunked_bodies_that_never_end_do_not_delay_others(server):
     with ExitStack() as stack:

@@ -7,7 +7,6 @@ import time
 from contextlib import ExitStack, closing
 
 import pytest
-from recorded_requests import encoded, recorded
 from reviews import UID, admission_review
 from waiting import LIMIT_S, wait_for
 
@@ -86,14 +85,6 @@ def test_a_request_that_is_not_a_review_is_refused_with_a_review(connection, cha
         assert "POST" in answer.headers["Allow"]
     answer, response = post(connection)
     assert (answer.status, response["allowed"]) == (200, True), "the connection or the next one works"
-
-
-# TLS has no half-closed connections.
-@pytest.mark.parametrize("case", [each for each in recorded("webhook") if not each.values[0].get("close")])
-def test_recorded_requests_are_answered(server, case):
-    with closing(raw(server)) as client:
-        client.sendall(encoded(case))
-        assert client.recv(65536).startswith(f"HTTP/1.1 {case['status']} ".encode())
 
 
 def test_an_incomplete_body_is_answered_at_the_deadline_and_does_not_delay_others(server, connection):

@@ -215,22 +215,13 @@ def test_the_catalog_has_every_rule_that_a_module_defines():
 
 VALIDATE, IMPACT = "/validate-propagationpolicy", "/impact-propagationpolicy"
 LEDGER_POLICY = {
-    "apiVersion": "policy.karmada.io/v1alpha1",
-    "kind": "PropagationPolicy",
+    **POLICY,
     "metadata": {"name": "web", "namespace": "shop"},
     "spec": {"resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "shop"}]},
 }
-LEDGER_BROKEN = {
-    **LEDGER_POLICY,
-    "spec": {
-        **LEDGER_POLICY["spec"],
-        "placement": {"clusterAffinity": {}, "clusterAffinities": [{"affinityName": "private"}]},
-    },
-}
-ACCEPTING = {
-    **LEDGER_POLICY,
-    "metadata": {**LEDGER_POLICY["metadata"], "annotations": {ACCEPT_PLAN: "p1"}},
-}
+PRIVATE = {"clusterAffinity": {}, "clusterAffinities": [{"affinityName": "private"}]}
+LEDGER_BROKEN = {**LEDGER_POLICY, "spec": {**LEDGER_POLICY["spec"], "placement": PRIVATE}}
+ACCEPTING = {**LEDGER_POLICY, "metadata": {**LEDGER_POLICY["metadata"], "annotations": {ACCEPT_PLAN: "p1"}}}
 LARGE = PolicyImpact("p1", 60, 60, 51, 51, 0, 0, 51)
 
 
