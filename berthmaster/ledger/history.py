@@ -49,13 +49,9 @@ def written(store: Store) -> dict[int, int]:
 
 
 def written_since(store: Store, query: Query, known: Mapping[int, int]) -> tuple[list[HistoryRow], dict[int, int]]:
-    """Return the records that were written since, in the order of their times, whatever times they have.
+    """Return the records that were written since, by their times, and how many each recent segment has up to them.
 
-    Args:
-        known: the result of ``written``, or of the last call.
-
-    Returns:
-        The records, and how many records each recent segment has up to them. Many records take several calls.
+    ``known`` is the result of ``written``, or of the last call. Many records take several calls.
     """
     rows: list[HistoryRow] = []
     counts = written(store)

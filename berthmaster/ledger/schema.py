@@ -99,10 +99,8 @@ def partitions(connection: sa.Connection) -> list[int]:
 def begin_partition(connection: sa.Connection, segment: int, opened_us: int) -> None:
     """Let a partition begin with a segment if the last partition is a week old, or has a million records.
 
-    The tables are locked for that. If others use them, the last partition also gets this segment.
-
-    Args:
-        connection: a transaction that has locked the table ``ledger``, so that there is no later segment.
+    The tables are locked for that. If others use them, the last partition also gets this segment. The transaction has
+    locked the table ``ledger``, so that there is no later segment.
     """
     last = partitions(connection)[-1]
     held = sa.select(sa.func.min(segments.c.opened_us), sa.func.sum(segments.c.records))

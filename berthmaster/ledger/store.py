@@ -394,11 +394,7 @@ class Retention:
     def step(self, store: Store, own: int, now: datetime) -> Note | None:
         """Remove some batches of the oldest segment that need not be kept; in PostgreSQL, the oldest partition.
 
-        Args:
-            own: the segment that the caller writes. It and later ones are kept.
-
-        Returns:
-            A note for the chain if this starts to remove a segment. The caller writes it.
+        The caller writes segment ``own``, which is kept, and the note for the chain if this starts to remove a segment.
         """
         if self.removing is not None:
             if not store.remove_step(self.removing, STEP_BATCHES):

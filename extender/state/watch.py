@@ -134,11 +134,7 @@ class WatchSource:
                 each.stop()
 
     def _follow(self, feed: "_Feed | None" = None) -> None:
-        """Update the state after a collection, the watches of templates or the check of the server changed.
-
-        Args:
-            feed: the collection that changed, was confirmed, or was lost.
-        """
+        """Update the state after a collection, the watches of templates or the check of the server changed."""
         with self._lock:
             if self._state is None:
                 return

@@ -68,9 +68,8 @@ class HoldCounter:
     def try_hold(self, pod: str, *, offered: int, known: int, nominated: bool, now_s: float) -> bool:
         """Return whether to hold a pod once more, and count the hold.
 
-        Args:
-            nominated: the only offered node is the pod's nominated node. The scheduler then asks at once again with
-                all nodes. An equal request that follows is that search, so one hold is enough.
+        If the only offered node is the ``nominated`` one, the scheduler asks at once again with all nodes. An equal
+        request that follows is that search, so one hold is enough.
         """
         limit = 1 if nominated else -(-known // max(1, offered))
         expires_after_s = _NOMINATED_FOR_S if nominated else _SAMPLED_FOR_S

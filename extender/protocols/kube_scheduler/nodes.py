@@ -138,9 +138,7 @@ def first_group_of(groups: PlacementGroups, cluster: Cluster) -> int:
 def rejection_of(groups: PlacementGroups, cluster: Cluster, first_group: int) -> tuple[str, str]:
     """Return why every group rejects a cluster: the filter's name, and a reason that continues a sentence.
 
-    Args:
-        first_group: the number of the first group whose affinity matches it. The filters of this group say why the
-            cluster is rejected, even if other groups reject it for another reason.
+    The filters of the first group whose affinity matches it say why, even if others reject it for another reason.
     """
     total = len(groups.contexts)
     if not total:

@@ -200,10 +200,8 @@ def tiers_by(
 ) -> Callable[[AffinityGroup], Sequence[int | None]]:
     """Return a function from a group to the tier of each cluster in it; None for a cluster that is not in the group.
 
-    Few parts of groups, or few clusters, are compared one by one. Of many the columns of a fleet are faster.
-
-    Args:
-        work: counts the steps of each call. The function raises TooLargeError above its limit.
+    Few parts of groups, or few clusters, are compared one by one. Of many the columns of a fleet are faster. ``work``
+    counts the steps of each call, which raises TooLargeError above its limit.
     """
     # For each part of an affinity, the clusters are compared one by one.
     terms = [term for group in groups for term in group.tiers]
@@ -444,9 +442,8 @@ Decide = Callable[[bytes, Bounds], PluginAnswer[Any]]
 def routes(*, pass_in_doubt: bool = True, limits: PlacementLimits = DEFAULT_LIMITS) -> Sequence[Route]:
     """Return the routes of the protocol.
 
-    Args:
-        pass_in_doubt: a filter request that cannot be decided lets the cluster pass, because an error would remove the
-            workload from it. Otherwise the answer is the error.
+    If ``pass_in_doubt``, a filter request that cannot be decided lets the cluster pass, because an error would remove
+    the workload from it.
     """
     verbs: tuple[tuple[str, Decide, Callable[[str], Value]], ...] = (
         ("filter", partial(filter_cluster, pass_in_doubt=pass_in_doubt), partial(_filter_in_doubt, pass_in_doubt)),

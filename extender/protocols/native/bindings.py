@@ -266,7 +266,8 @@ class Investigator:
 
     def __init__(self) -> None:
         self._asking = threading.Lock()
-        self._fleet: _OwnFleet | None = None
+        self._scheduler: Scheduler | None = None
+        self._clusters: Mapping[str, Cluster] = {}
 
     def why_not(self, services: Services, call: Call) -> WhyNotView:
         """Return the smallest change under which a cluster would get a workload, now or at a recorded decision."""
@@ -299,8 +300,7 @@ class Investigator:
         if binding is not None and binding.spec.workload_affinity_groups is not None:
             peers = peers_of(state.world(check))
         with self._alone(services, call):
-            self._fleet = self._fleet or _OwnFleet(state.profile)
-            scheduler = self._fleet.of(clusters)
+            scheduler = self._scheduler_of(clusters, state.profile)
             scheduler.peers = peers
             try:
                 result = examine(scheduler, workload, services.clock.now())
@@ -318,29 +318,22 @@ class Investigator:
             answer = from_ledger(services, lambda: ledger.why_not(wanted, cluster))
         return WhyNotView(**msgspec.structs.asdict(answer), record=str(wanted))
 
+    def _scheduler_of(self, clusters: Mapping[str, Cluster], profile: Profile) -> Scheduler:
+        """Return a scheduler with a fleet that no other request uses. Only clusters that differ are updated."""
+        scheduler = self._scheduler = self._scheduler or Scheduler(Fleet(), profile)
+        for name in self._clusters.keys() - clusters.keys():
+            scheduler.fleet.remove(name)
+        for name, cluster in clusters.items():
+            if self._clusters.get(name) is not cluster:
+                scheduler.fleet.apply(cluster)
+        self._clusters = clusters
+        return scheduler
+
     @contextmanager
     def _alone(self, services: Services, call: Call) -> Iterator[None]:
         with services.one_at_a_time(self._asking, call, "other questions"):
             services.check_deadline(call)
             yield
-
-
-class _OwnFleet:
-    """A scheduler with a fleet that no other request uses. Only clusters that differ are updated."""
-
-    def __init__(self, profile: Profile) -> None:
-        self._scheduler = Scheduler(Fleet(), profile)
-        self._clusters: Mapping[str, Cluster] = {}
-
-    def of(self, clusters: Mapping[str, Cluster]) -> Scheduler:
-        fleet = self._scheduler.fleet
-        for name in self._clusters.keys() - clusters.keys():
-            fleet.remove(name)
-        for name, cluster in clusters.items():
-            if self._clusters.get(name) is not cluster:
-                fleet.apply(cluster)
-        self._clusters = clusters
-        return self._scheduler
 
 
 def _record_id(text: str) -> RecordId:
