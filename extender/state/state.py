@@ -156,10 +156,8 @@ class State:
     def world(self, check: Callable[[], None] = lambda: None, claimants: Sequence[Policy] = ()) -> World:
         """Return the clusters, policies and workloads as an immutable value, which needs no lock.
 
-        Args:
-            check: called regularly while workloads are built; an exception that it raises ends the call.
-            claimants: policies, with their defaults, whose claims the caller wants to know. A watched control plane
-                may have resources that only they select.
+        ``check`` is called regularly while workloads are built. ``claimants`` are policies, with their defaults, that
+        may select resources which no other policy does.
         """
         with self._lock:
             world = self._cache.world
