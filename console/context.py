@@ -11,6 +11,9 @@ from berthmaster.runtime.clock import Clock
 from console.authentication import SignInOptions, Visitor
 from console.source import SourceError, VisibleSource
 
+STREAM_LIFE_S: Final = 300.0
+"""How long a stream of events lasts. Then the browser opens another one, and the visitor is checked again."""
+
 
 @dataclass(frozen=True, slots=True)
 class AppOptions:

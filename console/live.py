@@ -18,7 +18,7 @@ from berthmaster.native_api.fleet import StateVersion
 from berthmaster.native_api.wire import Staleness
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.stopping import RepeatingThread
-from console import metrics
+from console import context, metrics
 from console.source import ExtenderState, SourceError
 
 EVENTS: Final = "/events"
@@ -32,8 +32,6 @@ _CHECK_S: Final = 1.0
 _SEE_LOG: Final = "The log of the extender says why."
 _LEAST_OF_VISITOR: Final = 6
 """A browser opens six connections to one host."""
-_LIFE_S: Final = 300.0
-"""How long a stream lasts. The browser then opens another one, and the console checks again who the visitor is."""
 
 
 class StateWatcher:
@@ -151,7 +149,7 @@ class EventStreams:
         The mark is repeated now and then. A page that hears nothing for some time knows that its stream is dead.
         """
         watcher, begun_s = self._watcher, self._clock.monotonic_s()
-        life_s = _LIFE_S * random.uniform(0.8, 1.2)  # noqa: S311 - so that streams do not end together
+        life_s = context.STREAM_LIFE_S * random.uniform(0.8, 1.2)  # noqa: S311 - so that streams do not end together
         seen = watcher.await_change(None, 0.0)
         yield f"retry: 2000\n\n{_event('notice', seen.notice)}{_event('state', seen.mark)}".encode()
         sent_s = begun_s

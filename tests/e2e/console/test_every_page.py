@@ -123,27 +123,18 @@ def test_hostile_names_and_searches_are_shown_as_text(visit):
 
 
 def test_every_page_works_without_scripts(browser, console, axe):
-    visits = start_visits(browser, console.url, axe, java_script_enabled=False)
-    page = visits.page()
-    for address in (
-        "/fleet?view=map",
-        *MORE.values(),
-        "/what-if",
-        "/resilience",
-        "/drift",
-        "/moves",
-        "/policies",
-        "/help",
-    ):
-        visits.open(page, address)
-        expect(page.get_by_role("heading", level=1)).to_be_visible()
-        expect(page.get_by_role("main"), "no page names options of a command").not_to_contain_text(" --")
-    visits.open(page, "/workloads")
-    page.get_by_role("searchbox", name="Search").fill("gateway-12")
-    page.get_by_role("button", name="Show").click()
-    expect(page.get_by_role("link", name="gateway-12", exact=True)).to_be_visible()
-    assert not visits.problems
-    visits.context.close()
+    with start_visits(browser, console.url, axe, java_script_enabled=False) as visits:
+        page = visits.page()
+        pages = ("/fleet?view=map", "/what-if", "/resilience", "/drift", "/moves", "/policies", "/help")
+        for address in (*pages, *MORE.values()):
+            visits.open(page, address)
+            expect(page.get_by_role("heading", level=1)).to_be_visible()
+            expect(page.get_by_role("main"), "no page names options of a command").not_to_contain_text(" --")
+        visits.open(page, "/workloads")
+        page.get_by_role("searchbox", name="Search").fill("gateway-12")
+        page.get_by_role("button", name="Show").click()
+        expect(page.get_by_role("link", name="gateway-12", exact=True)).to_be_visible()
+        assert not visits.problems
 
 
 def test_all_scripts_together_are_small(visit):

@@ -70,57 +70,54 @@ def test_a_cluster_that_is_lost_changes_its_square(visit, console):
 
 def test_a_page_whose_stream_was_cut_is_not_live_until_it_shows_what_it_missed(browser, console, axe, free_port):
     proxy = before(console, free_port)
-    visit = start_visits(browser, f"http://{HOST}:{free_port}", axe)
-    visit.expected += ["ERR_CONNECTION", "ERR_EMPTY_RESPONSE", "ERR_INCOMPLETE"]
-    stored(console, claimant_of(console), "kept", member1=1)
-    page = visit("/workloads?namespace=live")
-    expect(page.locator("[data-live-state]")).to_have_text("Live")
-    page.evaluate(KEPT)
-    proxy.close()
-    expect(page.locator("[data-live-state]")).to_contain_text("Not live")
-    notice = page.locator(".notice")
-    expect(notice).to_contain_text("The console cannot be reached.")
-    expect(notice).to_contain_text("ago.")
-    page.evaluate("scrollTo(0, document.body.scrollHeight)")
-    expect(notice).to_be_in_viewport()
-    visit.accessible(page)
-    path = stored(console, claimant_of(console), "missed", member1=1)
-    direct = start_visits(browser, console.url, axe)
-    expect(direct("/workloads?namespace=live").get_by_role("link", name="missed", exact=True)).to_be_visible()
-    page.wait_for_timeout(SETTLED_MS)  # so that no later change makes the page update
-    before(console, free_port)
-    expect(page.get_by_role("link", name="missed", exact=True)).to_be_visible()
-    expect(page.locator("[data-live-state]")).to_have_text("Live")
-    expect(notice).to_be_hidden()
-    assert page.evaluate("window.kept"), "the page was loaded again"
-    console.api.remove(path)
-    for each in (visit, direct):
-        each.check()
-        each.context.close()
+    with (
+        start_visits(browser, f"http://{HOST}:{free_port}", axe) as visit,
+        start_visits(browser, console.url, axe) as direct,
+    ):
+        visit.expected += ["ERR_CONNECTION", "ERR_EMPTY_RESPONSE", "ERR_INCOMPLETE"]
+        stored(console, claimant_of(console), "kept", member1=1)
+        page = visit("/workloads?namespace=live")
+        expect(page.locator("[data-live-state]")).to_have_text("Live")
+        page.evaluate(KEPT)
+        proxy.close()
+        expect(page.locator("[data-live-state]")).to_contain_text("Not live")
+        notice = page.locator(".notice")
+        expect(notice).to_contain_text("The console cannot be reached.")
+        expect(notice).to_contain_text("ago.")
+        page.evaluate("scrollTo(0, document.body.scrollHeight)")
+        expect(notice).to_be_in_viewport()
+        visit.accessible(page)
+        path = stored(console, claimant_of(console), "missed", member1=1)
+        expect(direct("/workloads?namespace=live").get_by_role("link", name="missed", exact=True)).to_be_visible()
+        page.wait_for_timeout(SETTLED_MS)  # so that no later change makes the page update
+        before(console, free_port)
+        expect(page.get_by_role("link", name="missed", exact=True)).to_be_visible()
+        expect(page.locator("[data-live-state]")).to_have_text("Live")
+        expect(notice).to_be_hidden()
+        assert page.evaluate("window.kept"), "the page was loaded again"
+        console.api.remove(path)
 
 
 def test_a_page_is_not_live_between_two_streams_until_it_shows_what_it_missed(browser, console, axe):
-    url = console.start_console(first="from console import live; live._LIFE_S = 2.0")
-    visit = start_visits(browser, url, axe)
-    visit.expected += ["ERR_FAILED"]
-    stored(console, claimant_of(console), "kept", member1=1)
-    page = visit("/workloads?namespace=live")
-    state = page.locator("[data-live-state]")
-    expect(state).to_have_text("Live")
-    page.evaluate(KEPT)
-    page.route("**/events", lambda route: route.abort())  # the first stream ends by itself, and no other one begins
-    expect(state).to_contain_text("Not live")
-    expect(page.locator(".notice")).to_be_hidden()
-    path = stored(console, claimant_of(console), "between", member1=1)
-    page.wait_for_timeout(SETTLED_MS)
-    expect(page.get_by_role("link", name="between", exact=True)).to_have_count(0)
-    page.unroute("**/events")
-    expect(page.get_by_role("link", name="between", exact=True)).to_be_visible()
-    expect(state).to_have_text("Live")
-    assert page.evaluate("window.kept"), "the page was loaded again"
-    console.api.remove(path)
-    visit.check()
-    visit.context.close()
+    url = console.start_console(first="from console import context; context.STREAM_LIFE_S = 2.0")
+    with start_visits(browser, url, axe) as visit:
+        visit.expected += ["ERR_FAILED"]
+        stored(console, claimant_of(console), "kept", member1=1)
+        page = visit("/workloads?namespace=live")
+        state = page.locator("[data-live-state]")
+        expect(state).to_have_text("Live")
+        page.evaluate(KEPT)
+        page.route("**/events", lambda route: route.abort())  # the first stream ends by itself, and no other one begins
+        expect(state).to_contain_text("Not live")
+        expect(page.locator(".notice")).to_be_hidden()
+        path = stored(console, claimant_of(console), "between", member1=1)
+        page.wait_for_timeout(SETTLED_MS)
+        expect(page.get_by_role("link", name="between", exact=True)).to_have_count(0)
+        page.unroute("**/events")
+        expect(page.get_by_role("link", name="between", exact=True)).to_be_visible()
+        expect(state).to_have_text("Live")
+        assert page.evaluate("window.kept"), "the page was loaded again"
+        console.api.remove(path)
 
 
 def test_while_the_extender_hangs_pages_show_the_last_known_answers_and_files_do_not_wait(visit, console):
