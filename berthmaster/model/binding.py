@@ -41,6 +41,8 @@ MINIMAL: Final = "minimal"
 
 
 class ObjectReference(Value, frozen=True):
+    """The workload that a binding places."""
+
     api_version: str
     kind: str
     name: str
@@ -50,23 +52,31 @@ class ObjectReference(Value, frozen=True):
 
 
 class Component(Value, frozen=True):
+    """One of several pod templates of a workload."""
+
     name: str
     replicas: Count
     replica_requirements: ReplicaRequirements | None = None
 
 
 class TargetComponent(Value, frozen=True):
+    """The number of replicas of a component on a cluster."""
+
     name: str
     replicas: Count
 
 
 class TargetCluster(Value, frozen=True):
+    """A cluster that a workload is assigned to, and the number of replicas there."""
+
     name: str
     replicas: Count = 0
     components: tuple[TargetComponent, ...] = ()
 
 
 class GracefulEvictionTask(Value, frozen=True):
+    """A cluster from which a workload is being evicted."""
+
     from_cluster: str
     producer: str = ""
     reason: str = ""
@@ -81,21 +91,29 @@ class GracefulEvictionTask(Value, frozen=True):
 
 
 class BindingSnapshot(Value, frozen=True):
+    """A binding that depends on this one, and its assignment."""
+
     name: str
     namespace: str = ""
     clusters: tuple[TargetCluster, ...] = ()
 
 
 class BindingSchedulePriority(Value, frozen=True):
+    """The priority of a binding in the scheduling queue."""
+
     priority: Int32 = 0
 
 
 class WorkloadAffinityGroups(Value, frozen=True):
+    """The affinity groups of a workload, each ``key=value``."""
+
     affinity_group: str = ""
     anti_affinity_group: str = ""
 
 
 class BindingSpec(Value, frozen=True):
+    """The workload, what its policy asks for, and the current assignment."""
+
     resource: ObjectReference
     replicas: Count = 0
     replica_requirements: ReplicaRequirements | None = None
@@ -121,6 +139,8 @@ class BindingSpec(Value, frozen=True):
 
 
 class AggregatedStatusItem(Value, frozen=True):
+    """The state of the workload that one cluster reports."""
+
     cluster_name: str
     status: Any = None
     applied: bool = False
@@ -151,6 +171,8 @@ class AggregatedStatusItem(Value, frozen=True):
 
 
 class BindingStatus(Value, frozen=True):
+    """The last report of the scheduler and of the members."""
+
     scheduler_observed_generation: Int64 = 0
     scheduler_observing_affinity_name: str = ""
     last_scheduled_time: Timestamp | None = None

@@ -23,6 +23,8 @@ ZONE_LABEL: Final = "topology.kubernetes.io/zone"
 
 
 class Taint(Value, frozen=True):
+    """A taint: it keeps workloads that do not tolerate it off a cluster."""
+
     key: str
     effect: str
     value: str = ""
@@ -70,11 +72,15 @@ class ResourceModelRange(Value, frozen=True):
 
 
 class ResourceModel(Value, frozen=True):
+    """A grade of nodes."""
+
     grade: int
     ranges: tuple[ResourceModelRange, ...] = ()
 
 
 class ClusterSpec(Value, frozen=True):
+    """The location of a cluster, its taints, and its grades of nodes."""
+
     sync_mode: str = ""
     provider: str = ""
     region: str = ""
@@ -96,16 +102,22 @@ class Condition(Value, frozen=True):
 
 
 class APIResource(Value, frozen=True):
+    """A kind that an API group version serves."""
+
     name: str
     kind: str
 
 
 class APIEnablement(Value, frozen=True):
+    """An API group version that a cluster serves."""
+
     group_version: str
     resources: tuple[APIResource, ...] = ()
 
 
 class AllocatableModeling(Value, frozen=True):
+    """The number of nodes whose free resources are of a grade."""
+
     grade: int
     count: Int64
 
@@ -120,6 +132,8 @@ class ResourceSummary(Value, frozen=True):
 
 
 class ClusterStatus(Value, frozen=True):
+    """The state that a cluster reports."""
+
     kubernetes_version: str = ""
     api_enablements: tuple[APIEnablement, ...] = ()
     conditions: tuple[Condition, ...] = ()
@@ -127,6 +141,8 @@ class ClusterStatus(Value, frozen=True):
 
 
 class Cluster(Value, frozen=True):
+    """A member cluster."""
+
     metadata: ObjectMeta
     api_version: str = "cluster.karmada.io/v1alpha1"
     kind: str = "Cluster"

@@ -71,6 +71,8 @@ def is_valid_name(text: str) -> bool:
 
 
 class OwnerReference(Value, frozen=True):
+    """An owner of an object."""
+
     api_version: str
     kind: str
     name: str

@@ -72,6 +72,8 @@ POLICY_KEYS: Final = frozenset({FAILBACK, STRATEGY, PAUSE})
 
 
 class MoveReason(Enum):
+    """Why a binding moves."""
+
     FAILBACK = "Failback"
     """An earlier group can hold the workload again."""
     DRAIN = "Drain"

@@ -20,6 +20,8 @@ ZONE = "zone"
 
 
 class FieldSelector(Value, frozen=True):
+    """Expressions over a cluster's provider, region and zone."""
+
     match_expressions: tuple[SelectorRequirement, ...] = ()
 
 
@@ -33,6 +35,8 @@ class ClusterAffinity(Value, frozen=True):
 
 
 class NamedAffinity(ClusterAffinity, frozen=True, kw_only=True):
+    """A named affinity: an entry of ``overflowAffinities``."""
+
     affinity_name: str
 
 
@@ -43,16 +47,22 @@ class ClusterAffinityTerm(NamedAffinity, frozen=True, kw_only=True):
 
 
 class StaticClusterWeight(Value, frozen=True):
+    """The weight of the clusters that match."""
+
     target_cluster: ClusterAffinity
     weight: Int64
 
 
 class ClusterPreferences(Value, frozen=True):
+    """The source of the weights of weighted division."""
+
     static_weight_list: tuple[StaticClusterWeight, ...] = ()
     dynamic_weight: Literal["AvailableReplicas", ""] = ""
 
 
 class ReplicaSchedulingStrategy(Value, frozen=True):
+    """How replicas are distributed over the selected clusters."""
+
     replica_scheduling_type: Literal["Duplicated", "Divided", ""] = ""
     replica_division_preference: Literal["Aggregated", "Weighted", ""] = ""
     weight_preference: ClusterPreferences | None = None
@@ -68,10 +78,14 @@ class SpreadConstraint(Value, frozen=True):
 
 
 class WorkloadAffinityTerm(Value, frozen=True):
+    """The label whose value puts workloads into a group."""
+
     group_by_label_key: str
 
 
 class WorkloadAffinity(Value, frozen=True):
+    """Keep the workloads of a group on the same clusters, or on different ones."""
+
     affinity: WorkloadAffinityTerm | None = None
     anti_affinity: WorkloadAffinityTerm | None = None
 
@@ -187,19 +201,27 @@ class ResourceSelector(Value, frozen=True):
 
 
 class DecisionConditions(Value, frozen=True):
+    """The time a workload may be unhealthy before it fails over."""
+
     toleration_seconds: Int32 | None = None
 
 
 class StatePreservationRule(Value, frozen=True):
+    """A part of a workload's state that a failover preserves."""
+
     alias_label_name: str
     json_path: str
 
 
 class StatePreservation(Value, frozen=True):
+    """The state of a workload that a failover preserves."""
+
     rules: tuple[StatePreservationRule, ...] = ()
 
 
 class ApplicationFailoverBehavior(Value, frozen=True):
+    """The failover of an unhealthy workload."""
+
     decision_conditions: DecisionConditions = DecisionConditions()
     purge_mode: str = ""  # text: stored objects may hold values of earlier Karmada versions
     grace_period_seconds: Int32 | None = None
@@ -207,16 +229,22 @@ class ApplicationFailoverBehavior(Value, frozen=True):
 
 
 class ClusterFailoverBehavior(Value, frozen=True):
+    """The failover from a failed cluster."""
+
     purge_mode: str = ""
     state_preservation: StatePreservation | None = None
 
 
 class FailoverBehavior(Value, frozen=True):
+    """The failover of a workload."""
+
     application: ApplicationFailoverBehavior | None = None
     cluster: ClusterFailoverBehavior | None = None
 
 
 class SuspendClusters(Value, frozen=True):
+    """The clusters to which Karmada dispatches nothing."""
+
     cluster_names: tuple[str, ...] = ()
 
 
@@ -229,11 +257,15 @@ class Suspension(Value, frozen=True):
 
 
 class SchedulePriority(Value, frozen=True):
+    """The priority class of the bindings of a policy."""
+
     priority_class_source: str
     priority_class_name: str
 
 
 class PropagationSpec(Value, frozen=True):
+    """The spec of both policy kinds."""
+
     resource_selectors: tuple[ResourceSelector, ...]
     association: bool = False
     propagate_deps: bool = False

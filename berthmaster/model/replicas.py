@@ -179,6 +179,8 @@ class NodeClaim(Value, frozen=True):
 
 
 class ReplicaRequirements(Value, frozen=True):
+    """The requirements of one replica."""
+
     resource_request: dict[str, Quantity] = {}
     node_claim: NodeClaim | None = None
     namespace: str = ""

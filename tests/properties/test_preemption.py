@@ -10,7 +10,6 @@ from preempting import READER, WEB, Stage, policy, template
 from berthmaster.kube.requests import APIRequest
 from berthmaster.model.binding import holder
 from berthmaster.model.claims import (
-    Rank,
     Resource,
     claim_patch,
     may_preempt,
@@ -87,13 +86,11 @@ class Scene:
         found = (convert(Policy, each) for each in self.stage.policies())
         return {each.reference: each for each in found}
 
-    def rank_of(self, reference: PolicyReference) -> Rank:
+    def rank_of(self, reference: PolicyReference) -> tuple[bool, int]:
         """Return the rank of a policy. A missing policy ranks lowest if cluster-scoped, else highest."""
         found = self.policies().get(reference)
         return (
-            rank(found)
-            if found is not None
-            else Rank(reference.kind == "PropagationPolicy", MISSING_RANK[reference.kind])
+            rank(found) if found is not None else (reference.kind == "PropagationPolicy", MISSING_RANK[reference.kind])
         )
 
     def holder(self, number: int) -> PolicyReference | None:

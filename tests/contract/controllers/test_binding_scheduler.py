@@ -246,6 +246,16 @@ def test_a_takeover_assigns_no_capacity_twice(api: KubeInMemory):
         wait_until_settled(api, [late])
 
 
+def test_interrupted_watches_lose_nothing(api: KubeInMemory):
+    made = []
+    with scheduler(api):
+        for number in range(BINDINGS):
+            made.append(put(api, binding(number)))
+            if number % 10 == 0:
+                api.cut_watches()
+        wait_until_settled(api, made)
+
+
 def test_changes_of_other_writers_are_never_lost(api: KubeInMemory):
     made = [put(api, binding(number)) for number in range(BINDINGS)]
     stop = threading.Event()
