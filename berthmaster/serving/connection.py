@@ -208,7 +208,7 @@ class ArrivingBody:
             if request.refusal is not None:
                 raise ValueError(request.refusal.problem)
             self._conn.receive()
-        body, request.body = bytes(request.body), b""
+        body, request.body = bytes(request.body), bytearray()
         return body
 
 

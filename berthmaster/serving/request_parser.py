@@ -66,7 +66,7 @@ class ClientRequest:
     streamed: bool = False
     has_head: bool = False
     complete: bool = False
-    body: bytes | bytearray = b""
+    body: bytearray = field(default_factory=bytearray)
     enough_bytes: int | None = None
     began_at: float = 0.0
     refusal: ServerRefusal | None = None
@@ -184,12 +184,7 @@ class RequestParser:
         request = self.requests[-1]
         self._silent_bytes = 0
         self._body_left = max(0, self._body_left - len(piece))
-        if not request.body:
-            request.body = piece
-        elif isinstance(request.body, bytearray):
-            request.body += piece
-        else:
-            request.body = bytearray(request.body) + piece
+        request.body += piece
 
     def on_chunk_header(self) -> None:
         self._silent_bytes = self._fields = 0
