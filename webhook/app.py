@@ -48,16 +48,15 @@ _EVENTS: Final[dict[GateResult, tuple[EventType, str]]] = {
 }
 
 
-def record(recorder: Recorder, decision: GateDecision, username: str, *, created: bool) -> None:
+def _record_event(recorder: Recorder, decision: GateDecision, request: RequestHead) -> None:
     """Record an event about a decision of the gate, if it deserves one."""
     if decision.result not in _EVENTS:
         return
     kind, reason = _EVENTS[decision.result]
     change = decision.change
-    verb = "deletion" if change.deletes else "creation" if created else "update"
     about = Reference(_API_VERSION, change.kind, change.namespace, change.name)
     plan = f", plan {decision.plan}" if decision.plan else ""
-    note = f"{verb} by {username}{plan}: {decision.message}"
+    note = f"{_verb_of(request)} by {request.user_info.username}{plan}: {decision.message}"
     recorder.record(EventContent(about, kind, reason, "Admission", note))
 
 
@@ -208,7 +207,7 @@ class Reviewer:
             )
             _LOG.warning("exempt from the blast radius: %s", decision.message, extra=log_fields)
         if self._events is not None and not request.dry_run:
-            record(self._events, decision, request.user_info.username, created=request.operation == "CREATE")
+            _record_event(self._events, decision, request)
 
     def _record(self, ledger: NoteRecorder, request: RequestHead, outcome: ReviewOutcome) -> None:
         """Record a review, unless there are too many. The next record says how many are missing."""
@@ -266,6 +265,10 @@ _PASSED: Final[dict[GateResult, NoteKind]] = {
 _VERBS: Final = {"CREATE": "creation", "UPDATE": "update", "DELETE": "deletion"}
 
 
+def _verb_of(request: RequestHead) -> str:
+    return _VERBS.get(request.operation, request.operation.lower())
+
+
 def note_of(request: RequestHead, outcome: ReviewOutcome) -> Note | None:
     """Return the record of a review; None for a review that is not recorded, such as a dry run.
 
@@ -283,8 +286,7 @@ def note_of(request: RequestHead, outcome: ReviewOutcome) -> Note | None:
         return None
     kind, namespace, name = request.kind.kind, request.namespace, request.name
     policy = f"{kind} {'/'.join(filter(None, (namespace, name)))}" if kind in POLICY_KINDS and name else ""
-    verb = _VERBS.get(request.operation, request.operation.lower())
-    text = printable(f"{verb} by {request.user_info.username}: {message}", _MAX_MESSAGE)
+    text = printable(f"{_verb_of(request)} by {request.user_info.username}: {message}", _MAX_MESSAGE)
     return Note(what, text, namespace, name, kind, policy, details=_details(request, outcome))
 
 

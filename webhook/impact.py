@@ -124,7 +124,8 @@ class ExtenderImpact:
         begun_s = self._clock.monotonic_s()
         answer = self._answer(change, min(self._timeout_s, left_s))
         seconds = self._clock.monotonic_s() - begun_s
-        self._count(_result(answer), _size(answer), seconds, int(self._breaker.is_open))
+        result = answer.kind.value if isinstance(answer, NotComputed) else answer.extent
+        self._count(result, _size(answer), seconds, int(self._breaker.is_open))
         return answer
 
     def _answer(self, change: ReviewedChange, timeout_s: float) -> PolicyImpact | NotComputed:
@@ -194,14 +195,6 @@ def _read(answer: Answer) -> PolicyImpact | NotComputed:
         return NotComputed(Unanswered.NOT_READY, problem.detail, unreachable=True)
     reason = f"the extender answered {answer.status}: {problem.detail}"
     return NotComputed(Unanswered.REFUSED, reason, unreachable=answer.status in _NO_EXTENDER)
-
-
-def _result(answer: PolicyImpact | NotComputed) -> str:
-    if isinstance(answer, NotComputed):
-        return answer.kind.value
-    if not answer.planned:
-        return "bounded"
-    return "computed" if answer.complete else "incomplete"
 
 
 def _size(answer: PolicyImpact | NotComputed) -> str:

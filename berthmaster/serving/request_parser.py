@@ -66,7 +66,7 @@ class ClientRequest:
     streamed: bool = False
     has_head: bool = False
     complete: bool = False
-    body: bytearray = field(default_factory=bytearray)
+    body: bytes | bytearray = field(default_factory=bytearray)
     enough_bytes: int | None = None
     began_at: float = 0.0
     refusal: ServerRefusal | None = None

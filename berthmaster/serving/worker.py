@@ -429,6 +429,7 @@ class Dispatcher:
     def _answer(self, conn: Connection, request: ClientRequest) -> tuple[bytes, bool]:
         """Return the answer of the application, and whether the connection stays open."""
         keep = self._worker.keeps_connections() and request.keep and request.complete
+        request.body = bytes(request.body)  # the application shares this copy
         try:
             answer = self._caller.answer(request, conn.environ, io.BytesIO(request.body), keep=keep)
             return b"".join(answer), keep

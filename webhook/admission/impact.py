@@ -65,6 +65,13 @@ class PolicyImpact(NamedTuple):
     def planned(self) -> bool:
         return bool(self.plan)
 
+    @property
+    def extent(self) -> str:
+        """How much of the change was planned, for metrics and the audit log."""
+        if not self.planned:
+            return "bounded"
+        return "computed" if self.complete else "incomplete"
+
 
 class Unanswered(StrEnum):
     """Why the impact of a change was not computed."""
@@ -253,14 +260,8 @@ def audit(answer: PolicyImpact | NotComputed) -> dict[str, str]:
     """Return the annotations for the API server's audit log."""
     if isinstance(answer, NotComputed):
         return {"impact": "not computed", "impact-reason": answer.reason}
-    known = "bounded" if not answer.planned else "computed" if answer.complete else "incomplete"
-    return {"impact": known, **dict(_counts(answer))}
-
-
-def _counts(impact: PolicyImpact) -> Iterator[tuple[str, str]]:
-    yield "impact-plan", impact.plan
-    for name in ("workloads", "concerned", "moved", "replicas", "lost", "short", "deleted"):
-        yield f"impact-{name}", str(getattr(impact, name))
+    names = ("plan", "workloads", "concerned", "moved", "replicas", "lost", "short", "deleted")
+    return {"impact": answer.extent, **{f"impact-{name}": str(getattr(answer, name)) for name in names}}
 
 
 def line(text: str) -> str:
