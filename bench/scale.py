@@ -81,6 +81,17 @@ _NOISE: Final = 2.0
 _LEAST: Final = {"MiB": 4.0, "s": 0.2, "ms": 2.0}
 """Smaller figures say nothing about growth."""
 _DEPLOYMENTS: Final = Collection.of("apps/v1", "deployments")
+_SERVED: Final = [{
+    "metadata": {"name": "apps"},
+    "versions": [{
+        "version": "v1",
+        "resources": [{
+            "resource": "deployments", "responseKind": {"kind": "Deployment"}, "scope": "Namespaced",
+            "verbs": ["get", "list", "watch", "patch"],
+        }],
+    }],
+}]  # fmt: skip
+"""What the model says by aggregated discovery."""
 _WAITING: Final = threading.Event()
 _FRESH, _REFUSED, _FITS_NOWHERE = "fresh", "refused", "fits-nowhere"
 
@@ -128,12 +139,7 @@ class ModelAPI:
             self._version += 1
             return encode_json({"metadata": {"resourceVersion": str(self._version), "generation": 2}})
         if request.path in ("/api", "/apis"):
-            raise ApiError(404, "NotFound", "no aggregated discovery")
-        if request.path == "/apis/apps/v1":
-            verbs = ["get", "list", "watch", "patch"]
-            return encode_json(
-                {"resources": [{"name": "deployments", "kind": "Deployment", "namespaced": True, "verbs": verbs}]}
-            )
+            return encode_json({"items": _SERVED if request.path == "/apis" else []})
         if "limit" not in dict(request.query):
             raise ApiError(404, "NotFound", str(request))
         size, make = self._lists.get(request.path, (0, str.encode))
