@@ -9,6 +9,7 @@ from kube_store import JSON
 
 REGIONS: Final = ("north", "south", "west")
 PROVIDERS: Final = ("p1", "p2")
+ONE_CLUSTER: Final = [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}]
 _TOLERATED: Final = [{"key": OWN_TAINT, "operator": "Exists"}]
 
 
@@ -54,12 +55,15 @@ def random_binding(chance: random.Random, scene: Scene, name: str, clusters: lis
 
 def with_components(chance: random.Random, binding: JSON) -> JSON:
     """Return a binding of a workload with one to three pod templates. Most such workloads go to one cluster."""
-    spec = {key: value for key, value in binding["spec"].items() if key not in {"replicas", "replicaRequirements"}}
+    spec = without_replicas(binding)
     if chance.random() < 0.8:
-        one = [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}]
-        spec["placement"] = {**spec["placement"], "spreadConstraints": one}
+        spec["placement"] = {**spec["placement"], "spreadConstraints": ONE_CLUSTER}
     spec["components"] = [_component(chance, f"template-{number}") for number in range(chance.randint(1, 3))]
     return {**binding, "spec": spec}
+
+
+def without_replicas(binding: JSON) -> JSON:
+    return {key: value for key, value in binding["spec"].items() if key not in {"replicas", "replicaRequirements"}}
 
 
 def _component(chance: random.Random, name: str) -> JSON:

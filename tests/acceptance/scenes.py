@@ -3,8 +3,10 @@
 from collections.abc import Iterable
 from typing import Any
 
+import karmada_plane
 from acceptance.planes import OWN_TAINT, Plane
 from decisions import DYNAMIC
+from e2e.karmada import assigned, condition
 from karmada_model.detector import binding_of
 from karmada_model.objects import ident
 from kube_store import JSON
@@ -53,55 +55,18 @@ class Scene:
     def cluster(
         self, short: str, cpu: int = 100, *, spec: JSON | None = None, taints: Iterable[JSON] = (), **labels: str
     ) -> JSON:
-        served = {
-            "v1": ("ConfigMap", "Secret", "ServiceAccount"),
-            "apps/v1": ("Deployment", "StatefulSet"),
-            "rbac.authorization.k8s.io/v1": ("ClusterRole",),
-        }
-        return self.make(
-            {
-                "apiVersion": "cluster.karmada.io/v1alpha1",
-                "kind": "Cluster",
-                "metadata": {"name": self.name(short), "labels": {"suite": self.plane.prefix.strip("-"), **labels}},
-                "spec": {
-                    "syncMode": "Pull",
-                    "taints": [{"key": OWN_TAINT, "effect": "NoSchedule"}, *taints],
-                    **(spec or {}),
-                },
-                "status": {
-                    "kubernetesVersion": "v1.36.3",
-                    "apiEnablements": [
-                        {"groupVersion": version, "resources": [_served(kind) for kind in kinds]}
-                        for version, kinds in served.items()
-                    ],
-                    "conditions": [
-                        {
-                            "type": "Ready",
-                            "status": "True",
-                            "reason": "ClusterReady",
-                            "message": "played",
-                            "lastTransitionTime": "2026-01-01T00:00:00Z",
-                        }
-                    ],
-                    "resourceSummary": {"allocatable": {"cpu": str(cpu), "memory": "1000Gi", "pods": "1000"}},
-                },
-            }
-        )  # fmt: skip
+        made = karmada_plane.cluster(self.name(short), cpu, suite=self.plane.prefix.strip("-"), **labels)
+        tainted = [{"key": OWN_TAINT, "effect": "NoSchedule"}, *taints]
+        made["spec"] = {"syncMode": "Pull", "taints": tainted, **(spec or {})}
+        made["status"]["kubernetesVersion"] = "v1.36.3"
+        made["status"]["conditions"][0] |= {"reason": "ClusterReady", "message": "played"}
+        return self.make(made)
 
     def deployment(self, name: str = "web", replicas: int = 4, cpu: str = "1", **pod: Any) -> JSON:
-        container = {"name": "main", "image": "registry.example/web:1", "resources": {"requests": {"cpu": cpu}}}
-        return self.make(
-            {
-                "apiVersion": "apps/v1",
-                "kind": "Deployment",
-                "metadata": {"name": name, "namespace": self.plane.namespace, "labels": {"app": name}},
-                "spec": {
-                    "replicas": replicas,
-                    "selector": {"matchLabels": {"app": name}},
-                    "template": {"metadata": {"labels": {"app": name}}, "spec": {"containers": [container], **pod}},
-                },
-            }
-        )
+        made = karmada_plane.deployment(name, replicas, namespace=self.plane.namespace, **pod)
+        del made["metadata"]["annotations"], made["metadata"]["managedFields"], made["status"]
+        made["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = cpu
+        return self.make(made)
 
     def placement(self, *shorts: str, strategy: JSON | None = None, **fields: Any) -> JSON:
         """Return a placement on clusters, or without clusters on what ``fields`` says."""
@@ -148,18 +113,29 @@ class Scene:
         named = {"name": name} if name else {}
         return {"apiVersion": api_version, "kind": kind, "namespace": self.plane.namespace, **named, **fields}
 
+    def running(self, on: Iterable[str] = (), **assignment: int) -> tuple[JSON, JSON]:
+        """Create clusters, a Deployment and its policy, and wait until it runs as said. Return it and the policy.
+
+        ``on`` names the clusters of the placement, where it has others too.
+        """
+        for short in assignment:
+            self.cluster(short)
+        web = self.deployment(replicas=sum(assignment.values()))
+        policy = self.policy("web", self.placement(*(on or assignment)))
+        self.expect(web, assignment)
+        return web, policy
+
     # What scenarios look at
 
     def binding(self, template: JSON) -> JSON:
         return self.plane.get(binding_of(template)) or {}
 
     def assignment(self, template: JSON) -> dict[str, int]:
-        clusters = self.binding(template).get("spec", {}).get("clusters") or ()
-        return {each["name"].removeprefix(self.plane.prefix): each.get("replicas", 0) for each in clusters}
+        found = assigned({"spec": {}, **self.binding(template)})
+        return {name.removeprefix(self.plane.prefix): replicas for name, replicas in found.items()}
 
     def scheduled(self, template: JSON) -> JSON:
-        conditions = self.binding(template).get("status", {}).get("conditions") or ()
-        return next((each for each in conditions if each["type"] == "Scheduled"), {})
+        return condition(self.binding(template))
 
     def works(self, template: JSON) -> dict[str, int]:
         found = {}
@@ -194,7 +170,3 @@ class Scene:
         running = {name: count for name, count in assignment.items() if count}
         self.plane.wait(f"pods: {what}", lambda: self.healthy(template) == running)
         self.plane.wait(f"reported: {what}", lambda: self.reported(template) == dict.fromkeys(assignment, "Healthy"))
-
-
-def _served(kind: str) -> JSON:
-    return {"name": f"{kind.lower()}s", "kind": kind}

@@ -1,6 +1,7 @@
 """Which policy a workload belongs to: ranks, edits, deletion, and preemption by Karmada's detector."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from acceptance.scenes import Scene
@@ -22,6 +23,15 @@ def preempting(scene: Scene) -> Scene:
 def two_clusters(scene: Scene) -> None:
     for name in ("m1", "m2"):
         scene.cluster(name)
+
+
+def held_by(scene: Scene, name: str, **spec: Any) -> tuple[JSON, JSON]:
+    """Create two clusters, and a Deployment that a policy holds on the first one. Return it and the policy."""
+    two_clusters(scene)
+    web = scene.deployment()
+    policy = scene.policy(name, scene.placement("m1"), **spec)
+    scene.expect(web, {"m1": 4})
+    return web, policy
 
 
 @pytest.mark.parametrize(
@@ -46,10 +56,7 @@ def test_an_unclaimed_workload_goes_to(scene: Scene, first: JSON, second: JSON, 
 
 
 def test_a_claim_lasts_without_preemption(scene: Scene):
-    two_clusters(scene)
-    web = scene.deployment()
-    scene.policy("low", scene.placement("m1"))
-    scene.expect(web, {"m1": 4})
+    web, _ = held_by(scene, "low")
     scene.policy("high", scene.placement("m2"), priority=9)
     scene.plane.rest(5)
     assert (scene.holder(web), scene.assignment(web)) == ("low", {"m1": 4})
@@ -70,10 +77,7 @@ def test_a_claim_lasts_without_preemption(scene: Scene):
     ],
 )
 def test_the_next_policy_gets_a_workload_after(scene: Scene, release: Callable[..., None], *, moves: bool):
-    two_clusters(scene)
-    web = scene.deployment()
-    first = scene.policy("first", scene.placement("m1"))
-    scene.expect(web, {"m1": 4})
+    web, first = held_by(scene, "first")
     scene.policy("next", scene.placement("m2"))
     scene.plane.rest(2)
     assert scene.holder(web) == "first"
@@ -96,10 +100,7 @@ def test_the_next_policy_gets_a_workload_after(scene: Scene, release: Callable[.
 )
 def test_preemption(preempting: Scene, held: JSON, preemptor: JSON, *, takes: bool):
     scene = preempting
-    two_clusters(scene)
-    web = scene.deployment()
-    scene.policy("held", scene.placement("m1"), **held)
-    scene.expect(web, {"m1": 4})
+    web, _ = held_by(scene, "held", **held)
     scene.policy("preemptor", scene.placement("m2"), preemption="Always", **preemptor)
     if takes:
         scene.expect(web, {"m2": 4})
@@ -110,10 +111,7 @@ def test_preemption(preempting: Scene, held: JSON, preemptor: JSON, *, takes: bo
 
 def test_a_drop_in_priority_lets_the_highest_candidate_take(preempting: Scene):
     scene = preempting
-    two_clusters(scene)
-    web = scene.deployment()
-    held = scene.policy("held", scene.placement("m1"), priority=9)
-    scene.expect(web, {"m1": 4})
+    web, held = held_by(scene, "held", priority=9)
     for name, priority in (("four", 4), ("seven", 7), ("two", 2)):
         scene.policy(name, scene.placement("m2"), priority=priority, preemption="Always")
     scene.plane.rest(3)
@@ -126,10 +124,7 @@ def test_a_drop_in_priority_lets_the_highest_candidate_take(preempting: Scene):
 def test_a_drop_in_priority_wakes_the_old_priority_too_if_berthmaster_preempts(preempting: Scene):
     """Karmada looks at the priorities strictly between the new and the old one; Berthmaster includes the old one."""
     scene = preempting
-    two_clusters(scene)
-    web = scene.deployment()
-    held = scene.policy("held", scene.placement("m1"), priority=9)
-    scene.expect(web, {"m1": 4})
+    web, held = held_by(scene, "held", priority=9)
     scene.policy("equal", scene.placement("m2"), priority=9, preemption="Always")
     scene.plane.rest(3)
     assert scene.holder(web) == "held"
@@ -140,10 +135,7 @@ def test_a_drop_in_priority_wakes_the_old_priority_too_if_berthmaster_preempts(p
 
 def test_the_loser_gets_a_workload_back_when_the_winner_is_deleted(preempting: Scene):
     scene = preempting
-    two_clusters(scene)
-    web = scene.deployment()
-    scene.policy("loser", scene.placement("m1"))
-    scene.expect(web, {"m1": 4})
+    web, _ = held_by(scene, "loser")
     winner = scene.policy("winner", scene.placement("m2"), priority=1, preemption="Always")
     scene.expect(web, {"m2": 4})
     scene.remove(winner)

@@ -10,10 +10,10 @@ from acceptance.conftest import PLANES, scheduler_name
 from acceptance.estimators import NAMED, NamedEstimator, fits_on_nodes
 from acceptance.live import OWN_GATES, KarmadaPlane, connect, start_controllers
 from acceptance.planes import ModelPlane, Plane
-from acceptance.random_bindings import random_binding
+from acceptance.random_bindings import ONE_CLUSTER, random_binding, without_replicas
 from acceptance.scenes import Scene
-from acceptance.test_shadow import assigned, condition
 from decisions import AGGREGATED
+from e2e.karmada import assigned, condition
 from e2e.processes import Processes
 from estimator_server import EstimatorServer
 from karmada_model.members import CLUSTER_VERSION
@@ -157,9 +157,8 @@ def test_a_set_of_components_is_placed_where_its_nodes_hold_it(scene: EstimatedS
 def job_with_components(scene: Scene, name: str, cpu: dict[str, str]) -> JSON:
     """Return a binding of a workload with one replica of each component, which no detector made."""
     binding = random_binding(random.Random(1), scene, name, [ESTIMATED])
-    spec = {key: value for key, value in binding["spec"].items() if key not in {"replicas", "replicaRequirements"}}
-    one = [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}]
-    spec["placement"] = scene.placement(ESTIMATED, strategy=AGGREGATED, spreadConstraints=one)
+    spec = without_replicas(binding)
+    spec["placement"] = scene.placement(ESTIMATED, strategy=AGGREGATED, spreadConstraints=ONE_CLUSTER)
     spec["components"] = [
         {"name": each, "replicas": 1, "replicaRequirements": {"resourceRequest": {"cpu": amount}}}
         for each, amount in cpu.items()

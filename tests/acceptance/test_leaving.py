@@ -1,6 +1,7 @@
 """How workloads leave clusters: taints, evictions, deleted clusters, lost clusters."""
 
 from acceptance.planes import OWN_TAINT
+from acceptance.random_bindings import ONE_CLUSTER
 from acceptance.scenes import Scene
 from decisions import DUPLICATED
 from karmada_model.evictions import evict
@@ -33,10 +34,7 @@ def test_a_taint_keeps_new_workloads_away_and_old_ones_in_place(scene: Scene):
 
 
 def test_an_evicted_cluster_keeps_its_copy_until_the_new_one_is_healthy(scene: Scene):
-    scene.cluster("m1")
-    web = scene.deployment()
-    scene.policy("web", scene.placement("m1", "m2"))
-    scene.expect(web, {"m1": 4})
+    web, _ = scene.running(on=("m1", "m2"), m1=4)
     scene.cluster("m2")
     scene.plane.change(ident(scene.binding(web)), lambda content: evict(content, scene.name("m1")))
     scene.plane.wait("a new assignment", lambda: scene.assignment(web) == {"m2": 4})
@@ -77,9 +75,8 @@ def test_a_lost_cluster_is_replaced(scene: Scene):
 def test_a_lost_cluster_of_a_duplicated_workload_is_replaced(scene: Scene):
     scene.cluster("m1", cpu=200)
     scene.cluster("m2")
-    one = [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}]
     web = scene.deployment()
-    scene.policy("web", scene.placement("m1", "m2", strategy=DUPLICATED, spreadConstraints=one))
+    scene.policy("web", scene.placement("m1", "m2", strategy=DUPLICATED, spreadConstraints=ONE_CLUSTER))
     scene.expect(web, {"m1": 4})
     scene.plane.members.lose(scene.name("m1"))
     scene.plane.wait("m2 replaces m1", lambda: scene.healthy(web) == {"m2": 4})

@@ -92,10 +92,7 @@ def is_of(work: JSON, template: JSON) -> bool:
 
 
 def test_a_status_says_what_the_members_report(scene: Scene):
-    scene.cluster("m1")
-    web = scene.deployment(replicas=2)
-    scene.policy("web", scene.placement("m1"))
-    scene.expect(web, {"m1": 2})
+    web, _ = scene.running(m1=2)
     (item,) = scene.binding(web)["status"]["aggregatedStatus"]
     assert (item["clusterName"], item["applied"], item["health"]) == (scene.name("m1"), True, "Healthy")
     assert {"readyReplicas": 2, "availableReplicas": 2, "updatedReplicas": 2}.items() <= item["status"].items()

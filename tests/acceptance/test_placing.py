@@ -82,11 +82,7 @@ def test_two_schedulers_side_by_side(scene: Scene):
 
 
 def test_scaling_keeps_the_clusters(scene: Scene):
-    scene.cluster("m1")
-    scene.cluster("m2")
-    web = scene.deployment(replicas=4)
-    scene.policy("web", scene.placement("m1", "m2"))
-    scene.expect(web, {"m1": 2, "m2": 2})
+    web, _ = scene.running(m1=2, m2=2)
     scene.plane.edit(web, spec={"replicas": 8})
     scene.expect(web, {"m1": 4, "m2": 4})
     scene.plane.edit(web, spec={"replicas": 2})
@@ -94,11 +90,8 @@ def test_scaling_keeps_the_clusters(scene: Scene):
 
 
 def test_an_edited_placement_moves_the_workload(scene: Scene):
-    for name in ("m1", "m2"):
-        scene.cluster(name)
-    web = scene.deployment()
-    policy = scene.policy("web", scene.placement("m1"))
-    scene.expect(web, {"m1": 4})
+    web, policy = scene.running(m1=4)
+    scene.cluster("m2")
     scene.plane.edit(policy, spec={"placement": scene.placement("m2")})
     scene.expect(web, {"m2": 4})
 
@@ -133,10 +126,7 @@ def test_an_edit_of_another_group_moves_nothing(scene: Scene):
 
 
 def test_a_rebalancer_spreads_over_a_new_cluster(scene: Scene):
-    scene.cluster("m1")
-    web = scene.deployment()
-    scene.policy("web", scene.placement("m1", "m2"))
-    scene.expect(web, {"m1": 4})
+    web, _ = scene.running(on=("m1", "m2"), m1=4)
     scene.cluster("m2")
     scene.plane.rest(3)
     assert scene.assignment(web) == {"m1": 4}
@@ -153,10 +143,7 @@ def test_a_rebalancer_spreads_over_a_new_cluster(scene: Scene):
 
 
 def test_suspended_scheduling_waits(scene: Scene):
-    scene.cluster("m1")
-    web = scene.deployment()
-    scene.policy("web", scene.placement("m1"))
-    scene.expect(web, {"m1": 4})
+    web, _ = scene.running(m1=4)
     scene.plane.edit(scene.binding(web), spec={"suspension": {"scheduling": True}})
     scene.plane.edit(web, spec={"replicas": 6})
     scene.plane.wait("the binding knows", lambda: scene.binding(web)["spec"]["replicas"] == 6)
@@ -199,10 +186,7 @@ def test_dependencies_follow_their_workload(scene: Scene):
 
 
 def test_a_deleted_workload_leaves_nothing(scene: Scene):
-    scene.cluster("m1")
-    web = scene.deployment()
-    scene.policy("web", scene.placement("m1"))
-    scene.expect(web, {"m1": 4})
+    web, _ = scene.running(m1=4)
     scene.remove(web)
     scene.plane.wait("no binding", lambda: not scene.binding(web))
     scene.plane.wait("no Work", lambda: not scene.works(web))
@@ -210,10 +194,7 @@ def test_a_deleted_workload_leaves_nothing(scene: Scene):
 
 
 def test_a_deleted_policy_leaves_its_workload_running(scene: Scene):
-    scene.cluster("m1")
-    web = scene.deployment()
-    policy = scene.policy("web", scene.placement("m1"))
-    scene.expect(web, {"m1": 4})
+    web, policy = scene.running(m1=4)
     scene.remove(policy)
     scene.plane.wait("no claim", lambda: scene.holder(web) == "")
     scene.plane.edit(web, spec={"replicas": 6})

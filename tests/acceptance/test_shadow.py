@@ -7,6 +7,7 @@ import pytest
 from acceptance.planes import KARMADA_SCHEDULER
 from acceptance.random_bindings import random_binding, random_cluster, with_components
 from acceptance.scenes import Scene
+from e2e.karmada import assigned, condition
 from karmada_model.objects import Ident, ident
 from kube_store import JSON
 
@@ -50,15 +51,6 @@ def made_pods(binding: JSON) -> JSON:
         each["name"]: {one["name"]: one.get("replicas", 0) for one in each.get("components") or ()}
         for each in binding["spec"].get("clusters") or ()
     }
-
-
-def assigned(binding: JSON) -> dict[str, int]:
-    return {each["name"]: each.get("replicas", 0) for each in binding["spec"].get("clusters") or ()}
-
-
-def condition(binding: JSON) -> JSON:
-    conditions = binding.get("status", {}).get("conditions") or ()
-    return next((each for each in conditions if each["type"] == "Scheduled"), {})
 
 
 def succeeded(binding: JSON) -> bool:

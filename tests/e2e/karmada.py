@@ -149,5 +149,5 @@ def assigned(binding: JSON) -> dict[str, int]:
 
 def condition(binding: JSON) -> JSON:
     """The ``Scheduled`` condition; empty if there is none."""
-    conditions = binding.get("status", {}).get("conditions", [])
+    conditions = binding.get("status", {}).get("conditions") or ()
     return next((each for each in conditions if each["type"] == "Scheduled"), {})
