@@ -22,7 +22,7 @@ import urllib3
 from console_fleet import fleet, write
 from e2e.control_plane import HOST, fetch
 from e2e.processes import Process, Processes
-from e2e.service import COMMAND
+from e2e.serving import COMMAND
 
 LIMIT_MS: Final = 150
 _LIMIT_BYTES: Final = 100_000

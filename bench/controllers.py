@@ -23,8 +23,8 @@ import click
 import msgspec
 from e2e import karmada
 from e2e.control_plane import ControlPlane, crd_folder
-from e2e.controllers_process import start_controllers
 from e2e.processes import Process, Processes
+from e2e.serving import start_controllers
 from workloads import Scenario, generated
 
 from berthmaster.controllers.settings import ControllerSettings

@@ -16,8 +16,8 @@ import msgspec
 from controllers import BINDINGS, WRITERS, Observer, control_plane, make, resident_mib
 from e2e import karmada
 from e2e.control_plane import ControlPlane
-from e2e.controllers_process import Controllers, start_controllers, wait_for_leader
 from e2e.processes import Process, wait_for
+from e2e.serving import Serving, start_controllers, wait_for_leader
 
 from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache
 from berthmaster.controllers.controller_context import ControllerContext
@@ -137,7 +137,7 @@ def show_fields(plane: ControlPlane) -> None:
         informer.stop()
 
 
-def started(plane: ControlPlane, namespace: str, scheduler_name: str) -> Controllers:
+def started(plane: ControlPlane, namespace: str, scheduler_name: str) -> Serving:
     """Start a process for a scheduler name, and wait until it has synced and leads."""
     controllers = start_controllers(
         plane.processes, plane, namespace, "--controllers=binding-scheduler", f"--scheduler-name={scheduler_name}",
@@ -186,7 +186,7 @@ def show(process: Process, what: str) -> None:
     print(f"{resident_mib(process):6d} MiB {what}", flush=True)
 
 
-def quiet(controllers: Controllers) -> bool:
+def quiet(controllers: Serving) -> bool:
     """Whether no replicas are assumed any more: each cluster has reported its replicas."""
     return not controllers.measure("berthmaster_scheduler_assumed_assignments")
 

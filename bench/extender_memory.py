@@ -17,7 +17,7 @@ import yaml
 from controllers_memory import dressed, reported
 from e2e.control_plane import fetch
 from e2e.processes import Processes, wait_for
-from e2e.service import COMMAND
+from e2e.serving import COMMAND
 from karmada_plane import DIVIDED, policy, selector, serve_karmada
 from kube_over_http import KubeOverHTTP
 from live import objects

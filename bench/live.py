@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import click
 from controllers import WRITERS, control_plane
-from e2e.service import COMMAND
+from e2e.serving import COMMAND
 from karmada_plane import binding, cluster, deployment, policy, selector
 
 from berthmaster.kube.client import ask

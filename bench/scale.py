@@ -35,8 +35,8 @@ import click
 import msgspec
 from controllers import Observer, control_plane, cpu_s, resident_mib
 from e2e.control_plane import ControlPlane
-from e2e.controllers_process import Controllers, start_controllers
 from e2e.processes import wait_for
+from e2e.serving import Serving, start_controllers
 from fake_clock import FakeClock
 from kube_in_memory import ReadyResponse
 from scale_fleet import PINNED_CLUSTER, ScaleFleet
@@ -430,7 +430,7 @@ def add_new(client: HTTPClient, fleet: ScaleFleet, number: int) -> None:
     ask(client, create(RESOURCE_BINDINGS, _FRESH, raw))
 
 
-def launched(plane: ControlPlane) -> Controllers:
+def launched(plane: ControlPlane) -> Serving:
     """Start a process of controllers with the times of the lease that are the default."""
     return start_controllers(
         plane.processes, plane, "default", "--controllers=binding-scheduler", "--log-level=warning",
@@ -450,7 +450,7 @@ def start(size: int, clusters: int) -> dict[str, float]:
         found["the API server before, MiB of it"] = resident_mib(server)
         begun_s, before_s, leader = time.monotonic(), cpu_s(server), launched(plane)
 
-        def note(name: str, process: Controllers) -> None:
+        def note(name: str, process: Serving) -> None:
             found[f"{name}, s that pass"] = round(time.monotonic() - begun_s, 1)
             found[f"{name}, s"] = round(cpu_s(process.process), 1)
             found[f"{name}, s of the API server"] = round(cpu_s(server) - before_s, 1)
@@ -479,7 +479,7 @@ def start(size: int, clusters: int) -> dict[str, float]:
     return found
 
 
-def decisions(controllers: Controllers) -> float:
+def decisions(controllers: Serving) -> float:
     """Return how many reconciles a process has ended."""
     return controllers.measure("berthmaster_controllers_reconciles_total")
 

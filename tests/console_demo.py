@@ -18,8 +18,8 @@ from typing import Any
 
 from console_fleet import fleet, write
 from e2e.control_plane import HOST, fetch
-from e2e.extender_service import COMMAND
 from e2e.processes import NotInTimeError, Processes, sigterm_as_ctrl_c
+from e2e.serving import COMMAND
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 _START_S = 900.0

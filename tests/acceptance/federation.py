@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from acceptance.webhooks import HOST
-from e2e.control_plane import fetch
-from e2e.controllers_process import COMMAND, START_LIMIT_S
 from e2e.processes import Processes
+from e2e.serving import COMMAND, serve
 from kube_store import JSON
 from waiting import wait_for
 
@@ -26,14 +25,12 @@ from berthmaster.model.errors import ApiError
 Value = TypeVar("Value")
 API: Final = "core.kubeadmiral.io/v1alpha1"
 LIMIT_S: Final = 60.0
-POLL_S: Final = 0.25
 SCHEDULER: Final = "kubeadmiral.io/global-scheduler"
 GROUPS: Final = "policy.berthmaster.io/cluster-affinities"
 _POLICY: Final = "kubeadmiral.io/propagation-policy-name"
 _DEPLOYMENTS: Final = {
     "group": "apps", "version": "v1", "kind": "Deployment", "pluralName": "deployments", "scope": "Namespaced"
 }  # fmt: skip
-_LOOPBACK: Final = "127.0.0.1"
 _PLURALS: Final = {
     "FederatedCluster": "federatedclusters", "PropagationPolicy": "propagationpolicies",
     "SchedulingProfile": "schedulingprofiles", "Deployment": "deployments", "Namespace": "namespaces",
@@ -57,16 +54,11 @@ class Federation:
         self._client = client
         self._made: list[JSON] = []
         self._profile = f"bma-{unique}"
-        port, probe_port = processes.ports.free(), processes.ports.free()
-        command = [
-            COMMAND[0], "extender", f"--bind={HOST}:{port}", f"--probe-bind={_LOOPBACK}:{probe_port}",
-            f"--kubeconfig={kubeconfig()}", "--watch=federatedclusters",
-        ]  # fmt: skip
-        self._process = processes.start("extender", command)
-        ready = f"http://{_LOOPBACK}:{probe_port}/readyz"
-        self._process.wait_for("to be ready", lambda: fetch(ready) is not None, START_LIMIT_S)
+        access = (f"--kubeconfig={kubeconfig()}", "--watch=federatedclusters")
+        extender = serve(processes, "extender", (COMMAND, "extender"), *access, host=HOST)
+        self._process = extender.process
         self._make({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}})
-        self._register(f"http://{HOST}:{port}/kubeadmiral/v1alpha1")
+        self._register(f"http://{HOST}:{extender.port}/kubeadmiral/v1alpha1")
 
     def _register(self, url: str) -> None:
         paths = {f"{step}Path": f"/{step}" for step in ("filter", "score", "select")}

@@ -11,10 +11,8 @@ from typing import Any, Final
 import pytest
 from acceptance.planes import LIMIT_S, Value, quota
 from acceptance.webhooks import HOST, NamespaceWebhook
-from e2e.control_plane import HOST as LOOPBACK
-from e2e.control_plane import fetch
-from e2e.controllers_process import COMMAND, START_LIMIT_S
 from e2e.processes import Process, Processes
+from e2e.serving import COMMAND, START_LIMIT_S, serve
 from karmada_model.members import Delays
 from karmada_model.model import KarmadaModel, Settings
 from karmada_model.objects import Ident, ServedObjects, ident
@@ -210,6 +208,12 @@ def kubeconfig() -> Path | None:
     return Path(named) if named else None
 
 
+def access() -> list[str]:
+    """Return the options of a command for the Karmada to test."""
+    context = os.environ.get("KARMADA_CONTEXT")
+    return [f"--kubeconfig={kubeconfig()}", *([f"--context={context}"] if context else [])]
+
+
 def connect() -> APIClient:
     return load_client(kubeconfig(), os.environ.get("KARMADA_CONTEXT"))
 
@@ -222,22 +226,12 @@ def start_controllers(processes: Processes, scheduler: str, *flags: str) -> Proc
         scheduler: the name of the scheduler, and of the lease.
         flags: further options of the command.
     """
-    port, context = processes.ports.free(), os.environ.get("KARMADA_CONTEXT")
-    named = [f"--context={context}"] if context else []
-    command: list[str | Path] = [
-        *COMMAND,
-        f"--kubeconfig={kubeconfig()}",
-        *named,
-        f"--scheduler-name={scheduler}",
-        f"--probe-bind={LOOPBACK}:{port}",
-        "--leader-elect-namespace=default",
-        f"--leader-elect-name={scheduler}",
-        *flags,
-    ]
-    process = processes.start("controllers", command)
-    ready = f"http://{LOOPBACK}:{port}/readyz"
-    process.wait_for("to lead", lambda: "leading" in (fetch(ready) or ""), START_LIMIT_S)
-    return process
+    running = serve(
+        processes, "controllers", (COMMAND, "controllers"), *access(), f"--scheduler-name={scheduler}",
+        "--leader-elect-namespace=default", f"--leader-elect-name={scheduler}", *flags, port=0,
+    )  # fmt: skip
+    running.process.wait_for("to lead", lambda: running.leading, START_LIMIT_S)
+    return running.process
 
 
 def _collection(which: Ident) -> Collection:

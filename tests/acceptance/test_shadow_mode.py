@@ -1,42 +1,31 @@
 """``berthmaster controllers --shadow`` beside karmada-scheduler: 500 random bindings, and the report about them."""
 
 import json
-import os
 import random
 import subprocess
 
 import pytest
-from acceptance.live import kubeconfig
+from acceptance.live import access
 from acceptance.planes import KARMADA_SCHEDULER
 from acceptance.random_bindings import random_binding, random_cluster
 from acceptance.scenes import Scene
 from acceptance.test_shadow import CLUSTERS, LIMIT_S, is_done
-from e2e.control_plane import HOST, fetch
-from e2e.controllers_process import COMMAND, START_LIMIT_S
 from e2e.processes import Processes
+from e2e.serving import COMMAND, START_LIMIT_S, serve
 from kube_store import JSON
 
 BINDINGS = 500
 
 
 def start(processes: Processes) -> str:
-    port, context = processes.ports.free(), os.environ.get("KARMADA_CONTEXT")
-    flags = [
-        f"--kubeconfig={kubeconfig()}",
-        *([f"--context={context}"] if context else []),
-        "--shadow",
-        f"--scheduler-name={KARMADA_SCHEDULER}",
-        "--feature-gates=SchedulingOvercommitProtection=false",
-        f"--probe-bind={HOST}:{port}",
-    ]
-    url = f"http://{HOST}:{port}"
-    process = processes.start("shadow", [*COMMAND, *flags])
-    process.wait_for("to be ready", lambda: fetch(f"{url}/readyz"), START_LIMIT_S)
-    return url
+    return serve(
+        processes, "shadow", (COMMAND, "controllers"), *access(), "--shadow", f"--scheduler-name={KARMADA_SCHEDULER}",
+        "--feature-gates=SchedulingOvercommitProtection=false", port=0,
+    ).probe_url  # fmt: skip
 
 
 def report(url: str) -> JSON:
-    command = [str(COMMAND[0]), "shadow", "report", f"--server={url}", "-o", "json"]
+    command = [str(COMMAND), "shadow", "report", f"--server={url}", "-o", "json"]
     done = subprocess.run(command, capture_output=True, check=True, timeout=START_LIMIT_S)  # noqa: S603 - our own
     return dict(json.loads(done.stdout))
 

@@ -11,7 +11,7 @@ from e2e.api import RefusedError
 from e2e.chart import Installation
 from e2e.mounts import Mounts
 from e2e.pods import Pods
-from e2e.service import COMMAND
+from e2e.serving import COMMAND
 
 POLL_S: Final = 0.2
 RUN_LIMIT_S: Final = 120

@@ -19,7 +19,7 @@ from e2e.control_plane import HOST, fetch
 from e2e.forwarder import Forwarder
 from e2e.mounts import Mounts
 from e2e.processes import Process, Processes
-from e2e.service import COMMAND
+from e2e.serving import COMMAND
 
 EXEC_LIMIT_S: Final = 60
 POLL_S: Final = 0.3

@@ -13,7 +13,8 @@ from e2e.processes import wait_for
 
 EFFECT_LIMIT_S: Final = 30.0
 CALL_LIMIT_S: Final = 10  # the API server's own deadline for a call; its maximum is 30
-_KINDS: Final = {"mutate": "MutatingWebhookConfiguration", "validate": "ValidatingWebhookConfiguration"}
+API_VERSION: Final = "admissionregistration.k8s.io/v1"
+KINDS: Final = {"mutate": "MutatingWebhookConfiguration", "validate": "ValidatingWebhookConfiguration"}
 
 
 @dataclass(frozen=True)
@@ -107,14 +108,14 @@ class Registration:
         return f"{hook.path.strip('/')}.{self.name}"
 
     def _manifests(self, authority: bytes) -> Iterator[dict[str, Any]]:
-        for verb, kind in _KINDS.items():
+        for verb, kind in KINDS.items():
             hooks = [hook for hook in self._hooks if hook.verb == verb]
-            yield {
-                "apiVersion": "admissionregistration.k8s.io/v1",
-                "kind": kind,
-                "metadata": {"name": self.name},
-                "webhooks": [hook.entry(self._hook_name(hook), self._url, authority) for hook in hooks],
-            }
+            entries = [hook.entry(self._hook_name(hook), self._url, authority) for hook in hooks]
+            yield configuration(kind, self.name, entries)
+
+
+def configuration(kind: str, name: str, entries: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": name}, "webhooks": entries}
 
 
 @contextmanager

@@ -1,21 +1,15 @@
 """``berthmaster webhook`` as a cluster runs it: processes that come and go behind one address."""
 
 import signal
-import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from e2e.certificates import Authority, Pair
-from e2e.control_plane import HOST, fetch
+from e2e.control_plane import HOST
 from e2e.forwarder import Forwarder
-from e2e.processes import Process, Processes
+from e2e.processes import Processes
 from e2e.registration import Hook
-from fresh_metrics import fresh
-
-START_LIMIT_S: Final = 30.0
-COMMAND: Final = Path(sys.executable).with_name("berthmaster")
+from e2e.serving import COMMAND, Serving, serve
 
 KARMADA_HOOKS: Final = tuple(
     Hook(f"/{verb}-{kind}", "policy.karmada.io", resource)
@@ -32,29 +26,6 @@ KUBEADMIRAL_HOOKS: Final = tuple(
 ALL_HOOKS: Final = (*KARMADA_HOOKS, REBALANCER_HOOK, *KUBEADMIRAL_HOOKS)
 
 
-@dataclass(frozen=True)
-class Replica:
-    """One process of the webhook.
-
-    Attributes:
-        process: the child.
-        port: where it serves admission over TLS.
-        plain_port: where it serves probes and metrics.
-    """
-
-    process: Process
-    port: int
-    plain_port: int
-
-    def ready(self) -> bool:
-        return fetch(f"http://{HOST}:{self.plain_port}/readyz") is not None
-
-    def metrics(self) -> str:
-        text = fresh(self.plain_port, lambda: fetch(f"http://{HOST}:{self.plain_port}/metrics") or "")
-        assert text, f"{self.process.name} shows no metrics"
-        return text
-
-
 class Service:
     """The webhook behind one address.
 
@@ -68,7 +39,7 @@ class Service:
     def __init__(self, processes: Processes, folder: Path, mode: str) -> None:
         self._processes = processes
         self._mode = mode
-        self._replicas: list[Replica] = []
+        self._replicas: list[Serving] = []
         self.authority = Authority("berthmaster-e2e-webhook")
         self.certificate_file, self.key_file = folder / "tls.crt", folder / "tls.key"
         self.write(self.issue())
@@ -82,22 +53,13 @@ class Service:
         """Let the replicas serve a certificate from now on."""
         pair.write(self.certificate_file, self.key_file)
 
-    def start(self, *flags: str) -> Replica:
-        port, plain_port = self._processes.ports.free(), self._processes.ports.free()
-        command: Sequence[str | Path] = (
-            COMMAND,
-            "webhook",
-            f"--mode={self._mode}",
-            f"--bind={HOST}:{port}",
-            f"--probe-bind={HOST}:{plain_port}",
-            f"--cert-file={self.certificate_file}",
-            f"--key-file={self.key_file}",
-            *flags,
-        )
-        replica = Replica(self._processes.start("webhook", command), port, plain_port)
-        replica.process.wait_for("to be ready", replica.ready, START_LIMIT_S)
+    def start(self, *flags: str) -> Serving:
+        replica = serve(
+            self._processes, "webhook", (COMMAND, "webhook"), f"--mode={self._mode}",
+            f"--cert-file={self.certificate_file}", f"--key-file={self.key_file}", *flags,
+        )  # fmt: skip
         self._replicas.append(replica)
-        self.front.add(port, replica.ready)
+        self.front.add(replica.port, replica.ready)
         return replica
 
     def close(self) -> None:

@@ -23,13 +23,12 @@ from e2e import karmada
 from e2e.assets import binary
 from e2e.chart import Installation
 from e2e.control_plane import HOST, ControlPlane, crd_folder
-from e2e.controllers_process import start_controllers
 from e2e.hooks import JobRunner
 from e2e.installed import kubeconfig_secret
 from e2e.manifests import JSON, cluster_propagation_policy
 from e2e.pods import Pods
 from e2e.processes import Processes, wait_for
-from e2e.service import COMMAND
+from e2e.serving import COMMAND, start_controllers
 from karmada_model.members import Delays
 from karmada_model.model import KarmadaModel, Settings
 from karmada_model.objects import ServedObjects

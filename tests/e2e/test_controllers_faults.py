@@ -16,9 +16,9 @@ from e2e.assets import binary
 from e2e.bursts import Burst, Writes, writes_of
 from e2e.conftest import CHILDREN, needed
 from e2e.control_plane import ControlPlane, crd_folder
-from e2e.controllers_process import BRIEF, COMMAND, Controllers, start_controllers, wait_for_leader
 from e2e.manifests import unique
 from e2e.processes import Processes, wait_for
+from e2e.serving import BRIEF, COMMAND, Serving, start_controllers, wait_for_leader
 
 from berthmaster.controllers.rbac import rules_of
 
@@ -61,7 +61,7 @@ class Scene:
         self.plane = plane
         self.user = unique("scheduler")
         self.namespace = plane.new_namespace()
-        self.started: list[Controllers] = []
+        self.started: list[Serving] = []
         rules = [
             (role_rule(rule, "berthmaster-controllers"), self.namespace if rule.scope == "lease" else None)
             for rule in rules_of(["binding-scheduler"])
@@ -69,7 +69,7 @@ class Scene:
         self.kubeconfig = plane.user(self.user, rules)
         self.burst = bursts.make(plane, self.namespace, self.user, BINDINGS)
 
-    def start(self, *flags: str, skew_s: int = 0, kubeconfig: Path | None = None) -> Controllers:
+    def start(self, *flags: str, skew_s: int = 0, kubeconfig: Path | None = None) -> Serving:
         """Start one more process, its clock wrong by so many seconds; all elect one leader."""
         skewed = (sys.executable, Path(skewed_controllers.__file__), str(skew_s))
         started = start_controllers(
@@ -81,7 +81,7 @@ class Scene:
             *SLOWLY,
             *flags,
             kubeconfig=kubeconfig or self.kubeconfig,
-            command=skewed if skew_s else COMMAND,
+            command=skewed if skew_s else (COMMAND, "controllers"),
         )
         self.started.append(started)
         return started

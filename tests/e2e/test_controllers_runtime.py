@@ -11,9 +11,9 @@ import pytest
 from copying_controllers import MARK
 from e2e.api import Api
 from e2e.control_plane import ControlPlane
-from e2e.controllers_process import BRIEF, BRIEF_LEASE_S, Controllers, events_about, start_controllers, wait_for_leader
 from e2e.manifests import unique
 from e2e.processes import Processes, wait_for
+from e2e.serving import BRIEF, BRIEF_LEASE_S, Serving, events_about, start_controllers, wait_for_leader
 
 pytestmark = pytest.mark.e2e
 
@@ -21,15 +21,15 @@ COMMAND: Final = (sys.executable, Path(copying_controllers.__file__))
 LIMIT_S: Final = 15.0
 ELECTION_S: Final = 10.0
 
-Start = Callable[..., Controllers]
+Start = Callable[..., Serving]
 
 
 @pytest.fixture
 def start(processes: Processes, control_plane: ControlPlane, namespace: str) -> Iterator[Start]:
     """A function that starts one more process; all of a test elect one leader."""
-    started: list[Controllers] = []
+    started: list[Serving] = []
 
-    def one(*flags: str, **more: Any) -> Controllers:
+    def one(*flags: str, **more: Any) -> Serving:
         started.append(start_controllers(processes, control_plane, namespace, *flags, command=COMMAND, **more))
         return started[-1]
 

@@ -16,10 +16,11 @@ from e2e import karmada
 from e2e.api import Api
 from e2e.certificates import Authority
 from e2e.control_plane import HOST, ControlPlane
-from e2e.controllers_process import start_controllers, wait_for_leader
 from e2e.manifests import unique
 from e2e.processes import Processes, wait_for
-from e2e.service import COMMAND, KARMADA_HOOKS, REBALANCER_HOOK, Service
+from e2e.registration import KINDS, Hook, configuration
+from e2e.service import KARMADA_HOOKS, REBALANCER_HOOK, Service
+from e2e.serving import COMMAND, start_controllers, wait_for_leader
 
 from certs.bundle import issue, new_authority
 
@@ -30,7 +31,6 @@ LIMIT_S: Final = 60.0
 EFFECT_S: Final = 15.0
 QUESTION_S: Final = 3.0
 DAY: Final = timedelta(days=1)
-_KINDS: Final = {"mutate": "MutatingWebhookConfiguration", "validate": "ValidatingWebhookConfiguration"}
 
 
 @dataclass(frozen=True)
@@ -76,10 +76,9 @@ def service(processes: Processes, tmp_path: Path) -> Iterator[Service]:
         yield one
 
 
-def entry(hook: Any, name: str, url: str, bundle: bytes, **settings: Any) -> dict[str, Any]:
+def entry(hook: Hook, url: str, bundle: bytes, **settings: Any) -> dict[str, Any]:
     """A webhook as the chart registers it; settings replace what it says."""
-    content = hook.entry(name, url, bundle)
-    content["clientConfig"].update(settings.pop("client", {}))
+    content = hook.entry(f"{hook.path.partition('-')[2]}.berthmaster.io", url, bundle)
     for rule in content["rules"]:
         rule["operations"] = ["CREATE", "UPDATE"]
     return {**content, "timeoutSeconds": 3, **settings}
@@ -90,17 +89,8 @@ def installed(api: Api, url: str, bundle: bytes, name: str = "", **settings: Any
     """Our webhooks, registered by whatever URL and bundle."""
     name = name or unique("berthmaster")
     objects = [
-        {
-            "apiVersion": "admissionregistration.k8s.io/v1",
-            "kind": kind,
-            "metadata": {"name": name},
-            "webhooks": [
-                entry(hook, f"{hook.path.partition('-')[2]}.berthmaster.io", url, bundle, **settings)
-                for hook in HOOKS
-                if hook.verb == verb
-            ],
-        }
-        for verb, kind in _KINDS.items()
+        configuration(kind, name, [entry(hook, url, bundle, **settings) for hook in HOOKS if hook.verb == verb])
+        for verb, kind in KINDS.items()
     ]
     for each in objects:
         api.create(each)

@@ -12,11 +12,11 @@ import pytest
 from e2e import karmada
 from e2e.api import Api, RefusedError, Reply
 from e2e.control_plane import ControlPlane
-from e2e.extender_service import Extender, start_extender
 from e2e.manifests import unique
 from e2e.processes import Processes, wait_for
 from e2e.registration import Hook, registered
-from e2e.service import KARMADA_HOOKS, Replica, Service
+from e2e.service import KARMADA_HOOKS, Service
+from e2e.serving import Serving, start_extender
 from karmada_plane import binding, cluster, deployment, policy, selector
 
 pytestmark = pytest.mark.e2e
@@ -81,7 +81,7 @@ def shop(control_plane: ControlPlane) -> Iterator[Shop]:
 
 
 @pytest.fixture(scope="module")
-def extender(processes: Processes, control_plane: ControlPlane, shop: Shop) -> Iterator[Extender]:  # noqa: ARG001
+def extender(processes: Processes, control_plane: ControlPlane, shop: Shop) -> Iterator[Serving]:  # noqa: ARG001
     running = start_extender(processes, control_plane, "workloads")
     yield running
     running.process.kill()
@@ -89,8 +89,8 @@ def extender(processes: Processes, control_plane: ControlPlane, shop: Shop) -> I
 
 @pytest.fixture(scope="module")
 def webhook(
-    control_plane: ControlPlane, processes: Processes, extender: Extender, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Replica]:
+    control_plane: ControlPlane, processes: Processes, extender: Serving, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Serving]:
     """A webhook that asks the extender, and refuses to move more than two workloads."""
     samples = [
         policy("sample", selector(), namespace=control_plane.new_namespace(), placement={}),
@@ -112,7 +112,7 @@ def webhook(
 
 
 @pytest.fixture(autouse=True)
-def _in_effect(webhook: Replica) -> None:
+def _in_effect(webhook: Serving) -> None:
     """Every test of this module meets the webhook."""
 
 
@@ -164,7 +164,7 @@ def test_a_change_within_the_limit_is_a_warning(api: Api, shop: Shop):
     assert any(f"{shop.namespace}/Deployment/a leaves {shop.first}" in each for each in reply.warnings)
 
 
-def test_a_refused_change_is_accepted_by_the_id_of_its_plan(api: Api, shop: Shop, webhook: Replica):
+def test_a_refused_change_is_accepted_by_the_id_of_its_plan(api: Api, shop: Shop, webhook: Serving):
     with pytest.raises(RefusedError, match="blast-radius") as first:
         computed(lambda: api.patch(shop.policy, part_of(shop.moved())))
     wait_for("an event", lambda: "BlastRadiusExceeded" in events(api, shop.namespace), LIMIT_S)
@@ -190,7 +190,7 @@ def test_a_refused_change_is_accepted_by_the_id_of_its_plan(api: Api, shop: Shop
     assert 'berthmaster_webhook_blast_radius_total{dry_run="false",result="accepted"} 1.0' in webhook.metrics()
 
 
-def test_a_dead_extender_fails_no_write_and_delays_none(api: Api, shop: Shop, extender: Extender, webhook: Replica):
+def test_a_dead_extender_fails_no_write_and_delays_none(api: Api, shop: Shop, extender: Serving, webhook: Serving):
     written: list[tuple[float, tuple[str, ...]]] = []
 
     def write(number: int) -> None:

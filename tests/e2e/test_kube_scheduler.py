@@ -9,9 +9,9 @@ from e2e.api import Api
 from e2e.assets import binary
 from e2e.conftest import needed
 from e2e.control_plane import ControlPlane
-from e2e.extender_service import Extender, configuration, start_extender
 from e2e.manifests import deployments, manifest, pod, propagation_policy, unique
 from e2e.processes import Process, Processes, wait_for
+from e2e.serving import Serving, start_extender
 
 pytestmark = pytest.mark.e2e
 
@@ -21,10 +21,18 @@ JSON = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def extender(processes: Processes, control_plane: ControlPlane) -> Iterator[Extender]:
+def extender(processes: Processes, control_plane: ControlPlane) -> Iterator[Serving]:
     running = start_extender(processes, control_plane, "nodes", "policies")
     yield running
     running.process.stop()
+
+
+def configuration(scheduler: str, extender: Serving, *, cached: bool, **more: Any) -> JSON:
+    """A KubeSchedulerConfiguration with this extender, for pods that name this scheduler."""
+    verbs = {f"{verb}Verb": verb for verb in ("filter", "prioritize", "preempt")}
+    url = f"{extender.url}/kube-scheduler"
+    asked = {"urlPrefix": url, **verbs, "weight": 50, "nodeCacheCapable": cached}
+    return {"profiles": [{"schedulerName": scheduler}], "extenders": [asked], **more}
 
 
 @pytest.fixture
@@ -34,7 +42,7 @@ def fleet() -> str:
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["nodeCacheCapable", "whole nodes"])
-def asking(request: pytest.FixtureRequest, extender: Extender, control_plane: ControlPlane) -> Iterator[str]:
+def asking(request: pytest.FixtureRequest, extender: Serving, control_plane: ControlPlane) -> Iterator[str]:
     needed(lambda: binary("kube-scheduler"))
     name = unique("asking")
     process = control_plane.start_scheduler(configuration(name, extender, cached=request.param))
@@ -70,7 +78,7 @@ def failure_of(api: Api, waiting: JSON) -> str:
     return wait_for(f"{waiting['metadata']['name']} to fail", message, LIMIT_S)
 
 
-def decisions(extender: Extender, trigger: str, result: str) -> float:
+def decisions(extender: Serving, trigger: str, result: str) -> float:
     labels = f'{{protocol="kube-scheduler",result="{result}",trigger="{trigger}"}}'
     counts = (line.split()[-1] for line in extender.metrics().splitlines() if labels in line and "_total" in line)
     return sum(map(float, counts))
@@ -139,7 +147,7 @@ def urgent(api: Api) -> Iterator[str]:
 
 
 def test_pods_are_evicted_from_the_first_group_only(
-    api: Api, namespace: str, nodes: Callable[..., JSON], asking: str, fleet: str, urgent: str, extender: Extender
+    api: Api, namespace: str, nodes: Callable[..., JSON], asking: str, fleet: str, urgent: str, extender: Serving
 ):
     gold, silver = nodes("2", fleet=fleet, tier="gold"), nodes("2", fleet=fleet, tier="silver")
     tenants = {}
@@ -163,7 +171,7 @@ def test_a_sample_of_a_large_fleet_does_not_let_a_pod_down_to_a_later_group(
     namespace: str,
     nodes: Callable[..., JSON],
     scheduler: Callable[..., Process],
-    extender: Extender,
+    extender: Serving,
     fleet: str,
 ):
     asking = unique("sampling")

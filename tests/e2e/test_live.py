@@ -10,7 +10,7 @@ import pytest
 from e2e import karmada
 from e2e.control_plane import ControlPlane
 from e2e.manifests import JSON, unique
-from e2e.service import COMMAND
+from e2e.serving import COMMAND
 from karmada_plane import binding, claimed, cluster, deployment, policy, resource, selector
 
 pytestmark = pytest.mark.e2e

@@ -13,10 +13,10 @@ import yaml
 from access_rules import role_rule
 from e2e import karmada
 from e2e.control_plane import ControlPlane
-from e2e.controllers_process import COMMAND, Controllers, events_about, start_controllers, wait_for_leader
 from e2e.karmada import assigned, binding, cluster, cluster_status, divided
 from e2e.manifests import JSON, unique
 from e2e.processes import Processes, wait_for
+from e2e.serving import COMMAND, Serving, events_about, start_controllers, wait_for_leader
 
 from berthmaster.controllers.rbac import rules_of
 from berthmaster.kube.client import ask
@@ -50,7 +50,7 @@ class Scene:
         for each in self._members:
             karmada.join(self.api, each)
         self.names = [str(each["metadata"]["name"]) for each in self._members]
-        self.controllers: Controllers | None = None
+        self.controllers: Serving | None = None
         self._client = load_client(plane.kubeconfig, None)
 
     def run(self, **config: Any) -> None:
@@ -113,7 +113,7 @@ class Scene:
 
     def berthmaster(self, *words: str) -> subprocess.CompletedProcess[str]:
         command = [
-            str(COMMAND[0]),
+            str(COMMAND),
             words[0],
             f"--kubeconfig={self.plane.kubeconfig}",
             f"--lease-namespace={self.namespace}",

@@ -10,9 +10,9 @@ import pytest
 from e2e import karmada
 from e2e.api import Api
 from e2e.control_plane import ControlPlane, fetch
-from e2e.extender_service import Extender, start_extender
 from e2e.manifests import JSON, KUBEADMIRAL, manifest, unique
 from e2e.processes import Processes, wait_for
+from e2e.serving import Serving, start_extender
 from karmada_plane import binding, cluster, deployment, policy, selector
 
 pytestmark = pytest.mark.e2e
@@ -21,18 +21,18 @@ LIMIT_S = 15.0
 
 
 @pytest.fixture(scope="module")
-def extender(processes: Processes, control_plane: ControlPlane) -> Iterator[Extender]:
+def extender(processes: Processes, control_plane: ControlPlane) -> Iterator[Serving]:
     running = start_extender(processes, control_plane, "federatedclusters")
     yield running
     running.process.stop()
 
 
-def clusters(extender: Extender) -> dict[str, Any]:
+def clusters(extender: Serving) -> dict[str, Any]:
     answer = json.loads(fetch(f"{extender.url}/v1/clusters?limit=1000") or "{}")
     return {one["name"]: one for one in answer.get("items", [])}
 
 
-def tier_of(extender: Extender, name: str) -> str | None:
+def tier_of(extender: Serving, name: str) -> str | None:
     """A label of a cluster; None while the cluster is not known to the process that answers."""
     found: str | None = clusters(extender).get(name, {}).get("labels", {}).get("tier")
     return found
@@ -42,7 +42,7 @@ def until(what: str, check: Callable[[], bool]) -> None:
     wait_for(what, lambda: check() or None, LIMIT_S)
 
 
-def test_clusters_come_change_and_go(api: Api, extender: Extender):
+def test_clusters_come_change_and_go(api: Api, extender: Serving):
     federated = manifest(KUBEADMIRAL, "FederatedCluster", None, {"apiEndpoint": "https://127.0.0.1:1"})
     name = federated["metadata"]["name"]
     federated["metadata"]["labels"] = {"tier": "gold"}
@@ -95,10 +95,10 @@ def web(control_plane: ControlPlane, namespace: str) -> Iterator[Web]:
 
 
 @pytest.fixture
-def start(processes: Processes, control_plane: ControlPlane) -> Iterator[Callable[..., Extender]]:
-    running: list[Extender] = []
+def start(processes: Processes, control_plane: ControlPlane) -> Iterator[Callable[..., Serving]]:
+    running: list[Serving] = []
 
-    def one(*watched: str, **options: Any) -> Extender:
+    def one(*watched: str, **options: Any) -> Serving:
         running.append(start_extender(processes, control_plane, *watched, **options))
         return running[-1]
 
@@ -107,7 +107,7 @@ def start(processes: Processes, control_plane: ControlPlane) -> Iterator[Callabl
         each.process.stop()
 
 
-def ask(extender: Extender, path: str, body: JSON | None = None) -> tuple[int, Any]:
+def ask(extender: Serving, path: str, body: JSON | None = None) -> tuple[int, Any]:
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(f"{extender.url}{path}", data, {"Content-Type": "application/json"})
     try:
@@ -117,13 +117,13 @@ def ask(extender: Extender, path: str, body: JSON | None = None) -> tuple[int, A
         return error.code, json.load(error)
 
 
-def decision(extender: Extender, web: Web) -> JSON:
+def decision(extender: Serving, web: Web) -> JSON:
     status, answer = ask(extender, f"/v1/bindings/{web.namespace}/web-deployment/decision")
     assert status == 200, answer
     return dict(answer)
 
 
-def moves(extender: Extender, web: Web, down: str) -> JSON:
+def moves(extender: Serving, web: Web, down: str) -> JSON:
     change = {"failover": "on", "changes": [{"type": "down", "cluster": down}]}
     status, answer = ask(extender, "/v1/simulate", change)
     assert status == 200, answer
@@ -131,7 +131,7 @@ def moves(extender: Extender, web: Web, down: str) -> JSON:
     return dict(rows.get(f"{web.namespace}/Deployment/web", {}))
 
 
-def test_a_changed_binding_changes_the_answers(control_plane: ControlPlane, start: Callable[..., Extender], web: Web):
+def test_a_changed_binding_changes_the_answers(control_plane: ControlPlane, start: Callable[..., Serving], web: Web):
     extender = start("bindings,workloads")
     first, second, third = web.members
     known = decision(extender, web)

@@ -18,7 +18,8 @@ from e2e.manifests import (
 )
 from e2e.processes import Processes, wait_for
 from e2e.registration import registered
-from e2e.service import ALL_HOOKS, Replica, Service
+from e2e.service import ALL_HOOKS, Service
+from e2e.serving import Serving
 
 pytestmark = pytest.mark.e2e
 
@@ -59,7 +60,7 @@ def webhook(
     mode: str,
     faulty: dict[str, JSON],  # noqa: ARG001  they stand before the webhook is asked
     tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Replica]:
+) -> Iterator[Serving]:
     samples = policies_of_every_kind(control_plane.new_namespace()).values()
     folder = tmp_path_factory.mktemp("webhook")
     (folder / "client-ca.crt").write_bytes(control_plane.authority.certificate)
@@ -72,7 +73,7 @@ def webhook(
 
 
 @pytest.fixture(autouse=True)
-def _in_effect(webhook: Replica) -> None:
+def _in_effect(webhook: Serving) -> None:
     """Every test of this module meets the webhook."""
 
 

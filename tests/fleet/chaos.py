@@ -22,8 +22,8 @@ from typing import Final, NamedTuple
 
 from e2e.api import RefusedError
 from e2e.control_plane import ControlPlane, crd_folder
-from e2e.controllers_process import COMMAND
 from e2e.processes import NotInTimeError
+from e2e.serving import COMMAND
 from fleet.fleet import Driver, Fleet
 from fleet.invariants import Invariants
 from fleet.member import Pods
@@ -295,7 +295,7 @@ class Chaos:
 def drain_plan(fleet: Fleet, name: str) -> dict[str, str]:
     """Return where ``berthmaster drain --dry-run`` says that each application goes. Those that stay are left out."""
     command = [
-        COMMAND[0], "drain", name, "--dry-run", f"--kubeconfig={fleet.host.kubeconfig}", "--lease-namespace=default",
+        COMMAND, "drain", name, "--dry-run", f"--kubeconfig={fleet.host.kubeconfig}", "--lease-namespace=default",
         "--output=json",
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
@@ -304,7 +304,7 @@ def drain_plan(fleet: Fleet, name: str) -> dict[str, str]:
 
 
 def recorded_otherwise(fleet: Fleet) -> list[str]:
-    command = [COMMAND[0], "replay", "--check", f"--ledger={fleet.ledger}"]
+    command = [COMMAND, "replay", "--check", f"--ledger={fleet.ledger}"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=REPLAY_LIMIT_S, check=False)
     problems = [f"replay --check: {done.stdout[-1000:]}{done.stderr[-1000:]}"] if done.returncode else []
     reader, total = LedgerReader(fleet.ledger), 0

@@ -12,8 +12,8 @@ import yaml
 from access_rules import role_rule
 from e2e.api import RefusedError
 from e2e.control_plane import ControlPlane
-from e2e.controllers_process import Controllers, start_controllers
 from e2e.processes import Processes, wait_for
+from e2e.serving import Serving, start_controllers
 from fleet.member import KINDS, SPACE, Member, Pods
 from fleet.observer import Observer
 from kube_store import JSON
@@ -88,7 +88,7 @@ class Fleet:
         self._processes = Processes(folder / "host")
         self.members: dict[str, Member] = {}
         self._started: list[Member] = []
-        self.controllers: list[Controllers] = []
+        self.controllers: list[Serving] = []
         self.ledger = f"sqlite:///{folder}/ledger.sqlite"
         self._options: tuple[tuple[str, ...], dict[str, Any]] = ((), {})
         self._access: Path | None = None

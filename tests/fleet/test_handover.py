@@ -16,7 +16,7 @@ import pytest
 from e2e.api import RefusedError
 from e2e.assets import binary
 from e2e.karmada import condition
-from e2e.service import COMMAND
+from e2e.serving import COMMAND
 from e2e.test_adopt import parts
 from fleet.fleet import Fleet, propagation_policy
 from fleet.member import SPACE

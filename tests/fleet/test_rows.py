@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import permutations
 
 import pytest
-from e2e.controllers_process import COMMAND
+from e2e.serving import COMMAND
 from fleet.chaos import REBALANCE
 from fleet.fleet import Fleet
 from fleet.karmada_apis import AUTOSCALER, SERVICES, Autoscaler, endpoints, estimators, offer
@@ -336,6 +336,6 @@ def _real(fleet: Fleet) -> bool:
 def test_the_ledger_decides_the_same_again(fleet: Fleet):
     """It is the last test: its ledger has the moves of all tests before."""
     fleet.berthmaster()
-    command = [COMMAND[0], "replay", "--check", f"--ledger={fleet.ledger}"]
+    command = [COMMAND, "replay", "--check", f"--ledger={fleet.ledger}"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]

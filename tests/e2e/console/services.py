@@ -12,13 +12,12 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
-from urllib.request import urlopen
 
 import console_fleet
 import console_ledger
 from e2e.control_plane import HOST, fetch
-from e2e.extender_service import COMMAND, START_LIMIT_S
 from e2e.processes import Process, Processes
+from e2e.serving import COMMAND, START_LIMIT_S, serve
 from karmada_plane import serve_karmada
 from kube_in_memory import KubeInMemory, ReadyResponse
 from kube_over_http import KubeOverHTTP
@@ -93,16 +92,11 @@ class Console:
 
     def start_extender(self) -> None:
         """Start the extender, always with the same address, and wait until it is ready."""
-        self._probes = probes = self._processes.ports.free()
-        self._extender = self._processes.start(
-            "console-extender",
-            [
-                COMMAND, "extender", f"--bind={HOST}:{self._extender_port}", f"--probe-bind={HOST}:{probes}",
-                f"--kubeconfig={self.kubeconfig}", "--watch=workloads", "--workers=1", "--drain-s=0",
-                f"--ledger={self.ledger}",
-            ],
+        serving = serve(
+            self._processes, "console-extender", (COMMAND, "extender"), f"--kubeconfig={self.kubeconfig}",
+            "--watch=workloads", "--workers=1", "--drain-s=0", f"--ledger={self.ledger}", port=self._extender_port,
         )  # fmt: skip
-        self._extender.wait_for("to be ready", lambda: fetch(f"http://{HOST}:{probes}/readyz"), START_LIMIT_S)
+        self._extender, self._metrics = serving.process, serving.metrics
         # The page Drift does not wait for its first figures.
         self._extender.wait_for("to know the drift", lambda: fetch(f"{self.extender_url}/v1/drift"), START_LIMIT_S)
 
@@ -114,8 +108,7 @@ class Console:
     def asked(self) -> Counter[str]:
         """Return how many requests the extender answered, by route, without those for the version of its state."""
         time.sleep(1.1)  # the text of the metrics is rendered at most once a second
-        with urlopen(f"http://{HOST}:{self._probes}/metrics", timeout=30) as answer:
-            text = answer.read().decode()
+        text = self._metrics()
         found: Counter[str] = Counter()
         for route, count in re.findall(r'extender_requests_total\{[^}]*route="(/v1/[^"]+)"[^}]*\} ([\d.e+]+)', text):
             found[route] += int(float(count))
@@ -150,18 +143,12 @@ class Console:
             port: where it listens; 0 for a free port.
             first: a statement of Python that the process runs before the command; may be empty.
         """
-        port, probes = port or self.free_port(), self.free_port()
         run = f"{first}; from berthmaster_cli.main import main; main()"
         command = [sys.executable, "-c", run] if first else [COMMAND]
-        process = self._processes.start(
-            "console",
-            [
-                *command, "console", f"--bind={HOST}:{port}", f"--probe-bind={HOST}:{probes}",
-                f"--extender-url={self.extender_url}", "--workers=1", "--drain-s=0", *options,
-            ],
-        )  # fmt: skip
-        process.wait_for("to be ready", lambda: fetch(f"http://{HOST}:{probes}/readyz"), START_LIMIT_S)
-        return f"http://{HOST}:{port}"
+        return serve(
+            self._processes, "console", [*command, "console"], f"--extender-url={self.extender_url}", "--workers=1",
+            "--drain-s=0", *options, port=port or None,
+        ).url  # fmt: skip
 
     def close(self) -> None:
         """Stop the API server. The processes end with the run."""

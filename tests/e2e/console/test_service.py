@@ -6,13 +6,12 @@ import ssl
 from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from pathlib import Path
-from urllib.request import urlopen
 
 import pytest
 from authority import Authority
-from e2e.control_plane import HOST, fetch
-from e2e.extender_service import COMMAND, START_LIMIT_S
-from e2e.processes import Process, Processes
+from e2e.control_plane import HOST
+from e2e.processes import Processes
+from e2e.serving import COMMAND, serve
 
 LOST = f"--extender-url=http://{HOST}:9"  # the port of discard: no extender listens there
 LIMIT_S = 30
@@ -22,14 +21,9 @@ class Started:
     """A console that was started for one test, and a way to send requests to it."""
 
     def __init__(self, processes: Processes, *options: str, environment: Mapping[str, str] | None = None) -> None:
-        self.port, self.probes = processes.ports.free(), processes.ports.free()
-        addresses = (f"--bind={HOST}:{self.port}", f"--probe-bind={HOST}:{self.probes}")
-        command = [COMMAND, "console", LOST, *addresses, "--workers=1", "--drain-s=0", *options]
-        self.process: Process = processes.start("console-service", command, environment)
-        self.process.wait_for("to be ready", lambda: fetch(f"http://{HOST}:{self.probes}/readyz"), START_LIMIT_S)
-
-    def metrics(self) -> str:
-        return urlopen(f"http://{HOST}:{self.probes}/metrics", timeout=LIMIT_S).read().decode()
+        alone = (LOST, "--workers=1", "--drain-s=0")
+        serving = serve(processes, "console-service", (COMMAND, "console"), *alone, *options, environment=environment)
+        self.port, self.process, self.metrics = serving.port, serving.process, serving.metrics
 
     def get(self, path: str, context: ssl.SSLContext | None = None, **headers: str) -> tuple[int, str]:
         if context is None:

@@ -1,14 +1,9 @@
 """The check that no code compares a text with a sentence."""
 
-import importlib.util
-from pathlib import Path
-
+from programs import program
 from tables import cases
 
-SCRIPT = Path(__file__).parents[3] / "packaging" / "message_comparisons.py"
-SPEC = importlib.util.spec_from_file_location("message_comparisons", SCRIPT)
-CHECK = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(CHECK)
+CHECK = program("packaging/message_comparisons.py")
 
 
 @cases(

@@ -2,22 +2,20 @@
 
 import hashlib
 import importlib.metadata
-import importlib.util
 import json
 import os
 import re
-import runpy
 import shutil
 import subprocess
 import sys
 import tarfile
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import click
 import pytest
 import yaml
+from programs import program
 from tables import cases
 
 from berthmaster.version import __version__
@@ -74,10 +72,9 @@ def test_no_dependency_owns_a_top_level_name_of_the_wheel():
 
 SCRIPT_LIMIT_BYTES = 200_000
 
-spec = importlib.util.spec_from_file_location("console_assets", ROOT / "packaging" / "console_assets.py")
-assets = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(assets)
-
+assets = program("packaging/console_assets.py")
+archive = program("packaging/krew/archive.py")
+wheels = program("packaging/wheels.py")
 DECLARED = json.loads((assets.PINS / "package.json").read_text())
 LOCKED = json.loads((assets.PINS / "package-lock.json").read_text())["packages"]
 PINNED = {name.removeprefix("node_modules/"): entry for name, entry in LOCKED.items() if name}
@@ -133,21 +130,12 @@ def test_a_missing_npm_is_an_error_with_a_remedy(tmp_path, monkeypatch, capsys):
     assert "apt-get install npm" in capsys.readouterr().err
 
 
-KREW = Path(__file__).parents[3] / "packaging" / "krew"
-TEMPLATE = (KREW / "berthmaster.yaml").read_text()
+TEMPLATE = (ROOT / "packaging" / "krew" / "berthmaster.yaml").read_text()
 VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
-@pytest.fixture(scope="module")
-def archive():
-    spec = importlib.util.spec_from_file_location("krew_archive", KREW / "archive.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture
-def installed(archive, tmp_path):
+def installed(tmp_path):
     """The path of the plugin after krew has unpacked an archive: a link to the launcher."""
     library = tmp_path / "library"
     package = library / VERSION / "berthmaster_cli"
@@ -195,7 +183,7 @@ def test_the_launcher_says_which_python_it_needs(installed, tmp_path, python, me
     assert message in result.stderr
 
 
-def test_two_archives_of_one_release_are_equal(archive, tmp_path):
+def test_two_archives_of_one_release_are_equal(tmp_path):
     library = tmp_path / "library"
     (library / VERSION).mkdir(parents=True)
     (library / VERSION / "module.py").write_text("")
@@ -204,7 +192,7 @@ def test_two_archives_of_one_release_are_equal(archive, tmp_path):
     assert archive.pack(library, tmp_path / "b.tar.gz", 5) == first
 
 
-def test_the_manifest_has_the_form_that_krew_validates(archive):
+def test_the_manifest_has_the_form_that_krew_validates():
     checksums = {platform: f"{number:064x}" for number, platform in enumerate(archive.PLATFORMS, 1)}
     plugin = yaml.safe_load(archive.manifest(TEMPLATE, "1.2.3", "https://example.org/berthmaster/", checksums))
     assert (plugin["apiVersion"], plugin["kind"]) == ("krew.googlecontainertools.github.com/v1alpha2", "Plugin")
@@ -225,8 +213,8 @@ def test_the_template_has_the_current_version():
     assert yaml.safe_load(TEMPLATE)["spec"]["version"] == f"v{__version__}"
 
 
-MODULE = runpy.run_path(str(Path(__file__).parents[3] / "packaging" / "man_pages.py"))
-PAGES = MODULE["pages"]()
+man_pages = program("packaging/man_pages.py")
+PAGES = man_pages.pages()
 
 
 def test_each_command_has_a_page():
@@ -243,7 +231,7 @@ def test_a_page_has_every_option_of_its_command(name):
 
 def test_a_table_is_a_list_with_defaults():
     table = "| Option | Default | Meaning |\n|---|---|---|\n| `-o`, `--out A\\|B` | `A` | Write. |\n"
-    text = MODULE["page"]("a", f"# a\n\nDo it. Always.\n\n{table}")
+    text = man_pages.page("a", f"# a\n\nDo it. Always.\n\n{table}")
     assert ".SH NAME\na \\- Do it\n" in text
     assert text.endswith(".TP\n\\fB\\-o\\fR, \\fB\\-\\-out A|B\\fR\nWrite. Default: \\fBA\\fR.\n")
 
@@ -258,16 +246,6 @@ def test_roff_reads_the_pages_without_a_warning():
         assert (done.returncode, done.stderr) == (0, ""), name
 
 
-@pytest.fixture
-def wheels() -> Any:
-    spec = importlib.util.spec_from_file_location("wheels", ROOT / "packaging" / "wheels.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @cases(
     ("code", "errors", "expected"),
     {
@@ -277,7 +255,7 @@ def wheels() -> Any:
         "without a message": (1, "", "pip failed"),
     },
 )  # fmt: skip
-def test_a_missing_wheel_is_reported(monkeypatch, wheels, code, errors, expected):
+def test_a_missing_wheel_is_reported(monkeypatch, code, errors, expected):
     asked: list[str] = []
     result = SimpleNamespace(returncode=code, stderr=errors)
     monkeypatch.setattr(subprocess, "run", lambda command, **_: asked.extend(command) or result)
@@ -287,10 +265,5 @@ def test_a_missing_wheel_is_reported(monkeypatch, wheels, code, errors, expected
     )
 
 
-def test_the_platforms_are_those_of_the_plugin(wheels):
-    spec = importlib.util.spec_from_file_location("archive", ROOT / "packaging" / "krew" / "archive.py")
-    assert spec is not None
-    assert spec.loader is not None
-    archive = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(archive)
+def test_the_platforms_are_those_of_the_plugin():
     assert {name: archive.PLATFORMS[name] for name in wheels.PLATFORMS} == wheels.PLATFORMS

@@ -1,7 +1,6 @@
 """Schemas of the CRDs, and recorded reviews."""
 
 import gzip
-import importlib.util
 import json
 from pathlib import Path
 
@@ -112,11 +111,7 @@ def test_the_table_is_that_of_the_definitions():
         folder = crd_folder()
     except MissingAssetError as missing:
         pytest.skip(str(missing))
-    spec = importlib.util.spec_from_file_location("crd_schemas", ROOT / "packaging" / "crd_schemas.py")
-    assert spec is not None
-    assert spec.loader is not None
-    generator = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(generator)
+    generator = program("packaging/crd_schemas.py")
     assert TABLE.read_text() == generator.text(generator.table(folder)), "run packaging/crd_schemas.py"
 
 
