@@ -15,6 +15,30 @@ LIMIT_S = 600
 CLEAN = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
+def run(command, limit_s=120, **more):
+    return subprocess.run(command, capture_output=True, text=True, timeout=limit_s, check=False, **more)
+
+
+def succeeds(command, limit_s=LIMIT_S, **more):
+    done = run(command, limit_s, **more)
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr
+    return done.stdout
+
+
+def settings(*more):
+    """pip's own settings stay: where packages come from is the machine's business."""
+    kept = ("PIP_", "SSL_", "HTTP", "http", *more)
+    return {"HOME": os.environ.get("HOME", ""), **{key: os.environ[key] for key in os.environ if key.startswith(kept)}}
+
+
+def copy(name, target):
+    """Copy a file or folder of the repository."""
+    if (ROOT / name).is_dir():
+        shutil.copytree(ROOT / name, target, ignore=shutil.ignore_patterns("__pycache__"))
+    else:
+        shutil.copy(ROOT / name, target)
+
+
 def copied():
     """What Containerfile's first stage copies, by where it comes from."""
     first = (ROOT / "Containerfile").read_text().partition("\n# The same base")[0]
@@ -30,43 +54,19 @@ def environment(tmp_path_factory):
     source.mkdir()
     for name in copied():
         (source / name).parent.mkdir(exist_ok=True)
-        if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy(ROOT / name, source / name)
+        copy(name, source / name)
     target = folder / "berthmaster"
-    # pip's own settings stay: where packages come from is the machine's business.
-    settings = {
-        key: value for key, value in os.environ.items() if key.startswith(("PIP_", "SSL_", "HTTP", "http", "UV_"))
-    }
-    done = subprocess.run(
-        [sys.executable, str(source / "image" / "install.py"), str(target)],
-        env={**CLEAN, "HOME": os.environ.get("HOME", ""), **settings},
-        capture_output=True, text=True, timeout=LIMIT_S, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    succeeds([sys.executable, source / "image" / "install.py", target], env={**CLEAN, **settings("UV_")})
     shutil.rmtree(source)  # nothing may depend on it
     return target
 
 
 def python(environment, code):
-    done = subprocess.run(
-        [str(environment / "bin" / "python"), "-I", "-c", code],
-        env=CLEAN,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return succeeds([environment / "bin" / "python", "-I", "-c", code], 60, env=CLEAN)
 
 
 def berthmaster(environment, *arguments, **more):
-    return subprocess.run(
-        [str(environment / "bin" / "berthmaster"), *arguments],
-        env=CLEAN, capture_output=True, text=True, timeout=120, check=False, **more,
-    )  # fmt: skip
+    return run([environment / "bin" / "berthmaster", *arguments], env=CLEAN, **more)
 
 
 def test_unit_tests_pass_without_the_files_that_the_image_leaves_out(environment):
@@ -79,11 +79,7 @@ def test_unit_tests_pass_without_the_files_that_the_image_leaves_out(environment
         "import pytest, kubernetes; assert kubernetes.__file__.startswith(sys.prefix);"
         f"sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', *{paths!r}]))"
     )
-    done = subprocess.run(
-        [str(environment / "bin" / "python"), "-c", code],
-        cwd=ROOT, env=CLEAN, capture_output=True, text=True, timeout=LIMIT_S, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout[-5000:] + done.stderr
+    succeeds([environment / "bin" / "python", "-c", code], cwd=ROOT, env=CLEAN)
 
 
 def test_every_module_can_be_imported(environment):
@@ -167,13 +163,7 @@ def test_it_has_the_scripts_of_the_console_with_their_licences(environment):
 
 def test_it_refuses_to_build_without_the_scripts_of_the_console(tmp_path):
     shutil.copytree(ROOT / "image", tmp_path / "image")
-    done = subprocess.run(
-        [sys.executable, str(tmp_path / "image" / "install.py"), str(tmp_path / "target")],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = run([sys.executable, tmp_path / "image" / "install.py", tmp_path / "target"])
     assert done.returncode == 1
     assert "make console-assets" in done.stderr
 
@@ -185,13 +175,7 @@ def test_nothing_in_it_remembers_the_sources(environment):
 
 
 def test_it_refuses_to_write_over_something(environment):
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "image" / "install.py"), str(environment)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = run([sys.executable, ROOT / "image" / "install.py", environment])
     assert done.returncode == 1
     assert "already exists" in done.stderr
 
@@ -202,21 +186,12 @@ def with_plugins(environment, tmp_path_factory):
     folder = tmp_path_factory.mktemp("derived")
     text = (ROOT / "image" / "plugins.Containerfile").read_text()
     for source, place in re.findall(r"^COPY (\S+) /source/(\S+)$", text, re.MULTILINE):
-        if (ROOT / source).is_dir():
-            shutil.copytree(ROOT / source, folder / place, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy(ROOT / source, folder / place)
+        copy(source, folder / place)
     [command] = re.findall(r"^RUN (.+)$", text, re.MULTILINE)
     target = folder / "berthmaster"
     shutil.copytree(environment, target, symlinks=True)
     words = [word.replace("/source", str(folder)).replace("/opt/berthmaster", str(target)) for word in command.split()]
-    settings = {key: value for key, value in os.environ.items() if key.startswith(("PIP_", "SSL_", "HTTP", "http"))}
-    done = subprocess.run(
-        words,
-        env={**CLEAN, "HOME": os.environ.get("HOME", ""), "PYTHON": sys.executable, **settings},
-        capture_output=True, text=True, timeout=LIMIT_S, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    succeeds(words, env={**CLEAN, "PYTHON": sys.executable, **settings()})
     return target
 
 
@@ -224,12 +199,8 @@ def test_an_image_with_plugins_uses_them(with_plugins, environment, tmp_path):
     examples = [f"--filename={ROOT / 'examples' / name}" for name in ("clusters.yaml", "groups")]
     chosen = ("simulate", *examples, "--plugins=*,-LowCarbon")
     # The script in bin/ names the interpreter of the copied environment. In an image both have the same path.
-    run = "import sys; from berthmaster_cli.main import run; sys.argv[0] = 'berthmaster'; run()"
-    done = subprocess.run(
-        [str(with_plugins / "bin" / "python"), "-I", "-c", run, *chosen],
-        env=CLEAN, capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    code = "import sys; from berthmaster_cli.main import run; sys.argv[0] = 'berthmaster'; run()"
+    succeeds([with_plugins / "bin" / "python", "-I", "-c", code, *chosen], env=CLEAN, cwd=tmp_path)
     without = berthmaster(environment, *chosen, cwd=tmp_path)
     assert without.returncode == 2
     assert "LowCarbon" in without.stderr

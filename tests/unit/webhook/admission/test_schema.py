@@ -10,6 +10,7 @@ from e2e.assets import MissingAssetError
 from e2e.control_plane import crd_folder
 from mutated_policies import COMPLETE
 from policy_pages import KUBEADMIRAL, REBALANCER, made
+from programs import program
 from reviews import FRESH_ID, STANDALONE, admission_review, answer, denied_fields, patched
 
 from webhook.admission.outcome import FieldProblem
