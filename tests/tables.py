@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from string import Template
 from typing import Any
 
 import msgspec
@@ -20,9 +21,10 @@ def cases(names: str | tuple[str, ...], table: Mapping[str, Any]) -> pytest.Mark
     return pytest.mark.parametrize(names, table.values(), ids=table.keys())
 
 
-def data(name: str) -> Any:
-    """Return the content of a YAML file in ``tests/data``."""
-    return msgspec.yaml.decode((DATA / f"{name}.yaml").read_bytes())
+def data(name: str, **values: object) -> Any:
+    """Return the content of a YAML file in ``tests/data``. Each ``$name`` in it is replaced if there are values."""
+    text = (DATA / f"{name}.yaml").read_text()
+    return msgspec.yaml.decode(Template(text).substitute(values) if values else text)
 
 
 def with_tables(page: str, target: str, tables: Iterable[tuple[str, Iterable[str]]]) -> str:

@@ -19,9 +19,9 @@ from e2e.api import Api, Manifest
 from e2e.assets import MissingAssetError, binary
 from e2e.certificates import Authority
 from e2e.processes import Process, Processes, wait_for
+from tables import data
 
 HOST: Final = "127.0.0.1"
-SERVICE_RANGE: Final = "10.0.0.0/24"  # routed nowhere: the API server only wants to own one
 START_LIMIT_S: Final = 60.0
 PROBE_LIMIT_S: Final = 5.0
 AUDITED_GROUPS: Final = ("policy.karmada.io", "apps.karmada.io", "core.kubeadmiral.io")
@@ -30,7 +30,6 @@ OBSERVED: Final = "berthmaster-e2e:observed"
 AUDITED_USERS: Final = ("system:serviceaccounts", OBSERVED)
 """Groups whose requests are all audited, to see which rights they use and which they miss."""
 _WRITES: Final = ("create", "update", "patch", "delete")
-WEBHOOK_CLIENT: Final = "kube-apiserver-webhook-client"
 ADMIN: Final = "system:masters"  # the group that RBAC lets do everything
 
 
@@ -90,6 +89,7 @@ class ControlPlane:
         self.kubeconfig = self._write_kubeconfig("admin")
         self.trust = ssl.create_default_context(cafile=str(self._file("ca.crt")))
         self.trust.load_cert_chain(self._file("admin.crt"), self._file("admin.key"))
+        self._options = self._configuration()
         self._start_etcd()
         self.apiserver = self._start_apiserver()
         self.api = Api(self.kubeconfig, self._file("discovery.json"))
@@ -179,24 +179,9 @@ class ControlPlane:
         """
         port = self.processes.ports.free()
         file = self._file(f"scheduler-{port}.yaml")
-        base = {
-            "apiVersion": "kubescheduler.config.k8s.io/v1",
-            "kind": "KubeSchedulerConfiguration",
-            "clientConnection": {"kubeconfig": str(self.kubeconfig)},
-            "leaderElection": {"leaderElect": False},
-        }
-        file.write_text(yaml.safe_dump({**base, **configuration}))
-        command = [
-            binary("kube-scheduler"),
-            f"--config={file}",
-            f"--bind-address={HOST}",
-            f"--secure-port={port}",
-            f"--tls-cert-file={self._file('server.crt')}",
-            f"--tls-private-key-file={self._file('server.key')}",
-            f"--authentication-kubeconfig={self.kubeconfig}",
-            f"--authorization-kubeconfig={self.kubeconfig}",
-        ]
-        scheduler = self.processes.start("kube-scheduler", command)
+        file.write_text(json.dumps({**self._options["scheduler"], **configuration}))
+        options = [f"--config={file}", f"--secure-port={port}", *self._options["kube-scheduler"]]
+        scheduler = self.processes.start("kube-scheduler", [binary("kube-scheduler"), *options])
         ready = f"https://{HOST}:{port}/readyz"
         scheduler.wait_for("to be ready", lambda: fetch(ready, self.trust) == "ok", START_LIMIT_S)
         return scheduler
@@ -211,6 +196,7 @@ class ControlPlane:
             (self.authority.issue("admin", organization=ADMIN), "admin"),
             (self.authority.issue("service-accounts"), "service-accounts"),
             (self.authority.issue("front-proxy-client"), "front-proxy"),
+            (self.authority.issue("kube-apiserver-webhook-client"), "webhook-client"),
         ):
             pair.write(self._file(f"{name}.crt"), self._file(f"{name}.key"))
 
@@ -235,100 +221,27 @@ class ControlPlane:
         whole, _, _ = self._file("audit.jsonl").read_text().rpartition("\n")  # the last one may be half written
         return [event for event in map(json.loads, whole.splitlines()) if "objectRef" in event]
 
-    def _write_audit_policy(self) -> Path:
-        """Create the audit policy: writes to some groups and all requests of some users, without contents."""
-        policy = {
-            "apiVersion": "audit.k8s.io/v1",
-            "kind": "Policy",
-            "omitStages": ["RequestReceived"],
-            "rules": [
-                {"level": "Metadata", "userGroups": list(AUDITED_USERS)},
-                {
-                    "level": "Metadata",
-                    "verbs": list(_WRITES),
-                    "resources": [{"group": group} for group in self._audited],
-                },
-                {"level": "None"},
-            ],
-        }
-        path = self._file("audit-policy.yaml")
-        path.write_text(yaml.safe_dump(policy))
-        return path
-
-    def _write_admission_configuration(self) -> Path:
-        """Create the configuration that gives the API server a client certificate for every webhook."""
-        certificate, key = self._file("webhook-client.crt"), self._file("webhook-client.key")
-        self.authority.issue(WEBHOOK_CLIENT).write(certificate, key)
-        access = self._file("webhook-client.kubeconfig")
-        user = {"client-certificate": str(certificate), "client-key": str(key)}
-        access.write_text(json.dumps({"apiVersion": "v1", "kind": "Config", "users": [{"name": "*", "user": user}]}))
-        plugin = {
-            "apiVersion": "apiserver.config.k8s.io/v1",
-            "kind": "WebhookAdmissionConfiguration",
-            "kubeConfigFile": str(access),
-        }
-        configuration = {
-            "apiVersion": "apiserver.config.k8s.io/v1",
-            "kind": "AdmissionConfiguration",
-            "plugins": [
-                {"name": f"{kind}AdmissionWebhook", "configuration": plugin} for kind in ("Mutating", "Validating")
-            ],
-        }
-        path = self._file("admission.yaml")
-        path.write_text(yaml.safe_dump(configuration))
-        return path
+    def _configuration(self) -> dict[str, Any]:
+        """Return the options of the processes, after the files that they name are written."""
+        found: dict[str, Any] = data(
+            "control_plane",
+            host=HOST, folder=self._folder, etcd=self.etcd_url, url=self.url, port=self.url.rpartition(":")[2],
+            peers=f"http://{HOST}:{self.processes.ports.free()}", writes=json.dumps(_WRITES),
+            audited=json.dumps([{"group": each} for each in self._audited]), audited_users=json.dumps(AUDITED_USERS),
+        )  # fmt: skip
+        for name, content in found["files"].items():
+            self._file(name).write_text(json.dumps(content))
+        return found
 
     def _start_etcd(self) -> Process:
-        peers = f"http://{HOST}:{self.processes.ports.free()}"
-        command = [
-            binary("etcd"),
-            "--name=e2e",
-            f"--data-dir={self._file('etcd')}",
-            f"--listen-client-urls={self.etcd_url}",
-            f"--advertise-client-urls={self.etcd_url}",
-            f"--listen-peer-urls={peers}",
-            f"--initial-advertise-peer-urls={peers}",
-            f"--initial-cluster=e2e={peers}",
-            "--unsafe-no-fsync",  # the data lives as long as the tests
-            "--log-level=warn",
-        ]
-        etcd = self.processes.start("etcd", command)
+        etcd = self.processes.start("etcd", [binary("etcd"), *self._options["etcd"]])
         healthy = f"{self.etcd_url}/health"
         etcd.wait_for("to be healthy", lambda: "true" in (fetch(healthy) or ""), START_LIMIT_S)
         return etcd
 
     def _start_apiserver(self) -> Process:
-        port = self.url.rpartition(":")[2]
-        command = [
-            binary("kube-apiserver"),
-            f"--etcd-servers={self.etcd_url}",
-            f"--bind-address={HOST}",
-            f"--advertise-address={HOST}",
-            "--endpoint-reconciler-type=none",  # no client uses the Service `kubernetes`
-            f"--secure-port={port}",
-            f"--tls-cert-file={self._file('server.crt')}",
-            f"--tls-private-key-file={self._file('server.key')}",
-            f"--client-ca-file={self._file('ca.crt')}",
-            f"--service-account-issuer={self.url}",
-            f"--service-account-key-file={self._file('service-accounts.crt')}",
-            f"--service-account-signing-key-file={self._file('service-accounts.key')}",
-            "--authorization-mode=RBAC",
-            f"--service-cluster-ip-range={SERVICE_RANGE}",
-            *(() if self.service_accounts else ("--disable-admission-plugins=ServiceAccount",)),
-            # kube-scheduler reads these from the API server to know whom to trust:
-            f"--requestheader-client-ca-file={self._file('ca.crt')}",
-            "--requestheader-allowed-names=front-proxy-client",
-            "--requestheader-username-headers=X-Remote-User",
-            "--requestheader-group-headers=X-Remote-Group",
-            "--requestheader-extra-headers-prefix=X-Remote-Extra-",
-            f"--proxy-client-cert-file={self._file('front-proxy.crt')}",
-            f"--admission-control-config-file={self._write_admission_configuration()}",
-            f"--audit-policy-file={self._write_audit_policy()}",
-            f"--audit-log-path={self._file('audit.jsonl')}",
-            "--audit-log-mode=blocking",
-            f"--proxy-client-key-file={self._file('front-proxy.key')}",
-            *self._flags,
-        ]
+        accounts = () if self.service_accounts else ("--disable-admission-plugins=ServiceAccount",)
+        command = [binary("kube-apiserver"), *self._options["kube-apiserver"], *accounts, *self._flags]
         apiserver = self.processes.start("kube-apiserver", command)
         apiserver.wait_for("to be ready", lambda: self.text("/readyz") == "ok", START_LIMIT_S)
         return apiserver
