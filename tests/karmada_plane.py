@@ -117,6 +117,13 @@ def deployment(name: str, replicas: int = 2, *, namespace: str = "shop", by: JSO
     }
 
 
+def new_deployment(name: str, replicas: int = 2, *, namespace: str = "shop", by: JSON | None = None) -> JSON:
+    """A Deployment as it is created: no API server has added managedFields and no controller a status."""
+    made = deployment(name, replicas, namespace=namespace, by=by)
+    del made["metadata"]["managedFields"], made["status"]
+    return made
+
+
 def resource(name: str, kind: str, api_version: str = "v1", *, namespace: str = "shop", **fields: Any) -> JSON:
     """A resource of another kind. An empty namespace makes it cluster-scoped."""
     metadata = {"name": name, "namespace": namespace} if namespace else {"name": name}

@@ -21,7 +21,7 @@ def cases(names: str | tuple[str, ...], table: Mapping[str, Any]) -> pytest.Mark
     return pytest.mark.parametrize(names, table.values(), ids=table.keys())
 
 
-def data(name: str, **values: object) -> Any:
+def data(name: str, /, **values: object) -> Any:
     """Return the content of a YAML file in ``tests/data``. Each ``$name`` in it is replaced if there are values."""
     text = (DATA / f"{name}.yaml").read_text()
     return msgspec.yaml.decode(Template(text).substitute(values) if values else text)

@@ -12,10 +12,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+import karmada_plane
 from acceptance.webhooks import HOST
+from e2e.manifests import admiral_policy
 from e2e.processes import Processes
 from e2e.serving import COMMAND, serve
 from kube_store import JSON
+from tables import data
 from waiting import wait_for
 
 from berthmaster.kube.client import APIClient, ask, ask_if_found
@@ -28,9 +31,6 @@ LIMIT_S: Final = 60.0
 SCHEDULER: Final = "kubeadmiral.io/global-scheduler"
 GROUPS: Final = "policy.berthmaster.io/cluster-affinities"
 _POLICY: Final = "kubeadmiral.io/propagation-policy-name"
-_DEPLOYMENTS: Final = {
-    "group": "apps", "version": "v1", "kind": "Deployment", "pluralName": "deployments", "scope": "Namespaced"
-}  # fmt: skip
 _PLURALS: Final = {
     "FederatedCluster": "federatedclusters", "PropagationPolicy": "propagationpolicies",
     "SchedulingProfile": "schedulingprofiles", "Deployment": "deployments", "Namespace": "namespaces",
@@ -71,67 +71,24 @@ class Federation:
         self._make({"apiVersion": API, "kind": "SchedulingProfile", **named, "spec": {"plugins": plugins}})
 
     def cluster(self, short: str, *taints: JSON) -> JSON:
-        manifest = {
-            "apiVersion": API,
-            "kind": "FederatedCluster",
-            "metadata": {"name": f"{self.prefix}{short}", "labels": {"suite": self._profile}},
-            "spec": {
-                "apiEndpoint": "https://198.51.100.1:6443",
-                "secretRef": {"name": "none"},
-                "taints": list(taints),
-            },
-        }
-        self._make(manifest)
-        path = self._path(manifest)
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        said = {"status": "True", "reason": "Played", "message": "played"}
-        conditions = [
-            {"type": kind, "lastProbeTime": now, "lastTransitionTime": now, **said} for kind in ("Joined", "Ready")
-        ]
-        resources = {"cpu": "100", "memory": "1000Gi"}
-        status = {
-            "joinPerformed": True,
-            "conditions": conditions,
-            "apiResourceTypes": [_DEPLOYMENTS],
-            "resources": {"schedulableNodes": 3, "allocatable": resources, "available": resources},
-        }  # fmt: skip
-        ask(self._client, merge_patch(self._collection(manifest), path, {"status": status}, "status"))
+        names = {"prefix": self.prefix, "short": short, "profile": self._profile}
+        made = data("federation", now=now, taints=json.dumps(taints), **names)
+        manifest = self._make(made["cluster"])
+        changed = merge_patch(self._collection(manifest), self._path(manifest), {"status": made["status"]}, "status")
+        ask(self._client, changed)
         return manifest
 
     def policy(self, name: str, **spec: Any) -> JSON:
-        return self._make(
-            {
-                "apiVersion": API,
-                "kind": "PropagationPolicy",
-                "metadata": {"name": name, "namespace": self.namespace},
-                "spec": {
-                    "schedulingMode": "Divide",
-                    "schedulingProfile": self._profile,
-                    "clusterSelector": {"suite": self._profile},
-                    **spec,
-                },
-            }
-        )
+        chosen = {"schedulingProfile": self._profile, "clusterSelector": {"suite": self._profile}, **spec}
+        made = admiral_policy(self.namespace, **chosen)
+        made["metadata"]["name"] = name
+        return self._make(made)
 
     def deployment(self, policy: str, replicas: int = 4, **groups: list[str]) -> JSON:
-        container = {"name": "main", "image": "registry.example/web:1"}
-        return self._make(
-            {
-                "apiVersion": "apps/v1",
-                "kind": "Deployment",
-                "metadata": {
-                    "name": "web",
-                    "namespace": self.namespace,
-                    "labels": {_POLICY: policy},
-                    "annotations": self.groups(**groups),
-                },
-                "spec": {
-                    "replicas": replicas,
-                    "selector": {"matchLabels": {"app": "web"}},
-                    "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [container]}},
-                },
-            }
-        )
+        made = karmada_plane.new_deployment("web", replicas, namespace=self.namespace)
+        made["metadata"] |= {"labels": {_POLICY: policy}, "annotations": self.groups(**groups)}
+        return self._make(made)
 
     def groups(self, **groups: list[str]) -> dict[str, str]:
         terms = [

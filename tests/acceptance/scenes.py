@@ -63,8 +63,8 @@ class Scene:
         return self.make(made)
 
     def deployment(self, name: str = "web", replicas: int = 4, cpu: str = "1", **pod: Any) -> JSON:
-        made = karmada_plane.deployment(name, replicas, namespace=self.plane.namespace, **pod)
-        del made["metadata"]["annotations"], made["metadata"]["managedFields"], made["status"]
+        made = karmada_plane.new_deployment(name, replicas, namespace=self.plane.namespace)
+        made["spec"]["template"]["spec"] |= pod
         made["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = cpu
         return self.make(made)
 

@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+import karmada_plane
 from e2e.api import Api
 from e2e.control_plane import START_LIMIT_S, established
 from e2e.manifests import JSON, unique
@@ -71,31 +72,16 @@ def _install(api: Api, definition: JSON) -> None:
 
 def cluster(name: str = "", cpu: str = "100", pods: str = "1000", *, ready: bool = True, **spec: Any) -> JSON:
     """A member cluster as Karmada's agent would report it; ``labels`` are its own."""
-    labels = spec.pop("labels", {})
-    return {
-        "apiVersion": CLUSTERS,
-        "kind": "Cluster",
-        "metadata": {"name": name or unique("member"), "labels": labels},
-        "spec": {"syncMode": "Push", **spec},
-        "status": cluster_status(cpu, pods, ready=ready),
-    }
+    made = karmada_plane.cluster(name or unique("member"), **spec.pop("labels", {}))
+    return {**made, "spec": {"syncMode": "Push", **spec}, "status": cluster_status(cpu, pods, ready=ready)}
 
 
 def cluster_status(cpu: str = "100", pods: str = "1000", *, ready: bool = True) -> JSON:
     """A cluster's status: its resources, its API enablements and its Ready condition."""
-    return {
-        "apiEnablements": [
-            {"groupVersion": "apps/v1", "resources": [{"name": "deployments", "kind": "Deployment"}]},
-            {
-                "groupVersion": "rbac.authorization.k8s.io/v1",
-                "resources": [{"name": "clusterroles", "kind": "ClusterRole"}],
-            },
-        ],
-        "conditions": [
-            {"type": "Ready", "status": "True" if ready else "False", "lastTransitionTime": "2026-01-01T00:00:00Z"}
-        ],
-        "resourceSummary": {"allocatable": {"cpu": cpu, "memory": "1000Gi", "pods": pods}},
-    }
+    status: JSON = karmada_plane.cluster("")["status"]
+    status["conditions"][0]["status"] = str(ready)
+    status["resourceSummary"]["allocatable"] |= {"cpu": cpu, "pods": pods}
+    return status
 
 
 def join(api: Api, member: JSON) -> JSON:

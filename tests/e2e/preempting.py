@@ -6,6 +6,7 @@ from typing import Any, Final
 from e2e.api import Api
 from e2e.manifests import JSON, propagation_policy, unique
 from e2e.processes import wait_for
+from karmada_plane import new_deployment
 
 P: Final = "propagationpolicy.karmada.io/"
 LIMIT_S: Final = 20.0
@@ -23,17 +24,7 @@ def policy(namespace: str, of: Mapping[str, Any], priority: int, *, always: bool
 
 
 def deployment(namespace: str) -> JSON:
-    name = unique("web")
-    template = {
-        "metadata": {"labels": {"app": name}},
-        "spec": {"containers": [{"name": "main", "image": "example.org/none:1"}]},
-    }
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {"replicas": 0, "selector": {"matchLabels": {"app": name}}, "template": template},
-    }
+    return new_deployment(unique("web"), 0, namespace=namespace)
 
 
 def claim_of(by: JSON) -> tuple[JSON, JSON]:

@@ -2,7 +2,7 @@
 
 import base64
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -30,7 +30,7 @@ class Hook:
     path: str
     group: str
     resource: str
-    operations: tuple[str, ...] = ("CREATE", "UPDATE", "DELETE")
+    operations: Sequence[str] = ("CREATE", "UPDATE", "DELETE")
 
     @property
     def verb(self) -> str:
@@ -38,7 +38,7 @@ class Hook:
         word = self.path.lstrip("/").partition("-")[0]
         return "mutate" if word == "impact" else word
 
-    def entry(self, name: str, url: str, authority: bytes) -> dict[str, Any]:
+    def entry(self, name: str, url: str, authority: bytes, timeout_s: int = CALL_LIMIT_S) -> dict[str, Any]:
         rule = {"apiGroups": [self.group], "apiVersions": ["*"], "operations": list(self.operations)}
         return {
             "name": name,
@@ -47,7 +47,7 @@ class Hook:
             "failurePolicy": "Fail",
             "rules": [{**rule, "resources": [self.resource], "scope": "*"}],
             "sideEffects": "None",
-            "timeoutSeconds": CALL_LIMIT_S,
+            "timeoutSeconds": timeout_s,
         }
 
 

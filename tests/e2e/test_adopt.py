@@ -32,7 +32,7 @@ from e2e.serving import COMMAND, start_controllers
 from karmada_model.members import Delays
 from karmada_model.model import KarmadaModel, Settings
 from karmada_model.objects import ServedObjects
-from karmada_plane import deployment, policy, selector
+from karmada_plane import deployment, new_deployment, policy, selector
 
 from berthmaster.kube.http_client import load_client
 from berthmaster.model.errors import ApiError
@@ -247,9 +247,7 @@ def test_a_newcomer_walks_the_steps_of_the_pages_and_back(children: Processes, t
 
 
 def make_workload(plane: ControlPlane, name: str) -> None:
-    made = deployment(name, 2, namespace=SHOP)
-    made["metadata"].pop("managedFields")
-    plane.api.create(made)
+    plane.api.create(new_deployment(name, 2, namespace=SHOP))
 
 
 def read_and_review(me: Newcomer) -> None:

@@ -17,7 +17,7 @@ from e2e.processes import Processes, wait_for
 from e2e.registration import Hook, registered
 from e2e.service import KARMADA_HOOKS, Service
 from e2e.serving import Serving, start_extender
-from karmada_plane import binding, cluster, deployment, policy, selector
+from karmada_plane import binding, cluster, new_deployment, policy, selector
 
 pytestmark = pytest.mark.e2e
 
@@ -70,8 +70,7 @@ def shop(control_plane: ControlPlane) -> Iterator[Shop]:
     for name in (first, second):
         karmada.join(api, cluster(name))
     for name in ("a", "b", "c"):
-        template = deployment(name, 2, namespace=namespace, by=holder)
-        template["metadata"].pop("managedFields")
+        template = new_deployment(name, 2, namespace=namespace, by=holder)
         made += [template, binding(template, holder, **{first: 2})]
     for each in made:
         api.create(each)

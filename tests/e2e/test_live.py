@@ -11,7 +11,7 @@ from e2e import karmada
 from e2e.control_plane import ControlPlane
 from e2e.manifests import JSON, unique
 from e2e.serving import COMMAND
-from karmada_plane import binding, claimed, cluster, deployment, policy, resource, selector
+from karmada_plane import binding, claimed, cluster, new_deployment, policy, resource, selector
 
 pytestmark = pytest.mark.e2e
 
@@ -40,10 +40,8 @@ def shop(control_plane: ControlPlane, namespace: str) -> Iterator[Shop]:
     web = policy("web", *selected, namespace=namespace)
     role_selector = selector("ClusterRole", "rbac.authorization.k8s.io/v1", name=role_name)
     roles = policy(role_name, role_selector, namespace="", placement={})
-    checkout = deployment("web", 4, namespace=namespace, by=web)
-    checkout["metadata"].pop("managedFields")
-    unclaimed = deployment("unclaimed", namespace=namespace)
-    unclaimed["metadata"].pop("managedFields")
+    checkout = new_deployment("web", 4, namespace=namespace, by=web)
+    unclaimed = new_deployment("unclaimed", namespace=namespace)
     role = resource(role_name, "ClusterRole", "rbac.authorization.k8s.io/v1", namespace="", rules=[])
     role["metadata"] |= claimed(roles)
     settings = resource("settings", "ConfigMap", namespace=namespace, data={"key": "hush-hush"})

@@ -13,7 +13,7 @@ from e2e.control_plane import ControlPlane, fetch
 from e2e.manifests import JSON, KUBEADMIRAL, manifest, unique
 from e2e.processes import Processes, wait_for
 from e2e.serving import Serving, start_extender
-from karmada_plane import binding, cluster, deployment, policy, selector
+from karmada_plane import binding, cluster, new_deployment, policy, selector
 
 pytestmark = pytest.mark.e2e
 
@@ -83,8 +83,7 @@ def web(control_plane: ControlPlane, namespace: str) -> Iterator[Web]:
         karmada.join(api, member)
     names = tuple(str(each["metadata"]["name"]) for each in members)
     claimant = policy("web", selector(name="web"), namespace=namespace)
-    template = deployment("web", 4, namespace=namespace, by=claimant)
-    template["metadata"].pop("managedFields")
+    template = new_deployment("web", 4, namespace=namespace, by=claimant)
     bound = binding(template, claimant, **dict.fromkeys(names[:2], 2))
     made = [claimant, template, bound]
     for each in made:

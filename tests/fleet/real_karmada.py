@@ -13,8 +13,10 @@ from typing import Final
 from e2e.assets import MissingAssetError
 from e2e.control_plane import HOST, START_LIMIT_S, ControlPlane, fetch
 from e2e.processes import Process, Processes, wait_for
+from e2e.registration import KINDS, Hook, configuration
 from fleet.member import Member, start_controller_manager
 from kube_store import JSON
+from tables import data
 
 VARIABLE: Final = "KARMADA_BINARIES"
 SYSTEM: Final = "karmada-system"
@@ -26,28 +28,6 @@ DETECTION: Final = (
 )  # fmt: skip
 _AGGREGATED: Final = "karmada-aggregated-apiserver"
 _HOST_CONTROLLERS: Final = ("namespace-controller", "garbage-collector-controller")
-_CREATE: Final = ("CREATE",)
-_WRITE: Final = ("CREATE", "UPDATE")
-_HOOKS: Final[Mapping[str, tuple[tuple[str, str, str, tuple[str, ...]], ...]]] = {
-    "mutate": (
-        ("policy.karmada.io", "propagationpolicies", "propagationpolicy", _WRITE),
-        ("policy.karmada.io", "clusterpropagationpolicies", "clusterpropagationpolicy", _WRITE),
-        ("work.karmada.io", "resourcebindings", "resourcebinding", _CREATE),
-        ("work.karmada.io", "clusterresourcebindings", "clusterresourcebinding", _CREATE),
-        ("work.karmada.io", "works", "work", _WRITE),
-        ("networking.karmada.io", "multiclusterservices", "multiclusterservice", _WRITE),
-        ("autoscaling.karmada.io", "federatedhpas", "federatedhpa", _WRITE),
-    ),
-    "validate": (
-        ("policy.karmada.io", "propagationpolicies", "propagationpolicy", _WRITE),
-        ("policy.karmada.io", "clusterpropagationpolicies", "clusterpropagationpolicy", _WRITE),
-        ("policy.karmada.io", "federatedresourcequotas", "federatedresourcequota", _WRITE),
-        ("work.karmada.io", "resourcebindings", "resourcebinding", _WRITE),
-        ("networking.karmada.io", "multiclusterservices", "multiclusterservice", _WRITE),
-        ("autoscaling.karmada.io", "federatedhpas", "federatedhpa", _WRITE),
-    ),
-}
-"""By verb: the group, the resource, the end of the webhook's path, and the operations."""
 
 
 def binaries(environment: Mapping[str, str] = os.environ) -> Path | None:
@@ -156,29 +136,15 @@ class RealKarmada:
             f"--cert-dir={folder}", GATES,
         ]  # fmt: skip
         self._ready(self._processes.start("karmada-webhook", command), command)
-        for verb, hooks in _HOOKS.items():
-            kind = {"mutate": "Mutating", "validate": "Validating"}[verb]
-            self._plane.api.create(
-                {
-                    "apiVersion": "admissionregistration.k8s.io/v1",
-                    "kind": f"{kind}WebhookConfiguration",
-                    "metadata": {"name": f"{verb}.karmada.io"},
-                    "webhooks": [self._hook(f"https://{HOST}:{port}/{verb}-{hook[2]}", *hook) for hook in hooks],
-                }
-            )
-
-    def _hook(self, url: str, group: str, resource: str, name: str, operations: tuple[str, ...]) -> JSON:
-        trust = b64encode(self._plane.authority.certificate).decode()
-        rule = {"apiGroups": [group], "apiVersions": ["*"], "operations": list(operations), "resources": [resource]}
-        return {
-            "name": f"{name}.karmada.io",
-            "admissionReviewVersions": ["v1"],
-            "clientConfig": {"url": url, "caBundle": trust},
-            "failurePolicy": "Fail",
-            "rules": [rule],
-            "sideEffects": "None",
-            "timeoutSeconds": 3,
-        }
+        for verb, hooks in data("karmada_webhooks").items():
+            kind = KINDS[verb]
+            entries = [
+                Hook(f"/{verb}-{name}", group, resource, operations).entry(
+                    f"{name}.karmada.io", f"https://{HOST}:{port}", self._plane.authority.certificate, timeout_s=3
+                )
+                for group, resource, name, operations in hooks
+            ]
+            self._plane.api.create(configuration(kind, f"{verb}.karmada.io", entries))
 
     def _start_manager(self, *flags: str) -> Process:
         command = [

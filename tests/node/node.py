@@ -18,11 +18,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
 from e2e.api import RefusedError
 from e2e.assets import MissingAssetError, binary
 from e2e.control_plane import HOST, ControlPlane
-from e2e.processes import Processes
+from e2e.processes import Process, Processes
+from tables import data
 
 NAME: Final = "node"
 ADDRESS: Final = "192.0.2.10"
@@ -90,6 +90,7 @@ class Node:
         self._folder.mkdir()
         self.socket = self._folder / "containerd.sock"
         self.names = Names(host)
+        self._options = self._configuration()
         self._containerd = self.start_containerd()
         self.ctr("images", "import", str(self._pause_archive()))
         self._start_proxy()
@@ -98,32 +99,20 @@ class Node:
     def ctr(self, *words: str) -> str:
         return run(["ctr", f"--address={self.socket}", "--namespace=k8s.io", *words])
 
-    def start_containerd(self) -> Any:
-        net = self._folder / "net.d"
-        net.mkdir(exist_ok=True)
-        bridge = {
-            "type": "bridge", "bridge": "pods", "isGateway": True, "hairpinMode": True,
-            "ipam": {"type": "host-local", "ranges": [[{"subnet": PODS}]], "routes": [{"dst": "0.0.0.0/0"}],
-                     "dataDir": str(self._folder / "addresses")},
-        }  # fmt: skip
-        plugins = [bridge, {"type": "loopback"}]
-        (net / "pods.conflist").write_text(json.dumps({"cniVersion": "0.4.0", "name": "pods", "plugins": plugins}))
+    def _configuration(self) -> dict[str, Any]:
+        """Return the options of the processes, after the files that they name are written."""
+        found: dict[str, Any] = data(
+            "node",
+            folder=self._folder, plane=self._processes.folder, name=NAME, address=ADDRESS, pods=PODS, domain=DOMAIN,
+            pause=PAUSE, cni=CNI,
+        )  # fmt: skip
+        (self._folder / "net.d").mkdir()
+        for name, content in found["files"].items():
+            (self._folder / name).write_text(content)
+        return found
+
+    def start_containerd(self) -> Process:
         file = self._folder / "containerd.toml"
-        file.write_text(f"""
-            version = 2
-            root = "{self._folder}/root"
-            state = "{self._folder}/state"
-            [grpc]
-            address = "{self.socket}"
-            [plugins."io.containerd.grpc.v1.cri"]
-            sandbox_image = "{PAUSE}"
-            restrict_oom_score_adj = true
-            [plugins."io.containerd.grpc.v1.cri".cni]
-            bin_dir = "{CNI}"
-            conf_dir = "{net}"
-            [plugins."io.containerd.internal.v1.opt"]
-            path = "{self._folder}/opt"
-        """)
         process = self._processes.start("containerd", ["containerd", f"--config={file}"])
         process.wait_for("to answer", lambda: not run(["ctr", f"--address={self.socket}", "version"], ok=False), 60)
         self._containerd = process
@@ -135,41 +124,10 @@ class Node:
         self.start_containerd()
 
     def _start_proxy(self) -> None:
-        command = [
-            binary("kube-proxy"), f"--kubeconfig={self._host.kubeconfig}", f"--hostname-override={NAME}",
-            "--proxy-mode=nftables", f"--cluster-cidr={PODS}", "--conntrack-max-per-core=0", "--conntrack-min=0",
-            "--conntrack-tcp-timeout-established=0", "--conntrack-tcp-timeout-close-wait=0",
-        ]  # fmt: skip
-        self._processes.start("kube-proxy", command)
+        self._processes.start("kube-proxy", [binary("kube-proxy"), *self._options["kube-proxy"]])
 
     def _start_kubelet(self) -> None:
-        configuration = {
-            "apiVersion": "kubelet.config.k8s.io/v1beta1",
-            "kind": "KubeletConfiguration",
-            "authentication": {"x509": {"clientCAFile": str(self._processes.folder / "ca.crt")}},
-            "authorization": {"mode": "AlwaysAllow"},
-            "cgroupDriver": "cgroupfs",
-            "failCgroupV1": False,
-            "failSwapOn": False,
-            "clusterDNS": [ADDRESS],
-            "clusterDomain": DOMAIN,
-            "resolvConf": str(self.names.file),
-            "containerRuntimeEndpoint": f"unix://{self.socket}",
-            "evictionHard": {"memory.available": "50Mi"},
-            "imageGCHighThresholdPercent": 100,
-            "makeIPTablesUtilChains": False,
-            "enforceNodeAllocatable": [],
-            "syncFrequency": "5s",
-            "registerWithTaints": [],
-            "podLogsDir": str(self._folder / "logs"),
-        }
-        file = self._folder / "kubelet.yaml"
-        file.write_text(yaml.safe_dump(configuration))
-        command = [
-            binary("kubelet"), f"--config={file}", f"--kubeconfig={self._host.kubeconfig}", f"--node-ip={ADDRESS}",
-            f"--hostname-override={NAME}", f"--root-dir={self._folder / 'kubelet'}", f"--cert-dir={self._folder}",
-        ]  # fmt: skip
-        kubelet = self._processes.start("kubelet", command)
+        kubelet = self._processes.start("kubelet", [binary("kubelet"), *self._options["kubelet"]])
         kubelet.wait_for("the node to be ready", self._is_ready, _START_LIMIT_S)
 
     def _is_ready(self) -> bool:
