@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import pytest
 from acceptance.federation import Federation, kubeconfig
 from e2e.processes import Processes
+from kube_store import JSON
+from tables import cases
 
 from berthmaster.kube.http_client import load_client
 
@@ -21,20 +23,22 @@ def federation(processes: Processes) -> Iterator[Federation]:
     made.close()
 
 
-def test_the_first_group_gets_the_workload(federation: Federation):
-    federation.cluster("m1")
+@cases(
+    ("taints", "groups", "expected"),
+    {
+        "the first group": ([], {"near": ["m1"], "far": ["m2"]}, {"m1": 4}),
+        "the second group if the first one is tainted": ([TAINT], {"near": ["m1"], "far": ["m2"]}, {"m2": 4}),
+        "all clusters without groups": ([], {}, {"m1": 2, "m2": 2}),
+    },
+)
+def test_a_workload_goes_to(
+    federation: Federation, taints: list[JSON], groups: dict[str, list[str]], expected: dict[str, int]
+):
+    federation.cluster("m1", *taints)
     federation.cluster("m2")
     federation.policy("web")
-    federation.deployment("web", near=["m1"], far=["m2"])
-    federation.expect({"m1": 4})
-
-
-def test_a_tainted_group_is_passed_over(federation: Federation):
-    federation.cluster("m1", TAINT)
-    federation.cluster("m2")
-    federation.policy("web")
-    federation.deployment("web", near=["m1"], far=["m2"])
-    federation.expect({"m2": 4})
+    federation.deployment("web", **groups)
+    federation.expect(expected)
 
 
 def test_scaling_stays_in_the_group(federation: Federation):
@@ -47,14 +51,6 @@ def test_scaling_stays_in_the_group(federation: Federation):
     federation.expect({"m1": 4, "m2": 4})
     federation.edit(web, spec={"replicas": 2})
     federation.expect({"m1": 1, "m2": 1})
-
-
-def test_a_workload_without_groups_uses_all_clusters(federation: Federation):
-    federation.cluster("m1")
-    federation.cluster("m2")
-    federation.policy("web")
-    federation.deployment("web")
-    federation.expect({"m1": 2, "m2": 2})
 
 
 def test_a_policy_without_rescheduling_keeps_clusters_and_replicas(federation: Federation):

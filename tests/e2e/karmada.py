@@ -1,5 +1,7 @@
 """Karmada's objects on a control plane: Clusters, and the bindings that its detector would create."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import karmada_plane
@@ -87,6 +89,19 @@ def cluster_status(cpu: str = "100", pods: str = "1000", *, ready: bool = True) 
 def join(api: Api, member: JSON) -> JSON:
     api.create(member)
     return api.patch(member, {"status": member["status"]}, subresource="status").object
+
+
+@contextmanager
+def present(api: Api, *objects: JSON) -> Iterator[None]:
+    """Objects, with their statuses, that are there until the end of the block."""
+    install_clusters(api)
+    for each in objects:
+        api.create(each)
+        if "status" in each:
+            api.patch(each, {"status": each["status"]}, subresource="status")
+    yield
+    for each in reversed(objects):
+        api.delete(each)
 
 
 def divided(*groups: tuple[str, list[str]]) -> JSON:

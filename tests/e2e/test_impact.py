@@ -62,21 +62,15 @@ def part_of(changed: JSON) -> JSON:
 
 @pytest.fixture(scope="module")
 def shop(control_plane: ControlPlane) -> Iterator[Shop]:
-    api, namespace = control_plane.api, control_plane.new_namespace()
-    karmada.install_clusters(api)
+    namespace = control_plane.new_namespace()
     first, second = unique("member"), unique("member")
     holder = policy("web", selector(), namespace=namespace, placement=on(first))
-    made = [holder]
-    for name in (first, second):
-        karmada.join(api, cluster(name))
+    made = [cluster(first), cluster(second), holder]
     for name in ("a", "b", "c"):
         template = new_deployment(name, 2, namespace=namespace, by=holder)
         made += [template, binding(template, holder, **{first: 2})]
-    for each in made:
-        api.create(each)
-    yield Shop(namespace, first, second, holder)
-    for each in reversed(made):
-        api.delete(each)
+    with karmada.present(control_plane.api, *made):
+        yield Shop(namespace, first, second, holder)
 
 
 @pytest.fixture(scope="module")

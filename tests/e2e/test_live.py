@@ -29,12 +29,8 @@ class Shop(NamedTuple):
 
 @pytest.fixture
 def shop(control_plane: ControlPlane, namespace: str) -> Iterator[Shop]:
-    api = control_plane.api
-    karmada.install_clusters(api)
     members = [cluster(unique("member")) for _ in range(3)]
     role_name = unique("viewer")
-    for member in members:
-        karmada.join(api, member)
     names = tuple(each["metadata"]["name"] for each in members)
     selected = selector(name="web"), selector("ConfigMap", "v1", name="settings")
     web = policy("web", *selected, namespace=namespace)
@@ -48,14 +44,8 @@ def shop(control_plane: ControlPlane, namespace: str) -> Iterator[Shop]:
     bound = [binding(checkout, web, **dict.fromkeys(names[:2], 2)), binding(role, roles, **dict.fromkeys(names, 0))]
     for field in ("replicas", "replicaRequirements"):
         bound[1]["spec"].pop(field)
-    made = [web, roles, checkout, unclaimed, role, settings, *bound]
-    for each in made:
-        api.create(each)
-    for each in bound:
-        api.patch(each, {"status": each["status"]}, subresource="status")
-    yield Shop(namespace, names, role_name)
-    for each in reversed([*members, *made]):
-        api.delete(each)
+    with karmada.present(control_plane.api, *members, web, roles, checkout, unclaimed, role, settings, *bound):
+        yield Shop(namespace, names, role_name)
 
 
 @pytest.fixture

@@ -76,21 +76,13 @@ class Web(NamedTuple):
 
 @pytest.fixture
 def web(control_plane: ControlPlane, namespace: str) -> Iterator[Web]:
-    api = control_plane.api
-    karmada.install_clusters(api)
     members = [cluster(unique("member")) for _ in range(3)]
-    for member in members:
-        karmada.join(api, member)
     names = tuple(str(each["metadata"]["name"]) for each in members)
     claimant = policy("web", selector(name="web"), namespace=namespace)
     template = new_deployment("web", 4, namespace=namespace, by=claimant)
     bound = binding(template, claimant, **dict.fromkeys(names[:2], 2))
-    made = [claimant, template, bound]
-    for each in made:
-        api.create(each)
-    yield Web(namespace, names, bound)
-    for each in reversed([*members, *made]):
-        api.delete(each)
+    with karmada.present(control_plane.api, *members, claimant, template, bound):
+        yield Web(namespace, names, bound)
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from typing import Any
+from typing import Any, Self
 
 from e2e.assets import binary
 from e2e.load import Load
@@ -29,6 +29,16 @@ class Cluster:
         self.host, self.node, self.command, self.api = host, node, command, host.api
         self.namespace = namespace
         self._policies = policies or host.api
+
+    @classmethod
+    def beside(cls, host, node, command, target, namespace, secret) -> Self:
+        """Return a cluster with the image, the namespaces, and the Secret of the installation that has the policies."""
+        made = cls(host, node, command, namespace, target.api)
+        made.import_image()
+        for api in (host.api, target.api):
+            api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+        host.api.create(target.secret(secret, namespace))
+        return made
 
     def kubectl(self, *words: str) -> str:
         return run(

@@ -35,11 +35,7 @@ UNREADY_AFTER_S = 6
 @pytest.fixture(scope="module")
 def cluster(host, node, command, target):
     """The release, installed with the commands of docs/install.md."""
-    made = Cluster(host, node, command, NAMESPACE, target.api)
-    made.import_image()
-    for api in (host.api, target.api):
-        api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
-    host.api.create(target.secret("karmada-kubeconfig", NAMESPACE))
+    made = Cluster.beside(host, node, command, target, NAMESPACE, "karmada-kubeconfig")
     command(
         "helm install berthmaster charts/berthmaster --namespace karmada-system"
         " --set image.repository=registry.example.org/berthmaster"

@@ -26,11 +26,7 @@ helm install berthmaster charts/berthmaster --namespace kubeadmiral-system --val
 @pytest.fixture(scope="module")
 def cluster(host, node, command, target):
     """The release, installed with the commands of docs/install.md."""
-    made = Cluster(host, node, command, NAMESPACE, target.api)
-    made.import_image()
-    for api in (host.api, target.api):
-        api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
-    host.api.create(target.secret("kubeadmiral-kubeconfig-secret", NAMESPACE))
+    made = Cluster.beside(host, node, command, target, NAMESPACE, "kubeadmiral-kubeconfig-secret")
     for line in COMMANDS.strip().splitlines():
         command(line)
     made.rolled_out()
