@@ -6,7 +6,6 @@ request id, counts, logs, and gives every refusal the shape of its protocol.
 
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl
@@ -107,15 +106,11 @@ class Middleware:
         return _http_reply(reply, request_id)
 
     def _handled(self, route: Route, call: Call) -> Reply:
-        services = self._services
         if not call.body:
-            return route.handler(services, call)
+            return route.handler(self._services, call)
         try:
-            with (
-                sized(services, call, call.body, brings_fleet=route.brings_fleet),
-                services.requests.answering() if route.cheap and route.cheap(call.body) else nullcontext(),
-            ):
-                return route.handler(services, call)
+            with sized(self._services, call, call.body, brings_fleet=route.brings_fleet):
+                return route.handler(self._services, call)
         finally:
             if len(call.body) > _RELEASED_BYTES:
                 release_unused()

@@ -1,6 +1,6 @@
 """A request, and the resources of the service that its handler uses.
 
-Reviews first, then other short requests: long computations pause for them.
+Reviews first: long computations of other requests pause while a review is judged.
 """
 
 import logging
@@ -99,12 +99,12 @@ class Services:
     ledger: "LedgerReader | None" = None
     findings: FindPolicy | None = None
     decisions: DecisionLog = field(init=False)
-    requests: "ShortFirst" = field(init=False)
+    reviews: "ReviewsFirst" = field(init=False)
     large: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def __post_init__(self) -> None:
         self.decisions = DecisionLog(self.log, self.clock)
-        self.requests = ShortFirst()
+        self.reviews = ReviewsFirst()
 
     @contextmanager
     def one_at_a_time(self, lock: threading.Lock, call: Call, others: str) -> Iterator[None]:
@@ -117,8 +117,8 @@ class Services:
             lock.release()
 
     def give_way(self, call: Call) -> None:
-        """Pause for short requests; refuse if the deadline has passed, or the client has gone."""
-        self.requests.pause()
+        """Pause while a review is judged; refuse if the deadline has passed, or the client has gone."""
+        self.reviews.pause()
         self.check_deadline(call)
         if call.has_gone():
             raise Refusal(503, "the client has closed the connection")
@@ -133,33 +133,13 @@ PAUSE_S: Final = 0.05
 """The longest pause before one step of another computation, so that it goes on slowly beside many reviews."""
 
 
-SHORT_PAUSE_S: Final = 0.002
-"""The same beside other requests: a computation has a quarter of the time beside endless requests."""
-
-
-class ShortFirst:
-    """Lets long computations pause while reviews are judged and short requests are answered. Safe for several threads.
-
-    All threads share one interpreter lock: a computation otherwise takes half of the time of each request.
-    """
+class ReviewsFirst:
+    """Lets other computations pause while reviews are judged. Safe for several threads."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._active = 0
         self._stored = 0
-        self._short = 0
-
-    @contextmanager
-    def answering(self) -> Iterator[None]:
-        """Let computations pause during the context, which neither computes for long nor waits."""
-        with self._changed:
-            self._short += 1
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._short -= 1
-                self._changed.notify_all()
 
     @contextmanager
     def judging(self, *, dry_run: bool = False, within_s: float = 0.0) -> Iterator[None]:
@@ -178,13 +158,11 @@ class ShortFirst:
                 self._changed.notify_all()
 
     def pause(self) -> None:
-        """Wait for reviews and for short requests, for a limited time. Call it between two steps of a computation."""
-        if self._active:
-            with self._changed:
-                self._changed.wait_for(lambda: not self._active, PAUSE_S)
-        elif self._short:
-            with self._changed:
-                self._changed.wait_for(lambda: not self._short, SHORT_PAUSE_S)
+        """Wait while a review is judged, for at most ``PAUSE_S``. Call it between two steps of a long computation."""
+        if not self._active:
+            return
+        with self._changed:
+            self._changed.wait_for(lambda: not self._active, PAUSE_S)
 
 
 MAX_VALUES: Final = 600_000

@@ -82,7 +82,7 @@ class Run(Generic[Question]):
         self._services = services
 
     def __call__(self) -> None:
-        self._services.requests.pause()
+        self._services.reviews.pause()
         now_s = self._services.clock.monotonic_s()
         if now_s >= self.begun_s + LIMIT_S:
             raise TooLong

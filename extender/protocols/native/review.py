@@ -85,7 +85,7 @@ class PlanReviewer:
         policies = [*changes.policies, *stored]
         require_templates(services, call, policies)
         left_s = call.deadline_s - services.clock.monotonic_s()
-        with services.requests.judging(dry_run=request.dry_run, within_s=max(0.0, left_s / 2)):
+        with services.reviews.judging(dry_run=request.dry_run, within_s=max(0.0, left_s / 2)):
             reviewed, gaps = self._judged(services, call, request, (changes, policies))
         require_fresh(services)
         if reviewed.plan is not None:

@@ -18,7 +18,7 @@ from extender.protocols.native import review
 from extender.protocols.native.plan import Planner
 from extender.protocols.native.review import PlanReviewer
 from extender.protocols.problem import Refusal
-from extender.protocols.services import PAUSE_S, SHORT_PAUSE_S, Call, ShortFirst
+from extender.protocols.services import PAUSE_S, Call, ReviewsFirst
 
 WORKLOADS = 260
 """More than a plan that is always computed in full."""
@@ -193,7 +193,7 @@ def test_a_stale_service_says_that_it_is_not_ready(plane):
 
 
 def test_dry_runs_wait_for_changes_that_would_be_stored():
-    first, began = ShortFirst(), []
+    first, began = ReviewsFirst(), []
 
     def dry_run():
         with first.judging(dry_run=True, within_s=60):
@@ -209,11 +209,8 @@ def test_dry_runs_wait_for_changes_that_would_be_stored():
     assert began == ["change", "dry run"]
 
 
-@cases(
-    ("others", "pause_s"), {"reviews": (ShortFirst.judging, PAUSE_S), "others": (ShortFirst.answering, SHORT_PAUSE_S)}
-)
-def test_long_computations_pause_for_reviews_and_short_requests_and_go_on(others, pause_s):
-    first, steps = ShortFirst(), []
+def test_long_computations_pause_for_reviews_and_go_on():
+    first, steps = ReviewsFirst(), []
     stop = threading.Event()
 
     def compute():
@@ -222,7 +219,7 @@ def test_long_computations_pause_for_reviews_and_short_requests_and_go_on(others
             steps.append(time.monotonic())
 
     thread = threading.Thread(target=compute)
-    with others(first):
+    with first.judging():
         begun_s = time.monotonic()
         thread.start()
         wait_for(lambda: len(steps) >= 3)
@@ -230,4 +227,4 @@ def test_long_computations_pause_for_reviews_and_short_requests_and_go_on(others
     wait_for(lambda: len(steps) > 100 * max(1, beside), lambda: len(steps))
     stop.set()
     thread.join(60)
-    assert beside <= passed_s / pause_s + 1, "one step in each pause"
+    assert beside <= passed_s / PAUSE_S + 1, "one step in each pause"
