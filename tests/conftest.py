@@ -2,10 +2,13 @@
 
 import gc
 import os
-from collections.abc import Generator
+import ssl
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
+from fake_clock import FakeClock
+from http_peer import OK, HttpPeer
 from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -43,6 +46,25 @@ def pytest_collection() -> Generator[None, object, object]:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write what is printed today to tests/golden")
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def peer() -> Iterator[Callable[..., HttpPeer]]:
+    """Return a function that starts a server with scripted responses."""
+    started: list[HttpPeer] = []
+
+    def start(*responses: bytes, tls: ssl.SSLContext | None = None) -> HttpPeer:
+        started.append(HttpPeer(responses or (OK,), tls))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.close()
 
 
 @pytest.fixture

@@ -1,16 +1,21 @@
 """A workload on a stage, watched while it moves: for tests of moves on the model of Karmada."""
 
+import json
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from decisions import DUPLICATED
+from faults import Fault
 from karmada_model.stage import Stage
 from karmada_plane import cluster, deployment, policy, selector
 from kube_store import JSON
 
 from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.deciding.config import MovesConfig, MoveSettings, SourceSettings
+from berthmaster.kube.requests import APIRequest
 from berthmaster.model.decode import decode_json
+from berthmaster.model.errors import ApiError
 from berthmaster.model.move import MOVE, MovePhase, MoveState, MoveStrategy
 
 REPLICAS = 4
@@ -47,12 +52,11 @@ class Play:
     ) -> None:
         self.template = template
         names = sorted({name for each in groups.values() for name in each})
-        terms = [{"affinityName": name, "clusterNames": each} for name, each in groups.items()]
         held = policy(
             "p",
             selector(template["kind"], name="web"),
             schedulerName="berthmaster",
-            placement={"clusterAffinities": terms, "replicaScheduling": strategy},
+            placement={"clusterAffinities": terms_of(groups), "replicaScheduling": strategy},
             **spec,
         )
         self.policy = held
@@ -105,6 +109,15 @@ class Play:
         taint = {"key": "policy.berthmaster.io/draining", "effect": "NoSchedule"}
         self.stage.edit(cluster(name), spec={"taints": [taint]})
 
+    def place(self, groups: dict[str, list[str]], **more: Any) -> None:
+        """Edit the groups of the policy, and more of its placement."""
+        placement = {**self.policy["spec"]["placement"], "clusterAffinities": terms_of(groups), **more}
+        self.stage.apply({**self.policy, "spec": {**self.policy["spec"], "placement": placement}})
+
+    def fill(self, name: str) -> None:
+        """Let a cluster have no room for further replicas."""
+        self.stage.edit(cluster(name), status={"resourceSummary": {"allocatable": {"cpu": "0", "pods": "0"}}})
+
     def fail_over_and_back(self, name: str) -> None:
         """Lose a cluster until its workload has left, and bring it back."""
         self.stage.model.members.lose(name)
@@ -112,6 +125,22 @@ class Play:
         self.stage.model.members.recover(name)
         self.run(30)
         self.watch()
+
+
+def terms_of(groups: dict[str, list[str]]) -> list[JSON]:
+    return [{"affinityName": name, "clusterNames": clusters} for name, clusters in groups.items()]
+
+
+def refuse_if(refused: Callable[[dict[str, int]], bool]) -> Fault:
+    """Return a fault that refuses such assignments, as a quota does."""
+
+    def before(request: APIRequest) -> None:
+        body = json.loads(request.body) if request.body else {}
+        clusters = (body.get("spec") or {}).get("clusters") or ()
+        if refused({each["name"]: each.get("replicas", 0) for each in clusters}):
+            raise ApiError(403, "QuotaExceeded", "exceeds the quota")
+
+    return before
 
 
 def draining(until: MovePhase | None = None, **config: Any) -> Play:

@@ -16,6 +16,12 @@ COMPANION = AdmissionSettings()
 STANDALONE = AdmissionSettings(mode=WebhookMode.STANDALONE)
 UID = "705ab4f5-6393-11e8-b7cc-42010a800002"
 FRESH_ID = "<uuid>"
+POLICY: dict[str, Any] = {
+    "apiVersion": "policy.karmada.io/v1alpha1",
+    "kind": "PropagationPolicy",
+    "metadata": {"name": "p", "namespace": "shop"},
+    "spec": {"resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment"}]},
+}
 
 
 def admission_review(

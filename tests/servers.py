@@ -7,7 +7,7 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -20,6 +20,18 @@ FAST_ONLY = pytest.mark.parametrize("server", ["fast"], indirect=True)
 """For tests of deadlines and buffers that gunicorn's own threaded worker does not have."""
 BOTH_CLASSES = pytest.mark.parametrize("server", ["fast", "gthread"], indirect=True)
 """For tests of the extender that depend on the worker: streams. The webhook's tests run with both classes."""
+
+
+def probe(port: int, path: str) -> tuple[int, str]:
+    """Return the status and the text of an answer; 0 and no text if there is none."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=LIMIT_S) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+    except OSError:
+        return 0, ""
 
 
 class Server(NamedTuple):
@@ -38,11 +50,7 @@ class Server(NamedTuple):
         return fresh(self.probe_port, lambda: self.probe("/metrics")[1])
 
     def probe(self, path: str) -> tuple[int, str]:
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.probe_port}{path}", timeout=LIMIT_S) as response:
-                return response.status, response.read().decode()
-        except urllib.error.HTTPError as error:
-            return error.code, error.read().decode()
+        return probe(self.probe_port, path)
 
 
 @contextmanager
@@ -74,9 +82,8 @@ def started(arguments: Sequence[str], port: int, probe_port: int, *, log: Path, 
 def _await(server: Server, *, ready: bool) -> None:
     def answers() -> bool:
         assert server.process.poll() is None, f"the service ended: {server.log.read_text()}"
-        with suppress(OSError):
-            return server.probe("/readyz")[0] == 200 or not ready
-        return False
+        status, _ = server.probe("/readyz")
+        return status == 200 or (status > 0 and not ready)
 
     wait_for(answers, lambda: f"the service is not ready: {server.log.read_text()}")
 

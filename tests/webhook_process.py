@@ -1,18 +1,17 @@
 """The webhook in a separate process, and certificates for it."""
 
 import ipaddress
+import json
 import os
 import signal
 import ssl
 import subprocess
 import sys
-import urllib.request
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from http.client import HTTPSConnection
 from pathlib import Path
-from urllib.error import HTTPError, URLError
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -20,6 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from free_ports import free_port
 from fresh_metrics import fresh
+from servers import Wire, probe
 from waiting import LIMIT_S, wait_for
 
 
@@ -86,14 +86,7 @@ class Server:
         wait_for(ready, self.log.read_text)
 
     def probe(self, path):
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.probe_port}{path}", timeout=LIMIT_S) as answer:
-                return answer.status, answer.read().decode()
-        except HTTPError as error:
-            with error:
-                return error.code, error.read().decode()
-        except (URLError, ConnectionError, TimeoutError):
-            return 0, ""
+        return probe(self.probe_port, path)
 
     def metrics(self):
         return fresh(self.probe_port, lambda: self.probe("/metrics")[1])
@@ -113,6 +106,14 @@ class Server:
             client.write(folder, "client")
             context.load_cert_chain(folder / "client.crt", folder / "client.key")
         return HTTPSConnection("127.0.0.1", self.port, timeout=LIMIT_S, context=context)
+
+    def wire(self):
+        return Wire(self.port, ssl.create_default_context(cafile=self.folder / "tls.crt"))
+
+    def workers(self):
+        """Return the process ids of all workers since the start."""
+        booted = [json.loads(line)["message"] for line in self.log.read_text().splitlines() if "Booting" in line]
+        return [int(message.rsplit(" ", 1)[1]) for message in booted]
 
     def stop(self, how=signal.SIGTERM):
         if self.process.poll() is None:

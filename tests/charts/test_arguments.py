@@ -41,7 +41,6 @@ def parse(arguments):
     return command.make_context(name, rest, parent=context)
 
 
-@pytest.mark.parametrize("case", CASES)
 def test_every_container_starts_a_command_with_options_it_has(case, monkeypatch):
     for name, container in containers(case):
         with monkeypatch.context() as within:

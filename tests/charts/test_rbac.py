@@ -55,7 +55,6 @@ def everything(case):
     return [*helm.render(values), *(target_objects(values) if values.get("mode") != "single" else [])]
 
 
-@pytest.mark.parametrize("case", CASES)
 def test_no_role_has_a_wildcard_or_allows_privilege_escalation(case):
     for role in helm.of_kind(everything(case), "Role", "ClusterRole"):
         for rule in role["rules"]:
@@ -65,9 +64,7 @@ def test_no_role_has_a_wildcard_or_allows_privilege_escalation(case):
             assert not {"pods/exec", "serviceaccounts/token", "nodes/proxy"} & set(rule["resources"])
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_the_chart_creates_exactly_the_secrets_that_certs_may_write_and_renders_no_data(case):
-    objects = helm.render(CASES[case])
+def test_the_chart_creates_exactly_the_secrets_that_certs_may_write_and_renders_no_data(objects):
     written = {
         name for *_, resource, name, verb in granted(objects, "certs") if (resource, verb) == ("secrets", "patch")
     }
@@ -86,9 +83,8 @@ def test_the_chart_creates_exactly_the_secrets_that_certs_may_write_and_renders_
         assert each["metadata"]["labels"]["certs.berthmaster.io/role"] == role
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_secrets_are_named_and_never_listed_in_the_host(case):
-    objects = [each for each in helm.render(CASES[case]) if "-target" not in each["metadata"]["name"]]
+def test_secrets_are_named_and_never_listed_in_the_host(objects):
+    objects = [each for each in objects if "-target" not in each["metadata"]["name"]]
     for role in helm.of_kind(objects, "Role", "ClusterRole"):
         for rule in role["rules"]:
             if "secrets" in rule["resources"]:
@@ -201,7 +197,6 @@ def test_controllers_have_exactly_the_rights_that_they_declare(mode, values, con
     assert granted(target_objects({"mode": mode, "controllers": values}), "controllers") == wanted
 
 
-@pytest.mark.parametrize("case", CASES)
 def test_two_releases_with_one_name_share_no_object_outside_their_namespaces(case):
     def outside(namespace):
         for each in [*helm.render(CASES[case], namespace=namespace)]:
@@ -217,7 +212,6 @@ def test_the_job_may_remove_the_lease_without_a_registration():
     assert {(resource, verb) for _, _, resource, _, verb in rights} == {("leases", "get"), ("leases", "delete")}
 
 
-@pytest.mark.parametrize("case", CASES)
 def test_verbs_with_a_name_are_those_a_name_can_restrict(case):
     for role in helm.of_kind(everything(case), "Role", "ClusterRole"):
         for rule in role["rules"]:

@@ -24,9 +24,7 @@ def mounted(spec, kind, key):
     return {volume[kind][key] for volume in spec["volumes"] if kind in volume}
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_every_reference_of_a_pod_exists(case):
-    objects = helm.render(CASES[case])
+def test_every_reference_of_a_pod_exists(objects):
     for where, template in helm.pods(objects):
         spec = template["spec"]
         assert spec["serviceAccountName"] in names(objects, "ServiceAccount") | ACCOUNTS_GIVEN, where
@@ -37,9 +35,7 @@ def test_every_reference_of_a_pod_exists(case):
         assert all(name.endswith(MADE_BY_CERTS) for name in foreign), where
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_every_binding_binds_a_role_to_a_subject(case):
-    objects = helm.render(CASES[case])
+def test_every_binding_binds_a_role_to_a_subject(objects):
     for binding in helm.of_kind(objects, "RoleBinding", "ClusterRoleBinding"):
         assert binding["roleRef"]["name"] in names(objects, binding["roleRef"]["kind"])
         for subject in binding["subjects"]:
@@ -47,16 +43,12 @@ def test_every_binding_binds_a_role_to_a_subject(case):
             assert subject["namespace"] == helm.NAMESPACE
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_every_service_account_is_used(case):
-    objects = helm.render(CASES[case])
+def test_every_service_account_is_used(objects):
     used = {template["spec"]["serviceAccountName"] for _, template in helm.pods(objects)}
     assert names(objects, "ServiceAccount") == used - ACCOUNTS_GIVEN
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_every_selector_matches_pods_of_the_release(case):
-    objects = helm.render(CASES[case])
+def test_every_selector_matches_pods_of_the_release(objects):
     labels = [template["metadata"]["labels"] for _, template in helm.pods(objects)]
     selectors = {
         "Service": lambda spec: spec["selector"],
@@ -69,9 +61,7 @@ def test_every_selector_matches_pods_of_the_release(case):
         assert any(wanted <= found.items() for found in labels), each["metadata"]["name"]
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_every_target_port_is_a_port_of_a_pod(case):
-    objects = helm.render(CASES[case])
+def test_every_target_port_is_a_port_of_a_pod(objects):
     for service in helm.of_kind(objects, "Service"):
         for port in service["spec"]["ports"]:
             assert any(
@@ -82,9 +72,7 @@ def test_every_target_port_is_a_port_of_a_pod(case):
             ), service["metadata"]["name"]
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_an_autoscaled_deployment_sets_no_replicas(case):
-    objects = helm.render(CASES[case])
+def test_an_autoscaled_deployment_sets_no_replicas(objects):
     scaled = {each["spec"]["scaleTargetRef"]["name"] for each in helm.of_kind(objects, "HorizontalPodAutoscaler")}
     for deployment in helm.of_kind(objects, "Deployment"):
         assert ("replicas" in deployment["spec"]) != (deployment["metadata"]["name"] in scaled)

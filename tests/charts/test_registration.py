@@ -43,10 +43,9 @@ def test_the_rules_are_the_routes_of_the_webhook(mode):
     assert registered == {path: ([route.group], [plural(route.kind)]) for path, route in ROUTES.items()}
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_only_policies_are_ever_covered(case):
+def test_only_policies_are_ever_covered(objects):
     known = {(route.group, plural(route.kind)) for route in ROUTES.values()}
-    for kind, entry in webhooks(helm.render(CASES[case])):
+    for kind, entry in webhooks(objects):
         [rule] = entry["rules"]
         [group], [resource] = rule["apiGroups"], rule["resources"]
         assert (group, resource) in known
@@ -56,9 +55,8 @@ def test_only_policies_are_ever_covered(case):
         assert rule["scope"] == ("Namespaced" if resource == "propagationpolicies" else "Cluster")
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_entries_are_named_once_and_promise_no_effects(case):
-    entries = list(webhooks(helm.render(CASES[case])))
+def test_entries_are_named_once_and_promise_no_effects(case, objects):
+    entries = list(webhooks(objects))
     names = [(kind, entry["name"]) for kind, entry in entries]
     assert len(names) == len(set(names))
     for _, entry in entries:

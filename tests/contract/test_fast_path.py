@@ -1,25 +1,20 @@
 """The fast path answers like Flask's own dispatch, byte for byte, for every recorded request."""
 
-import logging
-from datetime import UTC, datetime
-
 import pytest
-from fake_clock import FakeClock
+from extender_services import services_of
 from recorded_requests import encoded, exchange, masked, recorded
 from reviews import COMPANION
 
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import convert
-from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.workload import SimulatedWorkload
 from berthmaster.simulation.world import World
 from extender.app import Middleware, all_routes
 from extender.app import create_app as create_extender
 from extender.metrics import ServiceMetrics
 from extender.protocols.native import examples
-from extender.protocols.services import RequestLimits, Services
-from extender.state.state import State
+from extender.protocols.services import RequestLimits
 from webhook.app import Reviewer
 from webhook.app import create_app as create_webhook
 
@@ -32,14 +27,10 @@ def webhook():
 
 
 def extender(authenticate=lambda _environ: True):
-    clock, state = FakeClock(), State(karmada_profile())
-    clusters = [convert(Cluster, raw) for raw in examples.CLUSTERS]
+    clusters = {raw["metadata"]["name"]: convert(Cluster, raw) for raw in examples.CLUSTERS}
     binding = convert(Binding, examples.BINDING)
-    workloads = [SimulatedWorkload(binding.spec.resource, (), binding)]
-    with state.updating(datetime(2026, 1, 15, tzinfo=UTC)) as cache:
-        cache.replace(World({each.name: each for each in clusters}, workloads))
-    metrics, limits = ServiceMetrics(), RequestLimits(BODY_BYTES, 16384, 1000)
-    services = Services(state, metrics, logging.getLogger("berthmaster.extender"), clock, limits)
+    world = World(clusters, [SimulatedWorkload(binding.spec.resource, (), binding)])
+    services = services_of(world, metrics=ServiceMetrics(), limits=RequestLimits(BODY_BYTES, 16384, 1000))
     middleware = Middleware(services, request_timeout_s=5, stream_timeout_s=5, authenticate=authenticate)
     return create_extender(middleware, all_routes())
 

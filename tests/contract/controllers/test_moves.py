@@ -10,7 +10,8 @@ from faults import nothing
 from karmada_model.replicas import RETAINED
 from karmada_plane import cluster, resource
 from kube_store import JSON
-from move_plays import AFTER_S, BREAK, ON, REPLICAS, STATEFUL, STATIC, WEB, Play, draining
+from move_plays import AFTER_S, BREAK, ON, REPLICAS, STATEFUL, STATIC, WEB, Play, draining, refuse_if
+from tables import cases
 
 from berthmaster.deciding.config import MovesConfig, SourceSettings
 from berthmaster.model.errors import ApiError
@@ -147,8 +148,7 @@ def test_the_new_copies_stay_while_the_old_ones_are_unhealthy_and_a_cluster_is_n
 
 def test_a_move_continues_to_a_target_that_is_no_better_if_the_old_copies_are_unhealthy():
     play = soaking_with_unhealthy_old_copies()
-    groups = [{"affinityName": "dr", "clusterNames": ["m2"]}, {"affinityName": "primary", "clusterNames": ["m1"]}]
-    play.stage.apply(with_groups(play, groups))
+    play.place({"dr": ["m2"], "primary": ["m1"]})
     play.stage.scale(WEB, 3)
     play.run(60)
     assert play.healthy == 3
@@ -170,9 +170,7 @@ def test_a_record_of_a_failure_is_forgotten_when_the_placement_is_edited():
     play = returning()
     play.stage.model.members.break_workload("m1", "web")
     play.until(MovePhase.ROLLED_BACK, 30)
-    terms = [{"affinityName": "dr", "clusterNames": ["m2", "m3"]}]
-    edited = {**play.policy["spec"], "placement": {"clusterAffinities": terms, "replicaScheduling": STATIC}}
-    play.stage.apply({**play.policy, "spec": edited})
+    play.place({"dr": ["m2", "m3"]})
     play.run(10)
     assert play.move is None
 
@@ -189,8 +187,7 @@ def test_a_move_to_a_group_that_was_edited_while_the_workload_was_elsewhere_star
     play = Play({"primary": ["m1"], "dr": ["m2"]}, STATIC)
     play.fail_over_and_back("m1")
     play.stage.put(cluster("m3"))
-    groups = [{"affinityName": "primary", "clusterNames": ["m1", "m3"]}, {"affinityName": "dr", "clusterNames": ["m2"]}]
-    play.stage.apply(with_groups(play, groups))
+    play.place({"primary": ["m1", "m3"], "dr": ["m2"]})
     play.run(AFTER_S + 300)
     assert (play.clusters, play.lowest) == ({"m1": 2, "m3": 2}, REPLICAS)
     assert play.events == ["MoveStarted", "MoveHealthy", "MoveReleased"]
@@ -218,18 +215,14 @@ def test_another_order_of_the_clusters_abandons_no_move():
 def test_a_failover_keeps_all_its_copies_when_the_placement_is_edited():
     play = Play({"primary": ["m1", "m2"], "dr": ["m3"]}, DYNAMIC)
     kept = play.clusters["m2"]
-    play.stage.edit(cluster("m2"), status={"resourceSummary": {"allocatable": {"cpu": "0", "pods": "0"}}})
+    play.fill("m2")
     play.stage.model.members.lose("m1")
     while play.clusters.get("m3") is None:
         play.run(5)
     play.run(10)
     play.watch()
     play.stage.put(cluster("m4"))
-    groups = [
-        {"affinityName": "primary", "clusterNames": ["m1", "m2"]},
-        {"affinityName": "dr", "clusterNames": ["m3", "m4"]},
-    ]
-    play.stage.apply(with_groups(play, groups))
+    play.place({"primary": ["m1", "m2"], "dr": ["m3", "m4"]})
     play.run(10)
     assert play.clusters.keys() >= {"m2", "m3"}
     play.run(600)
@@ -240,29 +233,6 @@ def test_a_failover_keeps_all_its_copies_when_the_placement_is_edited():
 
 
 # In the middle of a move
-
-
-def with_groups(play: Play, groups: list[JSON]) -> JSON:
-    placement = {**play.policy["spec"]["placement"], "clusterAffinities": groups}
-    return {**play.policy, "spec": {**play.policy["spec"], "placement": placement}}
-
-
-def scale(play: Play, replicas: int) -> None:
-    play.stage.scale(WEB, replicas)
-
-
-def relabel(play: Play) -> None:
-    play.stage.edit(WEB, spec={"paused": True})
-
-
-def edit_placement(play: Play) -> None:
-    terms = [{"affinityName": "dr", "clusterNames": ["m2"]}]
-    play.stage.apply(
-        {
-            **play.policy,
-            "spec": {**play.policy["spec"], "placement": {"clusterAffinities": terms, "replicaScheduling": STATIC}},
-        }
-    )
 
 
 def evict(play: Play, name: str) -> None:
@@ -285,23 +255,23 @@ def suspend(play: Play) -> None:
     play.stage.edit(play.stage.binding(WEB), spec={"suspension": {"scheduling": True}})
 
 
-@pytest.mark.parametrize(
+@cases(
     ("change", "at_once", "phase", "at_last"),
-    [
-        pytest.param(lambda play: scale(play, 6), {"m1": 6, "m2": 4}, "Surging", {"m1": 6}, id="a scale up"),
-        pytest.param(lambda play: scale(play, 2), {"m1": 2, "m2": 2}, "Surging", {"m1": 2}, id="a scale down"),
-        pytest.param(lambda play: scale(play, 0), {}, "Released", {}, id="a scale to zero"),
-        pytest.param(relabel, {"m1": 4, "m2": 4}, "Surging", {"m1": 4}, id="a change of the template"),
-        pytest.param(edit_placement, {"m2": 4}, "HeldDown", {"m2": 4}, id="an edit of the placement"),
-        pytest.param(lambda play: evict(play, "m2"), {"m1": 4}, "Surging", {"m1": 4}, id="an eviction of the old copy"),
-        pytest.param(
-            lambda play: evict(play, "m1"), {"m2": 4}, "RolledBack", {"m2": 4}, id="an eviction of the new copy"
+    {
+        "a scale up": (lambda play: play.stage.scale(WEB, 6), {"m1": 6, "m2": 4}, "Surging", {"m1": 6}),
+        "a scale down": (lambda play: play.stage.scale(WEB, 2), {"m1": 2, "m2": 2}, "Surging", {"m1": 2}),
+        "a scale to zero": (lambda play: play.stage.scale(WEB, 0), {}, "Released", {}),
+        "a change of the template": (
+            lambda play: play.stage.edit(WEB, spec={"paused": True}), {"m1": 4, "m2": 4}, "Surging", {"m1": 4},
         ),
-        pytest.param(write_others, {"m2": 4}, "HeldDown", {"m1": 4}, id="another client writes the assignment"),
-        pytest.param(reschedule, {"m1": 4, "m2": 4}, "Surging", {"m1": 4}, id="a plain rescheduling"),
-        pytest.param(suspend, {"m1": 4, "m2": 4}, "Surging", {"m1": 4, "m2": 4}, id="a suspension"),
-    ],
-)
+        "an edit of the placement": (lambda play: play.place({"dr": ["m2"]}), {"m2": 4}, "HeldDown", {"m2": 4}),
+        "an eviction of the old copy": (lambda play: evict(play, "m2"), {"m1": 4}, "Surging", {"m1": 4}),
+        "an eviction of the new copy": (lambda play: evict(play, "m1"), {"m2": 4}, "RolledBack", {"m2": 4}),
+        "another client writes the assignment": (write_others, {"m2": 4}, "HeldDown", {"m1": 4}),
+        "a plain rescheduling": (reschedule, {"m1": 4, "m2": 4}, "Surging", {"m1": 4}),
+        "a suspension": (suspend, {"m1": 4, "m2": 4}, "Surging", {"m1": 4, "m2": 4}),
+    },
+)  # fmt: skip
 def test_what_happens_in_the_middle_of_a_move(change: Any, at_once: Any, phase: str, at_last: Any):
     play = returning()
     play.stage.put(cluster("m3"))
@@ -335,12 +305,9 @@ def test_a_cluster_of_the_source_that_is_lost_does_not_stop_the_move():
 def test_a_failover_to_another_group_keeps_the_healthy_old_copies_until_the_new_ones_are_healthy():
     play = Play({"primary": ["m1", "m2"], "dr": ["m3", "m4"]}, {**STATIC, **DYNAMIC})
     for name in ("m1", "m2"):
-        play.stage.edit(cluster(name), status={"resourceSummary": {"allocatable": {"cpu": "0", "pods": "0"}}})
-    before = play.clusters
-    lost = "m1"
-    kept = before.get("m2", 0)
-    assert kept
-    play.stage.model.members.lose(lost)
+        play.fill(name)
+    kept = play.clusters["m2"]
+    play.stage.model.members.lose("m1")
     play.run(45)
     play.watch()
     play.run(40)
@@ -354,8 +321,7 @@ def test_a_failover_to_another_group_keeps_the_healthy_old_copies_until_the_new_
 def test_a_failover_that_never_becomes_healthy_returns_when_its_group_can_hold_everything_again():
     play = Play({"primary": ["m1", "m2"], "dr": ["m3"]}, DYNAMIC)
     kept = play.clusters["m2"]
-    full = {"resourceSummary": {"allocatable": {"cpu": "0", "pods": "0"}}}
-    play.stage.edit(cluster("m2"), status=full)
+    play.fill("m2")
     play.stage.model.members.break_workload("m3", "web")
     play.stage.model.members.lose("m1")
     play.run(1300)
@@ -420,8 +386,7 @@ def test_a_policy_turns_failback_on(annotations: dict[str, str], says: str, *, m
 
 def test_a_workload_that_tolerates_the_drain_stays():
     play = Play({"g": ["m1"], "next": ["m2"]}, STATIC)
-    tolerated = {**play.policy["spec"]["placement"], "clusterTolerations": [{"operator": "Exists"}]}
-    play.stage.apply({**play.policy, "spec": {**play.policy["spec"], "placement": tolerated}})
+    play.place({"g": ["m1"], "next": ["m2"]}, clusterTolerations=[{"operator": "Exists"}])
     play.run(10)
     play.drain("m1")
     play.run(60)
@@ -443,7 +408,7 @@ def test_a_workload_without_another_place_stays_and_says_why_until_there_is_one(
 
 def test_a_move_that_a_quota_refuses_is_held_down_and_the_binding_stays_scheduled():
     play = Play({"g": ["m1"], "next": ["m2"]}, STATIC)
-    play.stage.api.before = refuse_larger_than(REPLICAS)
+    play.stage.api.before = refuse_if(lambda clusters: sum(clusters.values()) > REPLICAS)
     play.drain("m1")
     play.run(60)
     assert (play.clusters, play.move.phase) == ({"m1": 4}, MovePhase.HELD_DOWN)
@@ -451,18 +416,6 @@ def test_a_move_that_a_quota_refuses_is_held_down_and_the_binding_stays_schedule
     play.stage.api.before = nothing
     play.run(AFTER_S + 300)
     assert play.clusters == {"m2": 4}
-
-
-def refuse_larger_than(replicas: int) -> Any:
-    """Return a fault that refuses assignments of more replicas, as a quota does."""
-
-    def before(request: Any) -> None:
-        body = json.loads(request.body) if request.body else {}
-        clusters = (body.get("spec") or {}).get("clusters") or ()
-        if sum(each.get("replicas", 0) for each in clusters) > replicas:
-            raise ApiError(403, "QuotaExceeded", "exceeds the quota")
-
-    return before
 
 
 # What reality showed: copies are what Works say

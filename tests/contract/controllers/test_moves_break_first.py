@@ -1,42 +1,29 @@
 """Moves with BreakBeforeMake under the modelled Karmada: a workload never runs twice, and never stays away."""
 
-import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from karmada_plane import deployment
-from move_plays import BREAK, REPLICAS, STATIC, WEB, Play, Twice, draining
+from move_plays import BREAK, REPLICAS, STATIC, WEB, Play, Twice, draining, refuse_if
 
-from berthmaster.model.errors import ApiError
 from berthmaster.model.move import MovePhase
+
+PRESERVED = {"aliasLabelName": "shop/replicas", "jsonPath": "{.readyReplicas}"}
+
+
+def purging(mode: str, **more: Any) -> Any:
+    """Return a failover policy."""
+    return {"application": {"decisionConditions": {"tolerationSeconds": 60}, "purgeMode": mode, **more}}
 
 
 @pytest.mark.parametrize(
     ("failover", "injected"),
     [
         pytest.param({}, {}, id="without a failover policy the copy is purged directly"),
+        pytest.param(purging("Gracefully", gracePeriodSeconds=600), {}, id="gracefully"),
         pytest.param(
-            {
-                "application": {
-                    "decisionConditions": {"tolerationSeconds": 60},
-                    "purgeMode": "Gracefully",
-                    "gracePeriodSeconds": 600,
-                }
-            },
-            {},
-            id="gracefully",
-        ),
-        pytest.param(
-            {
-                "application": {
-                    "decisionConditions": {"tolerationSeconds": 60},
-                    "purgeMode": "Directly",
-                    "statePreservation": {
-                        "rules": [{"aliasLabelName": "shop/replicas", "jsonPath": "{.readyReplicas}"}]
-                    },
-                }
-            },
+            purging("Directly", statePreservation={"rules": [PRESERVED]}),
             {"shop/replicas": "4"},
             id="directly, with the state of the old copy",
         ),
@@ -59,8 +46,7 @@ def test_with_break_before_make_a_workload_never_runs_twice(failover: Any, injec
 
 
 def test_a_policy_that_never_purges_does_not_move_with_break_before_make():
-    never = {"application": {"decisionConditions": {"tolerationSeconds": 60}, "purgeMode": "Never"}}
-    play = draining(moves=BREAK, failover=never)
+    play = draining(moves=BREAK, failover=purging("Never"))
     play.run(60)
     assert (play.clusters, play.move.phase) == ({"m1": 4}, MovePhase.ELIGIBLE)
     assert "Never" in play.move.message
@@ -158,21 +144,9 @@ def test_the_storm_brake_never_keeps_a_workload_without_copies(at_last: str, *, 
     assert (play.clusters, play.healthy) == ({at_last: 4}, 4)
 
 
-def refuse_on(*names: str) -> Any:
-    """Return a fault that refuses assignments with replicas on these clusters, as a quota that others have filled."""
-
-    def before(request: Any) -> None:
-        body = json.loads(request.body) if request.body else {}
-        clusters = (body.get("spec") or {}).get("clusters") or ()
-        if any(each["name"] in names for each in clusters):
-            raise ApiError(403, "QuotaExceeded", "exceeds the quota")
-
-    return before
-
-
 def test_a_workload_returns_if_the_api_server_refuses_its_new_copies_when_the_old_ones_are_gone():
     play = draining(MovePhase.ADMITTED, moves=BREAK)
-    play.stage.api.before = refuse_on("m2")
+    play.stage.api.before = refuse_if(lambda clusters: "m2" in clusters)
     play.run(90)
     assert (play.clusters, play.move.phase) == ({"m1": 4}, MovePhase.ROLLED_BACK)
     assert "exceeds the quota" in play.move.message
@@ -183,11 +157,11 @@ def test_a_workload_returns_if_the_api_server_refuses_its_new_copies_when_the_ol
 
 def test_a_workload_whose_way_there_and_back_are_refused_starts_where_it_is_allowed_first():
     play = draining(MovePhase.ADMITTED, moves=BREAK)
-    play.stage.api.before = refuse_on("m1", "m2")
+    play.stage.api.before = refuse_if(bool)
     play.run(1200)
     assert play.clusters == {}
     assert play.stage.condition(WEB)["reason"] == "QuotaExceeded"
-    play.stage.api.before = refuse_on("m1")
+    play.stage.api.before = refuse_if(lambda clusters: "m1" in clusters)
     play.run(60)
     assert (play.clusters, play.healthy) == ({"m2": 4}, 4)
 

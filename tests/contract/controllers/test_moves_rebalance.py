@@ -85,40 +85,32 @@ def test_drift_that_does_not_last_moves_nothing():
     assert (play.clusters, starts(play.stage)) == ({"m1": 2, "m2": 2}, [])
 
 
-def test_capacities_that_swing_every_minute_cause_at_most_two_moves_of_a_workload_in_an_hour():
+def several(count: int, replicas: int, strategy: JSON, *clusters: str, moves: MovesConfig) -> tuple[Stage, list[JSON]]:
+    """Return a stage with several workloads after a minute, and these workloads."""
     policies = [policy(f"p{i}", selector("Deployment", name=f"w{i}"), schedulerName="berthmaster",
-                       placement={"replicaScheduling": DYNAMIC}) for i in range(4)]  # fmt: skip
-    moves = replace(rebalancing(), budgets=())
-    workloads = [deployment(f"w{i}", 8) for i in range(4)]
-    stage = Stage(cluster("m1"), cluster("m2"), *policies, *workloads, settings=SETTINGS, moves=moves)
+                       placement={"replicaScheduling": strategy}) for i in range(count)]  # fmt: skip
+    workloads = [deployment(f"w{i}", replicas) for i in range(count)]
+    stage = Stage(*map(cluster, clusters), *policies, *workloads, settings=SETTINGS, moves=moves)
     stage.run(60)
+    return stage, workloads
+
+
+def test_capacities_that_swing_every_minute_cause_at_most_two_moves_of_a_workload_in_an_hour():
+    stage, _ = several(4, 8, DYNAMIC, "m1", "m2", moves=replace(rebalancing(), budgets=()))
+    begun: list[tuple[str, int]] = []
     for minute in range(3 * 60):
         resize(stage, "m1", 100 if minute % 2 else 10)
         resize(stage, "m2", 10 if minute % 2 else 100)
         stage.run(60)
-        lately = [each for each in _begun(stage) if each[1] > stage.clock.monotonic_s() - HOUR_S]
-        names = [name for name, _ in lately]
-        assert max(map(names.count, names), default=0) <= 2, lately
-    assert _begun(stage), "the capacities swing enough to move something"
-
-
-_seen: dict[int, list[tuple[str, float]]] = {}
-
-
-def _begun(stage: Stage) -> list[tuple[str, float]]:
-    """Return the moves that have begun, and when this function saw them first."""
-    found = _seen.setdefault(id(stage), [])
-    found += [(name, stage.clock.monotonic_s()) for name in starts(stage)[len(found) :]]
-    return found
+        begun += [(name, minute) for name in starts(stage)[len(begun) :]]
+        lately = [name for name, at in begun if at > minute - 60]
+        assert max(map(lately.count, lately), default=0) <= 2, begun
+    assert begun, "the capacities swing enough to move something"
 
 
 def test_a_cluster_that_joins_is_filled_within_the_budget():
     moves = replace(rebalancing(tolerance_percent=0), budgets=(Budget("one", max_moves=1),))
-    workloads = [deployment(f"w{i}", 4) for i in range(3)]
-    policies = [policy(f"p{i}", selector("Deployment", name=f"w{i}"), schedulerName="berthmaster",
-                       placement={"replicaScheduling": STATIC}) for i in range(3)]  # fmt: skip
-    stage = Stage(cluster("m1"), *policies, *workloads, settings=SETTINGS, moves=moves)
-    stage.run(60)
+    stage, workloads = several(3, 4, STATIC, "m1", moves=moves)
     stage.put(cluster("m2"))
     for _ in range(120):
         stage.run(10)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import convert
-from berthmaster.model.errors import InputError, ServiceError
+from berthmaster.model.errors import ServiceError
 from berthmaster.native_api import connection
 from berthmaster.native_api.client import Client
 from berthmaster.native_api.fleet import WorkloadQuery
@@ -124,12 +124,6 @@ def test_a_request_that_is_too_large_is_an_error_before_it_is_sent_completely(cl
 def test_an_unreachable_service_is_an_error():
     with Client(f"http://127.0.0.1:{free_port()}") as client, pytest.raises(ServiceError, match="cannot be reached"):
         client.schedule(BINDING)
-
-
-@pytest.mark.parametrize("url", ["localhost:9443", "ftp://localhost", "http://", "http://localhost/v1"])
-def test_an_invalid_address_is_refused(url):
-    with pytest.raises(InputError, match="is not an address of a service"):
-        Client(url)
 
 
 @pytest.mark.parametrize(

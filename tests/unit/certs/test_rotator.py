@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from certified import AUTHORITY, OPTIONS, Installation
 from faults import nothing
-from http_peer import HttpPeer
+from http_peer import http_response
 from replicas import History, Replica
 from tables import cases
 from waiting import wait_for
@@ -89,9 +89,7 @@ BUNDLE = Bundle([REACHABILITY_AUTHORITY.certificate])
 
 
 @pytest.fixture
-def serve(tmp_path):
-    servers = []
-
+def serve(peer, tmp_path):
     def start(host="127.0.0.1", life=DAY, status=405, *, asks_clients=False):
         pair = issue(REACHABILITY_AUTHORITY, "server", [host], life, NOW)
         file = tmp_path / "pair.pem"
@@ -101,12 +99,9 @@ def serve(tmp_path):
         if asks_clients:
             context.verify_mode = ssl.CERT_REQUIRED
             context.load_verify_locations(cadata=OTHER.certificate_pem.decode())
-        servers.append(HttpPeer([b"HTTP/1.1 %d Status\r\nContent-Length: 0\r\n\r\n" % status], context))
-        return Endpoint("127.0.0.1", servers[-1].port, "/mutate")
+        return Endpoint("127.0.0.1", peer(http_response(f"{status} Status"), tls=context).port, "/mutate")
 
-    yield start
-    for server in servers:
-        server.close()
+    return start
 
 
 @cases(

@@ -171,11 +171,6 @@ def test_retries_and_requeues_are_logged_with_their_wait(caplog):
 
 
 @pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
 def queue(clock) -> WorkQueue[str]:
     return WorkQueue(clock, first_wait_s=1.0, longest_wait_s=8.0)
 

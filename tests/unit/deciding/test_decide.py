@@ -25,11 +25,6 @@ KEY = "default", "web"
 
 
 @pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
 def clusters(clock: FakeClock) -> ClusterCache:
     return ClusterCache(karmada_profile(), clock, FailoverOptions(TOLERATION_S))
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from fake_clock import FakeClock
-from http_peer import OK, HttpPeer, http_response
+from http_peer import OK, http_response
 from kubernetes.client import Configuration
 from tables import cases
 
@@ -301,18 +301,15 @@ def test_the_first_client_must_be_usable():
         ReloadingClient(load)
 
 
-def test_a_replaced_token_file_is_used_without_a_restart(access, tmp_path, caplog: pytest.LogCaptureFixture):
+def test_a_replaced_token_file_is_used_without_a_restart(peer, access, tmp_path, caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.INFO)
-    peer, token = HttpPeer((OK, REFUSAL, OK)), tmp_path / "token"
+    server, token = peer(OK, REFUSAL, OK), tmp_path / "token"
     token.write_text("the-first")
-    (kubeconfig,) = access({"tokenFile": str(token)}, f"http://127.0.0.1:{peer.port}").files
+    (kubeconfig,) = access({"tokenFile": str(token)}, f"http://127.0.0.1:{server.port}").files
     client = load_client(kubeconfig)
-    try:
-        ask(client, WRITE)
-        token.write_text("the-second")
-        assert ask(client, WRITE) == b"hi"
-    finally:
-        peer.close()
-    sent = [line for head in peer.heads for line in head if line.lower().startswith("authorization")]
+    ask(client, WRITE)
+    token.write_text("the-second")
+    assert ask(client, WRITE) == b"hi"
+    sent = [line for head in server.heads for line in head if line.lower().startswith("authorization")]
     assert [line.rpartition(" ")[2] for line in sent] == ["the-first", "the-first", "the-second"]
     assert "they were read again" in caplog.text

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 from kubernetes.client import Configuration
 from scripted_server import CUT, HOLD, ScriptedServer, bookmark, event, expired, item, page
+from tables import cases
 
 from berthmaster.kube import informer as reflecting
 from berthmaster.kube.http_client import HTTPClient
@@ -142,25 +143,20 @@ def test_a_page_is_read_before_the_next_one_is_requested(server, store):
     assert requests == {"a": 1, "b": 2}
 
 
-def test_the_next_watch_continues_where_the_last_one_ended(server, store):
-    server.watches = [[event("ADDED", item("c", 9))], [event("ADDED", item("d", 10)), HOLD]]
+@cases(
+    ("lines", "version", "problems"),
+    {
+        "after its last event": ([event("ADDED", item("c", 9))], "9", False),
+        "after a bookmark, which is no change": ([bookmark(77)], "77", False),
+        "after a broken connection": ([event("ADDED", item("c", 9)), CUT], "9", True),
+    },
+)
+def test_the_next_watch_continues_where_the_last_one_ended(server, store, lines, version, problems):
+    server.watches = [lines, [event("ADDED", item("d", 100)), HOLD]]
     store.wait(lambda seen: "d" in seen.names)
-    assert server.watched_from() == ["5", "9"]
+    assert server.watched_from() == ["5", version]
     assert store.calls.count("replace") == 1
-
-
-def test_a_bookmark_advances_the_version_without_a_change(server, store):
-    server.watches = [[bookmark(77)], [event("ADDED", item("c", 78)), HOLD]]
-    store.wait(lambda seen: "c" in seen.names)
-    assert server.watched_from() == ["5", "77"]
-
-
-def test_a_watch_continues_after_a_broken_connection(server, store):
-    server.watches = [[event("ADDED", item("c", 9)), CUT], [event("ADDED", item("d", 10)), HOLD]]
-    store.wait(lambda seen: "d" in seen.names)
-    assert server.watched_from() == ["5", "9"]
-    assert store.problems
-    assert not store.stale
+    assert (bool(store.problems), store.stale) == (problems, False)
 
 
 @pytest.mark.parametrize("answer", [[expired()], 410, [event("ADDED", item("c", 6)), expired()]], ids=str)

@@ -25,11 +25,6 @@ A_NOTE = Note("refusal", "refused")
 
 
 @pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
 def url(tmp_path: Path) -> str:
     return sqlite_url(tmp_path)
 

@@ -20,7 +20,6 @@ from berthmaster.model.cluster import (
     repelling_taints,
 )
 from berthmaster.model.decode import convert, decode_json, encode_json
-from berthmaster.model.gaps import ANY_READER, NO_NAMES, Reader, about
 from berthmaster.model.unsupported import SharedParts, SharingReader
 from berthmaster.model.work import FederatedResourceQuota, is_looser
 
@@ -310,35 +309,3 @@ def quota(overall, used=None):
 )
 def test_which_changes_of_a_quota_make_it_looser(before, after, looser):
     assert is_looser(before, after) is looser
-
-
-MINE, THEIRS, WIDE = "shop/Deployment/web", "vault/Deployment/secret", "ClusterRole/secret"
-SHOP = Reader(frozenset({"shop"}))
-SHOP_AND_WIDE = Reader(frozenset({"shop", "-"}))
-
-
-@cases(
-    ("reader", "seen"),
-    {
-        "of all namespaces": (ANY_READER, [MINE, THEIRS, WIDE]),
-        "of one namespace": (SHOP, [MINE]),
-        "of one namespace and of cluster-scoped objects": (SHOP_AND_WIDE, [MINE, WIDE]),
-        "of an answer about one object": (about("vault"), [THEIRS]),
-        "of an answer about one cluster-scoped object": (about(""), [WIDE]),
-        "of no namespace": (NO_NAMES, []),
-    },
-)
-def test_resources_that_a_reader_may_see(reader, seen):
-    assert reader.seen([MINE, THEIRS, WIDE]) == seen
-
-
-@pytest.mark.parametrize(
-    ("policy", "sees"),
-    [
-        ("PropagationPolicy shop/web", True), ("shop/web", True), ("PropagationPolicy vault/web", False),
-        ("ClusterPropagationPolicy shop", False), ("web", False),
-    ],
-)  # fmt: skip
-def test_policies_that_a_reader_may_see(policy, sees):
-    assert SHOP.sees_policy(policy) is sees
-    assert ANY_READER.sees_policy(policy)

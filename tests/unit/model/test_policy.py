@@ -27,21 +27,20 @@ def test_placements(written, stored):
     assert defaulted_placement(placement(**stored)) == placement(**stored)
 
 
-def test_selectors_default_to_the_namespace_of_the_policy():
-    stored = defaulted(policy(namespace=""))
-    assert stored.metadata.namespace == "default"
-    assert stored.spec.resource_selectors == (selector(namespace="default"),)
-
-
-def test_a_given_namespace_stays():
-    stored = defaulted(policy(namespace="team", selectors=[selector(namespace="other"), selector()]))
-    assert [each.namespace for each in stored.spec.resource_selectors] == ["other", "team"]
-
-
-def test_selectors_of_a_cluster_policy_keep_an_empty_namespace():
-    stored = defaulted(policy(cluster_scoped=True))
-    assert stored.metadata.namespace == ""
-    assert stored.spec.resource_selectors == (selector(),)
+@cases(
+    ("written", "namespace", "selected"),
+    {
+        "the namespace of the policy": (policy(namespace=""), "default", ["default"]),
+        "a given namespace stays": (
+            policy(namespace="team", selectors=[selector(namespace="other"), selector()]), "team", ["other", "team"],
+        ),
+        "none in a cluster policy": (policy(cluster_scoped=True), "", [""]),
+    },
+)  # fmt: skip
+def test_the_default_namespace_of_selectors(written, namespace, selected):
+    stored = defaulted(written)
+    assert stored.metadata.namespace == namespace
+    assert [each.namespace for each in stored.spec.resource_selectors] == selected
 
 
 def test_scalars_have_the_values_of_the_crd():
@@ -199,14 +198,10 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("requirement", "path", "problem"), BROKEN)
-def test_invalid_requirements_are_errors(requirement, path, problem):
+def test_an_invalid_requirement_is_an_error_and_its_selector_matches_nothing(requirement, path, problem):
     error = requirement_error(requirement, LABEL_OPERATORS)
     assert error.path == path
     assert problem in error.problem
-
-
-@pytest.mark.parametrize(("requirement", "path", "problem"), BROKEN)
-def test_an_invalid_selector_matches_nothing(requirement, path, problem):  # noqa: ARG001 - one table for both
     selector = LabelSelector(match_labels={"env": "prod"}, match_expressions=(requirement,))
     assert selector.requirements() is None
     assert not selector.matches(LABELS)

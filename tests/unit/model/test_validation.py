@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tables import cases, data
 
+from berthmaster.model import gaps
 from berthmaster.model.binding import Binding, Component
 from berthmaster.model.cluster import ResourceModel, ResourceModelRange
 from berthmaster.model.decode import convert, decode_json, encode_json, has_unknown_fields, unknown_fields
@@ -23,7 +24,7 @@ from berthmaster.model.errors import (
     printable,
     shown,
 )
-from berthmaster.model.gaps import ANY_READER, Gap, GapKind, Reader, texts
+from berthmaster.model.gaps import ANY_READER, NO_NAMES, Gap, GapKind, Reader, texts
 from berthmaster.model.meta import Quantity
 from berthmaster.model.policy import Placement
 from berthmaster.model.replicas import ReplicaRequirements
@@ -198,6 +199,33 @@ def test_each_kind_has_a_sentence(kind):
 def test_no_gap_names_what_its_reader_may_not_see(kind, names):
     for about in (tuple(names), None):
         assert "secret" not in Gap(kind, about, {"error": ", ".join(names)}).text(SHOP)
+
+
+@cases(
+    ("reader", "seen"),
+    {
+        "of all namespaces": (ANY_READER, [MINE, THEIRS, WIDE]),
+        "of one namespace": (SHOP, [MINE]),
+        "of one namespace and of cluster-scoped objects": (Reader(frozenset({"shop", "-"})), [MINE, WIDE]),
+        "of an answer about one object": (gaps.about("vault"), [THEIRS]),
+        "of an answer about one cluster-scoped object": (gaps.about(""), [WIDE]),
+        "of no namespace": (NO_NAMES, []),
+    },
+)
+def test_resources_that_a_reader_may_see(reader, seen):
+    assert reader.seen([MINE, THEIRS, WIDE]) == seen
+
+
+@pytest.mark.parametrize(
+    ("reference", "sees"),
+    [
+        ("PropagationPolicy shop/web", True), ("shop/web", True), ("PropagationPolicy vault/web", False),
+        ("ClusterPropagationPolicy shop", False), ("web", False),
+    ],
+)  # fmt: skip
+def test_policies_that_a_reader_may_see(reference, sees):
+    assert SHOP.sees_policy(reference) is sees
+    assert ANY_READER.sees_policy(reference)
 
 
 RESOURCE = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "namespace": "ns"}

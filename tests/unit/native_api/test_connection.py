@@ -2,29 +2,12 @@
 
 import pytest
 from free_ports import free_port
-from http_peer import HANG_UP, OK, HttpPeer
+from http_peer import HANG_UP, OK, http_response
 
 from berthmaster.native_api.connection import ExtenderAccess, UnansweredError, WebClient
 from console.source import extender_clients
 
 VERSION = b'{"version":"1","staleness":{"loadedAt":null,"staleSince":null,"problem":""}}'
-
-
-def reply(body: bytes, status: str = "200 OK") -> bytes:
-    return b"HTTP/1.1 %b\r\nContent-Length: %d\r\n\r\n%b" % (status.encode(), len(body), body)
-
-
-@pytest.fixture
-def peer():
-    opened = []
-
-    def make(*responses):
-        opened.append(HttpPeer(responses))
-        return opened[-1]
-
-    yield make
-    for each in opened:
-        each.close()
 
 
 def client_of(server, timeout_s=5.0):
@@ -60,7 +43,7 @@ def test_a_refused_connection_is_not_late():
 
 
 def test_an_answer_that_is_too_large_is_refused(peer):
-    with client_of(peer(reply(b"x" * 100))) as client:
+    with client_of(peer(http_response("200 OK", body=b"x" * 100))) as client:
         assert client.ask("GET", "/a", most_bytes=100).content == b"x" * 100
         with pytest.raises(UnansweredError, match="sent more than 99 bytes"):
             client.ask("GET", "/a", most_bytes=99)
@@ -82,7 +65,7 @@ def test_a_late_answer_says_so(peer):
 
 def test_new_credentials_are_used_and_invalid_ones_are_not(peer, tmp_path, monkeypatch):
     monkeypatch.setattr("console.source._FILE_CHECK_S", 0.0)
-    server, token = peer(reply(VERSION)), tmp_path / "token"
+    server, token = peer(http_response("200 OK", body=VERSION)), tmp_path / "token"
     token.write_text("first")
     client = extender_clients(ExtenderAccess(f"http://127.0.0.1:{server.port}", token_file=token), 5.0)
     for content in ("first", "the second", None):

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing
 
 import pytest
-from fake_clock import FakeClock
 from tables import cases
 
 from berthmaster.model.errors import InputError
@@ -239,29 +238,18 @@ class Service:
         self.reason = ""
         self.rendered = 0
 
-    def readiness(self) -> Readiness:
-        return self.state
-
-    def dead(self) -> str:
-        return self.reason
-
     def metrics(self) -> tuple[str, bytes]:
         self.rendered += 1
         return "text/plain", f"metric {self.rendered}\n".encode()
 
     @property
     def probes(self) -> Probes:
-        return Probes(self.readiness, self.metrics, self.dead)
+        return Probes(lambda: self.state, self.metrics, lambda: self.reason)
 
 
 @pytest.fixture
 def service() -> Service:
     return Service()
-
-
-@pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
 
 
 @pytest.fixture

@@ -245,25 +245,19 @@ def in_use(path):
     return is_valid, failures
 
 
-def test_an_invalid_file_keeps_the_previous_tokens_and_is_reported_once(path, in_use):
+@cases("spoil", {"invalid": lambda path: path.write_text("short\n"), "missing": Path.unlink})
+def test_an_unusable_file_keeps_the_previous_tokens_and_is_reported_once(path, in_use, spoil):
     is_valid, failures = in_use
-    path.write_text("short\n")
-    assert all(is_valid(LONG) for _ in range(3))
-    assert len(failures) == 1
-    path.write_text("\n")
-    assert not is_valid(LONG), "no token of an empty file is valid"
-
-
-def test_a_missing_file_keeps_the_previous_tokens_and_is_reported_once(path, in_use):
-    is_valid, failures = in_use
-    path.unlink()
+    spoil(path)
     assert all(is_valid(LONG) for _ in range(3))
     assert len(failures) == 1
     path.write_text(f"{OTHER}\n")
     assert (is_valid(LONG), is_valid(OTHER)) == (False, True)
-    path.unlink()
+    spoil(path)
     assert is_valid(OTHER)
     assert len(failures) == 2, "a second loss is reported again"
+    path.write_text("\n")
+    assert not is_valid(OTHER), "no token of an empty file is valid"
 
 
 def test_a_file_that_becomes_readable_without_another_change_is_read(path, in_use, monkeypatch):

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from fake_clock import FakeClock
 from policy_pages import KUBEADMIRAL, REBALANCER, completed, lint_example, made
-from reviews import UID, admission_review
+from reviews import POLICY, UID, admission_review
 from rule_pages import FOLDER, LISTED, RULES, findings, pages
 from tables import cases
 
@@ -25,12 +25,6 @@ from webhook.admission.rules.rule import AdmissionRule
 from webhook.admission.settings import AdmissionSettings, Level
 from webhook.app import Reviewer, create_app
 
-POLICY = {
-    "apiVersion": "policy.karmada.io/v1alpha1",
-    "kind": "PropagationPolicy",
-    "metadata": {"name": "p", "namespace": "shop"},
-    "spec": {"resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment"}]},
-}
 PATH = "/mutate-propagationpolicy"
 BODY = json.dumps(admission_review(POLICY)).encode()
 BROKEN = {"clusterAffinity": {}, "clusterAffinities": [{"affinityName": "a"}]}
@@ -66,7 +60,7 @@ def test_a_crash_is_answered_with_the_uid_of_the_review(monkeypatch, app):
             admission_review({**POLICY, "spec": {"priority": "confidential"}}),
             "application/json",
             "review malformed",
-            {"verdict": "malformed", "namespace": "shop", "denied_fields": []}),
+            {"verdict": "malformed", "uid": UID, "namespace": "shop", "denied_fields": []}),
         "a refused request names its problem": (PATH, admission_review(POLICY), "text/plain", "request refused",
             {"status": 415, "uid": UID, "path": PATH, "problem": "content type 'text/plain' is not application/json"}),
         "an unknown path": ("/unknown", admission_review(POLICY), "application/json", "request refused",

@@ -6,7 +6,7 @@ import threading
 import pytest
 from fake_clock import FakeClock
 from fake_metrics import FakeMetrics
-from http_peer import HANG_UP, HttpPeer
+from http_peer import HANG_UP, http_response
 from tables import cases
 from waiting import wait_for
 
@@ -254,21 +254,7 @@ def test_many_clusters_of_a_move_are_counted():
 # The client, over sockets.
 
 
-def response(content, status="200 OK"):
-    return b"HTTP/1.1 %b\r\nContent-Length: %d\r\n\r\n%b" % (status.encode(), len(content), content)
-
-
-@pytest.fixture
-def peer():
-    started = []
-
-    def start(*responses):
-        started.append(HttpPeer(responses))
-        return started[-1]
-
-    yield start
-    for each in started:
-        each.close()
+EMPTY = http_response("200 OK", body=b"{}")
 
 
 def client_of(server, **files):
@@ -276,7 +262,7 @@ def client_of(server, **files):
 
 
 def test_requests_share_a_connection_and_carry_the_token(peer, tmp_path):
-    server, token = peer(response(b"{}")), tmp_path / "token"
+    server, token = peer(EMPTY), tmp_path / "token"
     token.write_text("0123456789abcdef,webhook\n")
     client = client_of(server, token_file=token)
     assert [client.post(b"{}", 30.0) for _ in range(3)] == [Answer(200, "OK", b"{}")] * 3
@@ -285,18 +271,11 @@ def test_requests_share_a_connection_and_carry_the_token(peer, tmp_path):
     assert server.heads[0][0] == "POST /v1/review HTTP/1.1"
 
 
-def test_a_connection_that_the_extender_closed_is_replaced(peer):
-    server = peer(response(b"{}"), HANG_UP, response(b"{}"))
-    client = client_of(server)
-    assert [client.post(b"{}", 30.0).status for _ in range(2)] == [200, 200]
-    assert len(server.requests) == 3
-
-
 @cases(
     ("answer", "error"),
     {
         "no answer": (HANG_UP, "Connection aborted"),
-        "a huge answer": (response(b"x" * (256 * 2**10 + 1)), "more than 262,144 bytes"),
+        "a huge answer": (http_response("200 OK", body=b"x" * (256 * 2**10 + 1)), "more than 262,144 bytes"),
     },
 )
 def test_what_cannot_be_read_is_no_answer(peer, answer, error):
@@ -314,7 +293,7 @@ def test_nothing_listens(peer):
 
 
 def test_a_missing_file_is_used_once_it_exists(peer, tmp_path):
-    server, token = peer(response(b"{}")), tmp_path / "token"
+    server, token = peer(EMPTY), tmp_path / "token"
     client = client_of(server, token_file=token)
     with pytest.raises(UnansweredError, match="credentials cannot be used") as found:
         client.post(b"{}", 30.0)

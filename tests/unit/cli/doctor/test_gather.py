@@ -11,7 +11,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from doctor_facts import AUTHORITY, DAY, NOW, SETUP, leaf
 from fake_clock import FakeClock
-from http_peer import HttpPeer
 from kube_in_memory import ScriptedClient
 from tables import cases, data
 
@@ -108,21 +107,17 @@ class TestWebhooks:
 
 
 @pytest.fixture
-def tls(tmp_path):
+def tls(peer, tmp_path):
     """A function that serves a certificate on loopback and returns the endpoint."""
-    servers = []
 
     def serve(pair):
         (tmp_path / "crt").write_bytes(pair.certificate_pem)
         (tmp_path / "key").write_bytes(pair.key_pem)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(tmp_path / "crt", tmp_path / "key")
-        servers.append(HttpPeer(tls=context))
-        return Endpoint("127.0.0.1", servers[-1].port, "/")
+        return Endpoint("127.0.0.1", peer(tls=context).port, "/")
 
-    yield serve
-    for each in servers:
-        each.close()
+    return serve
 
 
 class TestEndpoint:

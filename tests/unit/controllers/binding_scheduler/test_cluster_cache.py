@@ -32,11 +32,6 @@ CAPACITY = 10
 
 
 @pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
 def clusters(clock: FakeClock) -> ClusterCache:
     made = ClusterCache(karmada_profile(built_in(workload_affinity=True)), clock, FailoverOptions())
     made.update_cluster(cluster("m", cpu=CAPACITY))

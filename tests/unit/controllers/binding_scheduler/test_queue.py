@@ -27,11 +27,6 @@ def priorities() -> dict[Key, int]:
 
 
 @pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
 def queue(clock: FakeClock, priorities: dict[Key, int]) -> SchedulingQueue:
     return SchedulingQueue(clock, lambda each: priorities.get(each, 0))
 

@@ -7,7 +7,6 @@ from builders import cluster, quantities
 from decisions import DUPLICATED, DYNAMIC, asked, spread, static
 from estimator_messages import parsed, proto
 from estimator_server import Services, external
-from fake_clock import FakeClock
 from hypothesis import given
 from hypothesis import strategies as st
 from tables import cases
@@ -170,11 +169,6 @@ def test_an_unusable_service_is_an_error(service, problem):
 def test_other_errors_of_the_api_server_are_raised():
     with pytest.raises(ApiError, match="403"):
         addresses(Services({SERVICE: 403}), EstimatorSettings(), "m1")
-
-
-@pytest.fixture
-def clock():
-    return FakeClock()
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """A folder that cannot always be read."""
 
 import pytest
-from fake_clock import FakeClock
 from tables import cases
 from waiting import wait_for
 
@@ -24,11 +23,6 @@ def path(tmp_path):
 @pytest.fixture
 def failures():
     return []
-
-
-@pytest.fixture
-def clock():
-    return FakeClock()
 
 
 @pytest.fixture

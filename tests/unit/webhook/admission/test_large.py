@@ -3,7 +3,9 @@
 import json
 import tracemalloc
 
+import policy_pages
 import pytest
+from policy_pages import made
 from reviews import FRESH_ID, admission_review
 from tables import cases
 
@@ -22,31 +24,13 @@ FILLER = {"filler": "x" * LARGE_BYTES}
 
 
 def policy(annotations=None, **placement):
-    return {
-        "apiVersion": "policy.karmada.io/v1alpha1",
-        "kind": "PropagationPolicy",
-        "metadata": {"name": "p", "namespace": "shop", "annotations": annotations or {}},
-        "spec": {"resourceSelectors": [SELECTOR], "placement": placement},
-    }
-
-
-def kubeadmiral(**spec):
-    return {
-        "apiVersion": "core.kubeadmiral.io/v1alpha1",
-        "kind": "PropagationPolicy",
-        "metadata": {"name": "p", "namespace": "shop"},
-        "spec": {"schedulingMode": "Divide", **spec},
-    }
+    metadata = {"annotations": annotations or {}}
+    return made("PropagationPolicy", {"metadata": metadata, "resourceSelectors": [SELECTOR], "placement": placement})
 
 
 def rebalancer(count, **spec):
     workloads = [{"apiVersion": "v1", "kind": "Pod", "name": f"n{n}", "namespace": "a"} for n in range(count)]
-    return {
-        "apiVersion": "apps.karmada.io/v1alpha1",
-        "kind": "WorkloadRebalancer",
-        "metadata": {"name": "r"},
-        "spec": {"workloads": workloads, **spec},
-    }
+    return made(policy_pages.REBALANCER, {"workloads": workloads, **spec})
 
 
 GROUPS = [{"affinityName": f"g{n}", "clusterNames": [f"member-{n}"]} for n in range(2000)]
@@ -68,8 +52,8 @@ def reviewed(path, *objects, context=CONTEXT, **more):
         "an object that cannot be read": (VALIDATE, [policy(FILLER, clusterAffinities=3)]),
         "an update": (VALIDATE, [policy(FILLER), policy()]),
         "an object of another kind": (VALIDATE, [rebalancer(1, **FILLER)]),
-        "an object without a spec": (KUBEADMIRAL, [{**kubeadmiral(**FILLER), "spec": None}]),
-        "KubeAdmiral": (KUBEADMIRAL, [kubeadmiral(**FILLER, maxClusters=-1)]),
+        "an object without a spec": (KUBEADMIRAL, [{**made(policy_pages.KUBEADMIRAL, FILLER), "spec": None}]),
+        "KubeAdmiral": (KUBEADMIRAL, [made(policy_pages.KUBEADMIRAL, {**FILLER, "maxClusters": -1})]),
         "a rebalancer": (REBALANCER, [rebalancer(1500)]),
     },
 )
@@ -86,7 +70,12 @@ def test_the_outcome_is_that_of_a_usual_review(path, objects):
         "a validation": (VALIDATE, [MANY], "request.object", "--max-object-values"),
         "KubeAdmiral": (
             KUBEADMIRAL,
-            [kubeadmiral(tolerations=[{"operator": "Exists", "key": f"key-number-{n}"} for n in range(2000)])],
+            [
+                made(
+                    policy_pages.KUBEADMIRAL,
+                    {"tolerations": [{"operator": "Exists", "key": f"key-number-{n}"} for n in range(2000)]},
+                )
+            ],
             "spec.tolerations",
             "2,000 tolerations",
         ),

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from policy_pages import made
 from reviews import COMPANION, STANDALONE, UID, admission_review, answer, denied_fields, operations, patched
 from tables import cases
 
@@ -22,13 +23,7 @@ MUTATE, VALIDATE = "/mutate-propagationpolicy", "/validate-propagationpolicy"
 
 
 def policy(kind="PropagationPolicy", **spec):
-    metadata = {"name": "p"} if kind.startswith("Cluster") else {"name": "p", "namespace": "shop"}
-    return {
-        "apiVersion": "policy.karmada.io/v1alpha1",
-        "kind": kind,
-        "metadata": metadata,
-        "spec": {"resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}], **spec},
-    }
+    return made(kind, spec)
 
 
 def mutated(obj, settings=COMPANION, **review):

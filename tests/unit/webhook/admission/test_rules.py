@@ -1,5 +1,6 @@
 """Every rule: an object that it finds, the field, and a similar object that it accepts."""
 
+import policy_pages
 import pytest
 from reviews import admission_review, answer
 from tables import cases
@@ -36,7 +37,7 @@ def selecting(*selectors, **spec):
     return {"resourceSelectors": list(selectors), **spec}
 
 
-PP, CPP, KPP = "PropagationPolicy", "ClusterPropagationPolicy", "kubeadmiral"
+PP, CPP, KPP = "PropagationPolicy", "ClusterPropagationPolicy", policy_pages.KUBEADMIRAL
 OURS = "policy.berthmaster.io/"
 
 
@@ -113,17 +114,7 @@ CASES = [
 
 
 def made(kind, spec):
-    if kind == KPP:
-        identity = {"apiVersion": "core.kubeadmiral.io/v1alpha1", "kind": PP}
-        defaults = {"schedulingMode": "Divide", "replicasStrategy": "Spread"}
-    else:
-        identity = {"apiVersion": "policy.karmada.io/v1alpha1", "kind": kind}
-        defaults = selecting(DEPLOYMENT)
-    return {
-        **identity,
-        "metadata": {"name": "p", "namespace": "" if kind == CPP else "shop", **spec.get("metadata", {})},
-        "spec": {**defaults, **{key: value for key, value in spec.items() if key != "metadata"}},
-    }
+    return policy_pages.made(kind, {"replicasStrategy": "Spread", **spec} if kind == KPP else spec)
 
 
 def reviewed(kind, spec, levels):

@@ -5,7 +5,6 @@ import json
 import pytest
 from builders import binding, cluster
 from extender_services import refusing, services_of
-from fake_clock import FakeClock
 from fake_metrics import FakeMetrics
 from tables import cases
 
@@ -140,11 +139,6 @@ def test_a_body_with_too_many_groups_is_refused_before_it_is_decoded(services, m
     with pytest.raises(Refusal, match=r"clusterAffinities: 66,561 groups and overflow .*; at most 66,560 are read"):
         schedule.schedule_one(services, Call("id", 1e9, body))
     assert decoded == []
-
-
-@pytest.fixture
-def clock():
-    return FakeClock()
 
 
 @pytest.fixture
