@@ -164,6 +164,7 @@ def request(method: str, path: str, body: bytes = b"", content_type: str = "appl
     lines = [f"{method} {path} HTTP/1.1", "Host: localhost"]
     headers = {name.replace("_", "-"): value for name, value in headers.items()}
     if body or method == "POST":
-        headers = {"Content-Type": content_type, "Content-Length": str(len(body)), **headers}
+        length = {} if "Transfer-Encoding" in headers else {"Content-Length": str(len(body))}
+        headers = {"Content-Type": content_type, **length, **headers}
     lines += [f"{name}: {value}" for name, value in headers.items()]
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body

@@ -8,19 +8,13 @@ import pytest
 from conftest import ROOT
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from pytest_httpserver import HTTPServer
-from reviews import admission_review
+from reviews import POLICY, admission_review
 from servers import running
 from waiting import wait_for
 from webhook_process import running as running_webhook
 from werkzeug import Response
 
 FLEET = [f"--against={ROOT / 'examples' / each}" for each in ("clusters.yaml", "groups")]
-POLICY = {
-    "apiVersion": "policy.karmada.io/v1alpha1",
-    "kind": "PropagationPolicy",
-    "metadata": {"name": "web", "namespace": "default"},
-    "spec": {"resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}]},
-}
 
 
 class Collector:

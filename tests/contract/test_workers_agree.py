@@ -119,13 +119,10 @@ OWN_FLEET = msgspec.json.encode(examples.SCHEDULE_OWN_FLEET)
 def requests_of(name):
     """Return pipelined requests: one for the polling thread, one for the pool, one for gunicorn's parser."""
     chunked = b"%x\r\n%b\r\n0\r\n\r\n" % (len(CHEAP), CHEAP)
-    head = (
-        f"POST /v1/schedule HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nX-Request-Id: {name}-chunked\r\n"
-    )
     return (
         request("POST", "/v1/schedule", CHEAP, X_Request_Id=f"{name}-cheap")
         + request("POST", "/v1/schedule", OWN_FLEET, X_Request_Id=f"{name}-pool")
-        + f"{head}Transfer-Encoding: chunked\r\n\r\n".encode() + chunked
+        + request("POST", "/v1/schedule", chunked, X_Request_Id=f"{name}-chunked", Transfer_Encoding="chunked")
     )  # fmt: skip
 
 

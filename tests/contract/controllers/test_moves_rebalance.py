@@ -166,22 +166,16 @@ def test_replicas_that_do_not_run_leave_their_cluster(strategy: JSON):
 
 
 @pytest.mark.parametrize(
-    ("strategy", "moves"),
+    "options",
     [
-        pytest.param(STATIC, None, id="static weights name the cluster"),
-        pytest.param(AGGREGATED, ON, id="rebalancing is off"),
-        pytest.param(AGGREGATED, rebalancing("DryRun", 300), id="DryRun"),
+        pytest.param({"strategy": STATIC}, id="static weights name the cluster"),
+        pytest.param({"moves": ON}, id="rebalancing is off"),
+        pytest.param({"moves": rebalancing("DryRun", 300)}, id="DryRun"),
+        pytest.param({"elsewhere": 0}, id="they fit nowhere else"),
     ],
 )
-def test_replicas_that_do_not_run_stay(strategy: JSON, moves: MovesConfig | None):
-    crowd = Crowd(strategy, moves=moves)
-    before = crowd.play.clusters
-    crowd.play.run(HOUR_S)
-    assert (crowd.play.clusters, starts(crowd.play.stage)) == (before, [])
-
-
-def test_replicas_that_fit_nowhere_else_stay():
-    crowd = Crowd(elsewhere=0)
+def test_replicas_that_do_not_run_stay(options: Any):
+    crowd = Crowd(**options)
     before = crowd.play.clusters
     crowd.play.run(HOUR_S)
     assert (crowd.play.clusters, starts(crowd.play.stage)) == (before, [])

@@ -61,8 +61,7 @@ def good(sample: Sample, **headers: str) -> bytes:
 
 
 def chunked_head(sample: Sample) -> bytes:
-    lines = (f"POST {sample.path} HTTP/1.1", "Host: x", "Content-Type: application/json", "Transfer-Encoding: chunked")
-    return "\r\n".join((*lines, "", "")).encode()
+    return request("POST", sample.path, Transfer_Encoding="chunked")
 
 
 def test_a_good_request_is_answered_with_json(server, sample):

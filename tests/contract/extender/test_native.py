@@ -140,9 +140,8 @@ def test_a_plan_with_progress_ends_with_the_plan(server):
 
 def test_a_client_may_wait_for_an_answer_before_it_sends_the_next_line(server):
     line = msgspec.json.encode({"id": 7, **examples.SCHEDULE}) + b"\n"
-    lines = ("POST /v1/schedule/batch HTTP/1.1", "Host: x", f"Content-Type: {LINES}", "Transfer-Encoding: chunked")
     with Wire(server.port) as wire:
-        wire.send("\r\n".join((*lines, "", "")).encode())
+        wire.send(request("POST", "/v1/schedule/batch", b"", LINES, Transfer_Encoding="chunked"))
         received = b""
         for number in (1, 2, 3):
             wire.send(b"%x\r\n%b\r\n" % (len(line), line))

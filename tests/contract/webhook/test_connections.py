@@ -17,13 +17,12 @@ CHUNKED = b"%x\r\n%b\r\n0\r\n\r\n" % (len(REVIEW), REVIEW)
 SOON_S = 30  # far above all deadlines of the server, so that a busy machine fails no test
 
 
-def review(body=REVIEW):
-    return request("POST", "/mutate-propagationpolicy?timeout=10s", body)
+def review(body=REVIEW, **fields):
+    return request("POST", "/mutate-propagationpolicy?timeout=10s", body, **fields)
 
 
 def chunked(body):
-    head, _, _ = review(b"").rpartition(b"Content-Length: 0")
-    return head + b"Transfer-Encoding: chunked\r\n\r\n" + body
+    return review(body, Transfer_Encoding="chunked")
 
 
 def is_allowed(wire):

@@ -9,6 +9,7 @@ import pytest
 from kubernetes.client import Configuration
 from scripted_server import CUT, HOLD, ScriptedServer, bookmark, event, expired, item, page
 from tables import cases
+from waiting import wait_for
 
 from berthmaster.kube import informer as reflecting
 from berthmaster.kube.http_client import HTTPClient
@@ -19,7 +20,6 @@ from berthmaster.model.errors import ApiError
 from berthmaster.runtime.clock import Backoff
 
 THINGS = Collection.of("example.io/v1", "things")
-LIMIT_S = 30.0
 
 
 class RecordingStore:
@@ -30,40 +30,28 @@ class RecordingStore:
         self.calls: list[str] = []
         self.problems: list[str] = []
         self.stale = False
-        self._changed = threading.Condition()
 
     def replace(self, objects) -> None:
-        with self._changed:
-            self.names = {name: self._version(raw) for (_, name), raw in objects}
-            self.calls.append("replace")
-            self._changed.notify_all()
+        self.names = {name: self._version(raw) for (_, name), raw in objects}
+        self.calls.append("replace")
 
     def put(self, key, raw) -> None:
-        with self._changed:
-            self.names[key[1]] = self._version(raw)
-            self.calls.append(f"put {key[1]}")
-            self._changed.notify_all()
+        self.names[key[1]] = self._version(raw)
+        self.calls.append(f"put {key[1]}")
 
     def delete(self, key) -> None:
-        with self._changed:
-            self.names.pop(key[1], None)
-            self.calls.append(f"delete {key[1]}")
-            self._changed.notify_all()
+        self.names.pop(key[1], None)
+        self.calls.append(f"delete {key[1]}")
 
     def mark_fresh(self) -> None:
-        with self._changed:
-            self.stale = False
-            self._changed.notify_all()
+        self.stale = False
 
     def mark_stale(self, problem: str) -> None:
-        with self._changed:
-            self.stale = True
-            self.problems.append(problem)
-            self._changed.notify_all()
+        self.stale = True
+        self.problems.append(problem)
 
     def wait(self, check) -> None:
-        with self._changed:
-            assert self._changed.wait_for(lambda: check(self), LIMIT_S), (self.names, self.calls, self.problems)
+        wait_for(lambda: check(self), lambda: (self.names, self.calls, self.problems))
 
     @staticmethod
     def _version(raw) -> str:
