@@ -9,16 +9,11 @@ from faults import nothing, refuse
 from kube_in_memory import KubeInMemory, ScriptedClient
 from tables import cases
 
-from berthmaster.kube.client import APIClient, MetadataOnlyClient
+from berthmaster.kube.client import MetadataOnlyClient
 from berthmaster.kube.informer import UNCONFIRMED_S, SourceCheck
 from berthmaster.kube.requests import ONLY_METADATA_LIST, Collection, get, merge_patch, page, watch
 from berthmaster.kube.served_types import CACHE_S, Discovery
 from berthmaster.model.errors import ApiError, InputError
-
-
-def discovery(api: KubeInMemory, clock: FakeClock | None = None) -> Discovery:
-    client: APIClient = api
-    return Discovery(client, clock or FakeClock())
 
 
 @pytest.fixture
@@ -39,14 +34,14 @@ def api():
     },
 )
 def test_find_a_kind(api, api_version, kind, expected):
-    found = discovery(api).find(api_version, kind)
+    found = Discovery(api, FakeClock()).find(api_version, kind)
     assert (found and (found.collection, found.namespaced)) == expected
 
 
 def test_kinds_that_cannot_be_watched_are_not_found(api):
     api.served.add("authorization.k8s.io/v1", "SubjectAccessReview", "subjectaccessreviews")
     api.served.resources("authorization.k8s.io/v1")[0]["verbs"] = ["create"]
-    assert discovery(api).find("authorization.k8s.io/v1", "SubjectAccessReview") is None
+    assert Discovery(api, FakeClock()).find("authorization.k8s.io/v1", "SubjectAccessReview") is None
 
 
 def test_a_version_whose_own_api_server_does_not_respond_is_an_error():
@@ -58,9 +53,8 @@ def test_a_version_whose_own_api_server_does_not_respond_is_an_error():
     assert asked.find("metrics.k8s.io/v2", "NodeMetrics") is None
 
 
-def test_a_response_is_cached_for_some_time(api):
-    clock = FakeClock()
-    asked = discovery(api, clock)
+def test_a_response_is_cached_for_some_time(api, clock):
+    asked = Discovery(api, clock)
     assert asked.find("example.io/v1", "Widget") is None
     api.served.add("example.io/v1", "Widget", "widgets")
     assert asked.find("example.io/v1", "Widget") is None
@@ -70,7 +64,7 @@ def test_a_response_is_cached_for_some_time(api):
 
 
 def test_a_failed_request_is_an_error_and_is_not_cached(api):
-    asked = discovery(api)
+    asked = Discovery(api, FakeClock())
     api.before = refuse(503)
     with pytest.raises(ApiError):
         asked.find("apps/v1", "Deployment")

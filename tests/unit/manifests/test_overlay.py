@@ -78,14 +78,10 @@ def test_new_objects_of_a_file_are_added(load):
     assert named == ["web", "other"]
 
 
-def test_an_object_that_two_files_define_is_an_error(load):
+@pytest.mark.parametrize("first", [dump(STORED), [CLUSTER]], ids=["over a dump", "without a dump"])
+def test_an_object_that_two_files_define_is_an_error(load, first):
     with pytest.raises(ManifestError, match="Deployment 'shop/web' is already defined"):
-        load(dump(STORED), [deployment(5)], [deployment(6)])
-
-
-def test_an_object_that_two_files_without_a_dump_define_is_an_error(load):
-    with pytest.raises(ManifestError, match="already defined"):
-        load([CLUSTER, deployment()], [deployment()])
+        load(first, [deployment(5)], [deployment(6)])
 
 
 def test_a_dump_says_when_it_was_read_and_what_is_missing(load):

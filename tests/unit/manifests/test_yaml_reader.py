@@ -152,16 +152,19 @@ def test_documents_before_an_invalid_one_are_read():
         next(documents)
 
 
-def test_nested_aliases_are_bounded():
-    lines = ["a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]"]
-    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
-    with pytest.raises(ManifestError, match="aliases expand to more than 100000 values"):
-        read("\n".join(lines))
-
-
-def test_merged_aliases_are_bounded():
-    lines = ["a0: &a0 {" + ", ".join(f"k{n}: 1" for n in range(500)) + "}"]
-    lines += [f"b{n}: {{<<: *a0}}" for n in range(300)]
+@cases(
+    "lines",
+    {
+        "nested": [
+            "a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]",
+            *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)),
+        ],
+        "merged": [
+            f"a0: &a0 {{{', '.join(f'k{n}: 1' for n in range(500))}}}", *(f"b{n}: {{<<: *a0}}" for n in range(300)),
+        ],
+    },
+)  # fmt: skip
+def test_aliases_are_bounded(lines):
     with pytest.raises(ManifestError, match="aliases expand to more than 100000 values"):
         read("\n".join(lines))
 

@@ -127,19 +127,10 @@ def test_parse_replica_paths(text, path):
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        "Widget=spec.size",
-        "example.io/v1/Widget",
-        "example.io/v1/=a",
-        "example.io/v1/Widget=",
-        "a/b/c=x,",
-        "a/b/c=x..y",
-        "a/b/c=.x",
-        "a/b/c=x[y]",
-        "a/b/c=x[1",
-        "a/b/c=[1]",
+        "", "Widget=spec.size", "example.io/v1/Widget", "example.io/v1/=a", "example.io/v1/Widget=", "a/b/c=x,",
+        "a/b/c=x..y", "a/b/c=.x", "a/b/c=x[y]", "a/b/c=x[1", "a/b/c=[1]",
     ],
-)
+)  # fmt: skip
 def test_invalid_replica_paths_are_errors(text):
     with pytest.raises(InputError, match="accepted is GROUP/VERSION/KIND=PATH"):
         ReplicaPath.parse(text)

@@ -35,15 +35,10 @@ def test_the_page_of_a_workload(url, namespace, binding, address):
 @pytest.mark.parametrize(
     "url",
     [
-        "console.example",
-        "ftp://h",
-        "https://",
-        "https://h?a=b",
-        "https://u:p@h",
-        "https://h/ x",
+        "console.example", "ftp://h", "https://", "https://h?a=b", "https://u:p@h", "https://h/ x",
         f"https://{'h' * 300}",
     ],
-)
+)  # fmt: skip
 def test_anything_else_is_no_address_of_a_console(url):
     with pytest.raises(InputError, match="is not the address of a console"):
         ConsoleLink(url)

@@ -5,6 +5,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from policy_pages import made
 from reviews import FRESH_ID, admission_review, patched
 from tables import cases
 
@@ -26,12 +27,8 @@ from webhook.admission.rule_catalog import AdmissionContext
 from webhook.admission.settings import AdmissionSettings, Level
 
 PATH = "/impact-propagationpolicy"
-POLICY = {
-    "apiVersion": "policy.karmada.io/v1alpha1",
-    "kind": "PropagationPolicy",
-    "metadata": {"name": "web", "namespace": "shop"},
-    "spec": {"resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment"}], "priority": 1},
-}
+SELECTORS = [{"apiVersion": "apps/v1", "kind": "Deployment"}]
+POLICY = made("PropagationPolicy", {"metadata": {"name": "web"}, "resourceSelectors": SELECTORS, "priority": 1})
 CHANGED = {**POLICY, "spec": {**POLICY["spec"], "priority": 2}}
 LATE = NotComputed(Unanswered.TIMEOUT, "the extender did not answer within 300 ms")
 LIMIT = BlastRadius(moved=50, lost=0)

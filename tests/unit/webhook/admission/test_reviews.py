@@ -5,12 +5,11 @@ import json
 import tracemalloc
 from copy import deepcopy
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from policy_pages import made
+from policy_pages import KUBEADMIRAL, REBALANCER, made
 from reviews import COMPANION, STANDALONE, UID, admission_review, answer, denied_fields, operations, patched
 from tables import cases
 
@@ -224,49 +223,31 @@ def test_an_absent_field_equals_an_empty_one():
 DELETED = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 0}
 
 
-def invalid(kind: str, path: str, spec: dict[str, Any]) -> Any:
-    return pytest.param(kind, path, spec, id=kind)
-
-
-INVALID = [
-    invalid(
-        "policy.karmada.io/v1alpha1 PropagationPolicy",
-        "/validate-propagationpolicy",
-        {"placement": {"clusterAffinity": {}, "clusterAffinities": [{"affinityName": "any"}]}},
+INVALID = {
+    "PropagationPolicy": (
+        VALIDATE,
+        {"placement": {"clusterAffinity": {}, "clusterAffinities": [{"affinityName": "a"}]}},
     ),
-    invalid(
-        "core.kubeadmiral.io/v1alpha1 ClusterPropagationPolicy",
-        "/validate-kubeadmiral-clusterpropagationpolicy",
-        {"schedulingMode": "Divide", "maxClusters": -1},
-    ),
-    invalid(
-        "apps.karmada.io/v1alpha1 WorkloadRebalancer", "/validate-workloadrebalancer", {"ttlSecondsAfterFinished": -1}
-    ),
-]
-
-
-def obj(kind: str, spec: dict[str, Any], **metadata: Any) -> dict[str, Any]:
-    api_version, name = kind.split()
-    return {"apiVersion": api_version, "kind": name, "metadata": {"name": "x", **metadata}, "spec": spec}
+    KUBEADMIRAL: ("/validate-kubeadmiral-propagationpolicy", {"maxClusters": -1}),
+    REBALANCER: ("/validate-workloadrebalancer", {"ttlSecondsAfterFinished": -1}),
+}
 
 
 @cases("settings", {"companion": COMPANION, "standalone": STANDALONE})
-@pytest.mark.parametrize(("kind", "path", "spec"), INVALID)
-def test_an_invalid_object_is_allowed_while_it_is_being_deleted(
-    kind: str, path: str, spec: dict[str, Any], settings: AdmissionSettings
-):
+@pytest.mark.parametrize("shape", INVALID)
+def test_an_invalid_object_is_allowed_while_it_is_being_deleted(shape: str, settings: AdmissionSettings):
+    path, spec = INVALID[shape]
     for deleted, allowed in ((DELETED, True), ({}, False)):
         # The spec changes too, because an update without a change of the spec is allowed anyway.
-        held = obj(kind, {"was": "another"}, finalizers=["x.io/hold"], **deleted)
-        assert answer(path, admission_review(obj(kind, spec, **deleted), held), settings)["allowed"] is allowed
+        held = made(shape, {"was": "another", "metadata": {"finalizers": ["x.io/hold"], **deleted}})
+        sent = made(shape, {**spec, "metadata": deleted})
+        assert answer(path, admission_review(sent, held), settings)["allowed"] is allowed
 
 
 def test_a_deletion_timestamp_in_the_new_object_only_has_no_effect():
-    _, path, spec = INVALID[0].values
-    stored = obj("policy.karmada.io/v1alpha1 PropagationPolicy", {"was": "another"})
-    sent = obj("policy.karmada.io/v1alpha1 PropagationPolicy", spec, **DELETED)
-    assert answer(path, admission_review(sent, stored), COMPANION)["allowed"] is False
-    assert answer(path, admission_review(sent), COMPANION)["allowed"] is False
+    path, spec = INVALID["PropagationPolicy"]
+    for stored in (policy(was="another"), None):
+        assert answer(path, admission_review(policy(**spec, metadata=DELETED), stored))["allowed"] is False
 
 
 REVIEW = admission_review({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy", "metadata": {}})
