@@ -353,6 +353,6 @@ def _rebalance(given: JSON) -> Work:
 
     def work() -> object:
         rebalancer = decode_json(WorkloadRebalancer, body)
-        return progress.decide(rebalancer, {}, NOW)
+        return progress.decide_progress(rebalancer, {}, NOW)
 
     return work

@@ -81,7 +81,7 @@ def working_list(rebalancer: WorkloadRebalancer) -> tuple[ObservedWorkload, ...]
     return tuple(sorted(listed.values(), key=_order))
 
 
-def decide(rebalancer: WorkloadRebalancer, outcomes: MarkOutcomes, now: datetime) -> RebalanceProgress:
+def decide_progress(rebalancer: WorkloadRebalancer, outcomes: MarkOutcomes, now: datetime) -> RebalanceProgress:
     """Decide the progress after attempts to mark some of the open workloads.
 
     The finish time moves with every change of the status. A workload that is added later, or any other change of the

@@ -14,7 +14,7 @@ from berthmaster.controllers.rebalancer.progress import (
     MarkOutcomes,
     NotMarked,
     RebalanceProgress,
-    decide,
+    decide_progress,
     mark_event,
     progress_events,
     working_list,
@@ -109,7 +109,7 @@ class RebalancerReconciler:
         """Mark the open workloads and write the status. Return None if the rebalancer has changed since."""
         started_s = self._clock.monotonic_s()
         self._mark(rebalancer, outcomes)
-        progress = decide(rebalancer, outcomes, self._clock.now())
+        progress = decide_progress(rebalancer, outcomes, self._clock.now())
         if not progress.changed:
             _STEPS.debug("the status is up to date", extra=fields(rebalancer=key[1], open=len(progress.open)))
             return progress

@@ -71,7 +71,7 @@ def schedule_one(services: Services, call: Call) -> Reply:
     begun_s = clock.monotonic_s()
     request = _decoded(services, ScheduleRequest, call.body)
     decoded_s = clock.monotonic_s()
-    decided = decide(services, request, call, size_bytes=len(call.body), diagnose=diagnose)
+    decided = decide_request(services, request, call, size_bytes=len(call.body), diagnose=diagnose)
     done_s = clock.monotonic_s()
     body = encode_json(decided)
     stages = {"decode": decoded_s - begun_s, "decide": done_s - decoded_s, "encode": clock.monotonic_s() - done_s}
@@ -115,7 +115,9 @@ def is_cheap(body: bytes) -> bool:
     return clusters in (b"", b"null")
 
 
-def decide(services: Services, request: ScheduleRequest, call: Call, *, size_bytes: int, diagnose: bool) -> Decided:
+def decide_request(
+    services: Services, request: ScheduleRequest, call: Call, *, size_bytes: int, diagnose: bool
+) -> Decided:
     """Decide on the request's clusters, or on the fleet of the service.
 
     Args:
@@ -305,7 +307,7 @@ def _decide_line(services: Services, call: Call, number: int, line: bytes, *, di
     try:
         with sized(services, call, line, brings_fleet=True):
             request = _decoded(services, BatchLine, line)
-            decided = decide(services, request, call, size_bytes=len(line), diagnose=diagnose)
+            decided = decide_request(services, request, call, size_bytes=len(line), diagnose=diagnose)
     except (InputError, Refusal) as error:
         found = problem_of(error, call.request_id)
     else:

@@ -14,7 +14,7 @@ from berthmaster.controllers.rebalancer.progress import (
     BindingMissing,
     Marked,
     NotMarked,
-    decide,
+    decide_progress,
     mark_event,
     progress_events,
     working_list,
@@ -94,13 +94,13 @@ def test_the_order_is_bytewise_by_api_version_kind_namespace_and_name():
 )
 def test_the_result_of_an_outcome(outcome, result, reason):
     outcomes = {} if outcome is None else {value("web"): outcome}
-    [found] = decide(rebalancer(["web"]), outcomes, NOW).status.observed_workloads
+    [found] = decide_progress(rebalancer(["web"]), outcomes, NOW).status.observed_workloads
     assert (found.result, found.reason) == (result, reason)
 
 
 def test_a_failure_is_not_tried_again():
     before = rebalancer(["web"], [item("web", "Failed")], finished=LATER)
-    found = decide(before, {value("web"): Marked()}, NOW)
+    found = decide_progress(before, {value("web"): Marked()}, NOW)
     assert (found.status, found.changed) == (before.status, False)
 
 
@@ -138,7 +138,7 @@ DONE = [item("web", "Successful")]
     ],
 )  # fmt: skip
 def test_the_finish_time(before, outcomes, finish_time, changed, open_):
-    found = decide(before, {value(name): outcome for name, outcome in outcomes.items()}, NOW)
+    found = decide_progress(before, {value(name): outcome for name, outcome in outcomes.items()}, NOW)
     assert found.status.finish_time == finish_time
     assert found.status.observed_generation == before.metadata.generation
     assert (found.changed, [each.name for each in found.open]) == (changed, open_)
@@ -169,7 +169,7 @@ def test_the_finish_time(before, outcomes, finish_time, changed, open_):
 )
 def test_the_time_to_live(before, outcome, remaining_s):
     outcomes = {} if outcome is None else {value("web"): outcome}
-    found = decide(before, outcomes, NOW).remaining_s
+    found = decide_progress(before, outcomes, NOW).remaining_s
     assert found == (remaining_s if remaining_s is None else pytest.approx(remaining_s))
 
 
@@ -191,22 +191,26 @@ def with_status(before: WorkloadRebalancer, status: RebalancerStatus) -> Workloa
 @given(workloads, statuses, outcomes_of_all)
 def test_a_second_decision_changes_nothing(spec, observed, outcomes):
     before = rebalancer(spec, observed)
-    first = decide(before, outcomes, NOW)
-    again = decide(with_status(before, first.status), {}, NOW + timedelta(hours=1))
+    first = decide_progress(before, outcomes, NOW)
+    again = decide_progress(with_status(before, first.status), {}, NOW + timedelta(hours=1))
     assert (again.status, again.changed, again.open) == (first.status, False, first.open)
 
 
 @given(workloads, statuses, outcomes_of_all, st.randoms())
 def test_the_order_of_the_spec_does_not_matter(spec, observed, outcomes, draw):
     shuffled = draw.sample(spec, len(spec))
-    assert decide(rebalancer(spec, observed), outcomes, NOW) == decide(rebalancer(shuffled, observed), outcomes, NOW)
+    assert decide_progress(rebalancer(spec, observed), outcomes, NOW) == decide_progress(
+        rebalancer(shuffled, observed), outcomes, NOW
+    )
 
 
 @given(workloads, statuses, outcomes_of_all)
 def test_results_do_not_change(spec, observed, outcomes):
     observed = list({each["workload"]["name"]: each for each in observed}.values())
     before = rebalancer(spec, observed)
-    after = {each.workload.name: each.result for each in decide(before, outcomes, NOW).status.observed_workloads}
+    after = {
+        each.workload.name: each.result for each in decide_progress(before, outcomes, NOW).status.observed_workloads
+    }
     for each in before.status.observed_workloads:
         if each.result == "Successful" or (each.result == "Failed" and each.workload.name in spec):
             assert after[each.workload.name] == each.result
@@ -217,7 +221,7 @@ def test_results_do_not_change(spec, observed, outcomes):
 @given(workloads, statuses, outcomes_of_all)
 def test_a_rebalancer_is_finished_if_and_only_if_nothing_is_open(spec, observed, outcomes):
     before = rebalancer(spec, observed, ttl_s=60)
-    found = decide(before, outcomes, NOW)
+    found = decide_progress(before, outcomes, NOW)
     assert (found.remaining_s is None) == bool(found.open)
     assert (found.status.finish_time is None) == bool(found.open)
     assert CREATED < (found.status.finish_time or NOW) <= NOW
@@ -271,7 +275,7 @@ REORDERED = rebalancer(observed=[item("web", "Successful")], generation=2, obser
 )
 def test_events_of_a_rebalancer(before, outcomes, expected):
     outcomes = {value(name): outcome for name, outcome in outcomes.items()}
-    events = list(progress_events(before, decide(before, outcomes, LATER), outcomes))
+    events = list(progress_events(before, decide_progress(before, outcomes, LATER), outcomes))
     assert [(each.kind, each.reason, each.note) for each in events] == expected
     assert all(each.regarding == REBALANCER for each in events)
 
@@ -280,7 +284,7 @@ def test_events_of_a_rebalancer(before, outcomes, expected):
 def test_a_note_about_many_workloads_fits_into_an_event(outcome):
     outcomes = {value(name): outcome for name in MANY}
     before = rebalancer(MANY)
-    for event in progress_events(before, decide(before, outcomes, LATER), outcomes):
+    for event in progress_events(before, decide_progress(before, outcomes, LATER), outcomes):
         assert "w04 and 25 more" in event.note
         assert len(event.note) <= 1024
 

@@ -16,7 +16,7 @@ from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.request import FailureKind
 from berthmaster.simulation.world import World
 from extender.protocols.native import examples, schedule
-from extender.protocols.native.schedule import decide, is_cheap
+from extender.protocols.native.schedule import decide_request, is_cheap
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Call
 
@@ -39,7 +39,7 @@ def test_a_diagnosis_of_too_many_groups_and_clusters_is_refused(services, cluste
     monkeypatch.setattr(schedule, "MAX_EXPLAINED", 30)
 
     def explained(groups):
-        return decide(services, ScheduleRequest(grouped(groups), clusters), CALL, size_bytes=1, diagnose=True)
+        return decide_request(services, ScheduleRequest(grouped(groups), clusters), CALL, size_bytes=1, diagnose=True)
 
     assert len(explained(10).diagnosis.groups) == 10
     with refusing(400, "has 11 groups, and there are 3 clusters; a diagnosis has at most 30 pairs"):
@@ -48,7 +48,9 @@ def test_a_diagnosis_of_too_many_groups_and_clusters_is_refused(services, cluste
 
 def test_a_large_request_must_contain_its_clusters(services):
     def decided(size_bytes, clusters=None):
-        return decide(services, ScheduleRequest(grouped(1), clusters), CALL, size_bytes=size_bytes, diagnose=False)
+        return decide_request(
+            services, ScheduleRequest(grouped(1), clusters), CALL, size_bytes=size_bytes, diagnose=False
+        )
 
     assert decided(3 * 2**20).message == "none of 3 clusters fits"
     assert decided(3 * 2**20 + 1, CLUSTERS).message == "none of 3 clusters fits"
@@ -80,7 +82,7 @@ def test_only_small_requests_without_clusters_are_cheap(body, cheap):
 
 def test_a_placement_above_a_limit_is_refused_with_the_field(services):
     with pytest.raises(Refusal) as refused:
-        decide(services, ScheduleRequest(grouped(1025)), CALL, size_bytes=1, diagnose=False)
+        decide_request(services, ScheduleRequest(grouped(1025)), CALL, size_bytes=1, diagnose=False)
     [error] = refused.value.errors
     assert (refused.value.status, error.path) == (400, "binding.spec.placement.clusterAffinities")
     assert error.detail.startswith("1,025 groups; at most 1,024 are scheduled")
@@ -118,7 +120,7 @@ def test_unknown_fields_elsewhere_and_null_are_ignored(services, change):
 
 def test_a_decision_that_takes_too_many_steps_is_an_answer_of_its_own(services):
     services.state.profile = karmada_profile(limits=DEFAULT_LIMITS._replace(steps=1000))
-    decided = decide(services, ScheduleRequest(grouped(9), CLUSTERS), CALL, size_bytes=1, diagnose=True)
+    decided = decide_request(services, ScheduleRequest(grouped(9), CLUSTERS), CALL, size_bytes=1, diagnose=True)
     assert decided.error is FailureKind.TOO_LARGE
     assert decided.message.startswith("the decision takes more than 1,000 steps")
     assert decided.diagnosis.groups == []
@@ -127,7 +129,7 @@ def test_a_decision_that_takes_too_many_steps_is_an_answer_of_its_own(services):
 def test_the_deadline_is_checked_between_groups(services):
     services.clock.pass_by(1e9)
     with pytest.raises(Refusal, match="the reply was not ready in time"):
-        decide(services, ScheduleRequest(grouped(2)), CALL, size_bytes=1, diagnose=False)
+        decide_request(services, ScheduleRequest(grouped(2)), CALL, size_bytes=1, diagnose=False)
 
 
 def test_a_body_with_too_many_groups_is_refused_before_it_is_decoded(services, monkeypatch):
@@ -162,14 +164,12 @@ def answers(clock, metrics):
 
 
 def test_a_crash_on_one_line_does_not_affect_the_others(answers, metrics, monkeypatch, caplog):
-    decide = schedule.decide
-
     def fail(services, asked, asking, **how):
         if asked.id == "b":
             raise KeyError("an unexpected error")
-        return decide(services, asked, asking, **how)
+        return decide_request(services, asked, asking, **how)
 
-    monkeypatch.setattr(schedule, "decide", fail)
+    monkeypatch.setattr(schedule, "decide_request", fail)
     found = answers("ab", "c")
     assert [(each["id"], each["line"]) for each in found] == [("a", 1), ("b", 2), ("c", 3)]
     assert [each.get("problem", {}).get("status") for each in found] == [None, 500, None]
@@ -187,13 +187,11 @@ def test_a_crash_on_one_line_does_not_affect_the_others(answers, metrics, monkey
     },
 )
 def test_a_batch_ends_at_its_deadline(answers, clock, monkeypatch, bursts, answered):
-    decide = schedule.decide
-
     def slow(services, asked, asking, **how):
         clock.pass_by(2.5)
-        return decide(services, asked, asking, **how)
+        return decide_request(services, asked, asking, **how)
 
-    monkeypatch.setattr(schedule, "decide", slow)
+    monkeypatch.setattr(schedule, "decide_request", slow)
     *found, last = answers(*bursts)
     assert [each["id"] for each in found] == list(answered)
     assert (last.get("line"), last["problem"]["status"]) == (None, 503)
