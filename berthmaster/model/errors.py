@@ -22,7 +22,7 @@ end a line of a log, or fail to encode.
 import re
 from collections.abc import Sequence
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 
 MAX_PATH_LENGTH: Final = 512
 _SHOWN_VALUE_LENGTH: Final = 80
@@ -45,6 +45,10 @@ class BerthmasterError(Exception):
 
     def __init__(self, message: str = "") -> None:
         super().__init__(printable(message))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Let other processes get the error, whatever the arguments of its class are."""
+        return BaseException.__new__, (type(self), *self.args), self.__dict__
 
 
 class InputError(BerthmasterError):

@@ -1,9 +1,9 @@
-"""Answers that take longer than a request may: a thread computes them, and each request waits for a short time.
+"""Answers that take longer than a request may: another process computes them, and each request waits for a short time.
 
-The thread of a process computes one question at a time, and at most a tenth of the time. If there is no result for the
-present state, a request gets the last result with its version and its time. If there is no result at all, the request
-is refused with the progress of the computation. A computation ends early if no client requests its result any more and
-another question waits.
+One question is computed at a time, and at most a tenth of the time. If there is no result for the present state, a
+request gets the last result with its version and its time. If there is no result at all, the request is refused with
+the progress of the computation. A computation ends early if no client requests its result any more and another question
+waits.
 """
 
 import threading

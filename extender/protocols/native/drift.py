@@ -11,6 +11,7 @@ from msgspec.structs import asdict, replace
 from berthmaster.kube.kinds import BINDINGS
 from berthmaster.model.gaps import ANY_READER, Reader
 from berthmaster.native_api.why import DRIFT_SORTS, DriftQuery, DriftView
+from berthmaster.runtime.forked import Forked
 from berthmaster.scheduling.karmada.minimal import DriftKind
 from berthmaster.simulation.drift import FleetDrift, WorkloadDrift, summary, workload_drifts
 from extender.protocols.native import parameters
@@ -21,6 +22,8 @@ from extender.protocols.services import Call, Services
 _MOST: Final = 1000
 _REFRESH_S: Final = 300.0
 _READERS: Final = 16
+_SENT: Final = 100
+"""How many workloads are received at a time: other threads wait for each part."""
 _TOLERANCE: Final = DriftQuery().tolerance
 _NO_FIGURES: Final[Mapping[str, Mapping[str, int]]] = {"clusters": {}, "minimal": {}, "full": {}}
 _ORDERS: Final[Mapping[str, Callable[[WorkloadDrift], int | str]]] = {
@@ -107,9 +110,16 @@ def _computed(
 ) -> Callable[[Reader], FleetDrift]:
     """Return the summary for a reader, which keeps those of the last readers."""
     state = services.state
-    drifts = workload_drifts(state.world(check), state.profile, now, tolerance=tolerance, check=check)
-    # Only figures of a workload without drift are needed, and a large fleet has many.
-    kept = [each if each.kinds else replace(each, **_NO_FIGURES) for each in drifts]
+    world = state.world(check)
+
+    def compute(send: Callable[[list[WorkloadDrift]], None]) -> None:
+        drifts = workload_drifts(world, state.profile, now, tolerance=tolerance)
+        # Only figures of a workload without drift are needed, and a large fleet has many.
+        kept = [each if each.kinds else replace(each, **_NO_FIGURES) for each in drifts]
+        for first in range(0, len(kept), _SENT):
+            send(kept[first : first + _SENT])
+
+    kept = [each for part in Forked(compute, check) for each in part]
 
     @lru_cache(_READERS)
     def seen_by(reader: Reader) -> FleetDrift:

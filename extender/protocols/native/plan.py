@@ -6,10 +6,12 @@ listed, or a policy that the service has not observed yet is an error.
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Final
 
+import msgspec
 from msgspec.structs import replace
 
 from berthmaster.kube.kinds import WORKLOADS
@@ -20,11 +22,13 @@ from berthmaster.model.policy import Policy, PolicyReference, defaulted
 from berthmaster.model.validation import placement_excess, policy_errors
 from berthmaster.native_api.what_if import PlanAnswer, PlanCounts, PlanLine, PlanRequest, PolicyName
 from berthmaster.native_api.wire import NOT_READY, Progress, Staleness
+from berthmaster.runtime.forked import Forked
 from berthmaster.runtime.logs import log_exceptions
 from berthmaster.scheduling.profile import Profile
 from berthmaster.simulation.change_set import ChangeSet, PlanIndex
 from berthmaster.simulation.changes import Scale
 from berthmaster.simulation.plan_answer import Plan
+from berthmaster.simulation.plan_review import OutOfTimeError
 from berthmaster.simulation.planner import ReportProgress, plan
 from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import World
@@ -40,10 +44,14 @@ _WAITING: Final = 0.5
 """The share of the time of a request in which lists that are not watched yet may arrive."""
 _REPORT_S: Final = 1.0
 _ABOUT: Final = "the plan"
+_STEPS: Final = 300
+"""How many steps a plan takes in this process, of a few tenths of a millisecond each, before it gets one of its own."""
+_Sent = bytes | tuple[int, int]
+"""The answer as JSON, or how many workloads are decided, and of how many."""
 
 
 class PlannedWorld:
-    """An index of the world, and the lock that a plan holds while it uses it."""
+    """An index of the world. Hold the lock while you use it."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -58,16 +66,15 @@ class PlannedWorld:
 
 
 class Planner:
-    """Plans one request at a time. Others wait for it, within their own time.
+    """Plans one change of policies and one of clusters at a time. Others wait for them, within their own time.
 
-    Changes of clusters make a scheduler look at all workloads, which can take seconds. Such plans have an index of
-    their own: plans of policies do not wait for them. Reviews have a third one, and all plans pause for them.
+    A plan that takes long is made in a process of its own, so that reviews soon get the index. They look at few
+    workloads.
     """
 
     def __init__(self) -> None:
-        self.of_reviews = PlannedWorld()
-        self._of_policies = PlannedWorld()
-        self._of_clusters = PlannedWorld()
+        self.planned = PlannedWorld()
+        self._policies_turn, self._clusters_turn = threading.Lock(), threading.Lock()
         self._prepared = ""
 
     @property
@@ -75,15 +82,15 @@ class Planner:
         return bool(self._prepared)
 
     def prepare(self, services: Services) -> None:
-        """Build the index of reviews, or update it, so that the next review is quick.
+        """Build the index, or update it, so that the next plan is quick.
 
         Does nothing if the workloads are not known, or if nothing has changed.
         """
         state, version = services.state, services.state.version
         if version == self._prepared or not state.watches(WORKLOADS) or not state.staleness.synced:
             return
-        with self.of_reviews.lock:
-            self.of_reviews.index_of(state.world(), state.profile).prepare()
+        with self.planned.lock:
+            self.planned.index_of(state.world(), state.profile).prepare()
         self._prepared = version
 
     def lines(self, services: Services, call: Call) -> Reply:
@@ -106,7 +113,7 @@ class Planner:
     def _lines(self, services: Services, call: Call, request: PlanRequest) -> Iterator[bytes]:
         begun_at, counted = services.clock.now(), (0, 0)
         gone, ended = threading.Event(), threading.Event()
-        last = PlanLine(problem=internal_error(call.request_id))
+        last = encode_json(PlanLine(problem=internal_error(call.request_id)))
 
         def progress(done: int, total: int) -> None:
             nonlocal counted
@@ -115,9 +122,10 @@ class Planner:
         def compute() -> None:
             nonlocal last
             try:
-                last = PlanLine(plan=self.plan(services, call._replace(has_gone=gone.is_set), request, progress))
+                plan = self.plan(services, call._replace(has_gone=gone.is_set), request, progress)
+                last = encode_json({"plan": plan})
             except (InputError, Refusal) as error:
-                last = PlanLine(problem=problem_of(error, call.request_id))
+                last = encode_json(PlanLine(problem=problem_of(error, call.request_id)))
 
         def run() -> None:
             log_exceptions(compute, services.log, "a plan failed", request_id=call.request_id)
@@ -127,7 +135,7 @@ class Planner:
         try:
             while not ended.wait(_REPORT_S):
                 yield encode_json(PlanLine(progress=Progress(_ABOUT, begun_at, *counted))) + b"\n"
-            yield encode_json(last) + b"\n"
+            yield last + b"\n"
         finally:
             gone.set()
 
@@ -137,8 +145,11 @@ class Planner:
         call: Call,
         request: PlanRequest,
         progress: ReportProgress = lambda _done, _total: None,
-    ) -> PlanAnswer:
+    ) -> msgspec.Raw:
         """Plan changes of policies, clusters and replicas.
+
+        Returns:
+            A ``PlanAnswer`` as JSON.
 
         Raises:
             Refusal: a policy is invalid or not known, something is not known that the answer depends on, or the
@@ -152,17 +163,63 @@ class Planner:
         require_plannable(services)
         policies = [*changes.policies, *known_policies(services, request)]
         require_templates(services, call, policies)
-        plans = self._of_clusters if request.changes else self._of_policies
-        with services.one_at_a_time(plans.lock, call, "other plans"):
-            check, now = partial(services.give_way, call), services.clock.now()
+        turn = self._clusters_turn if request.changes else self._policies_turn
+        check, now = partial(services.give_way, call), services.clock.now()
+        with services.one_at_a_time(turn, call, "other plans"):
             world = state.assuming(state.world(check, changes.policies), now, request.failover, request.preemption)
-            changes = _with_changes(changes, world, request, now, check)
-            index = plans.index_of(world, state.profile)
-            check()
+            changes = _with_changes(changes, world, request, now)
             gaps = plan_gaps(state, world, None if changes.changes_clusters else policies)
-            answer = plan(index, changes, now, gaps=gaps, check=check, progress=progress, reader=reader)
+            with services.one_at_a_time(self.planned.lock, call, "reviews"):
+                question = _Question(
+                    self.planned.index_of(world, state.profile), changes, now, gaps, reader, request.limit,
+                    state.staleness,
+                )  # fmt: skip
+                values = question.answered_soon(check) or Forked(question.answer, check)
+            for each in values:
+                if isinstance(each, bytes):
+                    answer = msgspec.Raw(each)
+                else:
+                    progress(*each)
         require_fresh(services)
-        return plan_answer(answer, request.limit, state.staleness, reader)
+        return answer
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    index: PlanIndex
+    changes: ChangeSet
+    now: datetime
+    gaps: Sequence[Gap]
+    reader: Reader
+    limit: int
+    staleness: Staleness
+
+    def answered_soon(self, check: Callable[[], None]) -> list[_Sent]:
+        """Return what ``answer`` sends, if it takes fewer steps than to start a process; otherwise nothing."""
+        left = _STEPS
+
+        def step() -> None:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise OutOfTimeError
+            check()
+
+        sent: list[_Sent] = []
+        try:
+            if not self.changes.changes_clusters:
+                self.answer(sent.append, step)
+        except OutOfTimeError:
+            return []
+        return sent
+
+    def answer(self, send: Callable[[_Sent], None], check: Callable[[], None] = lambda: None) -> None:
+        """Send how far a plan is, and at last its answer as JSON."""
+        found = plan(
+            self.index, self.changes, self.now, gaps=self.gaps, check=check,
+            progress=lambda done, total: send((done, total)), reader=self.reader,
+        )  # fmt: skip
+        send(encode_json(plan_answer(found, self.limit, self.staleness, self.reader)))
 
 
 def _as_stored(services: Services, request: PlanRequest) -> PlanRequest:
@@ -180,9 +237,7 @@ def plan_gaps(state: State, world: World, policies: Sequence[Policy] | None) -> 
     return state.observed.gaps() if policies is None else state.observed.left_out(policies)
 
 
-def _with_changes(
-    changes: ChangeSet, world: World, request: PlanRequest, now: datetime, check: Callable[[], None]
-) -> ChangeSet:
+def _with_changes(changes: ChangeSet, world: World, request: PlanRequest, now: datetime) -> ChangeSet:
     """Add the changes of clusters and replicas, after trying each of them on the world.
 
     A name means only workloads that the reader may see, and an error suggests no others.
@@ -194,7 +249,7 @@ def _with_changes(
         nameable = replace(world, workloads=seen)
     for index, each in enumerate(request.changes):
         path = f"changes[{index}]"
-        change = change_of(each, path, check)
+        change = change_of(each, path)
         if not isinstance(change, Scale):
             clusters = RequestedChange(change, path).applied(clusters, now)
             edits.append(change)

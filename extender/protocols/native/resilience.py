@@ -1,6 +1,6 @@
 """``/v1/resilience``: what each failure of a cluster, region, zone or provider alone would do."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
@@ -9,6 +9,7 @@ import msgspec.structs
 from berthmaster.kube.kinds import BINDINGS
 from berthmaster.model.gaps import NO_NAMES
 from berthmaster.native_api.why import MAX_NAMES, ImpactView, ResilienceView
+from berthmaster.runtime.forked import Forked
 from berthmaster.simulation.failures import FailureDomain, Failures, Impact, losses, ranked
 from berthmaster.simulation.plan_answer import Assumptions, Switch
 from extender.protocols.native.background import LIMIT_S, WAIT_S, Background, BackgroundTexts, Run
@@ -109,10 +110,16 @@ def _computed(
     world = state.assuming(state.world(run), now, question.failover)
     failures = losses(world.clusters, domains)
     run.total, impacts = len(failures), list[Impact]()
+
+    def compute(send: Callable[[Impact], None]) -> None:
+        simulated = Failures(world, state.profile, now)
+        for each in failures:
+            send(simulated.impact(each))
+
     if failures:
-        simulated = Failures(world, state.profile, now, check=run)
-        for run.done, each in enumerate(failures):
-            impacts.append(simulated.impact(each))
+        for impact in Forked(compute, run):
+            impacts.append(impact)
+            run.done = len(impacts)
     gaps = [*state.gaps(NO_NAMES), *([] if failures else [f"no cluster has a {' or a '.join(domains)}"])]
     return _FailureResult(ranked(impacts), len(world.workloads), sorted(world.clusters), gaps, world.assumptions)
 

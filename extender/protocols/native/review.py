@@ -17,7 +17,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any, Final, Literal, NamedTuple
 
-from berthmaster.model.decode import encode_json
+from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import InputError
 from berthmaster.model.gaps import ANY_READER, Gap, texts
 from berthmaster.model.policy import Policy
@@ -95,7 +95,8 @@ class PlanReviewer:
             return review_answer(reviewed, gaps)
 
         def make() -> PlanAnswer:
-            return self._planner.plan(services, Call("review", services.clock.monotonic_s() + _PLAN_S), wanted)
+            within = Call("review", services.clock.monotonic_s() + _PLAN_S)
+            return decode_json(PlanAnswer, self._planner.plan(services, within, wanted))
 
         planning = self._plans.begin(key, make, services, queues=not request.dry_run)
         answer = self._long_answer(services, call, key) if planning else None
@@ -106,7 +107,7 @@ class PlanReviewer:
     ) -> tuple[PlanReview, Sequence[Gap]]:
         """Return what can be counted in a turn, and what is not known."""
         (changes, policies), state, clock = objects, services.state, services.clock
-        plans = self._planner.of_reviews
+        plans = self._planner.planned
         gaps: Sequence[Gap] = ()
         with services.one_at_a_time(plans.lock, call, "other reviews"):
             left = _TURN_STEPS

@@ -6,10 +6,12 @@ from datetime import datetime
 from functools import partial
 from typing import NamedTuple
 
-import msgspec.structs
+import msgspec
+from msgspec.structs import asdict, replace
 
 from berthmaster.kube.kinds import BINDINGS, WORKLOADS
 from berthmaster.model.cluster import EFFECTS
+from berthmaster.model.decode import encode_json
 from berthmaster.model.errors import FieldError, InputError, shown
 from berthmaster.model.gaps import ANY_READER
 from berthmaster.model.meta import with_spec
@@ -17,7 +19,8 @@ from berthmaster.model.policy import Policy, PolicyReference, defaulted
 from berthmaster.model.selector import is_label_key, is_label_value
 from berthmaster.model.validation import cluster_errors, policy_errors, update_errors
 from berthmaster.native_api import what_if
-from berthmaster.native_api.what_if import Change, PolicyChange, SimulateAnswer, SimulateRequest, simulate_answer
+from berthmaster.native_api.what_if import Change, PolicyChange, SimulateRequest, simulate_answer
+from berthmaster.runtime.forked import Forked
 from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.planner import planned_fleet
 from berthmaster.simulation.workload import ResourceName
@@ -34,8 +37,8 @@ class Simulator:
     def __init__(self) -> None:
         self._busy = threading.Lock()
 
-    def simulate(self, services: Services, call: Call, request: SimulateRequest) -> SimulateAnswer:
-        """Simulate changes on the fleet and the bindings of the service."""
+    def simulate(self, services: Services, call: Call, request: SimulateRequest) -> msgspec.Raw:
+        """Simulate changes on the fleet and the bindings of the service. Returns a ``SimulateAnswer`` as JSON."""
         check = partial(services.give_way, call)
         stored = stored_policies(services)
         changes = []
@@ -43,7 +46,7 @@ class Simulator:
             path, change = f"changes[{index}]", each
             if isinstance(change, PolicyChange):
                 change = PolicyChange(as_stored(change.policy, stored, f"{path}.policy"))
-            changes.append(change_of(change, path, check))
+            changes.append(change_of(change, path))
         require_synced(services)
         require_watched(services, BINDINGS, subject="the workloads are")
         if any(isinstance(each, PolicyChange) for each in request.changes):
@@ -58,15 +61,20 @@ class Simulator:
 
 def _run(
     services: Services, request: SimulateRequest, changes: list[SimulatedChange], check: Callable[[], None]
-) -> SimulateAnswer:
+) -> msgspec.Raw:
     state = services.state
     now = services.clock.now()
     world = state.assuming(state.world(check), now, request.failover, request.preemption)
-    requested = tuple(RequestedChange(each, f"changes[{index}]") for index, each in enumerate(changes))
-    fleet = planned_fleet(world, ChangeSet(edits=requested), state.profile, now, check=check)
-    observed = state.observed is not None or not state.file_gaps
-    answer = simulate_answer(fleet, show_all=request.all, observed=observed)
-    return msgspec.structs.replace(answer, gaps=state.gaps(ANY_READER), staleness=state.staleness)
+    requested = ChangeSet(edits=tuple(RequestedChange(each, f"changes[{index}]") for index, each in enumerate(changes)))
+    observed, about = state.observed is not None or not state.file_gaps, (state.gaps(ANY_READER), state.staleness)
+
+    def compute(send: Callable[[bytes], None]) -> None:
+        fleet = planned_fleet(world, requested, state.profile, now)
+        answer = simulate_answer(fleet, show_all=request.all, observed=observed)
+        send(encode_json(replace(answer, gaps=about[0], staleness=about[1])))
+
+    [answer] = Forked(compute, check)
+    return msgspec.Raw(answer)
 
 
 class RequestedChange(NamedTuple):
@@ -101,9 +109,9 @@ def as_stored(written: Policy, stored: Mapping[PolicyReference, Policy], path: s
     return written
 
 
-def change_of(change: Change, path: str, check: Callable[[], None]) -> SimulatedChange:
-    """Return the change of the simulation. A slow change calls ``check`` regularly."""
-    values = msgspec.structs.asdict(change)
+def change_of(change: Change, path: str) -> SimulatedChange:
+    """Return the change of the simulation."""
+    values = asdict(change)
     match change:
         case what_if.TaintChange(_, taint):
             _require(taint.effect in EFFECTS, f"{path}.taint.effect", taint.effect, ", ".join(EFFECTS))
@@ -124,7 +132,7 @@ def change_of(change: Change, path: str, check: Callable[[], None]) -> Simulated
             policy, below = defaulted(written), f"{path}.policy"
             _require(bool(policy.metadata.name), f"{below}.metadata.name", policy.metadata.name, "a name")
             refuse_invalid(error.below(below) for error in policy_errors(policy))
-            values = {"policy": policy, "check": check}
+            values = {"policy": policy}
     found: SimulatedChange = what_if.SIMULATED[type(change)](**values)
     return found
 

@@ -14,10 +14,10 @@ from tables import cases
 from waiting import LIMIT_S, wait_for
 
 from berthmaster.manifests import Document, manifests_of
-from berthmaster.model.decode import convert
+from berthmaster.model.decode import convert, decode_json
 from berthmaster.model.errors import FieldError
 from berthmaster.model.policy import Policy, defaulted
-from berthmaster.native_api.what_if import PlanRequest
+from berthmaster.native_api.what_if import PlanAnswer, PlanRequest
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.change_set import ChangeSet, PlanIndex
 from berthmaster.simulation.changes import Down
@@ -44,7 +44,7 @@ class Plane(WatchedPlane):
 
     def ask(self, *, within_s=LIMIT_S, has_gone=lambda: False, **request):
         call = Call("1", self.clock.passed_s + within_s, has_gone=has_gone)
-        return self.planner.plan(self.services, call, convert(PlanRequest, request))
+        return decode_json(PlanAnswer, self.planner.plan(self.services, call, convert(PlanRequest, request)))
 
     def stored(self):
         return [Document("stored", 0, "", each) for each in self.api.objects.values()]
@@ -103,6 +103,18 @@ def test_a_kind_that_is_not_watched_yet_is_listed_for_the_answer(plane):
 def test_a_kind_that_is_not_served_has_no_resources(plane):
     answer = plane().ask(create=[policy("gone", selector("Gone", "example.com/v1"), placement=MOVED)])
     assert (answer.counts.concerned, answer.plan.complete) == (0, True)
+
+
+def test_a_process_of_its_own_gives_the_same_plan(plane, monkeypatch):
+    monkeypatch.setattr("berthmaster.simulation.planner._REPORTED", 1)
+    running, progress, answers = plane(), [], []
+    call, request = Call("1", running.clock.passed_s + LIMIT_S), convert(PlanRequest, {"update": [web(MOVED)]})
+    for steps in (1000, 1):
+        monkeypatch.setattr("extender.protocols.native.plan._STEPS", steps)
+        found = running.planner.plan(running.services, call, request, lambda *done: progress.append((steps, *done)))
+        answers.append(bytes(found))
+    assert answers[0] == answers[1]
+    assert progress == [(steps, done, 2) for steps in (1000, 1) for done in (1, 2)]
 
 
 def test_a_plan_sees_what_changed_since_the_last_one(plane):
@@ -261,7 +273,7 @@ def test_a_plan_ends_at_its_deadline(plane):
 
 def test_a_plan_does_not_wait_for_another_one_longer_than_its_time(plane):
     running = plane()
-    with running.planner._of_policies.lock, pytest.raises(Refusal, match="other plans took all the time"):  # noqa: SLF001 - another plan would have to run for longer than the test
+    with running.planner._policies_turn, pytest.raises(Refusal, match="other plans took all the time"):  # noqa: SLF001 - another plan would have to run for longer than the test
         running.ask(update=[web(MOVED)], timeoutMs=1)
 
 
@@ -340,7 +352,7 @@ def test_a_scale_alone_concerns_only_its_workload(plane):
 
 def test_a_plan_of_clusters_does_not_delay_the_plans_of_reviews(plane):
     running = plane()
-    with running.planner._of_clusters.lock:  # noqa: SLF001 - another plan would have to run for longer than the test
+    with running.planner._clusters_turn:  # noqa: SLF001 - another plan would have to run for longer than the test
         assert running.ask(update=[web(MOVED)]).counts.moved
         with pytest.raises(Refusal, match="other plans took all the time"):
             running.ask(changes=[DOWN], timeoutMs=1)

