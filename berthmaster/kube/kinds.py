@@ -50,7 +50,7 @@ KARMADA_BINDINGS = tuple(
     Watched(collection, lambda raw: _reduced(_SHARING.binding(raw)))
     for collection in (RESOURCE_BINDINGS, CLUSTER_RESOURCE_BINDINGS)
 )
-"""Bindings without their version. Reports of members are cut to the clusters of the assignment and the ready replicas.
+"""Bindings without version, owner and age. Reports of members are cut to assigned clusters and ready replicas.
 
 No decision reads the rest, and it changes often.
 """
@@ -98,6 +98,13 @@ def _reports(binding: Binding) -> Iterator[AggregatedStatusItem]:
 def _reduced(binding: Binding) -> Binding:
     for error in binding_errors(binding):
         raise error
-    metadata = msgspec.structs.replace(binding.metadata, resource_version="", generation=0, finalizers=())
+    metadata = msgspec.structs.replace(
+        binding.metadata,
+        resource_version="",
+        generation=0,
+        finalizers=(),
+        owner_references=(),
+        creation_timestamp=None,
+    )
     status = msgspec.structs.replace(binding.status, aggregated_status=tuple(_reports(binding)))
     return msgspec.structs.replace(binding, metadata=metadata, status=status)

@@ -159,7 +159,8 @@ class SharingReader:
     def binding(self, raw: bytes) -> Binding:
         found = self._decoded(raw)
         metadata, spec, status = self._metadata(found.metadata), self._spec(found.spec), self._status(found.status)
-        return replace(found, metadata=metadata, spec=spec, status=status)
+        api_version = self._parts.text(found.api_version)
+        return replace(found, metadata=metadata, spec=spec, status=status, api_version=api_version)
 
     def cluster(self, cluster: Cluster) -> Cluster:
         """Return a cluster that shares its parts. The kinds that it serves are by far its largest part."""
@@ -196,7 +197,7 @@ class SharingReader:
         return replace(
             metadata,
             namespace=text(metadata.namespace),
-            labels={key: text(value) for key, value in metadata.labels.items()},
+            labels={text(key): text(value) for key, value in metadata.labels.items()},
             annotations=self._parts.part("annotations", metadata.annotations),
             finalizers=self._parts.part("finalizers", metadata.finalizers),
             owner_references=tuple(

@@ -98,8 +98,8 @@ class PlanIndex:
     def policy(self, reference: PolicyReference) -> Policy | None:
         return self._policies.get(reference)
 
-    def held_by(self, reference: PolicyReference) -> set[WorkloadKey]:
-        """Return the workloads that a policy holds. The caller must not change the set."""
+    def held_by(self, reference: PolicyReference) -> Collection[WorkloadKey]:
+        """Return the workloads that a policy holds. The caller must not change the collection."""
         return self.prepare().of("held", reference)
 
     def sorted(self, keys: Iterable[WorkloadKey]) -> list[WorkloadKey]:
@@ -142,11 +142,13 @@ class _Lookup:
 
     def __init__(self) -> None:
         self.replicas: Counter[str] = Counter()
-        self._keys: dict[tuple[Hashable, ...], set[WorkloadKey]] = {}
+        # Most labels are those of one workload, whose key takes much less memory than a set.
+        self._keys: dict[tuple[Hashable, ...], WorkloadKey | set[WorkloadKey]] = {}
 
-    def of(self, *term: Hashable) -> set[WorkloadKey]:
-        """Return the workloads with a term. The caller must not change the set."""
-        return self._keys.get(term, set())
+    def of(self, *term: Hashable) -> Collection[WorkloadKey]:
+        """Return the workloads with a term. The caller must not change the collection."""
+        found = self._keys.get(term, ())
+        return (found,) if found and isinstance(found, tuple) else found
 
     def candidates(self, kind: tuple[str, str], namespace: str, labels: LabelSelector | None) -> Iterable[WorkloadKey]:
         """Return the workloads of a namespace, or of all if it is empty, that can have the labels of a selector."""
@@ -162,13 +164,27 @@ class _Lookup:
         for key, workload in known.items():
             if current.get(key) is not workload:
                 for term in _terms(key, workload):
-                    self._keys[term].discard(key)
+                    self._remove(term, key)
                 self.replicas.subtract(_replicas(workload))
         for key, workload in current.items():
             if known.get(key) is not workload:
                 for term in _terms(key, workload):
-                    self._keys.setdefault(term, set()).add(key)
+                    self._add(term, key)
                 self.replicas.update(_replicas(workload))
+
+    def _add(self, term: tuple[Hashable, ...], key: WorkloadKey) -> None:
+        found = self._keys.setdefault(term, key)
+        if isinstance(found, set):
+            found.add(key)
+        elif found != key:
+            self._keys[term] = {found, key}
+
+    def _remove(self, term: tuple[Hashable, ...], key: WorkloadKey) -> None:
+        found = self._keys[term]
+        if isinstance(found, set):
+            found.discard(key)
+        else:
+            del self._keys[term]
 
 
 def _terms(key: WorkloadKey, workload: SimulatedWorkload) -> Iterator[tuple[Hashable, ...]]:

@@ -23,6 +23,7 @@ from berthmaster.model.gaps import Gap, GapKind
 from berthmaster.model.kinds import metadata_suffices
 from berthmaster.model.meta import Key
 from berthmaster.model.policy import TAINT_POLICY, TAINT_POLICY_API
+from berthmaster.model.unsupported import SharedParts
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import log_exceptions
 from extender.state.fingerprint import Fingerprint, difference_of
@@ -35,7 +36,10 @@ ASKED_S: Final = 600.0
 RETRY_S: Final = 30.0
 """How often kinds that are not served are looked up again. Discovery responses are cached as long."""
 _LOG: Final = logging.getLogger("berthmaster.extender")
-_UNUSED_METADATA: Final = ("resourceVersion", "generation", "selfLink", "ownerReferences", "finalizers")
+_UNUSED_METADATA: Final = (
+    "resourceVersion", "generation", "selfLink", "ownerReferences", "finalizers", "creationTimestamp",
+)  # fmt: skip
+_PARTS: Final = SharedParts(4 * 2**20)
 
 
 class KindName(NamedTuple):
@@ -256,7 +260,10 @@ def _unlisted(kind: KindName, informer: Informer[Document]) -> Gap | None:
 
 
 def read_template(kind: KindName, raw: bytes) -> Document:
-    """Decode a template, reduced to what decisions depend on. Raises ``FieldError`` if it has no name."""
+    """Decode a template, reduced to what decisions depend on. Raises ``FieldError`` if it has no name.
+
+    Templates share their equal parts, such as the containers of one team, and labels that stand in several places.
+    """
     decoded = decode_json(dict[str, Any], raw)
     metadata = decoded.get("metadata")
     if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
@@ -267,4 +274,15 @@ def read_template(kind: KindName, raw: bytes) -> Document:
     if metadata_suffices(*kind):
         reduced = {each: reduced[each] for each in ("apiVersion", "kind", "metadata")}
     name = "/".join(filter(None, (metadata.get("namespace"), metadata["name"])))
-    return Document(f"{kind.kind} {name}", 0, "", reduced)
+    return Document(f"{kind.kind} {name}", 0, "", {key: _shared(value) for key, value in reduced.items()})
+
+
+def _shared(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """Return the first equal part of a template."""
+    if isinstance(value, str):
+        return _PARTS.text(value)
+    if isinstance(value, dict):
+        return _PARTS.part("template", {_PARTS.text(key): _shared(inner) for key, inner in value.items()})
+    if isinstance(value, list):
+        return _PARTS.part("template", [_shared(inner) for inner in value])
+    return value

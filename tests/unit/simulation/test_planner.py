@@ -282,3 +282,19 @@ def test_an_index_can_be_kept():
     assert found == again
     index.update(world_of(load(*FLEET[1:], P)))
     assert (len(index), plan(index, ChangeSet(policies(to("b"))), NOW).moves) == (0, [])
+
+
+def test_a_kept_index_finds_workloads_by_labels_that_come_and_go():
+    def labelled(*names):
+        return [stored_template(deployment(each, labels={"tier": "gold"})) for each in names]
+
+    def gains():
+        target = {"labelSelector": {"matchLabels": {"tier": "gold"}}}
+        found = plan(index, ChangeSet(policies(to("b", target=target))), NOW)
+        return [each.resource for each in found.policies[0].gains]
+
+    index = index_of(*labelled("web"))
+    assert gains() == ["default/Deployment/web"]
+    for names in (["api", "web"], ["api"], [], ["shop"]):
+        index.update(world_of(load(*FLEET, stored_template(deployment("other")), *labelled(*names))))
+        assert gains() == [f"default/Deployment/{each}" for each in names]

@@ -240,6 +240,8 @@ def test_templates_keep_what_decisions_read():
         b'"resources":{"requests":{"cpu":"1"}}}]}}},"status":{"readyReplicas":2}}'
     )
     found = read_template(KindName("apps/v1", "Deployment"), raw)
+    other = read_template(KindName("apps/v1", "Deployment"), raw.replace(b'"name":"web","n', b'"name":"api","n'))
+    assert other.raw["spec"] is found.raw["spec"], "templates share what is equal"
     assert found.raw == {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
