@@ -155,6 +155,10 @@ bench-controllers-memory: $(VENV)/.e2e ## Measure the binding scheduler's memory
 bench-extender-memory: $(VENV)/.e2e ## Measure an extender that watches 10,000 bindings with their templates, and 1,000 clusters
 	@PYTHONPATH=tests $(BIN)/python bench/extender_memory.py $(ARGS)
 
+.PHONY: bench-beside
+bench-beside: $(VENV)/.e2e ## Measure what other clients notice of long plans, simulations and questions about failures
+	@PYTHONPATH=tests $(BIN)/python bench/beside.py $(ARGS)
+
 .PHONY: bench-scale
 bench-scale: $(VENV)/.e2e ## Measure how memory and cost grow up to 100,000 bindings and 5,000 clusters
 	@PYTHONPATH=tests $(BIN)/python bench/scale.py $(ARGS)

@@ -9,18 +9,15 @@ import logging
 import tempfile
 import time
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, Final
+from contextlib import closing, contextmanager
+from typing import Final
 
 import click
-import yaml
 from controllers_memory import dressed, reported
-from e2e.control_plane import fetch
-from e2e.processes import Processes, wait_for
-from e2e.serving import COMMAND
 from karmada_plane import DIVIDED, policy, selector, serve_karmada
 from kube_over_http import KubeOverHTTP
 from live import objects
+from served import Server, running
 
 from berthmaster.model.decode import convert
 from berthmaster.model.policy import Policy
@@ -32,41 +29,27 @@ _LIMIT_S: Final = 900.0
 _SIMULATIONS: Final = 3
 
 
-def tree(pid: int) -> Iterator[int]:
-    """Yield a process and its descendants."""
-    yield pid
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        for child in (task / "children").read_text().split():
-            yield from tree(int(child))
+@contextmanager
+def watching(workloads: int, clusters: int, per_namespace: int = 100) -> Iterator[Server]:
+    """Run an extender that has read an API server in this process until the end of the block.
 
-
-def tree_mib(pid: int) -> int:
-    """Return the memory of a process tree. Pages that processes share count once, as in the limit of a container."""
-    lines = [line for each in tree(pid) for line in Path(f"/proc/{each}/smaps_rollup").read_text().splitlines()]
-    return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) // 1024
-
-
-def fill(server: KubeOverHTTP, workloads: int, clusters: int) -> None:
-    """Store the objects, as large as Karmada's controllers make them."""
-    serve_karmada(server.api)
-    for each in (raw for group in objects(workloads, clusters) for raw in group):
-        if each["kind"] == "Namespace":
-            continue
-        if each["kind"] == "ResourceBinding":
-            each["status"]["aggregatedStatus"] = reported(each["spec"]["clusters"])
-        server.api.put(server.api.served.path(each), dressed(each) if each["kind"] == "Cluster" else each)
-
-
-def kubeconfig_of(url: str) -> dict[str, Any]:
-    """Return a kubeconfig for an API server without authentication."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "bench",
-        "contexts": [{"name": "bench", "context": {"cluster": "bench", "user": "bench"}}],
-        "clusters": [{"name": "bench", "cluster": {"server": url}}],
-        "users": [{"name": "bench", "user": {}}],
-    }
+    The objects are as large as Karmada's controllers make them. ``per_namespace`` is how many workloads a policy holds.
+    """
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # the API server of this process logs each request
+    server = KubeOverHTTP()
+    with closing(server), tempfile.NamedTemporaryFile("w") as kubeconfig:
+        serve_karmada(server.api)
+        for each in (raw for group in objects(workloads, clusters, per_namespace) for raw in group):
+            if each["kind"] == "Namespace":
+                continue
+            if each["kind"] == "ResourceBinding":
+                each["status"]["aggregatedStatus"] = reported(each["spec"]["clusters"])
+            server.api.put(server.api.served.path(each), dressed(each) if each["kind"] == "Cluster" else each)
+        kubeconfig.write(server.kubeconfig())
+        kubeconfig.flush()
+        flags = ("--watch=workloads", "--workers=1", f"--kubeconfig={kubeconfig.name}", "--request-timeout-s=300")
+        with running("extender", *flags) as extender:
+            yield extender
 
 
 def simulated(client: Client) -> tuple[float, str]:
@@ -105,30 +88,15 @@ def listed(client: Client) -> tuple[float, str]:
 @click.option("--clusters", default=1000, show_default=True, help="The number of clusters.")
 def main(workloads: int, clusters: int) -> None:
     """Measure the memory of an extender that watches bindings and templates."""
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # the API server of this process logs each request
-    with tempfile.TemporaryDirectory() as folder:
-        processes, server = Processes(Path(folder)), KubeOverHTTP()
-        try:
-            fill(server, workloads, clusters)
-            kubeconfig = Path(folder, "kubeconfig")
-            kubeconfig.write_text(yaml.safe_dump(kubeconfig_of(server.url)))
-            port, probe_port = processes.ports.free(), processes.ports.free()
-            process = processes.start("extender", [
-                COMMAND, "extender", "--watch=workloads", "--workers=1", f"--kubeconfig={kubeconfig}",
-                f"--bind=127.0.0.1:{port}", f"--probe-bind=127.0.0.1:{probe_port}", "--request-timeout-s=60",
-            ])  # fmt: skip
-            wait_for("the extender to be ready", lambda: fetch(f"http://127.0.0.1:{probe_port}/readyz"), _LIMIT_S)
-            most_mib = tree_mib(process.pid)
-            print(f"{most_mib:6d} MiB with everything read", flush=True)
-            with Client(f"http://127.0.0.1:{port}", timeout_s=_LIMIT_S) as client:
-                for question in (planned, planned, listed, planned_loss, *(simulated for _ in range(_SIMULATIONS))):
-                    passed_s, result = question(client)
-                    used_mib = tree_mib(process.pid)
-                    most_mib = max(most_mib, used_mib)
-                    print(f"{used_mib:6d} MiB after {question.__name__}: {passed_s:.1f} s, {result}", flush=True)
-        finally:
-            processes.stop_all()
-            server.close()
+    with watching(workloads, clusters) as extender:
+        most_mib = extender.memory_mib()
+        print(f"{most_mib:6.0f} MiB with everything read", flush=True)
+        with Client(f"http://127.0.0.1:{extender.port}", timeout_s=_LIMIT_S) as client:
+            for question in (planned, planned, listed, planned_loss, *(simulated for _ in range(_SIMULATIONS))):
+                passed_s, result = question(client)
+                used_mib = extender.memory_mib()
+                most_mib = max(most_mib, used_mib)
+                print(f"{used_mib:6.0f} MiB after {question.__name__}: {passed_s:.1f} s, {result}", flush=True)
     if most_mib > LIMIT_MIB:
         raise click.ClickException(f"more than {LIMIT_MIB} MiB")
 

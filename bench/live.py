@@ -32,16 +32,16 @@ _COLLECTIONS: Final = {
 }
 
 
-def objects(workloads: int, clusters: int) -> list[list[dict[str, Any]]]:
+def objects(workloads: int, clusters: int, per_namespace: int = _PER_NAMESPACE) -> list[list[dict[str, Any]]]:
     """Return all objects, in groups that are created one after the other."""
     names = [f"member{number}" for number in range(clusters)]
     namespaces, policies, templates, bindings = [], [], [], []
-    for first in range(0, workloads, _PER_NAMESPACE):
-        namespace = f"team{first // _PER_NAMESPACE}"
+    for first in range(0, workloads, per_namespace):
+        namespace = f"team{first // per_namespace}"
         namespaces.append({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
         claimant = policy("everything", selector(), namespace=namespace)
         policies.append(claimant)
-        for number in range(first, min(first + _PER_NAMESPACE, workloads)):
+        for number in range(first, min(first + per_namespace, workloads)):
             template = deployment(f"app{number}", 4, namespace=namespace, by=claimant)
             template["spec"]["template"]["spec"]["containers"][0]["env"] = [
                 {"name": f"VARIABLE_{index}", "value": "x" * 40} for index in range(20)

@@ -16,7 +16,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,7 +27,7 @@ from webhook_process import make_pair
 
 from berthmaster.model.decode import builtins
 
-_READY_WITHIN_S = 60.0
+_READY_WITHIN_S = 300.0
 _CLUSTER = "cluster.karmada.io/v1alpha1"
 
 
@@ -65,7 +65,7 @@ class Server(NamedTuple):
 
     def memory_mib(self) -> float:
         """Return the memory of all processes of the service, as a pod counts it: shared pages count once."""
-        return sum(_proportional_kib(pid) for pid in (self.pid, *self.workers())) / 1024
+        return sum(map(_proportional_kib, _tree(self.pid))) / 1024
 
     def is_live(self) -> bool:
         """Return whether a probe of the kubelet succeeds."""
@@ -122,6 +122,15 @@ def running(command: str, *flags: str, descriptors: int = 0) -> Iterator[Server]
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(timeout=60)
+
+
+def _tree(pid: int) -> Iterator[int]:
+    """Yield a process and its descendants."""
+    yield pid
+    with suppress(OSError):  # it may have just ended
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            for child in (task / "children").read_text().split():
+                yield from _tree(int(child))
 
 
 def _proportional_kib(pid: int) -> int:
