@@ -52,7 +52,6 @@ class Forked(Generic[Value]):
         finally:
             self._process.kill()
             self._process.join()
-            self._process.close()
             self._values.close()
 
     def _next(self) -> tuple[Value] | None:
@@ -62,7 +61,7 @@ class Forked(Generic[Value]):
             self._check()
         try:
             received: tuple[Value] | BerthmasterError | None = self._values.recv()
-        except EOFError:
+        except (EOFError, OSError):  # it ended between two values, or within one
             self._process.join()
             raise RuntimeError(f"the process of a computation ended with status {self._process.exitcode}") from None
         if isinstance(received, BerthmasterError):
@@ -88,6 +87,7 @@ def _leave_others(pipe: int, parent: int) -> None:
     """Leave the connections, the signals and the processor to other processes, and shared memory as it is."""
     os.closerange(_STANDARD_FILES, pipe)
     os.closerange(pipe + 1, _MOST_FILES)
+    signal.set_wakeup_fd(-1)
     for each in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
         signal.signal(each, signal.SIG_DFL)
     signal.signal(signal.SIGALRM, lambda *_: None if os.getppid() == parent else os._exit(1))

@@ -106,12 +106,19 @@ def test_a_process_from_any_thread_leaves_signals_and_priority_to_others():
     found = []
 
     def compute(send):
-        send((signal.getsignal(signal.SIGTERM), os.nice(0) > os.getpriority(os.PRIO_PROCESS, os.getppid())))
+        behind = os.getpriority(os.PRIO_PROCESS, 0) > os.getpriority(os.PRIO_PROCESS, os.getppid())
+        send((signal.getsignal(signal.SIGTERM), signal.set_wakeup_fd(-1), behind))
 
+    ours, theirs = socket.socketpair()
+    ours.settimeout(0)
+    before = signal.set_wakeup_fd(ours.fileno())
     thread = threading.Thread(target=lambda: found.extend(Forked(compute, no_check)))
     thread.start()
     thread.join(LIMIT_S)
-    assert found == [(signal.SIG_DFL, True)]
+    signal.set_wakeup_fd(before)
+    ours.close()
+    theirs.close()
+    assert found == [(signal.SIG_DFL, -1, True)]
 
 
 def test_a_process_does_not_keep_connections_open():
