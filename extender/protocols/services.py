@@ -89,6 +89,7 @@ class Services:
     Attributes:
         log: the log; ``berthmaster.runtime.logs.fields`` adds the request's id.
         findings: returns what the rules of the webhook find in a stored policy; None if they do not run.
+        large, background: held by the large request, and by the computation in the background, that is under way.
     """
 
     state: State
@@ -101,6 +102,7 @@ class Services:
     decisions: DecisionLog = field(init=False)
     reviews: "ReviewsFirst" = field(init=False)
     large: threading.Lock = field(default_factory=threading.Lock, init=False)
+    background: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def __post_init__(self) -> None:
         self.decisions = DecisionLog(self.log, self.clock)

@@ -1,9 +1,9 @@
 """Answers that take longer than a request may: another process computes them, and each request waits for a short time.
 
-One question is computed at a time, and at most a tenth of the time. If there is no result for the present state, a
-request gets the last result with its version and its time. If there is no result at all, the request is refused with
-the progress of the computation. A computation ends early if no client requests its result any more and another question
-waits.
+A worker computes one question at a time, and each kind of question at most a tenth of the time. If there is no result
+for the present state, a request gets the last result with its version and its time. If there is no result at all, the
+request is refused with the progress of the computation. A computation ends early if no client requests its result any
+more and another question waits.
 """
 
 import threading
@@ -167,7 +167,9 @@ class Background(Generic[Question, Content]):
         question, texts = run.question, self._texts(run.question)
         crashed = Computed[Content](services.state.version, services.clock.now(), problem=f"{texts.fails}; see the log")
         results: list[Computed[Content] | None] = [crashed]
-        log_exceptions(lambda: results.append(self._computed(services, run)), services.log, texts.fails)
+        with services.background:
+            run.begun_s = services.clock.monotonic_s()
+            log_exceptions(lambda: results.append(self._computed(services, run)), services.log, texts.fails)
         now_s = services.clock.monotonic_s()
         with self._changed:
             if (result := results[-1]) is not None:

@@ -186,6 +186,24 @@ def test_an_abandoned_computation_makes_room_for_the_question_that_waits(service
     assert (content, asked) == ("an answer", ["left", "wanted"])
 
 
+def test_questions_of_two_kinds_are_computed_one_after_the_other(service):
+    release, computed = threading.Event(), []
+    texts = background.BackgroundTexts("about", "waits", "fails", "too long")
+
+    def compute(_services, question, _now, _run):
+        computed.append(question)
+        return release.wait(WITHIN_S)
+
+    kinds = [background.Background(name, lambda _: texts, compute) for name in ("first", "second")]
+    for each, name in zip(kinds, ("first", "second"), strict=True):
+        with pytest.raises(Refusal, match="waits"):
+            each.answer(service.services, Call("1", service.clock.passed_s + 0.6), name)
+    assert computed == ["first"]
+    release.set()
+    _, content = kinds[1].answer(service.services, Call("2", service.clock.passed_s + WITHIN_S), "second")
+    assert (content, computed) == (True, ["first", "second"])
+
+
 def test_a_reader_of_old_figures_does_not_wait_for_a_computation_that_takes_long(service, monkeypatch):
     release, texts = threading.Event(), background.BackgroundTexts("about", "waits", "fails", "too long")
     made = background.Background("test", lambda _: texts, lambda *_: release.wait(WITHIN_S))
