@@ -25,11 +25,11 @@ def unique() -> str:
 def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
     """All child processes of the run. They are stopped at its end, also after Ctrl-C and SIGTERM."""
     children = Processes(tmp_path_factory.mktemp("acceptance"))
-    try:
-        with sigterm_as_ctrl_c():
+    with sigterm_as_ctrl_c():
+        try:
             yield children
-    finally:
-        children.stop_all()
+        finally:
+            children.stop_all()
 
 
 @pytest.fixture(scope="session")

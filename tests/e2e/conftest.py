@@ -32,12 +32,12 @@ def processes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     """All child processes of the run. They are stopped at its end, also after Ctrl-C and SIGTERM."""
     children = Processes(tmp_path_factory.mktemp("control-plane"))
     request.config.stash[CHILDREN] = children
-    try:
-        with sigterm_as_ctrl_c():
+    with sigterm_as_ctrl_c():
+        try:
             yield children
-    finally:
-        children.stop_all()
-        shutil.rmtree(children.folder / "etcd", ignore_errors=True)  # large, and of no use without the server
+        finally:
+            children.stop_all()
+            shutil.rmtree(children.folder / "etcd", ignore_errors=True)  # large, and of no use without the server
 
 
 @pytest.fixture(scope="session")

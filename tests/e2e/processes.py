@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import FrameType
 from typing import Final, TypeVar
 
 from free_ports import free_port
@@ -51,8 +52,16 @@ def wait_for(what: str, check: Callable[[], Value | None], timeout_s: float) -> 
 
 @contextmanager
 def sigterm_as_ctrl_c() -> Iterator[None]:
-    """End a run in order after SIGTERM, for instance in a cancelled CI job: fixtures stop what they have started."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    """End a run in order after SIGTERM, for instance in a cancelled CI job: fixtures stop what they have started.
+
+    Later ones do nothing. ``timeout`` and ``make`` both send one, and the second would end the stopping.
+    """
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGTERM, lambda *_: None)
+        signal.default_int_handler(number, frame)
+
+    before = signal.signal(signal.SIGTERM, interrupt)
     try:
         yield
     finally:

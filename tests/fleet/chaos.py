@@ -9,20 +9,19 @@ import argparse
 import json
 import os
 import random
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from e2e.api import RefusedError
 from e2e.control_plane import ControlPlane, crd_folder
-from e2e.processes import NotInTimeError
+from e2e.processes import NotInTimeError, sigterm_as_ctrl_c
 from e2e.serving import COMMAND
 from fleet.fleet import Driver, Fleet
 from fleet.invariants import Invariants
@@ -379,13 +378,11 @@ def main() -> int:
         "--shrink", type=int, default=int(os.environ.get("SHRINK", "2")), help="how often a failing history is halved"
     )
     chosen = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the processes of the fleet end first
     folder = (chosen.folder or Path(tempfile.mkdtemp(prefix="chaos-"))).resolve()
     what = workloads(chosen.seed, chosen.workloads)
     history = events(chosen.seed, chosen.seconds, [each.app for each in what])
     sys.stdout.write(f"seed {chosen.seed}: {len(what)} workloads, {len(history)} events; {folder}\n")
-    fleet = start(folder / "run")
-    try:
+    with sigterm_as_ctrl_c(), closing(start(folder / "run")) as fleet:
         found = played(fleet, what, history, folder / "timeline.txt")
         assert fleet.observer is not None
         for at_s, problem in found:
@@ -395,8 +392,6 @@ def main() -> int:
         if found and chosen.shrink:
             for event in shrunk(fleet, what, history, chosen.shrink, folder):
                 sys.stdout.write(f"  {event}\n")
-    finally:
-        fleet.close()
     return 1 if found else 0
 
 
