@@ -165,23 +165,43 @@ class Costs:
 
         self._price_of = lru_cache(None)(price_of)
 
-    def change(self, moves: Iterable[tuple[Request, Mapping[str, int], Mapping[str, int]]]) -> CostChange | None:
-        """Return what moves cost; None if no cluster of them has a price.
+    def change(self, moves: Iterable["Priced"]) -> CostChange | None:
+        """Return what moves cost; None if no cluster of them has a price."""
+        count = self.count()
+        for each in moves:
+            count.add(*each)
+        return count.change
 
-        ``moves``: of each workload its request, and its replicas by cluster before and after.
-        """
-        monthly, unpriced, known = 0.0, 0, False
-        for request, before, after in moves:
-            then, now = request.occupied(before), request.occupied(after)
-            changes = {name: now.get(name, 0) - then.get(name, 0) for name in then.keys() | now.keys()}
-            prices = {name: self._price_of(name) for name, count in changes.items() if count}
-            requests = _amounts(request)
-            known = known or any(price is not None for price in prices.values())
-            if None in prices.values():
-                unpriced += max(sum(n for n in changes.values() if n > 0), -sum(n for n in changes.values() if n < 0))
-            else:
-                monthly += sum(changes[name] * price.monthly(requests) for name, price in prices.items() if price)
-        return CostChange(round(monthly, 4), unpriced) if known else None
+    def count(self) -> "CostCount":
+        return CostCount(self._price_of)
+
+
+Priced = tuple[Request, Mapping[str, int], Mapping[str, int]]
+"""The request of a workload that moves, and its replicas by cluster before and after."""
+
+
+class CostCount:
+    """Counts what moves cost, one after the other."""
+
+    def __init__(self, price_of: Callable[[str], Price | None]) -> None:
+        self._price_of = price_of
+        self._monthly, self._unpriced, self._known = 0.0, 0, False
+
+    def add(self, request: Request, before: Mapping[str, int], after: Mapping[str, int]) -> None:
+        then, now = request.occupied(before), request.occupied(after)
+        changes = {name: now.get(name, 0) - then.get(name, 0) for name in then.keys() | now.keys()}
+        prices = {name: self._price_of(name) for name, count in changes.items() if count}
+        requests = _amounts(request)
+        self._known = self._known or any(price is not None for price in prices.values())
+        if None in prices.values():
+            self._unpriced += max(sum(n for n in changes.values() if n > 0), -sum(n for n in changes.values() if n < 0))
+        else:
+            self._monthly += sum(changes[name] * price.monthly(requests) for name, price in prices.items() if price)
+
+    @property
+    def change(self) -> CostChange | None:
+        """What the moves cost; None if no cluster of them has a price."""
+        return CostChange(round(self._monthly, 4), self._unpriced) if self._known else None
 
 
 def total_of(changes: Iterable[CostChange | None]) -> CostChange | None:

@@ -111,6 +111,13 @@ def _running_after(planned: PlannedWorkload, gone: Gone) -> dict[str, int]:
     return _running(planned.after.workload.binding, found)
 
 
+def is_hit(planned: PlannedWorkload, gone: Gone) -> bool:
+    """Return whether ``loss_of`` counts or names a workload: clusters that are gone run it now, or are assigned."""
+    binding = planned.after.workload.binding
+    assigned = [each.name for each in binding.spec.clusters] if binding is not None else []
+    return any(map(gone.stops, (*copies(planned.before), *assigned)))
+
+
 def loss_of(planned: Sequence[PlannedWorkload], gone: Gone) -> Loss:
     """Return what stops running, and what nothing starts again."""
     hit = [(each, found) for each in planned if (found := stopping(each, gone))]

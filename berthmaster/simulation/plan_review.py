@@ -194,8 +194,7 @@ class _Reviewer:
 
     def plan(self, changes: ChangeSet, decided: _Decided, gaps: Sequence[Gap]) -> Plan:
         changed, decider, rows = decided
-        concerned = decider.concerned_of(rows)
-        return plan_of(self._index, changes, changed, decider, concerned, gaps=gaps, lists_staying=False)
+        return plan_of(self._index, changes, changed, decider, rows, gaps=gaps, lists_staying=False)
 
     def _concerned(self, changed: ChangedWorkloads, only: Collection[WorkloadKey] | None) -> Iterator[WorkloadKey]:
         """Yield the workloads that the edit concerns, each after the edit took effect on it."""

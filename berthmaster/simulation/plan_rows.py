@@ -18,7 +18,7 @@ from berthmaster.model.move import move_of as recorded_move
 from berthmaster.model.policy import Placement, Policy, PolicyReference
 from berthmaster.model.replicas import template_of
 from berthmaster.scheduling.karmada.trigger import Trigger
-from berthmaster.scheduling.prices import Costs
+from berthmaster.scheduling.prices import CostChange, Priced
 from berthmaster.scheduling.request import Request, demand_of
 from berthmaster.scheduling.resources import PODS, amount_of, free_amount
 from berthmaster.simulation import plan_answer
@@ -210,36 +210,50 @@ def _joined(cause: str, reason: str) -> str:
     return f"{cause}, and {reason}" if cause else reason
 
 
-def policy_effects(
-    index: PlanIndex, edits: Sequence[PolicyEdit], rows: Sequence[PlannedWorkload]
-) -> list[plan_answer.PolicyEffect]:
-    """Return the effect of each edited policy, in order, and of the others that take resources because of an edit."""
-    after = {each.reference: each.after for each in edits}
-    effects = {each.reference: plan_answer.PolicyEffect(str(each.reference), _action(each, index)) for each in edits}
-    keeps = Counter[PolicyReference]()
-    for planned in rows:
+class PolicyEffects:
+    """The effect of each edited policy, in order, and of the others that take resources because of an edit."""
+
+    def __init__(self, index: PlanIndex, edits: Sequence[PolicyEdit]) -> None:
+        self._index = index
+        self._after = {each.reference: each.after for each in edits}
+        self._effects = {
+            each.reference: plan_answer.PolicyEffect(str(each.reference), _action(each, index)) for each in edits
+        }
+        self._keeps = Counter[PolicyReference]()
+
+    def add(self, planned: PlannedWorkload) -> None:
         then, now = planned.holder_before, planned.holder_after
         if then == now or planned.is_deleted:
-            if then is not None and then in effects:
-                keeps[then] += not planned.is_deleted
-            continue
+            if then is not None and then in self._effects:
+                self._keeps[then] += not planned.is_deleted
+            return
         change, workload = (
             ClaimChange(planned.resource, policy_text(then), policy_text(now)),
             planned.after.workload,
         )
-        taker, holder = _known(now, after, index), _known(then, after, index)
+        taker, holder = self._known(now), self._known(then)
         taken = taker is not None and holder is not None and takes(taker, holder, template_of(workload.manifest))
         # A policy that is not edited is listed if it takes something, or if no edited policy is concerned.
-        if then is not None and (then in effects or now is None):
-            effect = effects.setdefault(then, plan_answer.PolicyEffect(str(then), "unchanged"))
+        if then is not None and (then in self._effects or now is None):
+            effect = self._of(then)
             (effect.unclaimed if now is None else effect.loses).append(change)
-        if now is not None and (now in effects or taken or then not in effects):
-            effect = effects.setdefault(now, plan_answer.PolicyEffect(str(now), "unchanged"))
+        if now is not None and (now in self._effects or taken or then not in self._effects):
+            effect = self._of(now)
             (effect.takes if taken else effect.gains).append(change)
-    for effect in effects.values():
-        for listed in (effect.gains, effect.takes, effect.loses, effect.unclaimed):
-            listed.sort(key=attrgetter("resource"))
-    return [replace(effect, keeps=keeps[reference]) for reference, effect in effects.items()]
+
+    def results(self) -> list[plan_answer.PolicyEffect]:
+        for effect in self._effects.values():
+            for listed in (effect.gains, effect.takes, effect.loses, effect.unclaimed):
+                listed.sort(key=attrgetter("resource"))
+        return [replace(effect, keeps=self._keeps[reference]) for reference, effect in self._effects.items()]
+
+    def _of(self, reference: PolicyReference) -> plan_answer.PolicyEffect:
+        return self._effects.setdefault(reference, plan_answer.PolicyEffect(str(reference), "unchanged"))
+
+    def _known(self, reference: PolicyReference | None) -> Policy | None:
+        if reference is None:
+            return None
+        return self._after[reference] if reference in self._after else self._index.policy(reference)
 
 
 def _action(edit: PolicyEdit, index: PlanIndex) -> str:
@@ -251,45 +265,38 @@ def _action(edit: PolicyEdit, index: PlanIndex) -> str:
     return "updated" if before.spec != edit.after.spec else "unchanged"
 
 
-def _known(
-    reference: PolicyReference | None, after: dict[PolicyReference, Policy | None], index: PlanIndex
-) -> Policy | None:
-    if reference is None:
-        return None
-    return after[reference] if reference in after else index.policy(reference)
-
-
 RESOURCES: Final = ("cpu", "memory")
 
 
 def summary_of(
-    planned: Sequence[PlannedWorkload], workloads: int, gone: Gone = _NONE_GONE, costs: Costs | None = None
+    workloads: int,
+    moves: Sequence[tuple[int, bool]],
+    unplaced: Sequence[tuple[str, bool, bool]],
+    cost: CostChange | None,
 ) -> plan_answer.PlanSummary:
     """Return what changes would move in total.
 
     Args:
-        planned: the workloads that the changes concern, in the order of the names in the answer.
-        costs: the costs of replicas; None if they are not known.
+        moves: of each workload that moves its replicas that move, and whether it is due.
+        unplaced: of each workload that cannot be scheduled its name, whether it runs nowhere, and whether that is by
+            the changes, in the order of the names in the answer.
     """
-    moving = [each for each in planned if each.moves]
-    failed = [each for each in planned if each.after.failure is not None or is_left(each, gone)]
     return plan_answer.PlanSummary(
         workloads=workloads,
-        moved=len(moving),
-        replicas=sum(moved_replicas(each.moves) for each in moving),
-        nowhere=[each.resource for each in failed if runs_nowhere(each, gone)],
-        short=[each.resource for each in failed if not runs_nowhere(each, gone)],
-        new_failures=[each.resource for each in failed if is_left(each, gone)],
-        due=sum(each.is_due for each in moving),
-        cost=None if costs is None else costs.change(_priced(moving)),
+        moved=len(moves),
+        replicas=sum(replicas for replicas, _ in moves),
+        nowhere=[name for name, nowhere, _ in unplaced if nowhere],
+        short=[name for name, nowhere, _ in unplaced if not nowhere],
+        new_failures=[name for name, _, by_change in unplaced if by_change],
+        due=sum(due for _, due in moves),
+        cost=cost,
     )
 
 
-def _priced(moving: Iterable[PlannedWorkload]) -> Iterator[tuple[Request, Mapping[str, int], Mapping[str, int]]]:
-    for each in moving:
-        binding = each.after.workload.binding or each.before.workload.binding
-        if binding is not None:
-            yield Request.of(binding), each.before.assignment, each.after.assignment
+def priced(planned: PlannedWorkload) -> Priced | None:
+    """Return what the cost of a move depends on; None without a binding."""
+    binding = planned.after.workload.binding or planned.before.workload.binding
+    return (Request.of(binding), planned.before.assignment, planned.after.assignment) if binding is not None else None
 
 
 def moved_replicas(found: Moves) -> int:
@@ -305,24 +312,47 @@ def cluster_totals(
 
     ``clusters``: the clusters after the changes. What runs there now is part of their status.
     """
-    totals = {each.name: _Total(each) for each in clusters}
+    known = {each.name: each for each in clusters}
+    totals = ClusterTotals(known)
     for each in planned:
-        if each.before is each.after and (binding := each.before.workload.binding) and not binding.spec.components:
-            for name, count in each.before.assignment.items():
-                if name in totals:
-                    totals[name].before += count
-                    totals[name].after += count
-            continue
-        unit = _unit_of((each.before if each.is_deleted else each.after).workload.binding)
-        was = unit.occupied(each.before.assignment)
-        running = was if each.before.workload.present else {}
-        for name, count in was.items():
-            if name in totals:
-                totals[name].before += count * unit.pods
-        for name, count in unit.occupied(each.after.assignment).items():
-            if name in totals:
-                totals[name].add(count, max(0, count - running.get(name, 0)), unit)
-    return [totals[name].result(observed=observed) for name in sorted(totals)]
+        totals.add(each)
+    return totals.results(known, observed=observed)
+
+
+class ClusterTotals:
+    """The clusters before and after changes."""
+
+    def __init__(self, clusters: Mapping[str, Cluster]) -> None:
+        self._clusters = clusters
+        self._totals: dict[str, _Total] = {}
+
+    def add(self, planned: PlannedWorkload) -> None:
+        before, after = planned.before, planned.after
+        if before is after and (binding := before.workload.binding) and not binding.spec.components:
+            for total, count in self._of(before.assignment):
+                total.before += count
+                total.after += count
+            return
+        unit = _unit_of((before if planned.is_deleted else after).workload.binding)
+        was = unit.occupied(before.assignment)
+        running = was if before.workload.present else {}
+        for total, count in self._of(was):
+            total.before += count * unit.pods
+        for total, count in self._of(unit.occupied(after.assignment)):
+            total.add(count, max(0, count - running.get(total.cluster.name, 0)), unit)
+
+    def results(self, names: Iterable[str], *, observed: bool = True) -> list[plan_answer.ClusterTotal]:
+        return [total.result(observed=observed) for total, _ in self._of(dict.fromkeys(sorted(names), 0))]
+
+    def _of(self, assignment: Mapping[str, int]) -> Iterator[tuple["_Total", int]]:
+        """Yield the total of each cluster that there is after the changes, and its replicas."""
+        for name, count in assignment.items():
+            total = self._totals.get(name)
+            if total is None:
+                if name not in self._clusters:
+                    continue
+                total = self._totals[name] = _Total(self._clusters[name])
+            yield total, count
 
 
 class _Unit(NamedTuple):
@@ -340,11 +370,11 @@ class _Unit(NamedTuple):
 
 
 class _Total:
-    __slots__ = ("_arriving", "_cluster", "_requested", "after", "before")
+    __slots__ = ("_arriving", "_requested", "after", "before", "cluster")
 
     def __init__(self, cluster: Cluster) -> None:
         self.before = self.after = self._arriving = 0
-        self._cluster = cluster
+        self.cluster = cluster
         self._requested = dict.fromkeys(RESOURCES, 0)
 
     def add(self, count: int, arriving: int, unit: _Unit) -> None:
@@ -355,14 +385,14 @@ class _Total:
                 self._requested[name] += amount * arriving
 
     def result(self, *, observed: bool) -> plan_answer.ClusterTotal:
-        summary = self._cluster.status.resource_summary
+        summary = self.cluster.status.resource_summary
         resources = {
             name: plan_answer.ResourceTotal(requested, free_amount(summary, name) if summary is not None else None)
             for name, requested in self._requested.items()
         }
         over = [name for name, each in resources.items() if each.overcommitted]
         arriving = self._arriving if observed else None
-        return plan_answer.ClusterTotal(self._cluster.name, self.before, self.after, arriving, resources, over)
+        return plan_answer.ClusterTotal(self.cluster.name, self.before, self.after, arriving, resources, over)
 
 
 def _unit_of(binding: Binding | None) -> _Unit:

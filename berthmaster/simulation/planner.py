@@ -5,10 +5,11 @@ them. A change of clusters concerns all workloads.
 """
 
 import hashlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
@@ -34,7 +35,7 @@ from berthmaster.simulation.change_set import (
     is_companion,
     key_of,
 )
-from berthmaster.simulation.losses import Gone, copies, gone_of, is_left, loss_of
+from berthmaster.simulation.losses import Gone, copies, gone_of, is_hit, is_left, loss_of, runs_nowhere
 from berthmaster.simulation.run import (
     Diagnosed,
     PlannedWorkload,
@@ -136,19 +137,24 @@ class PlanDecider:
         self._check()
         return not any(name in self._touched for name in clusters_of(binding))
 
-    def concerned(self, progress: ReportProgress) -> dict[WorkloadKey, PlannedWorkload]:
-        """Return the workloads that the change concerns, in the order of the world."""
+    def decided_of(self, progress: ReportProgress) -> dict[WorkloadKey, PlannedWorkload]:
+        """Return the workloads that a scheduler may look at because of the change, in the order of the world."""
         keys, decided = self._index.sorted(self._keys()), dict[WorkloadKey, PlannedWorkload]()
         for key, planned in self.deciding(keys):
             decided[key] = planned
             if not len(decided) % _REPORTED:
                 progress(len(decided), len(keys))
-        return self.concerned_of(decided)
+        return decided
 
-    def concerned_of(self, planned: Mapping[WorkloadKey, PlannedWorkload]) -> dict[WorkloadKey, PlannedWorkload]:
-        """Return those of the decided workloads that the change concerns, with where they would go without it."""
-        settled = {key: self._with_settled(key, each) for key, each in planned.items()}
-        return {key: each for key, each in settled.items() if self._is_concerned(key, each)}
+    def concerned(self, decided: dict[WorkloadKey, PlannedWorkload]) -> Iterator[tuple[WorkloadKey, PlannedWorkload]]:
+        """Yield those of the decided workloads that the change concerns, with where they would go without it.
+
+        Each one is taken out of ``decided``, so that not all of them are in memory with both results.
+        """
+        for key in list(decided):
+            planned = self._with_settled(key, decided.pop(key))
+            if self._is_concerned(key, planned):
+                yield key, planned
 
     def fails_by_change(self, key: WorkloadKey, planned: PlannedWorkload) -> bool:
         """Return whether a decided workload cannot be scheduled, although it can be scheduled without the change."""
@@ -247,15 +253,20 @@ class PlanDecider:
         return any(planned.holder_before == edit.reference for edit in self._changed.edits)
 
 
+def has_companions(index: PlanIndex, decided: Mapping[WorkloadKey, PlannedWorkload]) -> bool:
+    """Return whether one of the workloads leads dependencies or follows others, before or after the change."""
+    workloads = (
+        *map(index.get, decided),
+        *(each.after.workload for each in decided.values() if not each.is_deleted),
+    )
+    return any(each is not None and is_companion(each) for each in workloads)
+
+
 def with_followers(
     index: PlanIndex, decider: PlanDecider, concerned: dict[WorkloadKey, PlannedWorkload]
 ) -> tuple[list[PlannedWorkload], list[PlannedWorkload]]:
     """Return the concerned workloads as dependencies follow them, and the dependencies that only follow."""
-    workloads = [
-        *map(index.get, concerned),
-        *(each.after.workload for each in concerned.values() if not each.is_deleted),
-    ]
-    if not any(each is not None and is_companion(each) for each in workloads):
+    if not has_companions(index, concerned):
         return list(concerned.values()), []
     schedulers = index.world.schedulers
     known = {key_of(each.resource): present_result(each, schedulers).workload for each in index.world.workloads}
@@ -381,11 +392,8 @@ def plan(
     """
     changed = changed_workloads(index, changes, now, check)
     decider = PlanDecider(index, changed, now, check)
-    decided = decider.concerned(progress)
-    answer = plan_of(index, changes, changed, decider, decided, gaps=gaps, reader=reader)
-    while decided:  # to free all of them at once would hold up other threads
-        decided.popitem()
-    return answer
+    decided = decider.decided_of(progress)
+    return plan_of(index, changes, changed, decider, decided, gaps=gaps, reader=reader)
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,7 +416,15 @@ class PlannedFleet:
 
     @property
     def summary(self) -> plan_answer.PlanSummary:
-        return plan_rows.summary_of(self.concerned, len(self.workloads), self.gone, self.costs)
+        gone, concerned = self.gone, self.concerned
+        moving = [each for each in concerned if each.moves]
+        failed = [each for each in concerned if each.after.failure is not None or is_left(each, gone)]
+        return plan_rows.summary_of(
+            len(self.workloads),
+            [(plan_rows.moved_replicas(each.moves), each.is_due) for each in moving],
+            [(each.resource, runs_nowhere(each, gone), is_left(each, gone)) for each in failed],
+            self.costs.change(filter(None, map(plan_rows.priced, moving))),
+        )
 
     @property
     def loss(self) -> plan_answer.Loss | None:
@@ -467,37 +483,132 @@ def plan_of(
     """Return the plan of decided workloads.
 
     Args:
-        decided: the workloads that the changes concern (``PlanDecider.concerned``).
+        decided: the workloads that a scheduler may look at because of the change. It is emptied.
         lists_staying: whether the plan lists the workloads that stay. Its id does not depend on them.
     """
-    concerned, followers = with_followers(index, decider, decided)
-    rows = [plan_rows.seen_by(each, reader) for each in (*concerned, *followers)]
-    gone = decider.gone
-    rows.sort(key=lambda each: (not is_left(each, gone), bool(each.after.assignment), each.resource))
-    moving = [plan_rows.move_of(each) for each in rows if each.moves]
-    moving.sort(key=lambda each: (-each.replicas, -len(each.deleted), each.resource))
-    totals = _changed_clusters(index, decider.clusters, [each for each in rows if each.moves])
-    all_gaps = sorted(texts([*gaps, *changed.gaps, *_unknown_dependencies(rows)], reader))
-    answer = plan_answer.Plan(
-        id="",
-        summary=plan_rows.summary_of(rows, len(index) + sum(each.is_new for each in concerned), gone, decider.costs),
-        concerned=len(concerned),
-        deleted_copies=sum(len(each.deleted) for each in moving),
-        complete=not all_gaps,
-        gaps=all_gaps,
-        policies=plan_rows.policy_effects(index, changed.edits, concerned),
-        unplaced=[plan_rows.unplaced_of(each, gone) for each in rows if each.after.failure or is_left(each, gone)],
-        moves=moving,
-        overcommitted=[each.cluster for each in totals if each.overcommitted],
-        clusters=totals,
-        staying=_staying(concerned, changed) if lists_staying else [],
-        overrides=list(changes.overrides),
-        assumptions=decider.assumptions,
-        preemption_matters=changed.preemption_matters,
-        evicting_taints=_gains_no_execute(index.world.clusters, decider),
-        loss=loss_of(rows, gone) if gone.clusters else None,
-    )
-    return replace(answer, id=plan_id(changes, answer))
+    rows = _Rows(index, changed, decider, reader, lists_staying=lists_staying)
+    if has_companions(index, decided):
+        concerned, followers = with_followers(index, decider, dict(decider.concerned(decided)))
+        rows.add(concerned)
+        rows.add_followers(followers)
+    else:
+        rows.add(planned for _, planned in decider.concerned(decided))
+    return rows.plan(changes, gaps)
+
+
+_Place = tuple[bool, bool]
+"""Where a workload stands among the others: those first that the change leaves, and of them those without a cluster."""
+
+
+class _Rows:
+    """Builds a plan of one workload after the other, and keeps nothing but rows of them."""
+
+    def __init__(
+        self,
+        index: PlanIndex,
+        changed: ChangedWorkloads,
+        decider: PlanDecider,
+        reader: Reader,
+        *,
+        lists_staying: bool,
+    ) -> None:
+        self._index, self._changed, self._decider, self._reader = index, changed, decider, reader
+        self._gone = decider.gone
+        self._concerned = self._new = 0
+        self._effects = plan_rows.PolicyEffects(index, changed.edits)
+        self._staying: list[plan_answer.StayingWorkload] | None = [] if lists_staying else None
+        self._moves: defaultdict[_Place, list[plan_answer.PlannedMove]] = defaultdict(list)
+        self._unplaced: defaultdict[_Place, list[plan_answer.UnplacedWorkload]] = defaultdict(list)
+        self._hit: list[PlannedWorkload] = []
+        self._unknown: list[Gap] = []
+        self._costs = decider.costs.count()
+        self._totals = plan_rows.ClusterTotals(decider.clusters)
+        self._more: Counter[str] = Counter()
+        """How many replicas more each cluster has, of the clusters whose replicas change, or that get copies."""
+
+    def add(self, concerned: Iterable[PlannedWorkload]) -> None:
+        """Add workloads that the change concerns, in the order of the world."""
+        for each in concerned:
+            self._concerned += 1
+            self._new += each.is_new
+            self._effects.add(each)
+            if self._staying is not None and not each.moves and not each.is_deleted:
+                self._staying.append(plan_rows.staying_of(each))
+            self._add(each)
+
+    def add_followers(self, followers: Iterable[PlannedWorkload]) -> None:
+        """Add dependencies that only follow workloads that the change concerns."""
+        for each in followers:
+            self._add(each)
+
+    def _add(self, planned: PlannedWorkload) -> None:
+        planned, gone = plan_rows.seen_by(planned, self._reader), self._gone
+        left = is_left(planned, gone)
+        place = not left, bool(planned.after.assignment)
+        if planned.moves:
+            self._moves[place].append(plan_rows.move_of(planned))
+            self._totals.add(planned)
+            if (priced := plan_rows.priced(planned)) is not None:
+                self._costs.add(*priced)
+            for name, (then, now) in planned.moves.items():
+                self._more[name] += (now or 0) - (then or 0)
+            if not planned.is_deleted and planned.after.workload.dependencies is None:
+                self._unknown.append(Gap(GapKind.DEPENDENCIES, (planned.resource,)))
+        if left or planned.after.failure:
+            self._unplaced[place].append(plan_rows.unplaced_of(planned, gone))
+        if gone.clusters and is_hit(planned, gone):
+            self._hit.append(planned)
+
+    def plan(self, changes: ChangeSet, gaps: Sequence[Gap]) -> plan_answer.Plan:
+        changed, decider, gone = self._changed, self._decider, self._gone
+        unplaced = [
+            row for place in sorted(self._unplaced) for row in sorted(self._unplaced[place], key=attrgetter("resource"))
+        ]
+        moves = [row for place in sorted(self._moves) for row in self._moves[place]]
+        moves.sort(key=lambda each: (-each.replicas, -len(each.deleted), each.resource))
+        totals = [self._total(each) for each in self._totals.results(self._more.keys() & decider.clusters.keys())]
+        all_gaps = sorted(texts([*gaps, *changed.gaps, *self._unknown], self._reader))
+        blocked = changed.blocked.values() if self._staying is not None else ()
+        answer = plan_answer.Plan(
+            id="",
+            summary=plan_rows.summary_of(
+                len(self._index) + self._new,
+                [(each.replicas, each.due) for each in moves],
+                [(each.resource, each.nowhere, each.by_change) for each in unplaced],
+                self._costs.change,
+            ),
+            concerned=self._concerned,
+            deleted_copies=sum(len(each.deleted) for each in moves),
+            complete=not all_gaps,
+            gaps=all_gaps,
+            policies=self._effects.results(),
+            unplaced=unplaced,
+            moves=moves,
+            overcommitted=[each.cluster for each in totals if each.overcommitted],
+            clusters=totals,
+            staying=[
+                *(self._staying or ()),
+                *(
+                    plan_answer.StayingWorkload(str(workload), str(policy), plan_answer.StayReason.HELD, reason)
+                    for workload, policy, reason in blocked
+                ),
+            ],
+            overrides=list(changes.overrides),
+            assumptions=decider.assumptions,
+            preemption_matters=changed.preemption_matters,
+            evicting_taints=_gains_no_execute(self._index.world.clusters, decider),
+            loss=self._loss() if gone.clusters else None,
+        )
+        return replace(answer, id=plan_id(changes, answer))
+
+    def _total(self, total: plan_answer.ClusterTotal) -> plan_answer.ClusterTotal:
+        before = self._index.replicas[total.cluster]
+        return replace(total, before=before, after=before + self._more[total.cluster])
+
+    def _loss(self) -> plan_answer.Loss:
+        gone = self._gone
+        self._hit.sort(key=lambda each: (not is_left(each, gone), bool(each.after.assignment), each.resource))
+        return loss_of(self._hit, gone)
 
 
 def _gains_no_execute(before: Mapping[str, Cluster], decider: PlanDecider) -> bool:
@@ -509,32 +620,6 @@ def _gains_no_execute(before: Mapping[str, Cluster], decider: PlanDecider) -> bo
     )
 
 
-def _staying(concerned: Sequence[PlannedWorkload], changed: ChangedWorkloads) -> list[plan_answer.StayingWorkload]:
-    return [
-        *(plan_rows.staying_of(each) for each in concerned if not each.moves and not each.is_deleted),
-        *(
-            plan_answer.StayingWorkload(str(workload), str(policy), plan_answer.StayReason.HELD, reason)
-            for workload, policy, reason in changed.blocked.values()
-        ),
-    ]
-
-
-def _changed_clusters(
-    index: PlanIndex, clusters: Mapping[str, Cluster], moving: Sequence[PlannedWorkload]
-) -> list[plan_answer.ClusterTotal]:
-    """Return the clusters whose replicas change, or that get copies, ordered by name."""
-    touched = {name for each in moving for name in each.moves}
-    change: Counter[str] = Counter()
-    for each in moving:
-        for name, (then, now) in each.moves.items():
-            change[name] += (now or 0) - (then or 0)
-    present = index.replicas
-    return [
-        replace(each, before=present[each.cluster], after=present[each.cluster] + change[each.cluster])
-        for each in plan_rows.cluster_totals((cluster for name, cluster in clusters.items() if name in touched), moving)
-    ]
-
-
 def first_scheduled(world: World, profile: Profile, now: datetime) -> World:
     """Return a world of manifests without bindings after a first scheduling, as if a control plane ran it."""
     scheduled, _ = run(world, profile, now)
@@ -542,14 +627,6 @@ def first_scheduled(world: World, profile: Profile, now: datetime) -> World:
         replace(each, present=each.binding is not None and each.unscheduled is None) for each in scheduled.workloads
     ]
     return replace(scheduled, workloads=workloads)
-
-
-def _unknown_dependencies(rows: Iterable[PlannedWorkload]) -> list[Gap]:
-    return [
-        Gap(GapKind.DEPENDENCIES, (each.resource,))
-        for each in rows
-        if each.moves and not each.is_deleted and each.after.workload.dependencies is None
-    ]
 
 
 def plan_id(changes: ChangeSet, answer: plan_answer.Plan) -> str:

@@ -13,7 +13,7 @@ from berthmaster.model.cluster import AllocatableModeling, ResourceSummary
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.changes import AddCluster, Down, Reschedule
-from berthmaster.simulation.plan_rows import cluster_totals, moved_replicas, summary_of
+from berthmaster.simulation.plan_rows import cluster_totals, moved_replicas
 from berthmaster.simulation.planner import planned_fleet
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -37,10 +37,6 @@ def compared(before, *changes, **options):
     return planned_fleet(before, ChangeSet(edits=tuple(changes)), PROFILE, NOW, **options)
 
 
-def summary(found):
-    return summary_of(found.workloads, len(found.workloads))
-
-
 def totals(found, *, observed=True):
     clusters = found.clusters.values()
     return {each.cluster: each for each in cluster_totals(clusters, found.workloads, observed=observed)}
@@ -51,7 +47,7 @@ def only(name):
 
 
 def test_a_plan_counts_workloads_replicas_and_failures():
-    found = summary(compared(world(("one", 2, only("a")), ("two", 3, DIVIDED), ("three", 1, only("x"))), Down("a")))
+    found = compared(world(("one", 2, only("a")), ("two", 3, DIVIDED), ("three", 1, only("x"))), Down("a")).summary
     assert (found.workloads, found.moved, found.replicas) == (3, 2, 5)
     assert found.nowhere == ["default/Deployment/one", "default/Deployment/three"]
     assert found.new_failures == ["default/Deployment/one"]
@@ -59,7 +55,7 @@ def test_a_plan_counts_workloads_replicas_and_failures():
 
 
 def test_a_workload_that_keeps_some_replicas_is_short():
-    found = summary(compared(world(("web", 10, DIVIDED), cpu=(8, 4)), Down("a")))
+    found = compared(world(("web", 10, DIVIDED), cpu=(8, 4)), Down("a")).summary
     assert (found.nowhere, found.short, found.new_failures) == ([], *[["default/Deployment/web"]] * 2)
 
 
@@ -111,7 +107,7 @@ def test_with_shared_capacity_no_cluster_is_overcommitted():
     found = compared(world(*workloads, cpu=(9, 6)), Down("a"), shared_capacity=True)
     # The second workload starts on b, where the first one does not fit any more.
     assert all(not each.overcommitted for each in totals(found).values())
-    assert summary(found).nowhere == ["default/Deployment/one"]
+    assert found.summary.nowhere == ["default/Deployment/one"]
 
 
 def test_shared_capacity_counts_the_nodes_of_resource_models():
@@ -122,8 +118,8 @@ def test_shared_capacity_counts_the_nodes_of_resource_models():
     )
     modeled = cluster("a", resource_summary=reported, models=[{"cpu": 2, "memory": "64Gi"}])
     dump = replace(world(("one", 6, DIVIDED), ("two", 4, DIVIDED)), clusters={"a": modeled})
-    assert summary(compared(dump)).nowhere == []
-    assert summary(compared(dump, shared_capacity=True)).nowhere == ["default/Deployment/two"]
+    assert compared(dump).summary.nowhere == []
+    assert compared(dump, shared_capacity=True).summary.nowhere == ["default/Deployment/two"]
 
 
 def jobs(*names, cpu):
@@ -149,9 +145,9 @@ def jobs(*names, cpu):
 
 def test_with_shared_capacity_sets_of_pods_are_deducted():
     before = jobs("one", "two", "three", cpu=(10, 8))
-    assert summary(compared(before)).nowhere == []
+    assert compared(before).summary.nowhere == []
     found = compared(before, shared_capacity=True)
-    assert summary(found).nowhere == ["default/Deployment/three"]
+    assert found.summary.nowhere == ["default/Deployment/three"]
     assert all(not each.overcommitted for each in totals(found).values())
 
 
