@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from functools import cached_property
 from typing import NamedTuple
 
 import msgspec
@@ -17,6 +16,7 @@ from cryptography import x509
 from berthmaster.kube import requests
 from berthmaster.kube.events import Reference
 from berthmaster.kube.requests import APIRequest
+from berthmaster.model.cached import cached_property
 from certs import secrets
 from certs.bundle import (
     EMPTY,

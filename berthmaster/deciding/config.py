@@ -7,7 +7,7 @@ the storm brake with its defaults.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Annotated, Any, Final, Literal, Self, get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -16,6 +16,7 @@ from cronsim import CronSim, CronSimError
 from msgspec import structs
 
 from berthmaster.model.binding import Binding, holder
+from berthmaster.model.cached import cached_property
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import FieldError, InputError, shown
 from berthmaster.model.meta import MAX_DURATION_S, ParsedText, Value, duration_text, parse_duration_s

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
-from functools import cached_property
 from typing import Any, Final, Literal
 
 import msgspec
 from msgspec.structs import force_setattr, replace
 
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, TargetCluster
+from berthmaster.model.cached import cached_property
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.move import as_before, as_moved
 from berthmaster.model.policy import PolicyReference

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import cached_property
 from typing import Final, NamedTuple, get_args
 
 import msgspec.structs
@@ -17,6 +16,7 @@ from berthmaster.deciding.budgets import Budgets, CountedMoves, MoveCandidate, W
 from berthmaster.deciding.config import Budget, MovesConfig, MoveSelector, Pause, subject_of
 from berthmaster.deciding.lease_record import LeaseRecord, SourcesRecord, budgets_of
 from berthmaster.model.binding import Binding, holder
+from berthmaster.model.cached import cached_property
 from berthmaster.model.errors import InputError, name_list
 from berthmaster.model.gaps import ANY_READER, Gap, GapKind, Reader, texts
 from berthmaster.model.move import WAITING, MovePhase, MoveReason, MoveState, as_moved

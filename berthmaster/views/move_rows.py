@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
-from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -12,6 +11,7 @@ import msgspec
 from berthmaster.deciding.budgets import MoveCandidate, candidate_of
 from berthmaster.deciding.lease_record import BrakeRecord, SourcesRecord
 from berthmaster.model.binding import Binding
+from berthmaster.model.cached import cached_property
 from berthmaster.model.meta import duration_text
 from berthmaster.model.move import MOVE, UNDER_WAY, WAITING, MovePhase, MoveState, read_move
 

@@ -5,13 +5,14 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Final
 
 import msgspec
 import yaml
 
 from berthmaster.manifests.files import DEFAULT_LIMITS, STDIN, deeper_than, expand, parse_file, read_files
+from berthmaster.model.cached import cached_property
 from berthmaster.model.errors import ManifestError
 
 UNREADABLE: Final = "unreadable"

@@ -8,12 +8,12 @@ together, and their region is one link to its table.
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import groupby
 from typing import Any, Final
 
 from msgspec import structs
 
+from berthmaster.model.cached import cached_property
 from berthmaster.model.errors import printable
 from berthmaster.native_api.fleet import FleetCluster, FleetView, sum_of
 from berthmaster.views.texts import count_text

@@ -3,10 +3,10 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Final, NamedTuple
 
 from berthmaster.ledger.records import HistoryRow, PastExplanation
+from berthmaster.model.cached import cached_property
 from berthmaster.model.move import MovePhase, MoveState
 from berthmaster.native_api.why import BindingOutlook, BindingOverview
 from berthmaster.scheduling.diagnosis import (

@@ -25,12 +25,12 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
 
+from berthmaster.model.cached import cached_property
 from berthmaster.model.policy import SpreadConstraint
 from berthmaster.scheduling.columns import IntArray
 from berthmaster.scheduling.fleet import Fleet, Strategy

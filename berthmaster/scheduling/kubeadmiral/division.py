@@ -7,7 +7,6 @@ Sources: KubeAdmiral ``util/planner``, ``plugins/preferencebinpack``.
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from itertools import chain
 from math import floor
 from operator import itemgetter
@@ -16,6 +15,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from berthmaster.model.cached import cached_property
 from berthmaster.model.cluster import NO_SCHEDULE
 from berthmaster.scheduling.columns import (
     BoolArray,

@@ -13,6 +13,7 @@ import pytest
 from tables import cases
 from waiting import LIMIT_S, wait_for
 
+from berthmaster.model.cached import cached_property
 from berthmaster.model.errors import DamagedLedgerError, FieldError, InputError, ManifestError
 from berthmaster.runtime.forked import Forked
 
@@ -143,3 +144,29 @@ def test_a_process_ends_with_its_parent():
     command = [sys.executable, "-c", program]
     run = subprocess.run(command, check=True, capture_output=True, text=True, timeout=LIMIT_S)  # noqa: S603 - ours
     wait_for(lambda: has_ended(int(run.stdout)))
+
+
+class Named:
+    def __init__(self, compute):
+        self.compute = compute
+
+    @cached_property
+    def name(self):
+        return self.compute()
+
+
+def test_a_property_that_another_thread_computes_does_not_hold_up_a_process():
+    begun, may_end = threading.Event(), threading.Event()
+    slow, quick = Named(lambda: begun.set() or may_end.wait(LIMIT_S)), Named(lambda: "computed")
+    thread = threading.Thread(target=lambda: slow.name)
+    thread.start()
+    assert begun.wait(LIMIT_S)
+    until_s = time.monotonic() + LIMIT_S
+
+    def check():
+        assert time.monotonic() < until_s, "the process waits"
+
+    assert list(Forked(lambda send: send(quick.name), check)) == ["computed"]
+    may_end.set()
+    thread.join(LIMIT_S)
+    assert slow.name is True
