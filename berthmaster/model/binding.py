@@ -1,6 +1,7 @@
 """Karmada's ResourceBinding and ClusterResourceBinding (``work.karmada.io/v1alpha2``), and how policies create them."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final, Literal
 
 import msgspec
@@ -72,6 +73,12 @@ class TargetCluster(Value, frozen=True):
     name: str
     replicas: Count = 0
     components: tuple[TargetComponent, ...] = ()
+
+
+@lru_cache(maxsize=2**16)
+def target_of(name: str, replicas: int) -> TargetCluster:
+    """Return a cluster with replicas. Workloads with as many replicas there share it."""
+    return TargetCluster(name, replicas)
 
 
 class GracefulEvictionTask(Value, frozen=True):

@@ -10,7 +10,14 @@ from typing import Any, Final, TypeVar, cast
 import msgspec
 from msgspec.structs import replace
 
-from berthmaster.model.binding import AggregatedStatusItem, Binding, BindingSpec, BindingStatus, TargetCluster
+from berthmaster.model.binding import (
+    AggregatedStatusItem,
+    Binding,
+    BindingSpec,
+    BindingStatus,
+    TargetCluster,
+    target_of,
+)
 from berthmaster.model.cluster import Cluster, Condition
 from berthmaster.model.decode import decode_json, encode_json, has_unknown_fields, unknown_fields, without_nulls
 from berthmaster.model.errors import FieldError
@@ -218,14 +225,17 @@ class SharingReader:
             ),
             replica_requirements=part("replica_requirements", spec.replica_requirements),
             components=part("components", spec.components),
-            clusters=tuple(
-                TargetCluster(text(each.name), each.replicas, part("targets", each.components))
-                for each in spec.clusters
-            ),
+            clusters=tuple(map(self._target, spec.clusters)),
             scheduler_name=text(spec.scheduler_name),
             failover=part("failover", spec.failover),
             suspension=part("suspension", spec.suspension),
         )
+
+    def _target(self, target: TargetCluster) -> TargetCluster:
+        name = self._parts.text(target.name)
+        if not target.components:
+            return target_of(name, target.replicas)
+        return TargetCluster(name, target.replicas, self._parts.part("targets", target.components))
 
     def _status(self, status: BindingStatus) -> BindingStatus:
         return replace(

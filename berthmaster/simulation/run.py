@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
+from itertools import starmap
 from typing import Any, Final, Literal
 
 import msgspec
 from msgspec.structs import force_setattr, replace
 
-from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, TargetCluster
+from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, target_of
 from berthmaster.model.cached import cached_property
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.move import as_before, as_moved
@@ -247,10 +249,16 @@ def moves(before: WorkloadResult, after: WorkloadResult) -> dict[str, tuple[int 
         return {}
     then, now = before.assignment, after.assignment
     return {
-        cluster: (then.get(cluster), now.get(cluster))
+        cluster: _replicas(then.get(cluster), now.get(cluster))
         for cluster in sorted(then.keys() | now.keys())
         if then.get(cluster) != now.get(cluster)
     }
+
+
+@lru_cache(maxsize=4096)
+def _replicas(before: int | None, after: int | None) -> tuple[int | None, int | None]:
+    """Return the replicas of a cluster in a move. Many moves share them."""
+    return before, after
 
 
 def examine(
@@ -354,7 +362,7 @@ def _recorded(scheduler: Scheduler, binding: Binding, decision: Decision, now: d
         return binding
     placement = scheduler.compile(binding.spec.placement).text
     metadata = replace(binding.metadata, annotations={**binding.metadata.annotations, APPLIED_PLACEMENT: placement})
-    clusters = tuple(TargetCluster(name, replicas) for name, replicas in sorted(decision.assignment.items()))
+    clusters = tuple(starmap(target_of, sorted(decision.assignment.items())))
     spec = replace(binding.spec, clusters=clusters)
     status = binding.status
     if decision.failure is None:

@@ -244,7 +244,7 @@ def test_bindings_share_what_is_equal():
         spec, metadata, first = binding.spec, binding.metadata, binding.status.aggregated_status[0]
         return [
             spec.placement, spec.replica_requirements, spec.components, spec.suspension, spec.resource.namespace,
-            spec.clusters[0].name, metadata.annotations, metadata.finalizers, metadata.labels["by"],
+            spec.clusters[0], metadata.annotations, metadata.finalizers, metadata.labels["by"],
             metadata.owner_references[0].kind, binding.status.conditions[0].reason, first.status, first.cluster_name,
         ]  # fmt: skip
 
