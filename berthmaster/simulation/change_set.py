@@ -153,9 +153,9 @@ class _Lookup:
     def candidates(self, kind: tuple[str, str], namespace: str, labels: LabelSelector | None) -> Iterable[WorkloadKey]:
         """Return the workloads of a namespace, or of all if it is empty, that can have the labels of a selector."""
         if labels is None or not labels.match_labels:
-            return self.of("namespace", kind, namespace) if namespace else self.of("kind", kind)
-        smallest = min((self.of("label", kind, each) for each in labels.match_labels.items()), key=len)
-        found = chain(smallest, self.of("unlabelled", kind))
+            return self.of("namespace", *kind, namespace) if namespace else self.of("kind", *kind)
+        smallest = min((self.of("label", *kind, *each) for each in labels.match_labels.items()), key=len)
+        found = chain(smallest, self.of("unlabelled", *kind))
         return (key for key in found if namespace in {"", key[2]})
 
     def update(
@@ -190,17 +190,17 @@ class _Lookup:
 def _terms(key: WorkloadKey, workload: SimulatedWorkload) -> Iterator[tuple[Hashable, ...]]:
     """Yield the policies of a workload, its kind, and within its kind its namespace and its labels."""
     kind = workload.resource.api_version, workload.resource.kind
-    yield "kind", kind
-    yield "namespace", kind, key[2]
+    yield "kind", *kind
+    yield "namespace", *kind, key[2]
     if workload.held_by is not None:
         yield "held", workload.held_by
     for policy_id in policy_ids(workload):
         yield "bound", policy_id
     if workload.template is None:
-        yield "unlabelled", kind
+        yield "unlabelled", *kind
     labels = ((workload.template or {}).get("metadata") or {}).get("labels")
     for label in labels.items() if isinstance(labels, dict) else ():
-        yield "label", kind, label
+        yield "label", *kind, *label
 
 
 def is_companion(workload: SimulatedWorkload) -> bool:

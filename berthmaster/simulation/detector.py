@@ -45,6 +45,7 @@ from berthmaster.model.interpretation import Dependency, UnknownReplicas
 from berthmaster.model.meta import ObjectMeta, with_metadata, with_spec
 from berthmaster.model.policy import Policy, PolicyReference, ResourceSelector
 from berthmaster.model.replicas import ReplicaPath, Replicas, Template, template_of
+from berthmaster.model.unsupported import SharedParts
 from berthmaster.simulation.eligibility import LOST, UNCLAIMED, waits
 from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload, Unscheduled
 
@@ -93,6 +94,7 @@ class WorkloadBuilder:
         self._interpreter = interpreter
         self._complete = manifests.interpreters_complete
         self._workload_affinity = workload_affinity
+        self._parts = SharedParts()
 
     def of_template(self, document: Document) -> SimulatedWorkload:
         """Return the workload of a template, with its binding of the manifests.
@@ -201,12 +203,15 @@ class WorkloadBuilder:
 
     def _asked(self, given: _Given) -> Replicas | UnknownReplicas:
         try:
-            return interpretation.interpreted(given.raw, self._paths, self._interpreter, complete=self._complete)
+            asked = interpretation.interpreted(given.raw, self._paths, self._interpreter, complete=self._complete)
         except FieldError:
             stored = (given.raw.get("metadata") or {}).get("uid")
             if not stored or "spec" in given.raw:
                 raise
             return UnknownReplicas("only the metadata of the template was read")
+        if isinstance(asked, UnknownReplicas):
+            return asked
+        return asked._replace(requirements=self._parts.part("requirements", asked.requirements))
 
     def _unscheduled(self, given: _Given, found: Replicas | UnknownReplicas) -> Unscheduled | None:
         """Return why a resource has no binding that a scheduler looks at, as far as the binding does not say so."""
@@ -243,7 +248,8 @@ class WorkloadBuilder:
         if (claim.policy.lazy or _records_another(given, claim)) and not given.applied:
             same = _records(binding, claim.policy) and not _differ(binding, desired)
             return binding, None if same else bound_by(desired, claim.policy)
-        return bound_by(desired, claim.policy), None
+        desired = bound_by(desired, claim.policy)
+        return (binding if desired == binding else desired), None  # most are equal, and one of them takes less memory
 
 
 def _stalled_at(binding: Binding | None) -> BindingSpec | None:

@@ -1,5 +1,7 @@
 """Plans: what a set of changed objects would move, and what it would not."""
 
+from dataclasses import replace
+
 import pytest
 from builders import deployment
 from fleet_dump import DIVIDED, load, members, stored_binding, stored_policy, stored_template
@@ -282,6 +284,13 @@ def test_an_index_can_be_kept():
     assert found == again
     index.update(world_of(load(*FLEET[1:], P)))
     assert (len(index), plan(index, ChangeSet(policies(to("b"))), NOW).moves) == (0, [])
+
+
+def test_workloads_share_what_is_equal():
+    manifests = load(*FLEET, P, WEB, BOUND, stored_template(name="api", held_by=P))
+    web, api = world_of(manifests).workloads
+    assert world_of(replace(manifests, bindings=[web.binding])).workloads[0].binding is web.binding
+    assert api.replicas.requirements is web.replicas.requirements
 
 
 def test_a_kept_index_finds_workloads_by_labels_that_come_and_go():
