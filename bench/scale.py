@@ -39,10 +39,10 @@ from controllers import Observer, control_plane, cpu_s, resident_mib
 from e2e.control_plane import ControlPlane
 from e2e.processes import wait_for
 from e2e.serving import Serving, start_controllers
-from extender_memory import tree_mib
 from fake_clock import FakeClock
 from kube_in_memory import ReadyResponse
 from scale_fleet import PINNED_CLUSTER, ScaleFleet
+from served import tree_mib
 from timing import processor_s
 
 from berthmaster.controllers.binding_scheduler.controller import BindingScheduler

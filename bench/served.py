@@ -64,8 +64,7 @@ class Server(NamedTuple):
         return sorted(map(int, Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()))
 
     def memory_mib(self) -> float:
-        """Return the memory of all processes of the service, as a pod counts it: shared pages count once."""
-        return sum(map(_proportional_kib, _tree(self.pid))) / 1024
+        return tree_mib(self.pid)
 
     def is_live(self) -> bool:
         """Return whether a probe of the kubelet succeeds."""
@@ -122,6 +121,11 @@ def running(command: str, *flags: str, descriptors: int = 0) -> Iterator[Server]
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(timeout=60)
+
+
+def tree_mib(pid: int) -> float:
+    """Return the memory of a process and its descendants, as a pod counts it: shared pages count once."""
+    return sum(map(_proportional_kib, _tree(pid))) / 1024
 
 
 def _tree(pid: int) -> Iterator[int]:
