@@ -515,14 +515,14 @@ class Decision(msgspec.Struct, frozen=True):
     mode: Mode
     attempts: list[Attempt] = []
 
-    def release(self, *, rows: bool = False) -> None:
+    def release(self, *, keeps_rows: bool = False) -> None:
         """Drop the candidates of all attempts, which can be all clusters. No diagnosis is possible afterwards.
 
-        ``rows``: whether the rows of the clusters that fit are dropped, too.
+        ``keeps_rows``: whether the rows of the clusters that fit are kept.
         """
         for each in self.attempts:
             each.candidates = each.selected = None
-            if rows:
+            if not keeps_rows:
                 each.rows = _NO_ROWS
 
     @property

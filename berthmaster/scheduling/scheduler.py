@@ -89,8 +89,13 @@ class FeasibleRows:
         if not request.current:
             return self._rows
         rows = [row for name in request.current if (row := fleet.row_of.get(name)) is not None and not self._mask[row]]
-        kept = [row for row in rows if all(column.current()[row] for column in self._staying)]
-        return np.sort(np.append(self._rows, kept)) if kept else self._rows
+        staying = [column.current() for column in self._staying] if rows else []
+        kept = [row for row in rows if all(column[row] for column in staying)]
+        if not kept:
+            return self._rows
+        mask = self._mask.copy()
+        mask[kept] = True
+        return mask.nonzero()[0]
 
     def release(self) -> None:
         """Make the group forget this object, so that its arrays are freed."""

@@ -70,7 +70,7 @@ class PlanIndex:
         for name in self.world.clusters.keys() - world.clusters.keys():
             fleet.remove(name)
         for name, cluster in world.clusters.items():
-            if self.world.clusters.get(name) is not cluster:
+            if self.world.clusters.get(name) is not cluster and fleet.get(name) is not cluster:
                 fleet.apply(cluster)
         if world.workloads is not self.world.workloads:
             current = {key_of(each.resource): each for each in world.workloads}

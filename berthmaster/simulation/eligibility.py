@@ -21,13 +21,13 @@ from berthmaster.model import move as moves
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, GracefulEvictionTask, TargetCluster
 from berthmaster.model.claims import KUBE_PRIORITY_CLASS, MANAGED_BY, PRIORITY_CLASS, Existing, overrides_of
 from berthmaster.model.cluster import NO_EXECUTE, Cluster, Taint, Toleration
-from berthmaster.model.decode import decode_json, encode_json
-from berthmaster.model.errors import FieldError, name_list
+from berthmaster.model.decode import encode_json
+from berthmaster.model.errors import name_list
 from berthmaster.model.meta import with_spec
-from berthmaster.model.policy import DEFAULT_SCHEDULER, AffinityTerm, Placement, Policy
+from berthmaster.model.policy import DEFAULT_SCHEDULER, AffinityTerm, Policy
 from berthmaster.model.unsupported import unsupported_parts
 from berthmaster.scheduling.fleet import Fleet
-from berthmaster.scheduling.karmada.trigger import Trigger, placement_changed, trigger_of
+from berthmaster.scheduling.karmada.trigger import Trigger, decoded_placement, placement_changed, trigger_of
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.plan_answer import TAINT_MANAGER, Assumptions
@@ -325,9 +325,8 @@ def misses_deletion(binding: Binding, fleet: Fleet) -> bool:
     A deletion queues only the bindings whose affinity matches the cluster now (``enqueueAffectedBindings``). Nothing
     else queues the others, unless their binding changes for another reason.
     """
-    deleting = [
-        cluster for each in binding.spec.clusters if (cluster := fleet.get(each.name)) is not None and cluster.deleting
-    ]
+    names = [each.name for each in binding.spec.clusters if each.name in fleet.deleting]
+    deleting = [cluster for each in names if (cluster := fleet.get(each)) is not None]
     if not deleting or trigger_of(binding, fleet) is not Trigger.FAILOVER:
         return False
     if trigger_of(binding, Fleet()) is Trigger.FAILOVER:  # a reason that needs no cluster
@@ -355,10 +354,8 @@ def _applied_tolerations(binding: Binding, *, is_scheduled: bool) -> tuple[Toler
     if not applied:
         placement = binding.spec.placement if is_scheduled else None
         return placement.cluster_tolerations if placement is not None else None
-    try:
-        return decode_json(Placement, applied).cluster_tolerations
-    except FieldError:
-        return None
+    applied_placement = decoded_placement(applied)
+    return applied_placement.cluster_tolerations if applied_placement is not None else None
 
 
 def _evicted(binding: Binding, target: TargetCluster, now: datetime) -> Binding:

@@ -141,7 +141,13 @@ class Failures:
         self._has_groups = any(map(_has_affinity, settled.workloads))
         # Schedule once more, to learn which workloads are scheduled at every event, and which clusters fit them.
         _, self._idle = run(
-            settled, profile, self._later, diagnose="none", shared_capacity=shared_capacity, check=check
+            settled,
+            profile,
+            self._later,
+            diagnose="none",
+            shared_capacity=shared_capacity,
+            check=check,
+            keeps_rows=True,
         )
         self._holders: dict[str, set[int]] = defaultdict(set)
         self._fitting: dict[str, set[int]] = defaultdict(set)

@@ -23,7 +23,7 @@ class Gone(NamedTuple):
 
     @property
     def clusters(self) -> frozenset[str]:
-        return self.lost | self.removed
+        return self.lost | self.removed if self.removed else self.lost
 
     def stops(self, cluster: str) -> bool:
         return cluster in self.lost or cluster in self.removed
@@ -61,7 +61,10 @@ def _running(binding: Binding | None, found: dict[str, int]) -> dict[str, int]:
 
 def stopping(planned: PlannedWorkload, gone: Gone) -> dict[str, int]:
     """Return the replicas of a workload that stop, by cluster."""
-    where = gone.lost if preserves(planned.before.workload.binding) else gone.clusters
+    binding = planned.before.workload.binding
+    where = gone.lost if preserves(binding) else gone.clusters
+    if binding is None or (where.isdisjoint(planned.before.assignment) and not binding.spec.graceful_eviction_tasks):
+        return {}
     return {name: count for name, count in copies(planned.before).items() if name in where}
 
 
@@ -131,7 +134,7 @@ def loss_of(planned: Sequence[PlannedWorkload], gone: Gone) -> Loss:
         not_simulated=_names(each for each, _ in hit if _is_foreign(each)),
         preserved=_names(
             each
-            for each in planned
+            for each in (planned if gone.removed else ())
             if gone.removed & copies(each.before).keys() and preserves(each.before.workload.binding)
         ),
         hanging=_hanging(planned, gone.removed),
@@ -141,7 +144,7 @@ def loss_of(planned: Sequence[PlannedWorkload], gone: Gone) -> Loss:
 def _hanging(planned: Sequence[PlannedWorkload], removed: frozenset[str]) -> dict[str, list[str]]:
     """Return the workloads whose bindings still name a deleted cluster. A dependency that follows names none."""
     found: dict[str, list[str]] = {}
-    for each in planned:
+    for each in planned if removed else ():
         binding = each.after.workload.binding
         if binding is None or each.is_deleted or each.before.workload.binding is None:
             continue

@@ -1,7 +1,7 @@
 """The rows of a plan: what changes do to each workload, policy and cluster, and in total."""
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from operator import attrgetter
 from typing import Final, NamedTuple
@@ -324,35 +324,38 @@ class ClusterTotals:
 
     def __init__(self, clusters: Mapping[str, Cluster]) -> None:
         self._clusters = clusters
-        self._totals: dict[str, _Total] = {}
+        self._staying, self._before, self._after = (defaultdict[str, int](int) for _ in range(3))
+        self._arriving: defaultdict[str, _Arriving] = defaultdict(_Arriving)
 
     def add(self, planned: PlannedWorkload) -> None:
         before, after = planned.before, planned.after
         if before is after and (binding := before.workload.binding) and not binding.spec.components:
-            for total, count in self._of(before.assignment):
-                total.before += count
-                total.after += count
+            for name, count in before.assignment.items():
+                self._staying[name] += count
             return
         unit = _unit_of((before if planned.is_deleted else after).workload.binding)
         was = unit.occupied(before.assignment)
         running = was if before.workload.present else {}
-        for total, count in self._of(was):
-            total.before += count * unit.pods
-        for total, count in self._of(unit.occupied(after.assignment)):
-            total.add(count, max(0, count - running.get(total.cluster.name, 0)), unit)
+        for name, count in was.items():
+            self._before[name] += count * unit.pods
+        for name, count in unit.occupied(after.assignment).items():
+            self._after[name] += count * unit.pods
+            if (more := count - running.get(name, 0)) > 0:
+                self._arriving[name].add(more, unit)
 
     def results(self, names: Iterable[str], *, observed: bool = True) -> list[plan_answer.ClusterTotal]:
-        return [total.result(observed=observed) for total, _ in self._of(dict.fromkeys(sorted(names), 0))]
+        """Return the totals of those clusters that there are after the changes, ordered by name."""
+        return [self._result(name, observed=observed) for name in sorted(names) if name in self._clusters]
 
-    def _of(self, assignment: Mapping[str, int]) -> Iterator[tuple["_Total", int]]:
-        """Yield the total of each cluster that there is after the changes, and its replicas."""
-        for name, count in assignment.items():
-            total = self._totals.get(name)
-            if total is None:
-                if name not in self._clusters:
-                    continue
-                total = self._totals[name] = _Total(self._clusters[name])
-            yield total, count
+    def _result(self, name: str, *, observed: bool) -> plan_answer.ClusterTotal:
+        summary, arriving = self._clusters[name].status.resource_summary, self._arriving[name]
+        resources = {
+            resource: plan_answer.ResourceTotal(requested, free_amount(summary, resource) if summary else None)
+            for resource, requested in arriving.requested.items()
+        }
+        staying, over = self._staying[name], [name for name, each in resources.items() if each.overcommitted]
+        before, after = staying + self._before[name], staying + self._after[name]
+        return plan_answer.ClusterTotal(name, before, after, arriving.pods if observed else None, resources, over)
 
 
 class _Unit(NamedTuple):
@@ -369,30 +372,19 @@ class _Unit(NamedTuple):
         return dict.fromkeys(assignment, 1) if self.whole_sets else assignment
 
 
-class _Total:
-    __slots__ = ("_arriving", "_requested", "after", "before", "cluster")
+class _Arriving:
+    """What a cluster gets: pods, and what they request."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self.before = self.after = self._arriving = 0
-        self.cluster = cluster
-        self._requested = dict.fromkeys(RESOURCES, 0)
+    __slots__ = ("pods", "requested")
 
-    def add(self, count: int, arriving: int, unit: _Unit) -> None:
-        self.after += count * unit.pods
-        self._arriving += arriving * unit.pods
-        if arriving:
-            for name, amount in unit.request.items():
-                self._requested[name] += amount * arriving
+    def __init__(self) -> None:
+        self.pods = 0
+        self.requested = dict.fromkeys(RESOURCES, 0)
 
-    def result(self, *, observed: bool) -> plan_answer.ClusterTotal:
-        summary = self.cluster.status.resource_summary
-        resources = {
-            name: plan_answer.ResourceTotal(requested, free_amount(summary, name) if summary is not None else None)
-            for name, requested in self._requested.items()
-        }
-        over = [name for name, each in resources.items() if each.overcommitted]
-        arriving = self._arriving if observed else None
-        return plan_answer.ClusterTotal(self.cluster.name, self.before, self.after, arriving, resources, over)
+    def add(self, count: int, unit: _Unit) -> None:
+        self.pods += count * unit.pods
+        for name, amount in unit.request.items():
+            self.requested[name] += amount * count
 
 
 def _unit_of(binding: Binding | None) -> _Unit:

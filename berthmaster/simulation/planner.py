@@ -165,10 +165,7 @@ class PlanDecider:
     ) -> WorkloadResult:
         """Return where a workload goes after the change. ``shared`` deducts the replicas that the decision adds."""
         self._scheduler.peers = self._peers[1]
-        found = schedule_one(self._scheduler, workload, self._later, self._after, diagnose=diagnose, shared=shared)
-        if found.decision is not None:
-            found.decision.release(rows=True)
-        return found
+        return schedule_one(self._scheduler, workload, self._later, self._after, diagnose=diagnose, shared=shared)
 
     def deciding(self, keys: Iterable[WorkloadKey]) -> Generator[tuple[WorkloadKey, PlannedWorkload]]:
         """Decide workloads one after the other. The keys are read one by one.
@@ -232,10 +229,7 @@ class PlanDecider:
     def _settled(self, workload: SimulatedWorkload) -> WorkloadResult:
         scheduler = self._index.scheduler
         scheduler.peers = self._peers[0]
-        found = schedule_one(scheduler, workload, self._now, self._index.world, diagnose="none")
-        if found.decision is not None:
-            found.decision.release(rows=True)
-        return found
+        return schedule_one(scheduler, workload, self._now, self._index.world, diagnose="none")
 
     def _present(self, workload: SimulatedWorkload) -> WorkloadResult:
         return present_result(workload, self._index.world.schedulers)
@@ -400,14 +394,16 @@ def plan(
 class PlannedFleet:
     """All workloads before and after changes.
 
-    ``workloads``: the workloads, in the order of the world. ``settled`` is set.
+    Attributes:
+        workloads: the workloads, in the order of the world. ``settled`` is set.
+        costs: the costs of replicas; None if no cluster has a price.
     """
 
     workloads: Sequence[PlannedWorkload]
     clusters: Mapping[str, Cluster]
     gone: Gone
     assumptions: plan_answer.Assumptions
-    costs: Costs
+    costs: Costs | None
 
     @property
     def concerned(self) -> list[PlannedWorkload]:
@@ -423,7 +419,7 @@ class PlannedFleet:
             len(self.workloads),
             [(plan_rows.moved_replicas(each.moves), each.is_due) for each in moving],
             [(each.resource, runs_nowhere(each, gone), is_left(each, gone)) for each in failed],
-            self.costs.change(filter(None, map(plan_rows.priced, moving))),
+            None if self.costs is None else self.costs.change(filter(None, map(plan_rows.priced, moving))),
         )
 
     @property
@@ -466,7 +462,9 @@ def planned_fleet(
         pairs = zip(world.workloads, staying, strict=True)
         before = with_companions([each or present_result(old, world.schedulers) for old, each in pairs])
     workloads = [PlannedWorkload(*each) for each in zip(before, decider.all(staying), settled, strict=True)]
-    return PlannedFleet(workloads, clusters, decider.gone, decider.assumptions, decider.costs)
+    every = (*world.clusters.values(), *decider.clusters.values())
+    costs = decider.costs if any(profile.prices.of(each) is not None for each in every) else None
+    return PlannedFleet(workloads, clusters, decider.gone, decider.assumptions, costs)
 
 
 def plan_of(

@@ -120,17 +120,15 @@ def row(result: WorkloadResult, now: WorkloadResult | None = None) -> Row:
 def change_row(planned: PlannedWorkload, gone: Gone = _NONE_GONE) -> ChangeRow:
     """Return the row of a workload before and after the changes. ``gone`` are the clusters whose copies stop."""
     before, after = planned.before, planned.after
-    settled = planned.settled or before
-    caused = not planned.is_due or settled.failure != after.failure
-    stops = stopping(planned, gone)
+    settled, is_due, stops = planned.settled or before, planned.is_due, stopping(planned, gone)
     return ChangeRow(
         planned.resource,
         row(before),
         row(after),
         dict(planned.moves),
-        moves(before, settled),
-        caused,
-        stops,
+        dict(planned.moves) if is_due else moves(before, settled),
+        caused=not is_due or settled.failure != after.failure,
+        stops=stops,
         only_copy=bool(stops) and has_no_other_copy(planned, gone),
         left=is_left(planned, gone),
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import starmap
 from typing import Any, Final, Literal
 
@@ -201,6 +201,7 @@ def run(
     shared_capacity: bool = False,
     check: Callable[[], None] = lambda: None,
     scheduler: Scheduler | None = None,
+    keeps_rows: bool = False,
 ) -> tuple[World, list[WorkloadResult]]:
     """Schedule every workload that needs it.
 
@@ -208,6 +209,7 @@ def run(
         shared_capacity: whether a decision sees the replicas that the decisions before it add.
         scheduler: a scheduler of the clusters of the world (``scheduler_of``); None for a new one.
         check: called before each decision; an exception that it raises ends the run.
+        keeps_rows: whether the decisions keep the rows of the clusters that fit.
 
     Returns:
         The world after the run, and a result for each workload in order. With shared capacity, its clusters have the
@@ -215,10 +217,10 @@ def run(
     """
     scheduler = scheduler or scheduler_of(world, profile)
     shared = SharedCapacity(scheduler.fleet) if shared_capacity else None
-    results = []
+    one, results = partial(schedule_one, diagnose=diagnose, shared=shared, keeps_rows=keeps_rows), []
     for workload in world.workloads:
         check()
-        results.append(schedule_one(scheduler, workload, now, world, diagnose=diagnose, shared=shared))
+        results.append(one(scheduler, workload, now, world))
     results = followed(results, world.schedulers)
     clusters = {**world.clusters, **shared.clusters()} if shared is not None else world.clusters
     return replace(world, clusters=clusters, workloads=[result.workload for result in results]), results
@@ -248,6 +250,8 @@ def moves(before: WorkloadResult, after: WorkloadResult) -> dict[str, tuple[int 
     if before is after:
         return {}
     then, now = before.assignment, after.assignment
+    if then == now:
+        return {}
     return {
         cluster: _replicas(then.get(cluster), now.get(cluster))
         for cluster in sorted(then.keys() | now.keys())
@@ -288,6 +292,7 @@ def schedule_one(
     diagnose: Diagnosed = "failures",
     shared: SharedCapacity | None = None,
     most: int | None = None,
+    keeps_rows: bool = False,
 ) -> WorkloadResult:
     """Schedule one workload if it needs it, and record in the scheduler's peers where it is.
 
@@ -296,6 +301,7 @@ def schedule_one(
     Args:
         shared: deducts the replicas that the decision adds; None if decisions do not see each other.
         most: the most clusters of each stage of an explained group; None for all.
+        keeps_rows: whether the decision keeps the rows of the clusters that fit.
     """
     unscheduled = eligibility.why_not_scheduled(workload, world.schedulers)
     workload = eligibility.evicted(workload, scheduler.fleet, world.assumptions, now, is_scheduled=unscheduled is None)
@@ -330,7 +336,7 @@ def schedule_one(
     diagnosis = explain(scheduler, request, decision, most) if diagnose == "all" else None
     asks_why = decision.failure is not None and diagnose != "none"
     failures = failures_of(scheduler, request, decision) if asks_why else ()
-    decision.release()  # the results of all workloads are kept, and each one can have all clusters
+    decision.release(keeps_rows=keeps_rows)  # the results of all workloads are kept, and each one can have all clusters
     recorded = _recorded(scheduler, base, decision, now)
     _take(scheduler, recorded, request, shared)
     return WorkloadResult(replace(workload, binding=recorded), trigger, decision, diagnosis, failures)

@@ -443,12 +443,10 @@ def _assigned(fleet: Fleet, request: Request, rows: IntArray) -> IntArray | None
     if not request.current or not len(rows):
         return None
     assigned = np.zeros(len(rows), dtype=np.int64)
-    for name, replicas in request.current.items():
-        row = fleet.row_of.get(name)
-        if row is not None:
-            position = int(rows.searchsorted(row))
-            if position < len(rows) and rows[position] == row:
-                assigned[position] = replicas
+    held = {row: replicas for name, replicas in request.current.items() if (row := fleet.row_of.get(name)) is not None}
+    for position, (row, replicas) in zip(rows.searchsorted([*held]).tolist(), held.items(), strict=True):
+        if position < len(rows) and rows[position] == row:
+            assigned[position] = replicas
     return assigned
 
 

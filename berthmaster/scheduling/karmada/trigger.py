@@ -66,7 +66,7 @@ def placement_changed(placement: Placement, applied: str, observed_group: str, *
     ``in_order``: whether another order of the clusters of ``clusterAffinity`` is a change. Karmada schedules again
     after one. For a MultiClusterService, Karmada itself writes them in any order.
     """
-    before = _decoded(applied) if len(applied) <= _LENGTH_KEPT else _decoded.__wrapped__(applied)
+    before = decoded_placement(applied)
     if before is None:
         return False
     placement = _without_empty(placement)
@@ -119,9 +119,13 @@ def _loses_a_cluster(spec: BindingSpec, fleet: Fleet, *, not_ready_counts: bool)
     return False
 
 
+def decoded_placement(applied: str) -> Placement | None:
+    """Return an applied placement; None for an invalid one. The bindings of a policy have equal ones."""
+    return _decoded(applied) if len(applied) <= _LENGTH_KEPT else _decoded.__wrapped__(applied)
+
+
 @lru_cache(maxsize=1024)
 def _decoded(applied: str) -> Placement | None:
-    """Return an applied placement; None for an invalid one. The bindings of a policy have equal ones."""
     try:
         return _without_empty(decode_json(Placement, applied))
     except FieldError:
