@@ -5,7 +5,7 @@ that scheduling reads from a cluster: labels, taints, the condition Ready, the d
 Well-known fields and labels hold provider, region and zone.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -168,10 +168,10 @@ class Cluster(Value, frozen=True):
         fields = {"provider": self.spec.provider, "region": self.spec.region}
         return {name: value for name, value in fields.items() if value}
 
-    def enabled_kinds(self) -> Iterator[tuple[str, str]]:
-        for enablement in self.status.api_enablements:
-            for resource in enablement.resources:
-                yield enablement.group_version, resource.kind
+    def enabled_kinds(self) -> list[tuple[str, str]]:
+        return [
+            (each.group_version, resource.kind) for each in self.status.api_enablements for resource in each.resources
+        ]
 
 
 UNSCHEDULABLE: Final = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)

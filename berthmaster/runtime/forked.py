@@ -24,6 +24,8 @@ _CHECK_S: Final = 0.1
 _PARENT_S: Final = 1.0
 """How often a process looks whether its parent has ended."""
 _NICE: Final = 10
+_COLLECTED: Final = 500_000
+"""After how many new objects garbage is collected. The memory returns to the system soon, and little is garbage."""
 _STANDARD_FILES: Final = 3
 _MOST_FILES: Final = 2**20
 
@@ -94,3 +96,4 @@ def _leave_others(pipe: int, parent: int) -> None:
     signal.setitimer(signal.ITIMER_REAL, _PARENT_S, _PARENT_S)
     os.nice(_NICE)
     gc.freeze()  # a collection would write to all objects, and so copy all pages
+    gc.set_threshold(_COLLECTED)

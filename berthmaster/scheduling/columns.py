@@ -190,14 +190,6 @@ def fnv1_32_continued(digests: NDArray[np.uint32], data: bytes) -> NDArray[np.ui
     return digests
 
 
-def fnv1a_32(data: bytes) -> int:
-    """Return the FNV-1a hash, which multiplies last (Karmada)."""
-    digest = _OFFSET
-    for byte in data:
-        digest = (digest ^ byte) * _PRIME & 0xFFFFFFFF
-    return digest
-
-
 @lru_cache(maxsize=8192)
 def fnv1_32_of_name(name: str) -> int:
     """Return the FNV-1 hash of a name, from which many hashes continue."""

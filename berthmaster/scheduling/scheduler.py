@@ -89,12 +89,13 @@ class FeasibleRows:
         if not request.current:
             return self._rows
         rows = [row for name in request.current if (row := fleet.row_of.get(name)) is not None and not self._mask[row]]
-        staying = [column.current() for column in self._staying] if rows else []
-        kept = [row for row in rows if all(column[row] for column in staying)]
-        if not kept:
+        for column in self._staying if rows else ():
+            stays = column.current()
+            rows = [row for row in rows if stays[row]]
+        if not rows:
             return self._rows
         mask = self._mask.copy()
-        mask[kept] = True
+        mask[rows] = True
         return mask.nonzero()[0]
 
     def release(self) -> None:

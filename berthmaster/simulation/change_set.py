@@ -95,6 +95,10 @@ class PlanIndex:
     def keys(self) -> Iterable[WorkloadKey]:
         return self._workloads.keys()
 
+    @property
+    def workloads(self) -> Mapping[WorkloadKey, SimulatedWorkload]:
+        return self._workloads
+
     def policy(self, reference: PolicyReference) -> Policy | None:
         return self._policies.get(reference)
 
@@ -391,7 +395,7 @@ def _change_clusters(
     index: PlanIndex, changes: ChangeSet, now: datetime, found: ChangedWorkloads, check: Callable[[], None]
 ) -> None:
     """Change the clusters last, so that evictions see the workloads as the other changes leave them."""
-    current = {key: found.after.get(key, index.get(key)) for key in [*index.keys(), *found.after]}
+    current = {**index.workloads, **found.after}
     workloads = [each for each in current.values() if each is not None]
     world = with_clusters(replace(index.world, workloads=workloads), changes, now, check)
     for before, after in zip(workloads, world.workloads, strict=True):

@@ -67,7 +67,7 @@ def why_not_scheduled(workload: SimulatedWorkload, schedulers: Collection[str] =
             f"(--scheduler-name {binding.scheduler} simulates it by Karmada's rules)",
         )
     # A binding from a file without an UID needs no label of a policy.
-    lost = bool(binding.metadata.uid) and not any(binding.metadata.labels.get(label) for label in MANAGED_BY)
+    lost = bool(binding.metadata.uid) and not any(map(binding.metadata.labels.get, MANAGED_BY))
     return LOST if lost else None
 
 
@@ -180,8 +180,9 @@ def after_rollback(binding: Binding, fleet: Fleet) -> Binding | None:
 
     Copies on a cluster that is not ready never become healthy. A move to such a cluster ends where it came from.
     """
-    state, moved = moves.move_of(binding), moves.as_moved(binding)
-    if state is None or moved is binding:
+    moved = moves.as_moved(binding)
+    state = moves.move_of(binding) if moved is not binding else None
+    if state is None:
         return None
     unready = {name for name in (*state.source, *state.target) if (held := fleet.get(name)) and not held.ready}
     if not moved.assignment.keys() & unready or not state.can_return(unready):

@@ -135,7 +135,7 @@ class PlanDecider:
         if waits is not None and waits.reason is NotScheduled.NOT_RETRIED:
             return False
         self._check()
-        return not any(name in self._touched for name in clusters_of(binding))
+        return self._touched.isdisjoint(clusters_of(binding))
 
     def decided_of(self, progress: ReportProgress) -> dict[WorkloadKey, PlannedWorkload]:
         """Return the workloads that a scheduler may look at because of the change, in the order of the world."""
@@ -449,7 +449,11 @@ def planned_fleet(
         InputError: a change names a cluster or workload that does not exist, or the fleet is full.
     """
     scheduler, later = scheduler_of(world, profile), now + timedelta(seconds=1)
-    base, settled = run(world, profile, now, shared_capacity=shared_capacity, check=check, scheduler=scheduler)
+    # Beside bindings and changes, no row is about the scheduling that is due.
+    diagnose: Diagnosed = "none" if world.has_bindings and changes.edits else "failures"
+    base, settled = run(
+        world, profile, now, diagnose=diagnose, shared_capacity=shared_capacity, check=check, scheduler=scheduler
+    )
     index = PlanIndex(base, profile, scheduler)
     changed = changed_workloads(index, changes, later, check)
     decider = PlanDecider(index, changed, later, check, everything=True, shared_capacity=shared_capacity)

@@ -379,7 +379,10 @@ def _recorded(scheduler: Scheduler, binding: Binding, decision: Decision, now: d
 
 def followed(results: Sequence[WorkloadResult], schedulers: Collection[str]) -> list[WorkloadResult]:
     """Return the results after the dependencies followed their workloads."""
-    following = follow([result.workload for result in results])
+    workloads = [result.workload for result in results]
+    following = follow(workloads)
+    if following is workloads:
+        return list(results)
     updated = [
         result
         if workload is result.workload

@@ -114,10 +114,10 @@ class SimulatedWorkload(msgspec.Struct, frozen=True):
         return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
 
 
-def clusters_of(binding: Binding) -> Iterator[str]:
-    """Yield the names of the clusters that a binding assigns, and of those that it leaves."""
-    yield from (target.name for target in binding.spec.clusters)
-    yield from (task.from_cluster for task in binding.spec.graceful_eviction_tasks)
+def clusters_of(binding: Binding) -> list[str]:
+    """Return the names of the clusters that a binding assigns, and of those that it leaves."""
+    spec = binding.spec
+    return [*[each.name for each in spec.clusters], *[each.from_cluster for each in spec.graceful_eviction_tasks]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ class ResourceName:
         return cls(namespace[0] if namespace else "", kind, name)
 
     def __str__(self) -> str:
-        return "/".join(part for part in (self.namespace, self.kind, self.name) if part)
+        return "/".join(filter(None, (self.namespace, self.kind, self.name)))
 
     def matches(self, resource: "ObjectReference | UnitWorkload | ResourceName") -> bool:
         """Return whether this name means a resource. As in kubectl, the case of the kind is ignored."""
@@ -171,11 +171,14 @@ class Companions:
 NO_COMPANIONS = Companions()
 
 
-def follow(workloads: Sequence[SimulatedWorkload]) -> list[SimulatedWorkload]:
-    """Return the workloads with the snapshots of their leaders up to date, as Karmada's distributor writes them."""
+def follow(workloads: Sequence[SimulatedWorkload]) -> Sequence[SimulatedWorkload]:
+    """Return the workloads with the snapshots of their leaders up to date, as Karmada's distributor writes them.
+
+    Returns the same object if none leads or follows another one.
+    """
     index = _Index(workloads)
     if not index.involved:
-        return list(workloads)
+        return workloads
     snapshots = index.snapshots()
     return [
         _following(workload, index, snapshots.get(position, {})) if position in index.followers else workload

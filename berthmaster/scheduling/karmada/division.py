@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from berthmaster.scheduling.columns import IntArray, fnv1a_32
+from berthmaster.scheduling.columns import IntArray
 from berthmaster.scheduling.fleet import Strategy
 from berthmaster.scheduling.karmada.selection import KarmadaPlacement
 from berthmaster.scheduling.request import Candidates, Context, Failure, FailureKind, Request
@@ -192,8 +192,11 @@ def _without_none(clusters: Candidates, replicas: IntArray) -> dict[str, int]:
 
 
 def breaks_ties_descending(uid: str) -> bool:
-    """Return whether, for a workload with this UID, the larger name comes first on a tie."""
-    return bool(uid) and fnv1a_32(uid.encode()) % 2 == 1
+    """Return whether, for a workload with this UID, the larger name comes first on a tie: its FNV-1a hash is odd.
+
+    The hash begins odd, and its factor is odd. Its lowest bit therefore changes with each odd byte, and no other.
+    """
+    return bool(uid) and sum(uid.encode()) % 2 == 0
 
 
 def allocate(seats: int, votes: IntArray, tie_rank: IntArray) -> IntArray:

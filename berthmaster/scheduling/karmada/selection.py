@@ -399,18 +399,19 @@ def select_by_cluster(
             f"{len(candidates)} clusters fit, but the spread constraint requires at least {constraint.min_groups}",
         )
     count = max(0, min(len(candidates), constraint.max_groups))
+    chosen = candidates.at(candidates.best(count))
     if needed is None:
-        return candidates.at(candidates.best(count))
-    chosen = candidates.best(count)
-    if count and int(candidates.available[chosen].sum()) < needed:
+        return chosen
+    available = int(chosen.available.sum())
+    if count and available < needed:
         if work is not None:
             work.spend(PYTHON_STEPS * len(candidates) // 2)
-        chosen = _exchanged(candidates, count, needed)
-    available = int(candidates.available[chosen].sum())
+        chosen = candidates.at(_exchanged(candidates, count, needed))
+        available = int(chosen.available.sum())
     if not count or available < needed:
         limit = "maxGroups is not set, which allows none" if not count else f"{count} clusters hold {available} at most"
         return Failure(FailureKind.SELECT_FAILED, f"{needed} replicas are requested, but {limit}")
-    return candidates.at(chosen)
+    return chosen
 
 
 def _exchanged(candidates: Candidates, count: int, needed: int) -> np.ndarray:

@@ -93,7 +93,7 @@ def replicas_changed(spec: BindingSpec) -> bool:
         case "Duplicated":
             return any(target.replicas != spec.replicas for target in spec.clusters)
         case "Divided":
-            return sum(target.replicas for target in spec.clusters) != spec.replicas
+            return sum([target.replicas for target in spec.clusters]) != spec.replicas
         case _:
             return False
 
@@ -107,9 +107,9 @@ def _evicted_since_scheduling(binding: Binding) -> bool:
 
 
 def _loses_a_cluster(spec: BindingSpec, fleet: Fleet, *, not_ready_counts: bool) -> bool:
-    evicted = {task.from_cluster for task in spec.graceful_eviction_tasks}
-    if not (evicted or fleet.deleting or not_ready_counts):
+    if not (spec.graceful_eviction_tasks or fleet.deleting or not_ready_counts):
         return False
+    evicted = {task.from_cluster for task in spec.graceful_eviction_tasks}
     for target in spec.clusters:
         if target.name in evicted or target.name in fleet.deleting:
             return True
