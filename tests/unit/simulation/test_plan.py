@@ -1,5 +1,6 @@
 """Plans: totals of what changes move, and clusters before and after."""
 
+from dataclasses import replace as replace_field
 from datetime import UTC, datetime
 
 from builders import cluster, deployment, placement, policy, quantities, selector
@@ -11,8 +12,9 @@ from tables import cases
 from berthmaster.manifests import Document, Manifests
 from berthmaster.model.cluster import AllocatableModeling, ResourceSummary
 from berthmaster.scheduling.karmada.profile import karmada_profile
+from berthmaster.scheduling.prices import CostChange, PriceEntry, Prices
 from berthmaster.simulation.change_set import ChangeSet
-from berthmaster.simulation.changes import AddCluster, Down, Reschedule
+from berthmaster.simulation.changes import AddCluster, AddLabel, Down, Reschedule
 from berthmaster.simulation.plan_rows import cluster_totals, moved_replicas
 from berthmaster.simulation.planner import planned_fleet
 
@@ -57,6 +59,14 @@ def test_a_plan_counts_workloads_replicas_and_failures():
 def test_a_workload_that_keeps_some_replicas_is_short():
     found = compared(world(("web", 10, DIVIDED), cpu=(8, 4)), Down("a")).summary
     assert (found.nowhere, found.short, found.new_failures) == ([], *[["default/Deployment/web"]] * 2)
+
+
+def test_a_label_that_a_change_adds_gives_a_cluster_its_price():
+    prices = Prices(prices=(PriceEntry(1.0, 0.0, {"env": "prod"}),))
+    before, profile = world(("one", 2, {**DIVIDED})), replace_field(PROFILE, prices=prices)
+    for labels, cost in (((), None), ((AddLabel("b", "env", "prod"),), CostChange(0.0, unpriced=2))):
+        changes = ChangeSet(edits=(Down("a"), *labels))
+        assert planned_fleet(before, changes, profile, NOW).summary.cost == cost
 
 
 @cases(
