@@ -99,12 +99,7 @@ def _reduced(binding: Binding) -> Binding:
     for error in binding_errors(binding):
         raise error
     metadata = msgspec.structs.replace(
-        binding.metadata,
-        resource_version="",
-        generation=0,
-        finalizers=(),
-        owner_references=(),
-        creation_timestamp=None,
+        binding.metadata, resource_version="", generation=0, finalizers=(), owner_references=(), creation_timestamp=None
     )
     status = msgspec.structs.replace(binding.status, aggregated_status=tuple(_reports(binding)))
     return msgspec.structs.replace(binding, metadata=metadata, status=status)

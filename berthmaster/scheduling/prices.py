@@ -165,43 +165,35 @@ class Costs:
 
         self._price_of = lru_cache(None)(price_of)
 
-    def change(self, moves: Iterable["Priced"]) -> CostChange | None:
-        """Return what moves cost; None if no cluster of them has a price."""
-        count = self.count()
-        for each in moves:
-            count.add(*each)
-        return count.change
-
-    def count(self) -> "CostCount":
-        return CostCount(self._price_of)
-
-
-Priced = tuple[Request, Mapping[str, int], Mapping[str, int]]
-"""The request of a workload that moves, and its replicas by cluster before and after."""
-
-
-class CostCount:
-    """Counts what moves cost, one after the other."""
-
-    def __init__(self, price_of: Callable[[str], Price | None]) -> None:
-        self._price_of = price_of
-        self._monthly, self._unpriced, self._known = 0.0, 0, False
-
-    def add(self, request: Request, before: Mapping[str, int], after: Mapping[str, int]) -> None:
+    def of(self, request: Request, before: Mapping[str, int], after: Mapping[str, int]) -> "Cost":
+        """Return what a move costs. ``before``, ``after``: the replicas of the workload by cluster."""
         then, now = request.occupied(before), request.occupied(after)
         changes = {name: now.get(name, 0) - then.get(name, 0) for name in then.keys() | now.keys()}
         prices = {name: self._price_of(name) for name, count in changes.items() if count}
-        requests = _amounts(request)
-        self._known = self._known or any(price is not None for price in prices.values())
         if None in prices.values():
-            self._unpriced += max(sum(n for n in changes.values() if n > 0), -sum(n for n in changes.values() if n < 0))
-        else:
-            self._monthly += sum(changes[name] * price.monthly(requests) for name, price in prices.items() if price)
+            moved = max(sum(n for n in changes.values() if n > 0), -sum(n for n in changes.values() if n < 0))
+            return Cost(0.0, moved, any(price is not None for price in prices.values()))
+        requests = _amounts(request)
+        monthly = sum(changes[name] * price.monthly(requests) for name, price in prices.items() if price)
+        return Cost(monthly, 0, bool(prices))
 
-    @property
-    def change(self) -> CostChange | None:
-        """What the moves cost; None if no cluster of them has a price."""
-        return CostChange(round(self._monthly, 4), self._unpriced) if self._known else None
+
+class Cost(NamedTuple):
+    """What a move costs each month, or its replicas if that is not known. ``known``: whether a cluster has a price."""
+
+    monthly: float
+    unpriced: int
+    known: bool
+
+
+NO_COST: Final = Cost(0.0, 0, known=False)
+
+
+def change_of(costs: Iterable[Cost]) -> CostChange | None:
+    """Return what moves cost in all; None if no cluster of them has a price."""
+    found = [*costs]
+    monthly, unpriced = sum(each.monthly for each in found), sum(each.unpriced for each in found)
+    return CostChange(round(monthly, 4), unpriced) if any(each.known for each in found) else None
 
 
 def total_of(changes: Iterable[CostChange | None]) -> CostChange | None:

@@ -14,7 +14,7 @@ from berthmaster.deciding.copies import missing_replicas
 from berthmaster.model.binding import Binding
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.minimal import DEFAULT_TOLERANCE, NOTHING, DriftKind, decide_minimal
-from berthmaster.scheduling.prices import CostChange, Costs, total_of
+from berthmaster.scheduling.prices import CostChange, Costs, change_of, total_of
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
@@ -150,8 +150,8 @@ def workload_drift(
         decided.moved_fresh,
         decided.is_exact,
         "" if failure is None else str(failure),
-        costs.change([(request, request.current, decided.assignment)]),
-        None if failure is not None else costs.change([(request, request.current, decided.fresh.assignment)]),
+        change_of([costs.of(request, request.current, decided.assignment)]),
+        None if failure is not None else change_of([costs.of(request, request.current, decided.fresh.assignment)]),
     )
 
 

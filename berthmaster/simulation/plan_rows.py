@@ -18,7 +18,7 @@ from berthmaster.model.move import move_of as recorded_move
 from berthmaster.model.policy import Placement, Policy, PolicyReference
 from berthmaster.model.replicas import template_of
 from berthmaster.scheduling.karmada.trigger import Trigger
-from berthmaster.scheduling.prices import CostChange, Priced
+from berthmaster.scheduling.prices import NO_COST, Cost, CostChange, Costs
 from berthmaster.scheduling.request import Request, demand_of
 from berthmaster.scheduling.resources import PODS, amount_of, free_amount
 from berthmaster.simulation import plan_answer
@@ -227,12 +227,10 @@ class PolicyEffects:
             if then is not None and then in self._effects:
                 self._keeps[then] += not planned.is_deleted
             return
-        change, workload = (
-            ClaimChange(planned.resource, policy_text(then), policy_text(now)),
-            planned.after.workload,
-        )
+        change = ClaimChange(planned.resource, policy_text(then), policy_text(now))
         taker, holder = self._known(now), self._known(then)
-        taken = taker is not None and holder is not None and takes(taker, holder, template_of(workload.manifest))
+        template = planned.after.workload.manifest
+        taken = taker is not None and holder is not None and takes(taker, holder, template_of(template))
         # A policy that is not edited is listed if it takes something, or if no edited policy is concerned.
         if then is not None and (then in self._effects or now is None):
             effect = self._of(then)
@@ -293,10 +291,12 @@ def summary_of(
     )
 
 
-def priced(planned: PlannedWorkload) -> Priced | None:
-    """Return what the cost of a move depends on; None without a binding."""
+def cost_of(planned: PlannedWorkload, costs: Costs) -> Cost:
+    """Return what a move costs; nothing without a binding."""
     binding = planned.after.workload.binding or planned.before.workload.binding
-    return (Request.of(binding), planned.before.assignment, planned.after.assignment) if binding is not None else None
+    if binding is None:
+        return NO_COST
+    return costs.of(Request.of(binding), planned.before.assignment, planned.after.assignment)
 
 
 def moved_replicas(found: Moves) -> int:

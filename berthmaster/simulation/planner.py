@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import chain
 from operator import attrgetter
 from typing import Any, Final
 
@@ -22,7 +23,7 @@ from berthmaster.model.move import as_moved
 from berthmaster.model.policy import DEFAULT_SCHEDULER
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.trigger import Trigger
-from berthmaster.scheduling.prices import Costs
+from berthmaster.scheduling.prices import Cost, Costs, change_of
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation import plan_answer, plan_rows
@@ -249,10 +250,8 @@ class PlanDecider:
 
 def has_companions(index: PlanIndex, decided: Mapping[WorkloadKey, PlannedWorkload]) -> bool:
     """Return whether one of the workloads leads dependencies or follows others, before or after the change."""
-    workloads = (
-        *map(index.get, decided),
-        *(each.after.workload for each in decided.values() if not each.is_deleted),
-    )
+    after = (each.after.workload for each in decided.values() if not each.is_deleted)
+    workloads = chain(map(index.get, decided), after)
     return any(each is not None and is_companion(each) for each in workloads)
 
 
@@ -412,14 +411,14 @@ class PlannedFleet:
 
     @property
     def summary(self) -> plan_answer.PlanSummary:
-        gone, concerned = self.gone, self.concerned
+        gone, concerned, costs = self.gone, self.concerned, self.costs
         moving = [each for each in concerned if each.moves]
         failed = [each for each in concerned if each.after.failure is not None or is_left(each, gone)]
         return plan_rows.summary_of(
             len(self.workloads),
             [(plan_rows.moved_replicas(each.moves), each.is_due) for each in moving],
             [(each.resource, runs_nowhere(each, gone), is_left(each, gone)) for each in failed],
-            None if self.costs is None else self.costs.change(filter(None, map(plan_rows.priced, moving))),
+            None if costs is None else change_of(plan_rows.cost_of(each, costs) for each in moving),
         )
 
     @property
@@ -492,7 +491,8 @@ def plan_of(
     if has_companions(index, decided):
         concerned, followers = with_followers(index, decider, dict(decider.concerned(decided)))
         rows.add(concerned)
-        rows.add_followers(followers)
+        for each in followers:
+            rows.add_row(each)
     else:
         rows.add(planned for _, planned in decider.concerned(decided))
     return rows.plan(changes, gaps)
@@ -506,16 +506,9 @@ class _Rows:
     """Builds a plan of one workload after the other, and keeps nothing but rows of them."""
 
     def __init__(
-        self,
-        index: PlanIndex,
-        changed: ChangedWorkloads,
-        decider: PlanDecider,
-        reader: Reader,
-        *,
-        lists_staying: bool,
+        self, index: PlanIndex, changed: ChangedWorkloads, decider: PlanDecider, reader: Reader, *, lists_staying: bool
     ) -> None:
         self._index, self._changed, self._decider, self._reader = index, changed, decider, reader
-        self._gone = decider.gone
         self._concerned = self._new = 0
         self._effects = plan_rows.PolicyEffects(index, changed.edits)
         self._staying: list[plan_answer.StayingWorkload] | None = [] if lists_staying else None
@@ -523,7 +516,7 @@ class _Rows:
         self._unplaced: defaultdict[_Place, list[plan_answer.UnplacedWorkload]] = defaultdict(list)
         self._hit: list[PlannedWorkload] = []
         self._unknown: list[Gap] = []
-        self._costs = decider.costs.count()
+        self._costs: list[Cost] = []
         self._totals = plan_rows.ClusterTotals(decider.clusters)
         self._more: Counter[str] = Counter()
         """How many replicas more each cluster has, of the clusters whose replicas change, or that get copies."""
@@ -536,22 +529,17 @@ class _Rows:
             self._effects.add(each)
             if self._staying is not None and not each.moves and not each.is_deleted:
                 self._staying.append(plan_rows.staying_of(each))
-            self._add(each)
+            self.add_row(each)
 
-    def add_followers(self, followers: Iterable[PlannedWorkload]) -> None:
-        """Add dependencies that only follow workloads that the change concerns."""
-        for each in followers:
-            self._add(each)
-
-    def _add(self, planned: PlannedWorkload) -> None:
-        planned, gone = plan_rows.seen_by(planned, self._reader), self._gone
+    def add_row(self, planned: PlannedWorkload) -> None:
+        """Add a concerned workload, or a dependency that only follows one."""
+        planned, gone = plan_rows.seen_by(planned, self._reader), self._decider.gone
         left = is_left(planned, gone)
         place = not left, bool(planned.after.assignment)
         if planned.moves:
             self._moves[place].append(plan_rows.move_of(planned))
             self._totals.add(planned)
-            if (priced := plan_rows.priced(planned)) is not None:
-                self._costs.add(*priced)
+            self._costs.append(plan_rows.cost_of(planned, self._decider.costs))
             for name, (then, now) in planned.moves.items():
                 self._more[name] += (now or 0) - (then or 0)
             if not planned.is_deleted and planned.after.workload.dependencies is None:
@@ -562,13 +550,18 @@ class _Rows:
             self._hit.append(planned)
 
     def plan(self, changes: ChangeSet, gaps: Sequence[Gap]) -> plan_answer.Plan:
-        changed, decider, gone = self._changed, self._decider, self._gone
+        changed, decider, gone = self._changed, self._decider, self._decider.gone
         unplaced = [
             row for place in sorted(self._unplaced) for row in sorted(self._unplaced[place], key=attrgetter("resource"))
         ]
         moves = [row for place in sorted(self._moves) for row in self._moves[place]]
         moves.sort(key=lambda each: (-each.replicas, -len(each.deleted), each.resource))
-        totals = [self._total(each) for each in self._totals.results(self._more.keys() & decider.clusters.keys())]
+        present, more = self._index.replicas, self._more
+        totals = [
+            replace(each, before=present[each.cluster], after=present[each.cluster] + more[each.cluster])
+            for each in self._totals.results(more.keys() & decider.clusters.keys())
+        ]
+        self._hit.sort(key=lambda each: (not is_left(each, gone), bool(each.after.assignment), each.resource))
         all_gaps = sorted(texts([*gaps, *changed.gaps, *self._unknown], self._reader))
         blocked = changed.blocked.values() if self._staying is not None else ()
         answer = plan_answer.Plan(
@@ -577,7 +570,7 @@ class _Rows:
                 len(self._index) + self._new,
                 [(each.replicas, each.due) for each in moves],
                 [(each.resource, each.nowhere, each.by_change) for each in unplaced],
-                self._costs.change,
+                change_of(self._costs),
             ),
             concerned=self._concerned,
             deleted_copies=sum(len(each.deleted) for each in moves),
@@ -599,18 +592,9 @@ class _Rows:
             assumptions=decider.assumptions,
             preemption_matters=changed.preemption_matters,
             evicting_taints=_gains_no_execute(self._index.world.clusters, decider),
-            loss=self._loss() if gone.clusters else None,
+            loss=loss_of(self._hit, gone) if gone.clusters else None,
         )
         return replace(answer, id=plan_id(changes, answer))
-
-    def _total(self, total: plan_answer.ClusterTotal) -> plan_answer.ClusterTotal:
-        before = self._index.replicas[total.cluster]
-        return replace(total, before=before, after=before + self._more[total.cluster])
-
-    def _loss(self) -> plan_answer.Loss:
-        gone = self._gone
-        self._hit.sort(key=lambda each: (not is_left(each, gone), bool(each.after.assignment), each.resource))
-        return loss_of(self._hit, gone)
 
 
 def _gains_no_execute(before: Mapping[str, Cluster], decider: PlanDecider) -> bool:

@@ -40,6 +40,7 @@ _UNUSED_METADATA: Final = (
     "resourceVersion", "generation", "selfLink", "ownerReferences", "finalizers", "creationTimestamp",
 )  # fmt: skip
 _PARTS: Final = SharedParts(4 * 2**20)
+_DEPTH: Final = 10
 
 
 class KindName(NamedTuple):
@@ -277,12 +278,12 @@ def read_template(kind: KindName, raw: bytes) -> Document:
     return Document(f"{kind.kind} {name}", 0, "", {key: _shared(value) for key, value in reduced.items()})
 
 
-def _shared(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """Return the first equal part of a template."""
+def _shared(value: Any, depth: int = _DEPTH) -> Any:  # noqa: ANN401 - any JSON value
+    """Return the first equal part of a template, to a depth that bounds the cost."""
     if isinstance(value, str):
         return _PARTS.text(value)
-    if isinstance(value, dict):
-        return _PARTS.part("template", {_PARTS.text(key): _shared(inner) for key, inner in value.items()})
-    if isinstance(value, list):
-        return _PARTS.part("template", [_shared(inner) for inner in value])
+    if isinstance(value, dict) and depth:
+        return _PARTS.part("", {_PARTS.text(key): _shared(inner, depth - 1) for key, inner in value.items()})
+    if isinstance(value, list) and depth:
+        return _PARTS.part("", [_shared(inner, depth - 1) for inner in value])
     return value

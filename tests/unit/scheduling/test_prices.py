@@ -18,6 +18,7 @@ from berthmaster.scheduling.prices import (
     Price,
     PriceEntry,
     Prices,
+    change_of,
     price_errors,
     total_of,
 )
@@ -143,7 +144,7 @@ HOUR_CHEAP, HOUR_DEAR = 0.5 * 1.0 + 2 * 0.1, 0.5 * 2.0 + 2 * 0.5
     },
 )
 def test_what_a_move_costs_each_month(before, after, cost):
-    found = Costs(PRICES, MEMBERS.get).change([(WEB, before, after)])
+    found = change_of([Costs(PRICES, MEMBERS.get).of(WEB, before, after)])
     assert (found is None) is (cost is None)
     assert cost is None or (found.monthly, found.unpriced) == (pytest.approx(cost.monthly), cost.unpriced)
 

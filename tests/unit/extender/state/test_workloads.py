@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import reduce
 
 import pytest
 from extender_services import TEMPLATES, WatchedPlane
@@ -17,7 +18,7 @@ from waiting import wait_for
 from berthmaster.kube.kinds import WatchOptions
 from berthmaster.kube.requests import APIRequest
 from berthmaster.manifests import Document, manifests_of
-from berthmaster.model.decode import convert
+from berthmaster.model.decode import convert, encode_json
 from berthmaster.model.errors import InputError
 from berthmaster.model.gaps import ANY_READER
 from berthmaster.model.policy import Policy, defaulted
@@ -251,6 +252,12 @@ def test_templates_keep_what_decisions_read():
             "template": {"spec": {"containers": [{"name": "web", "env": [], "resources": {"requests": {"cpu": "1"}}}]}},
         },
     }
+
+
+def test_a_template_of_any_depth_is_read_as_it_is():
+    spec = reduce(lambda inner, _: {"a": [inner, 1, 1.0, True, None]}, range(50), "end")
+    raw = encode_json({"metadata": {"name": "web"}, "spec": spec})
+    assert encode_json(read_template(KindName("example.io/v1", "Web"), raw).raw["spec"]) == encode_json(spec)
 
 
 @cases(
