@@ -132,6 +132,7 @@ def retention(flags: _LedgerRetentionFlags) -> None:
     if recorder is None or flags.ledger is None:
         return
     store, rule = open_store(flags.ledger, create=True), Retention(timedelta(days=flags.days), int(flags.gib * 2**30))
+    click.get_current_context().call_on_close(store.close)
     removed = 0
     while True:
         busy, note = rule.busy, rule.step(store, _NO_SEGMENT, datetime.now(UTC))

@@ -237,6 +237,9 @@ def open_store(url: str | Path, *, create: bool = False) -> Store:
     engine = _sqlite(path, writes=create) if path is not None else _postgresql(parsed, writes=create)
     try:
         _prepare(engine, create=create)
+    except InputError:
+        engine.dispose()
+        raise
     except (SQLAlchemyError, sqlite3.Error, OSError) as error:
         engine.dispose()
         raise LedgerError(_message(engine, error)) from error
