@@ -346,7 +346,7 @@ def _sorted_out(edits: Mapping[str, JSON | None], before: Mapping[str, JSON]) ->
 
 def _overlooked(index: PlanIndex, changes: ChangeSet, now: datetime) -> Iterator[str]:
     """Yield the workloads that edits concern although the index does not find them."""
-    found = changed_workloads(index, changes, now, lambda: None)
+    found = changed_workloads(index, changes, now)
     policies, detectors = tuple(index.world.policies), []
     for edit in found.edits:
         policies = edit.applied(policies)

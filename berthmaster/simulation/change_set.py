@@ -283,8 +283,8 @@ class ChangeSet(msgspec.Struct, frozen=True):
                 yield ["edit", type(edit).__name__, builtins(edit)]
 
 
-def with_clusters(world: World, changes: ChangeSet, now: datetime, check: Callable[[], None]) -> World:
-    """Return the world after the changes of clusters, and after the other edits. Calls ``check`` before each edit.
+def with_clusters(world: World, changes: ChangeSet, now: datetime) -> World:
+    """Return the world after the changes of clusters, and after the other edits.
 
     Raises:
         InputError: a deleted or edited cluster does not exist.
@@ -298,7 +298,6 @@ def with_clusters(world: World, changes: ChangeSet, now: datetime, check: Callab
     for name in changes.deleted_clusters:
         world = RemoveCluster(name).applied(world, now)
     for edit in changes.edits:
-        check()
         world = edit.applied(world, now)
     return world
 
@@ -344,7 +343,7 @@ class ChangedWorkloads:
 
 
 def changed_workloads(
-    index: PlanIndex, changes: ChangeSet, now: datetime, check: Callable[[], None]
+    index: PlanIndex, changes: ChangeSet, now: datetime, check: Callable[[], None] = lambda: None
 ) -> ChangedWorkloads:
     """Return the workloads that changes concern, as they are after the changes.
 
@@ -369,7 +368,7 @@ def changed_workloads(
         for _ in edited_workloads(index, edit, catalog, found, check):
             pass
     if changes.changes_clusters:
-        _change_clusters(index, changes, now, found, check)
+        _change_clusters(index, changes, now, found)
     return found
 
 
@@ -391,13 +390,11 @@ def _retry(index: PlanIndex, changes: ChangeSet, found: ChangedWorkloads) -> Non
             found.put(key, detector.retried(workload))
 
 
-def _change_clusters(
-    index: PlanIndex, changes: ChangeSet, now: datetime, found: ChangedWorkloads, check: Callable[[], None]
-) -> None:
+def _change_clusters(index: PlanIndex, changes: ChangeSet, now: datetime, found: ChangedWorkloads) -> None:
     """Change the clusters last, so that evictions see the workloads as the other changes leave them."""
     current = {**index.workloads, **found.after}
     workloads = [each for each in current.values() if each is not None]
-    world = with_clusters(replace(index.world, workloads=workloads), changes, now, check)
+    world = with_clusters(replace(index.world, workloads=workloads), changes, now)
     for before, after in zip(workloads, world.workloads, strict=True):
         if before is not after:
             found.put(key_of(after.resource), after)

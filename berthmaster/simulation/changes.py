@@ -326,16 +326,12 @@ class SetPolicy:
     """
 
     policy: Policy
-    check: Callable[[], None] = lambda: None
 
     def applied(self, world: World, now: datetime) -> World:  # noqa: ARG002 - the protocol's signature
         before = next((each for each in world.policies if each.reference == self.policy.reference), None)
         edit = PolicyEdit(before, self.policy)
-        policies, workloads = edit.applied(world.policies), []
-        detector = world.detector(edit, PolicyCatalog(policies))
-        for workload in world.workloads:
-            self.check()
-            workloads.append(detector.detected(workload))
+        policies = edit.applied(world.policies)
+        workloads = list(map(world.detector(edit, PolicyCatalog(policies)).detected, world.workloads))
         return replace(world, policies=policies, workloads=workloads)
 
 

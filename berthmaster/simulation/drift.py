@@ -4,7 +4,7 @@ Each workload is judged alone, with the capacity that the clusters report now. d
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -98,7 +98,6 @@ def workload_drifts(
     *,
     tolerance: float = DEFAULT_TOLERANCE,
     pending_s: float = DEFAULT_PENDING_S,
-    check: Callable[[], None] = lambda: None,
 ) -> list[WorkloadDrift]:
     """Return the drift of each workload that a scheduler looks at.
 
@@ -106,14 +105,11 @@ def workload_drifts(
     """
     scheduler = scheduler_of(world, profile)
     costs = Costs(profile.prices, scheduler.fleet.get)
-    found = []
-    for workload in world.workloads:
-        check()
-        if workload.present and why_not_scheduled(workload, world.schedulers) is None:
-            found.append(
-                workload_drift(scheduler, workload, now, tolerance=tolerance, pending_s=pending_s, costs=costs)
-            )
-    return found
+    return [
+        workload_drift(scheduler, each, now, tolerance=tolerance, pending_s=pending_s, costs=costs)
+        for each in world.workloads
+        if each.present and why_not_scheduled(each, world.schedulers) is None
+    ]
 
 
 def workload_drift(

@@ -6,7 +6,7 @@ reason to move, so the result is that of a simulation of the whole world.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -126,15 +126,14 @@ class Failures:
         now: datetime,
         *,
         shared_capacity: bool = False,
-        check: Callable[[], None] = lambda: None,
     ) -> None:
-        self._check, self._shared = check, shared_capacity
+        self._shared = shared_capacity
         self._later = now + _LATER
         self._observed = world.clusters
         self._gone = gone_of(world.clusters, frozenset(), frozenset())
         self._ready = frozenset(name for name, each in world.clusters.items() if each.ready)
         # Explanations of failed decisions would take longer than all the rest.
-        settled, _ = run(world, profile, now, diagnose="none", shared_capacity=shared_capacity, check=check)
+        settled, _ = run(world, profile, now, diagnose="none", shared_capacity=shared_capacity)
         # In the settled world all moves have ended well. A failure does not roll back a move that has ended.
         self._world = settled = replace(settled, workloads=[_with_ended_move(each) for each in settled.workloads])
         self._scheduler = Scheduler(Fleet(settled.clusters.values()), profile)
@@ -146,7 +145,6 @@ class Failures:
             self._later,
             diagnose="none",
             shared_capacity=shared_capacity,
-            check=check,
             keeps_rows=True,
         )
         self._holders: dict[str, set[int]] = defaultdict(set)
@@ -185,7 +183,6 @@ class Failures:
             for name in failure.clusters:
                 fleet.apply(lost.clusters[name])
             for position in sorted(affected):
-                self._check()
                 workload = changed.get(position, self._world.workloads[position])
                 found[position] = schedule_one(
                     self._scheduler, workload, self._later, lost, diagnose="none", shared=shared

@@ -82,7 +82,7 @@ class PlanDecider:
         index: PlanIndex,
         changed: ChangedWorkloads,
         now: datetime,
-        check: Callable[[], None],
+        check: Callable[[], None] = lambda: None,
         *,
         everything: bool = False,
         shared_capacity: bool | None = None,
@@ -135,7 +135,6 @@ class PlanDecider:
             return False
         if waits is not None and waits.reason is NotScheduled.NOT_RETRIED:
             return False
-        self._check()
         return self._touched.isdisjoint(clusters_of(binding))
 
     def decided_of(self, progress: ReportProgress) -> dict[WorkloadKey, PlannedWorkload]:
@@ -434,7 +433,6 @@ def planned_fleet(
     now: datetime,
     *,
     shared_capacity: bool = False,
-    check: Callable[[], None] = lambda: None,
 ) -> PlannedFleet:
     """Return all workloads before and after changes, also those that the changes do not concern.
 
@@ -450,12 +448,10 @@ def planned_fleet(
     scheduler, later = scheduler_of(world, profile), now + timedelta(seconds=1)
     # Beside bindings and changes, no row is about the scheduling that is due.
     diagnose: Diagnosed = "none" if world.has_bindings and changes.edits else "failures"
-    base, settled = run(
-        world, profile, now, diagnose=diagnose, shared_capacity=shared_capacity, check=check, scheduler=scheduler
-    )
+    base, settled = run(world, profile, now, diagnose=diagnose, shared_capacity=shared_capacity, scheduler=scheduler)
     index = PlanIndex(base, profile, scheduler)
-    changed = changed_workloads(index, changes, later, check)
-    decider = PlanDecider(index, changed, later, check, everything=True, shared_capacity=shared_capacity)
+    changed = changed_workloads(index, changes, later)
+    decider = PlanDecider(index, changed, later, everything=True, shared_capacity=shared_capacity)
     # Deductions for replicas that were just assigned are no status.
     clusters = {name: world.clusters.get(name, each) for name, each in decider.clusters.items()}
     compared = zip(index.keys(), world.workloads, settled, strict=True)

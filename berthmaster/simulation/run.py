@@ -1,6 +1,6 @@
 """Schedule the workloads of a world, also so that decisions see each other's replicas (``--shared-capacity``)."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache, partial
 from itertools import starmap
@@ -199,7 +199,6 @@ def run(
     *,
     diagnose: Diagnosed = "failures",
     shared_capacity: bool = False,
-    check: Callable[[], None] = lambda: None,
     scheduler: Scheduler | None = None,
     keeps_rows: bool = False,
 ) -> tuple[World, list[WorkloadResult]]:
@@ -208,7 +207,6 @@ def run(
     Args:
         shared_capacity: whether a decision sees the replicas that the decisions before it add.
         scheduler: a scheduler of the clusters of the world (``scheduler_of``); None for a new one.
-        check: called before each decision; an exception that it raises ends the run.
         keeps_rows: whether the decisions keep the rows of the clusters that fit.
 
     Returns:
@@ -217,11 +215,8 @@ def run(
     """
     scheduler = scheduler or scheduler_of(world, profile)
     shared = SharedCapacity(scheduler.fleet) if shared_capacity else None
-    one, results = partial(schedule_one, diagnose=diagnose, shared=shared, keeps_rows=keeps_rows), []
-    for workload in world.workloads:
-        check()
-        results.append(one(scheduler, workload, now, world))
-    results = followed(results, world.schedulers)
+    one = partial(schedule_one, diagnose=diagnose, shared=shared, keeps_rows=keeps_rows)
+    results = followed([one(scheduler, each, now, world) for each in world.workloads], world.schedulers)
     clusters = {**world.clusters, **shared.clusters()} if shared is not None else world.clusters
     return replace(world, clusters=clusters, workloads=[result.workload for result in results]), results
 
