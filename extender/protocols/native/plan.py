@@ -164,8 +164,9 @@ class Planner:
         policies = [*changes.policies, *known_policies(services, request)]
         require_templates(services, call, policies)
         turn = self._clusters_turn if request.changes else self._policies_turn
-        check, now = partial(services.give_way, call), services.clock.now()
+        check = partial(services.give_way, call)
         with services.one_at_a_time(turn, call, "other plans"):
+            now = services.clock.now()
             world = state.assuming(state.world(check, changes.policies), now, request.failover, request.preemption)
             changes = _with_changes(changes, world, request, now)
             gaps = plan_gaps(state, world, None if changes.changes_clusters else policies)
