@@ -353,7 +353,7 @@ def extender(size: int, clusters: int) -> dict[str, float]:
     figures.cost("a plan of a policy with about 100 workloads", lambda: [planned(4 + each) for each in range(5)], per=5)
     figures.memory("after plans")
     call = Call("bench", clock.monotonic_s() + _LIMIT_S)
-    index, stored = planner.planned.index_of(state.world(), state.profile), state.world().policies
+    index, stored = planner.index_of(state.world(), state.profile), state.world().policies
     references = tuple(each.reference for each in stored)
     everything = ChangeSet(policies=(defaulted(convert(Policy, fleet.everything())),), deleted_policies=references)
     apart = lambda: list(Forked(lambda _: plan(index, everything, datetime.now(UTC)) and None, lambda: None))  # noqa: E731 - used once

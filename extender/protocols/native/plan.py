@@ -50,32 +50,29 @@ _Sent = bytes | tuple[int, int]
 """The answer as JSON, or how many workloads are decided, and of how many."""
 
 
-class PlannedWorld:
-    """An index of the world. Hold the lock while you use it."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self._index: PlanIndex | None = None
-
-    def index_of(self, world: World, profile: Profile) -> PlanIndex:
-        if self._index is None:
-            self._index = PlanIndex(world, profile)
-        else:
-            self._index.update(world)
-        return self._index
-
-
 class Planner:
     """Plans one change of policies and one of clusters at a time. Others wait for them, within their own time.
 
     A plan that takes long is made in a process of its own, so that reviews soon get the index. They look at few
     workloads.
+
+    Attributes:
+        lock: held while the index is used.
     """
 
     def __init__(self) -> None:
-        self.planned = PlannedWorld()
+        self.lock = threading.Lock()
+        self._index: PlanIndex | None = None
         self._policies_turn, self._clusters_turn = threading.Lock(), threading.Lock()
         self._prepared = ""
+
+    def index_of(self, world: World, profile: Profile) -> PlanIndex:
+        """Return the index, which has the world now. The caller holds the lock."""
+        if self._index is None:
+            self._index = PlanIndex(world, profile)
+        else:
+            self._index.update(world)
+        return self._index
 
     @property
     def is_prepared(self) -> bool:
@@ -89,8 +86,8 @@ class Planner:
         state, version = services.state, services.state.version
         if version == self._prepared or not state.watches(WORKLOADS) or not state.staleness.synced:
             return
-        with self.planned.lock:
-            self.planned.index_of(state.world(), state.profile).prepare()
+        with self.lock:
+            self.index_of(state.world(), state.profile).prepare()
         self._prepared = version
 
     def lines(self, services: Services, call: Call) -> Reply:
@@ -170,9 +167,9 @@ class Planner:
             world = state.assuming(state.world(check, changes.policies), now, request.failover, request.preemption)
             changes = _with_changes(changes, world, request, now)
             gaps = plan_gaps(state, world, None if changes.changes_clusters else policies)
-            with services.one_at_a_time(self.planned.lock, call, "reviews"):
+            with services.one_at_a_time(self.lock, call, "reviews"):
                 question = _Question(
-                    self.planned.index_of(world, state.profile), changes, now, gaps, reader, request.limit,
+                    self.index_of(world, state.profile), changes, now, gaps, reader, request.limit,
                     state.staleness,
                 )  # fmt: skip
                 values = question.answered_soon(check) or Forked(question.answer, check)

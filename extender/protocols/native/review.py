@@ -107,9 +107,8 @@ class PlanReviewer:
     ) -> tuple[PlanReview, Sequence[Gap]]:
         """Return what can be counted in a turn, and what is not known."""
         (changes, policies), state, clock = objects, services.state, services.clock
-        plans = self._planner.planned
         gaps: Sequence[Gap] = ()
-        with services.one_at_a_time(plans.lock, call, "other reviews"):
+        with services.one_at_a_time(self._planner.lock, call, "other reviews"):
             left = _TURN_STEPS
 
             def check() -> None:
@@ -125,7 +124,7 @@ class PlanReviewer:
 
             try:
                 world = state.assuming(state.world(check, changes.policies), clock.now(), preemption=Switch.ON)
-                index = plans.index_of(world, state.profile)
+                index = self._planner.index_of(world, state.profile)
                 gaps = plan_gaps(state, world, policies)
                 return review_plan(index, changes, clock.now(), request.limits, gaps=gaps, check=step), gaps
             except OutOfTimeError:

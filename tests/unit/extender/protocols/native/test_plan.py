@@ -24,7 +24,7 @@ from berthmaster.simulation.changes import Down
 from berthmaster.simulation.planner import plan, planned_fleet
 from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import world_of
-from extender.protocols.native.plan import PlannedWorld, Planner
+from extender.protocols.native.plan import Planner
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Call
 from extender.state.workloads import BindingOptions
@@ -369,13 +369,13 @@ def test_an_invalid_resource_of_any_kind_makes_a_plan_of_clusters_incomplete(pla
 
 
 def test_a_prepared_index_is_up_to_date_before_the_first_plan(plane, monkeypatch):
-    indexed, index_of = [], PlannedWorld.index_of
+    indexed, index_of = [], Planner.index_of
 
     def recorded(plans, world, profile):
         indexed.append(index_of(plans, world, profile))
         return indexed[-1]
 
-    monkeypatch.setattr(PlannedWorld, "index_of", recorded)
+    monkeypatch.setattr(Planner, "index_of", recorded)
     running = plane()
     assert not running.planner.is_prepared
     running.planner.prepare(running.services)
