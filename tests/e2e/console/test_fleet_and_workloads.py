@@ -42,6 +42,7 @@ def test_workloads_are_searched_sorted_and_paged(visit):
 
 
 def test_the_page_of_a_workload_asks_once_for_the_state_and_otherwise_only_the_ledger(visit, console):
+    console.await_settled()
     before = console.asked()
     visit(f"/workloads/{TEAMS[0]}/api-9-deployment")  # no other test opens it
     asked = console.asked() - before
