@@ -26,8 +26,6 @@ from berthmaster.kube.requests import APIRequest
 
 CLUSTERS: Final = 48
 WORKLOADS: Final = 400
-SETTLED_S: Final = 5.0
-"""How long after a change of the state a page may still be loaded again."""
 
 
 class _Reviewer(KubeInMemory):
@@ -106,16 +104,6 @@ class Console:
         """Let the leader of the controllers renew its lease at a time."""
         path, lease = next((path, each) for path, each in self.api.objects.items() if "/leases/" in path)
         self.api.put(path, {**lease, "spec": {**lease.get("spec", {}), "renewTime": moment.isoformat()}})
-
-    def await_settled(self) -> None:
-        """Renew the lease, and wait until no page is due to be loaded again: see ``console.live``."""
-        self.renew(datetime.now(UTC))
-        version, since_s = "", 0.0
-        while time.monotonic() - since_s < SETTLED_S:
-            found = json.loads(fetch(f"{self.extender_url}/v1/version") or "{}").get("version")
-            if found != version:
-                version, since_s = found, time.monotonic()
-            time.sleep(0.5)
 
     def asked(self) -> Counter[str]:
         """Return how many requests the extender answered, by route, without those for the version of its state."""

