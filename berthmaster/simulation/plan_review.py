@@ -44,6 +44,20 @@ class OutOfTimeError(Exception):
     """The time of a review is over."""
 
 
+def at_most(steps: int, check: Callable[[], None]) -> Callable[[], None]:
+    """Return a check that raises ``OutOfTimeError`` once it was called more often than this."""
+    left = steps
+
+    def step() -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise OutOfTimeError
+        check()
+
+    return step
+
+
 class ReviewLimits(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """The most that a change may do. Null is no limit."""
 

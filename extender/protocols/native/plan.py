@@ -28,7 +28,7 @@ from berthmaster.scheduling.profile import Profile
 from berthmaster.simulation.change_set import ChangeSet, PlanIndex
 from berthmaster.simulation.changes import Scale
 from berthmaster.simulation.plan_answer import Plan
-from berthmaster.simulation.plan_review import OutOfTimeError
+from berthmaster.simulation.plan_review import OutOfTimeError, at_most
 from berthmaster.simulation.planner import ReportProgress, plan
 from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import World
@@ -194,19 +194,10 @@ class _Question:
 
     def answered_soon(self, check: Callable[[], None]) -> list[_Sent]:
         """Return what ``answer`` sends, if it takes fewer steps than to start a process; otherwise nothing."""
-        left = _STEPS
-
-        def step() -> None:
-            nonlocal left
-            left -= 1
-            if left < 0:
-                raise OutOfTimeError
-            check()
-
         sent: list[_Sent] = []
         try:
             if not self.changes.changes_clusters:
-                self.answer(sent.append, step)
+                self.answer(sent.append, at_most(_STEPS, check))
         except OutOfTimeError:
             return []
         return sent

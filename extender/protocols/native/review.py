@@ -34,7 +34,7 @@ from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import log_exceptions
 from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.plan_answer import Plan, PlannedMove, Switch, UnplacedWorkload
-from berthmaster.simulation.plan_review import MoveCounts, OutOfTimeError, PlanReview, review_plan
+from berthmaster.simulation.plan_review import MoveCounts, OutOfTimeError, PlanReview, at_most, review_plan
 from berthmaster.simulation.plan_rows import move_of, unplaced_of
 from extender.protocols.native.plan import (
     Planner,
@@ -109,24 +109,18 @@ class PlanReviewer:
         (changes, policies), state, clock = objects, services.state, services.clock
         gaps: Sequence[Gap] = ()
         with services.one_at_a_time(self._planner.lock, call, "other reviews"):
-            left = _TURN_STEPS
 
             def check() -> None:
                 if clock.monotonic_s() >= call.deadline_s:
                     raise OutOfTimeError
 
-            def step() -> None:
-                nonlocal left
-                left -= 1
-                if left < 0:
-                    raise OutOfTimeError
-                check()
-
             try:
                 world = state.assuming(state.world(check, changes.policies), clock.now(), preemption=Switch.ON)
                 index = self._planner.index_of(world, state.profile)
                 gaps = plan_gaps(state, world, policies)
-                return review_plan(index, changes, clock.now(), request.limits, gaps=gaps, check=step), gaps
+                return review_plan(
+                    index, changes, clock.now(), request.limits, gaps=gaps, check=at_most(_TURN_STEPS, check)
+                ), gaps
             except OutOfTimeError:
                 return PlanReview(MoveCounts(len(state.world().workloads) if state.observed is None else 0)), gaps
 
