@@ -9,6 +9,7 @@ import random
 import threading
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from itertools import chain, repeat
 from typing import Final
 
 import msgspec
@@ -24,7 +25,6 @@ from console.source import ExtenderState, SourceError
 EVENTS: Final = "/events"
 _LOG: Final = logging.getLogger("berthmaster.console")
 _POLL_S: Final = 1.0
-_MAX_BACKOFF_S: Final = 10.0
 _SETTLED_S: Final = 3.0
 """How long after a change pages update once more: the processes of an extender see a change one after the other."""
 _HEARTBEAT_S: Final = 10.0
@@ -51,25 +51,25 @@ class StateWatcher:
         self._ask, self._clock, self._shows_cause = ask, clock, shows_cause
         self.seen = ExtenderState()
         self._changed = threading.Condition()
-        self._failures = 0
         self._lost_since: datetime | None = None
         self._settled_at = 0.0
         self.stopping = False
-        self._wait_s = 0.0
 
     def start(self) -> None:
-        """Poll in a thread until the process ends."""
-        RepeatingThread(
-            "state-watcher", self._poll_again, lambda: self._wait_s, _LOG, "the version cannot be read"
-        ).start()
+        """Poll in a thread until the process ends: once a second, also while the extender does not answer.
 
-    def poll(self) -> float:
-        """Ask for the version once. Return the seconds until the next poll."""
+        Pages do not ask a lost extender. So a poll that comes late is seconds of errors for its visitors.
+        """
+        pauses_s = chain((0.0,), repeat(_POLL_S))
+        RepeatingThread("state-watcher", self.poll, pauses_s.__next__, _LOG, "the version cannot be read").start()
+
+    def poll(self) -> None:
+        """Ask for the version once."""
         try:
             found = self._ask()
         except SourceError as error:
-            return self._failed(error)
-        self._failures = 0
+            self._failed(error)
+            return
         if self._lost_since is not None:
             _LOG.info("the extender answers again")
             self._lost_since = None
@@ -78,7 +78,6 @@ class StateWatcher:
         if found.version != self.seen.version:
             self._settled_at = now_s + _SETTLED_S
         self._publish(ExtenderState(found.version, now_s < self._settled_at, None, self._stale(found.staleness)))
-        return _POLL_S
 
     def await_change(self, known: ExtenderState | None, timeout_s: float) -> ExtenderState:
         """Return what pages must know, once it differs from what they know, or after a time."""
@@ -86,11 +85,7 @@ class StateWatcher:
             self._changed.wait_for(lambda: self.seen != known, timeout_s)
             return self.seen
 
-    def _poll_again(self) -> None:
-        self._wait_s = _MAX_BACKOFF_S  # after a crash
-        self._wait_s = self.poll()
-
-    def _failed(self, error: SourceError) -> float:
+    def _failed(self, error: SourceError) -> None:
         now = self._clock.now()
         if self._lost_since is None:
             self._lost_since = now
@@ -98,9 +93,6 @@ class StateWatcher:
         metrics.SOURCE_LOST.set(1)
         notice = f"The extender cannot be asked since {_time(self._lost_since, now)}: {error}"
         self._publish(self.seen._replace(lost=error, notice=notice))
-        self._failures += 1
-        backoff_s = min(_MAX_BACKOFF_S, _POLL_S * float(2 ** min(self._failures - 1, 10)))
-        return backoff_s * random.uniform(0.8, 1.2)  # noqa: S311 - jitter
 
     def _stale(self, found: Staleness) -> str:
         """Return the notice about a source that is out of date; empty if it is not."""

@@ -350,11 +350,10 @@ def record_and_show(me: Newcomer, plane: ControlPlane, pods: Pods) -> None:
     console = f"https://{HOST}:{pods.fronts['berthmaster-console'].port}"
     with requests.Session() as browser:
         browser.verify = browser.trust_env = False  # as a visitor who accepts the certificate of the Service
-        form = browser.get(f"{console}/sign-in", timeout=LIMIT_S).text
-        [(name, value)] = re.findall(r'<input type="hidden" name="(\w*token)" value="([^"]+)"', form)
-        assert (
-            browser.post(f"{console}/sign-in", data={"token": token, name: value}, timeout=LIMIT_S).status_code == 200
-        )
+        page = browser.get(f"{console}/sign-in", timeout=LIMIT_S).text
+        [(name, value)] = re.findall(r'<input type="hidden" name="(\w*token)" value="([^"]+)"', page)
+        form = {"token": token, name: value}
+        assert browser.post(f"{console}/sign-in", form, timeout=LIMIT_S, allow_redirects=False).status_code == 303
         shown = wait_for(
             "the fleet", lambda: (text := browser.get(console, timeout=LIMIT_S).text) * ("backup" in text), LIMIT_S
         )

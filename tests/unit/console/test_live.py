@@ -1,6 +1,7 @@
 """Live updates: what open pages learn about changes and about the source, and when."""
 
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 from fake_clock import START, FakeClock
@@ -32,7 +33,7 @@ class Watched:
     def poll(self, answer=None, after_s=1.0):
         self.clock.pass_by(after_s)
         self.answer = answer or self.answer
-        return self.watcher.poll()
+        self.watcher.poll()
 
 
 @pytest.fixture(autouse=True)
@@ -92,13 +93,19 @@ def test_a_lost_extender_and_its_return_are_reported():
     assert next(stream) == b'event: notice\ndata: ""\n\nevent: state\ndata: "1"\n\n'
 
 
-def test_polls_become_rare_while_the_extender_is_lost():
-    watched = Watched()
-    waits = [watched.poll(LOST) for _ in range(8)]
-    assert waits[0] < 1.3
-    assert max(waits) <= 12
-    assert min(waits[4:]) >= 8
-    assert watched.poll(StateVersion("1", FRESH)) == 1.0
+def test_a_lost_extender_is_asked_each_second_because_pages_wait_for_it(monkeypatch):
+    watched, threads = Watched(), []
+    monkeypatch.setattr(live, "RepeatingThread", lambda *given: threads.append(given) or SimpleNamespace(start=int))
+    watched.watcher.start()
+    [(_, poll, pause_s, *_)] = threads
+    watched.answer = LOST
+    assert pause_s() == 0
+    for _ in range(8):
+        poll()
+        assert pause_s() == 1.0
+    watched.answer = StateVersion("1", FRESH)
+    poll()
+    assert watched.watcher.seen.known_version == "1"
 
 
 def test_a_stale_extender_is_reported_with_the_age_of_its_state():
