@@ -10,7 +10,7 @@ from typing import Any, Final
 from kubernetes import config
 from kubernetes.client import ApiClient, Configuration
 from kubernetes.dynamic import DynamicClient
-from kubernetes.dynamic.exceptions import DynamicApiError
+from kubernetes.dynamic.exceptions import DynamicApiError, ResourceNotFoundError
 from kubernetes.dynamic.resource import Resource
 
 REQUEST_LIMIT_S: Final = 30.0
@@ -118,6 +118,13 @@ class Api:
                 raise
             return False
         return True
+
+    def lists(self, api_version: str, kind: str) -> bool:
+        """Whether the API server lists a kind among those that it serves."""
+        try:
+            return bool(self._dynamic.resources.get(api_version=api_version, kind=kind))
+        except ResourceNotFoundError:
+            return False
 
     def list(self, api_version: str, kind: str, namespace: str | None = None) -> list[dict[str, Any]]:
         target = {"apiVersion": api_version, "kind": kind}

@@ -104,8 +104,8 @@ class ControlPlane:
         for definition in wanted:
             self.api.create(definition)
         for definition in wanted:
-            check = partial(lambda one: established(self.api.get(one)), definition)
-            wait_for(f"{definition['metadata']['name']} to be established", check, START_LIMIT_S)
+            what = f"{definition['metadata']['name']} to be served"
+            wait_for(what, partial(served, self.api, definition), START_LIMIT_S)
         return wanted
 
     def audit_annotations(self, target: Manifest) -> list[dict[str, str]]:
@@ -130,8 +130,9 @@ class ControlPlane:
         """The requests of an audited user about objects, as audit events, oldest first."""
         return [event for event in self._logged() if event["user"]["username"] == user]
 
-    def new_namespace(self) -> str:
-        manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "e2e-"}}
+    def new_namespace(self, **labels: str) -> str:
+        metadata = {"generateName": "e2e-", "labels": labels}
+        manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
         return str(self.api.create(manifest).object["metadata"]["name"])
 
     def user(self, name: str, rules: Sequence[tuple[Mapping[str, Any], str | None]], *, observed: bool = False) -> Path:
@@ -247,13 +248,15 @@ class ControlPlane:
         return apiserver
 
 
-def established(definition: Mapping[str, Any]) -> bool:
-    """Whether the API server serves what a stored definition defines."""
-    conditions = {one["type"]: one for one in definition.get("status", {}).get("conditions") or []}
+def served(api: Api, definition: Mapping[str, Any]) -> bool:
+    """Whether the API server serves what a definition defines, and lists it. Its list changes a moment later."""
+    conditions = {one["type"]: one for one in api.get(definition).get("status", {}).get("conditions") or []}
     for wanted in ("NamesAccepted", "Established"):
         condition = conditions.get(wanted, {"status": "Unknown", "message": "no condition yet"})
         assert condition["status"] == "True", f"{wanted} is {condition['status']}: {condition['message']}"
-    return True
+    spec = definition["spec"]
+    versions = (f"{spec['group']}/{each['name']}" for each in spec["versions"] if each["served"])
+    return all(api.lists(each, spec["names"]["kind"]) for each in versions)
 
 
 def fetch(url: str, trust: ssl.SSLContext | None = None) -> str | None:

@@ -66,11 +66,8 @@ class Forwarder:
             self._probe_all()
 
     def _probe_all(self) -> None:
-        with self._lock:
-            probes = dict(self._probes)
-        ready = [port for port, probe in probes.items() if probe()]
-        with self._lock:
-            self._ready = [port for port in ready if port in self._probes]
+        with self._lock:  # two rounds at once could end in the wrong order
+            self._ready = [port for port, probe in self._probes.items() if probe()]
 
     def _serve(self) -> None:
         self._loop.run_until_complete(self._listen())

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import karmada_plane
 from e2e.api import Api
-from e2e.control_plane import START_LIMIT_S, established
+from e2e.control_plane import START_LIMIT_S, served
 from e2e.manifests import JSON, unique
 from e2e.processes import wait_for
 
@@ -69,7 +69,7 @@ def _install(api: Api, definition: JSON) -> None:
     if not api.exists(definition):
         api.create(definition)
     name = definition["metadata"]["name"]
-    wait_for(f"{name} to be served", lambda: established(api.get(definition)), START_LIMIT_S)
+    wait_for(f"{name} to be served", lambda: served(api, definition), START_LIMIT_S)
 
 
 def cluster(name: str = "", cpu: str = "100", pods: str = "1000", *, ready: bool = True, **spec: Any) -> JSON:

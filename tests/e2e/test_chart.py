@@ -11,7 +11,6 @@ from charts.cases import CASES
 from e2e.api import Api, RefusedError
 from e2e.chart import RELEASE, RESTRICTED, Installation, left_of
 from e2e.control_plane import ControlPlane
-from e2e.manifests import manifest
 
 from charts import helm
 
@@ -34,12 +33,9 @@ def _helm() -> None:
 
 
 @pytest.fixture
-def restricted(api: Api, namespace: str) -> str:
-    """A namespace under the strictest Pod Security Standard."""
-    api.patch(
-        manifest("v1", "Namespace", None, {}) | {"metadata": {"name": namespace}}, {"metadata": {"labels": RESTRICTED}}
-    )
-    return namespace
+def restricted(control_plane: ControlPlane) -> str:
+    """A namespace under the strictest Pod Security Standard, from its first moment: admission may miss later labels."""
+    return control_plane.new_namespace(**RESTRICTED)
 
 
 def foreign(each: dict[str, Any]) -> bool:
