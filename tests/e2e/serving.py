@@ -1,5 +1,6 @@
 """Processes of ``berthmaster`` that serve probes and metrics, most of them beside the control plane."""
 
+import json
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -102,6 +103,12 @@ def start_extender(
     """Start an extender that watches these kinds, by default with the rights of an administrator."""
     access = f"--kubeconfig={kubeconfig or control_plane.kubeconfig}"
     return serve(processes, "extender", (COMMAND, "extender"), access, *(f"--watch={kind}" for kind in watched))
+
+
+def clusters(extender: Serving) -> dict[str, Any]:
+    """The clusters that an extender knows, by name."""
+    answer = json.loads(fetch(f"{extender.url}/v1/clusters?limit=1000") or "{}")
+    return {one["name"]: one for one in answer.get("items", [])}
 
 
 def start_controllers(

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import pytest
 from e2e import karmada
 from e2e.api import Api
-from e2e.control_plane import ControlPlane, fetch
+from e2e.control_plane import ControlPlane
 from e2e.manifests import JSON, KUBEADMIRAL, manifest, unique
 from e2e.processes import Processes, wait_for
-from e2e.serving import Serving, start_extender
+from e2e.serving import Serving, clusters, start_extender
 from karmada_plane import binding, cluster, new_deployment, policy, selector
 
 pytestmark = pytest.mark.e2e
@@ -25,11 +25,6 @@ def extender(processes: Processes, control_plane: ControlPlane) -> Iterator[Serv
     running = start_extender(processes, control_plane, "federatedclusters")
     yield running
     running.process.stop()
-
-
-def clusters(extender: Serving) -> dict[str, Any]:
-    answer = json.loads(fetch(f"{extender.url}/v1/clusters?limit=1000") or "{}")
-    return {one["name"]: one for one in answer.get("items", [])}
 
 
 def tier_of(extender: Serving, name: str) -> str | None:
