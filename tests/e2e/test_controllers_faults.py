@@ -32,7 +32,7 @@ RETRIES: Final = 6
 """Their waits add up to half a minute, in which a watch is back."""
 LIMIT_S: Final = 90.0
 ELECTION_S: Final = 30.0
-SLOWLY: Final = ("--kube-api-qps=80", "--kube-api-burst=1", f"--concurrent-bindings={WORKERS}")
+SLOWLY: Final = ("--kube-api-qps=30", "--kube-api-burst=1", f"--concurrent-bindings={WORKERS}")
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 import json
 import socket
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -28,8 +27,7 @@ pytestmark = pytest.mark.e2e
 
 HOOKS: Final = (*KARMADA_HOOKS, REBALANCER_HOOK)
 LIMIT_S: Final = 60.0
-EFFECT_S: Final = 15.0
-QUESTION_S: Final = 3.0
+QUESTION_S: Final = 15.0
 DAY: Final = timedelta(days=1)
 
 
@@ -109,7 +107,7 @@ def settled(examine: Examine, check: str, *flags: str) -> Diagnosis:
         diagnosis.of(check)
         return diagnosis
 
-    return wait_for(f"a finding about {check}", found, EFFECT_S)
+    return wait_for(f"a finding about {check}", found, LIMIT_S)
 
 
 def assert_failed(diagnosis: Diagnosis, check: str, remedy: str) -> None:
@@ -160,12 +158,10 @@ def test_a_certificate_that_has_expired(examine: Examine, api: Api, service: Ser
 def test_a_webhook_that_never_answers(examine: Examine, api: Api, service: Service):
     with socket.create_server((HOST, 0)) as listener:  # the kernel accepts, and no process reads
         url = f"https://{HOST}:{listener.getsockname()[1]}"
-        started = time.monotonic()
         with installed(api, url, service.authority.certificate, timeoutSeconds=1):
-            diagnosis = settled(examine, "admission/trial-late")
+            diagnosis = settled(examine, "admission/trial-late", "--timeout-s=3")
             assert_failed(diagnosis, "admission/trial-late", "NetworkPolicy")
             assert diagnosis.of("registration/timeout")["verdict"] == "warning"
-        assert time.monotonic() - started < LIMIT_S
 
 
 def test_a_controllers_user_who_lacks_a_verb(examine: Examine, control_plane: ControlPlane, namespace: str):
@@ -203,14 +199,14 @@ def test_all_is_well(
     running = start_controllers(processes, control_plane, namespace, f"--scheduler-name={scheduler}")
     mine = (f"--scheduler-name={scheduler}", f"--leader-elect-namespace={namespace}", f"--probe={running.probe_url}")
     try:
-        wait_for_leader([running], EFFECT_S)
+        wait_for_leader([running], LIMIT_S)
         binding = karmada.binding(
             namespace, karmada.divided(("all", [member["metadata"]["name"]])), schedulerName=scheduler
         )
         api.create(binding)
-        wait_for("the binding to be scheduled", lambda: karmada.assigned(api.get(binding)), EFFECT_S)
+        wait_for("the binding to be scheduled", lambda: karmada.assigned(api.get(binding)), LIMIT_S)
         with installed(api, service.url, service.authority.certificate, "berthmaster"):
-            diagnosis = wait_for("all to be well", lambda: well(examine(*mine)), EFFECT_S)
+            diagnosis = wait_for("all to be well", lambda: well(examine(*mine)), LIMIT_S)
     finally:
         running.process.stop()
         api.delete(member)

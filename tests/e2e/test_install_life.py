@@ -156,8 +156,8 @@ def the_leaf_is_renewed(installed: Installed) -> None:
 def the_authority_is_replaced(installed: Installed) -> None:
     before = installed.bundles()
     assert "RotationRequested" in installed.pods.exec("certs", "certs", "rotate", "--ca")
-    wait_for("both to be trusted", lambda: bool(installed.bundles() - before), LIMIT_S)
-    [both] = installed.bundles()
+    # The two configurations change one after the other.
+    [both] = wait_for("both to be trusted", lambda: (now := installed.bundles()).isdisjoint(before) and now, LIMIT_S)
     wait_for("the new one alone to be", lambda: not installed.bundles() & {both, *before}, LIMIT_S)
 
 

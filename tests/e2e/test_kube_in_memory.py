@@ -130,7 +130,7 @@ def answered(server: APIClient, request: APIRequest) -> Any:
 
 
 def observed_changes(server: APIClient, version: str, name: str) -> list[str]:
-    with server.send(watch(REBALANCERS, version, 1, 5.0)) as watching:
+    with server.send(watch(REBALANCERS, version, 30, 40.0)) as watching:
         for chunk in watching.chunks():
             for line in filter(None, chunk.split(b"\n")):
                 event = json.loads(line)
