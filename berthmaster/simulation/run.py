@@ -245,13 +245,10 @@ def moves(before: WorkloadResult, after: WorkloadResult) -> dict[str, tuple[int 
     if before is after:
         return {}
     then, now = before.assignment, after.assignment
-    if then == now:
-        return {}
-    return {
-        cluster: _replicas(then.get(cluster), now.get(cluster))
-        for cluster in sorted(then.keys() | now.keys())
-        if then.get(cluster) != now.get(cluster)
-    }
+    # Most clusters of a workload on many do not change, so that only the others are sorted.
+    changed = [name for name, replicas in then.items() if now.get(name) != replicas]
+    changed += now.keys() - then.keys()
+    return {name: _replicas(then.get(name), now.get(name)) for name in sorted(changed)}
 
 
 @lru_cache(maxsize=4096)
