@@ -61,7 +61,7 @@ from berthmaster.simulation.world import World
 
 ReportProgress = Callable[[int, int], None]
 _REPORTED: Final = 100
-"""How many workloads are decided between two reports of progress."""
+"""How many steps are between two reports of progress."""
 _MAX_EXPLAINED: Final = 20
 """How many failures get the reasons of each filter. The others name the failure only."""
 
@@ -71,6 +71,8 @@ class PlanDecider:
 
     Args:
         changed: the workloads after the change, before any scheduler looks at them.
+        progress: called with how many steps are done, and of how many. A workload has two: it is decided, and its
+            result is compared with that without the change.
         everything: whether a scheduler looks at all workloads, and each failure is explained. The fleet of the index
             gets the changed clusters, so that the index serves no other plan.
         shared_capacity: whether each decision sees the replicas that the others add. None: only the decisions of
@@ -83,6 +85,7 @@ class PlanDecider:
         changed: ChangedWorkloads,
         now: datetime,
         check: Callable[[], None] = lambda: None,
+        progress: ReportProgress = lambda _done, _total: None,
         *,
         everything: bool = False,
         shared_capacity: bool | None = None,
@@ -91,7 +94,7 @@ class PlanDecider:
         self._shared_capacity = shared_capacity
         self._index = index
         self._changed = changed
-        self._check = check
+        self._check, self._progress = check, progress
         self._now = now
         self._later = now + timedelta(seconds=1)
         world = changed.clusters_world
@@ -137,13 +140,13 @@ class PlanDecider:
             return False
         return self._touched.isdisjoint(clusters_of(binding))
 
-    def decided_of(self, progress: ReportProgress) -> dict[WorkloadKey, PlannedWorkload]:
+    def decided_of(self) -> dict[WorkloadKey, PlannedWorkload]:
         """Return the workloads that a scheduler may look at because of the change, in the order of the world."""
         keys, decided = self._index.sorted(self._keys()), dict[WorkloadKey, PlannedWorkload]()
         for key, planned in self.deciding(keys):
             decided[key] = planned
             if not len(decided) % _REPORTED:
-                progress(len(decided), len(keys))
+                self._progress(len(decided), 2 * len(keys))
         return decided
 
     def concerned(self, decided: dict[WorkloadKey, PlannedWorkload]) -> Iterator[tuple[WorkloadKey, PlannedWorkload]]:
@@ -151,7 +154,10 @@ class PlanDecider:
 
         Each one is taken out of ``decided``, so that not all of them are in memory with both results.
         """
-        for key in list(decided):
+        total = len(decided)
+        for done, key in enumerate(list(decided), total):
+            if not done % _REPORTED:
+                self._progress(done, 2 * total)
             planned = self._with_settled(key, decided.pop(key))
             if self._is_concerned(key, planned):
                 yield key, planned
@@ -375,7 +381,7 @@ def plan(
         index: the world before the changes, with all resources that the changed policies can select.
         now: the time of the changes; later than every scheduling in the world.
         check: called before each workload; an exception that it raises ends the plan.
-        progress: called with how many workloads are decided, and of how many.
+        progress: called with how many steps are done, and of how many (``PlanDecider``).
         reader: the reader of the sentences in the answer. The rows are those of all workloads; ``visible_plan`` leaves
             out what the reader may not see.
 
@@ -383,8 +389,8 @@ def plan(
         InputError: a deleted cluster does not exist, or the fleet is full.
     """
     changed = changed_workloads(index, changes, now, check)
-    decider = PlanDecider(index, changed, now, check)
-    decided = decider.decided_of(progress)
+    decider = PlanDecider(index, changed, now, check, progress)
+    decided = decider.decided_of()
     return plan_of(index, changes, changed, decider, decided, gaps=gaps, reader=reader)
 
 
