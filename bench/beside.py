@@ -33,11 +33,13 @@ from berthmaster.simulation.plan_answer import Switch
 def short_requests() -> dict[str, list[bytes]]:
     """Return the requests that other clients send, by kind."""
     names = [f"member{number}" for number in range(10)]
+    few = policy("few", selector(name="app7"), namespace="team0", priority=1)
     return {
         "POST /v1/schedule": [post("/v1/schedule", encode_json({"binding": each})) for each in objects(32, 100)[-1]],
         "GET /v1/bindings/...": [b"GET /v1/bindings/team0/app7-deployment HTTP/1.1\r\nHost: localhost\r\n\r\n"],
         "kube-scheduler filter, 10 names": kube_scheduler_requests("filter", names),
         "kube-scheduler prioritize, 10 names": kube_scheduler_requests("prioritize", names),
+        "POST /v1/plan, a policy of one workload": [post("/v1/plan", encode_json({"create": [few]}))],
         "a timer": [],
     }
 

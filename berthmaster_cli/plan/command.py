@@ -409,5 +409,5 @@ def planned(flags: PlanFlags, known: list[Document] | None = None) -> Plan:
         complain(_NO_BINDINGS)
         world = first_scheduled(world, profile, now)
     gaps = [gap for gap in manifests.gaps if gap.changes_answers]
-    with inner_span("decide"), counting("Planning", "workloads") as progress:
+    with inner_span("decide"), counting("Planning", "steps") as progress:
         return plan(PlanIndex(world, profile), changes, now, gaps=gaps, progress=progress)

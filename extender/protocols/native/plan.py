@@ -5,7 +5,8 @@ listed, or a policy that the service has not observed yet is an error.
 """
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -47,14 +48,14 @@ _ABOUT: Final = "the plan"
 _STEPS: Final = 300
 """How many steps a plan takes in this process, of a few tenths of a millisecond each, before it gets one of its own."""
 _Sent = bytes | tuple[int, int]
-"""The answer as JSON, or how many workloads are decided, and of how many."""
+"""The answer as JSON, or how many steps are done, and of how many."""
 
 
 class Planner:
-    """Plans one change of policies and one of clusters at a time. Others wait for them, within their own time.
+    """Plans changes. A plan of few workloads is made at once.
 
-    A plan that takes long is made in a process of its own, so that reviews soon get the index. They look at few
-    workloads.
+    Any other plan is made in a process of its own, so that reviews soon get the index: one of policies and one of
+    clusters at a time. Others wait for them, within their own time.
 
     Attributes:
         lock: held while the index is used.
@@ -160,20 +161,21 @@ class Planner:
         require_plannable(services)
         policies = [*changes.policies, *known_policies(services, request)]
         require_templates(services, call, policies)
-        turn = self._clusters_turn if request.changes else self._policies_turn
         check = partial(services.give_way, call)
-        with services.one_at_a_time(turn, call, "other plans"):
+
+        def ask(values_of: Callable[[_Question], Iterable[_Sent]]) -> Iterable[_Sent]:
             now = services.clock.now()
             world = state.assuming(state.world(check, changes.policies), now, request.failover, request.preemption)
-            changes = _with_changes(changes, world, request, now)
-            gaps = plan_gaps(state, world, None if changes.changes_clusters else policies)
+            made = _with_changes(changes, world, request, now)
+            gaps = plan_gaps(state, world, None if made.changes_clusters else policies)
             with services.one_at_a_time(self.lock, call, "reviews"):
-                question = _Question(
-                    self.index_of(world, state.profile), changes, now, gaps, reader, request.limit,
-                    state.staleness,
-                )  # fmt: skip
-                values = question.answered_soon(check) or Forked(question.answer, check)
-            for each in values:
+                index = self.index_of(world, state.profile)
+                return values_of(_Question(index, made, now, gaps, reader, request.limit, state.staleness))
+
+        turn = self._clusters_turn if request.changes else self._policies_turn
+        soon = ask(lambda question: question.answered_soon(check))
+        with nullcontext() if soon else services.one_at_a_time(turn, call, "other plans"):
+            for each in soon or ask(lambda question: Forked(question.answer, check)):
                 if isinstance(each, bytes):
                     answer = msgspec.Raw(each)
                 else:
