@@ -74,8 +74,8 @@ def test_a_recorded_decision_is_shown_as_it_was(visit):
         "60 replicas must be assigned, but the 2 selected clusters hold 32"
     )
     page.get_by_role("link", name="Open 1.1").click()
-    assert parameters(page)["record"] == ["1.1"]
     expect(page.locator(".past")).to_contain_text("This is the decision 1.1, as it was")
+    assert parameters(page)["record"] == ["1.1"]
     expect(page.locator(".answers")).to_contain_text("It went to recorded-home-1 (6).")
     page.get_by_role("link", name="Open 1.2").click()
     expect(page.get_by_role("heading", name="What changed since decision 1.1")).to_be_visible()

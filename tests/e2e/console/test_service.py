@@ -3,6 +3,7 @@
 import http.client
 import re
 import ssl
+import time
 from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -83,8 +84,9 @@ def test_guesses_of_tokens_are_limited_and_one_client_leaves_streams_for_others(
     console = Started(processes, f"--token-file={tokens}", "--max-streams=20")
     ada, eve = ({"Authorization": f"Bearer token-of-{each}-0123456789abcdef"} for each in ("ada", "eve"))
     assert console.get("/help", **ada)[0] == console.get("/help", **eve)[0] == 200
+    begun_s = time.monotonic()
     guesses = [console.get("/help", Authorization=f"Bearer guess-{each}-0123456789")[0] for each in range(100)]
-    assert guesses.count(401) <= 20
+    assert guesses.count(401) <= 10 + (time.monotonic() - begun_s) / 5
     assert set(guesses) == {401, 429}
     refused = re.search(r'sign_ins_total\{result="refused"\} (\d+)', console.metrics())
     assert int(refused[1]) == guesses.count(401)

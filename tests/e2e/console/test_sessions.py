@@ -46,7 +46,7 @@ def test_a_visitor_signs_in_sees_what_they_may_and_signs_out(visit):
     sign_in(page)
     expect(page.get_by_role("heading", level=1)).to_have_text("Workloads")
     expect(page.get_by_role("banner")).to_contain_text("ada")
-    assert page.locator("main table tbody tr").count() > 10
+    expect(page.locator("main table tbody tr").nth(10)).to_be_visible()
     visit.open(page, f"/workloads?namespace={OTHER}")
     expect(page.locator("main table tbody tr")).to_have_count(0)
     visit.accessible(page)

@@ -48,7 +48,7 @@ def test_a_pasted_policy_is_planned_and_a_wrong_one_is_not_lost(visit):
     alert = page.get_by_role("alert")
     expect(alert).to_contain_text("clusterName")
     expect(alert).to_contain_text("'berlin-01=disk:Sometimes': accepted is CLUSTER=KEY[=VALUE]:EFFECT")
-    assert field.input_value() == POLICY.replace("clusterNames", "clusterName").strip()
+    expect(field).to_have_value(POLICY.replace("clusterNames", "clusterName").strip())
     visit.accessible(page)
 
     field.fill(POLICY)

@@ -97,6 +97,7 @@ class Visits:
 
     def accessible(self, page: Page) -> None:
         """Fail if axe finds a violation of WCAG 2 A or AA, in the light scheme and then in the dark one."""
+        page.wait_for_load_state()  # with its styles
         page.evaluate(self.axe)
         for scheme, rules in (("light", _RULES), ("dark", _COLOURS)):
             page.emulate_media(color_scheme=scheme)
