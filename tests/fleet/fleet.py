@@ -464,6 +464,15 @@ class Fleet:
         moving = [line["move"].get("phase") in _UNDER_WAY for line in self.observer.lines if line.get("binding") == app]
         return sum(now and not before for before, now in itertools.pairwise([False, *moving]))
 
+    def most_at_once(self, apps: Sequence[str]) -> int:
+        """Return how many applications moved at the same time, at most, by the order of the changes."""
+        moving, most = dict.fromkeys(apps, False), 0
+        for line in self.observer.lines:
+            if (app := line.get("binding")) in moving:
+                moving[app] = line["move"].get("phase") in _UNDER_WAY
+                most = max(most, sum(moving.values()))
+        return most
+
     def assigned(self, app: str) -> dict[str, int]:
         """Return the assignment of an application, as the observer saw it last."""
         return dict(self._last(app).get("clusters", {}))

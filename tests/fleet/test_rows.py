@@ -80,16 +80,16 @@ def test_a_restart_of_karmada_is_no_proof_that_a_copy_is_gone(fleet: Fleet):
 
 
 def test_after_an_outage_of_the_api_server_no_move_releases_before_the_brake_ends(fleet: Fleet):
-    settle_s = 40
+    settle_s, lost_s = 40, 25.0
     fleet.berthmaster(soak="20s", brake={"enabled": True, "settle": f"{settle_s}s"})
     fleet.run("apiless", 2, ["m1"], ["m2"])
     fleet.until_ready("apiless", {"m1": 2})
     fleet.drain("m1")
     fleet.until_phase("apiless", "Soaking")
-    fleet.lose_host(25.0)
-    returned_s = time.monotonic()
+    begun_s = time.monotonic()
+    fleet.lose_host(lost_s)
     fleet.until_ready("apiless", {"m2": 2}, 240)
-    assert time.monotonic() - returned_s > settle_s - 5
+    assert time.monotonic() - begun_s > lost_s + settle_s
 
 
 def test_a_leader_that_loses_its_lease_ends_its_part_of_the_ledger(fleet: Fleet):
@@ -119,7 +119,7 @@ def test_three_lost_clusters_move_nothing(fleet: Fleet):
     for name in fleet.members:
         fleet.recover(name)
     for index, ready in enumerate(before):
-        fleet.until_ready(f"storm{index}", ready, 60)
+        fleet.until_ready(f"storm{index}", ready)
         assert fleet.works(f"storm{index}") == ["alive"]
 
 
@@ -291,15 +291,11 @@ def test_a_joined_cluster_fills_within_its_budget(joining: Fleet):
     for app in apps:
         joining.until_ready(app, {"m1": 3, "m2": 3})
     joining.rejoin("m3")
-    most = 0
-
-    def filled() -> bool:
-        nonlocal most
-        most = max(most, sum(map(joining.moves, apps)))
-        return all(joining.ready(app) == {"m1": 2, "m2": 2, "m3": 2} and not joining.moves(app) for app in apps)
-
-    joining.until("m3 is filled", filled, 240)
-    assert most == 2
+    full = {"m1": 2, "m2": 2, "m3": 2}
+    joining.until(
+        "m3 is filled", lambda: all(joining.ready(app) == full and not joining.moves(app) for app in apps), 240
+    )
+    assert joining.most_at_once(apps) == 2
     assert [joining.begun(app) for app in apps] == [1, 1, 1, 1]
 
 
