@@ -7,6 +7,7 @@
 |---|---|
 | ``POST /cheap`` | the body; the polling thread answers a body that does not begin with ``slow`` |
 | ``POST /hold``, ``/waits`` | the body, the path of a file, once that file exists; ``PATH.begun`` is made first |
+| ``POST /stall`` | the same, in the polling thread |
 | ``POST /big`` | as many bytes as the body says |
 | ``POST /stream`` | each line of the body as it arrives, in capitals |
 | ``POST /crash`` | an error |
@@ -45,7 +46,7 @@ def application(environ, start_response):
         return [str(error).encode()]
     if path == "/crash":
         raise RuntimeError("a test wants this error")
-    if path in {"/hold", "/waits"}:
+    if path in {"/hold", "/waits", "/stall"}:
         hold(Path(body.strip().decode()))
     elif path == "/big":
         body = b"x" * int(body)
@@ -81,7 +82,11 @@ class Service:
     """The service as the server sees it."""
 
     def application(self):
-        cheap = {"/cheap": lambda body: not body.startswith(b"slow"), "/waits": lambda _body: False}
+        cheap = {
+            "/cheap": lambda body: not body.startswith(b"slow"),
+            "/stall": lambda _body: True,
+            "/waits": lambda _body: False,
+        }
         collection = BodyCollection(
             BODY_BYTES, {"/stream"}, lambda fields: "HTTP_X_STRANGER" not in fields, frozenset({"/events", "/endless"})
         )

@@ -55,6 +55,7 @@ class Phase(IntEnum):
     REQUESTING = auto()  # for the first request, or for the rest of a request
     QUEUED = auto()  # for a thread
     SERVED = auto()  # for the application
+    ANSWERED = auto()  # for the answers that are sent together with its own
     ANSWERING = auto()  # for the client to read its answer
     CLOSING = auto()  # for the client to close it after its last answer
     CLOSED = auto()

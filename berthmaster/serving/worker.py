@@ -4,8 +4,9 @@ The polling thread waits for all clients and never for a single one. It does TLS
 answers. If there are too many connections, the connection that is missed least is closed.
 
 The polling thread answers a request itself if it is known to be cheap: to hand it to another thread takes longer than
-to answer it. Everything else waits until it is complete, and then for a thread. While a request of a connection is
-unanswered, nothing is read from that connection.
+to answer it. It sends the answers to requests that arrived at the same time together: each answer wakes a client, which
+may take the processor at once. Everything else waits until it is complete, and then for a thread. While a request of a
+connection is unanswered, nothing is read from that connection.
 """
 
 import errno
@@ -301,6 +302,8 @@ _COMPUTING: Final = 2
 """With two threads that compute, the polling thread waits for the interpreter half as long as with four."""
 _FIRST_REQUEST_S: Final = 1.0
 """The time that a new connection has for its first request while the worker stops."""
+_TOGETHER_S: Final = 0.001
+"""How long after a request is read its answer may wait for those that are sent together with it."""
 _ANSWERING_S: Final = 1.0
 """The time that a client has at least to read its answer."""
 _SMALL_BYTES: Final = 64 * 2**10
@@ -342,6 +345,8 @@ class Dispatcher:
         self._requests, self._streams, self._waiting = FairQueue(computing), FairQueue(streams), FairQueue(streams)
         self._pool = ThreadPoolExecutor(computing + 2 * streams)
         self._ready: deque[Connection] = deque()
+        self._answered: deque[Connection] = deque()
+        self._at_work = 0  # threads of the pool
         self._paused: dict[Connection, None] = {}
         self._exempt: Connection | None = None
 
@@ -373,13 +378,17 @@ class Dispatcher:
         self._parse(conn, piece)
 
     def go_on(self) -> None:
-        """Continue connections whose next request has arrived already, and those that waited for memory."""
+        """Continue connections whose next request has arrived already, and those that waited for memory.
+
+        Then send the answers that this thread has made.
+        """
         for _ in range(len(self._ready)):
             conn = self._ready.popleft()
             if conn.phase is Phase.REQUESTING and not conn.waits_for:  # else it has been closed
                 self._parse(conn, conn.rest)
         while self._paused and not self._arrived.exhausted:
             self._resume(next(iter(self._paused)))
+        self._send_answers()
 
     def _resume(self, conn: Connection) -> None:
         del self._paused[conn]
@@ -419,7 +428,12 @@ class Dispatcher:
             return
         small = len(request.body) <= _SMALL_BYTES
         if small and (not request.complete or (cheap is not None and cheap(bytes(request.body)))):
-            self._finish_answer(conn, *self._answer(conn, request))
+            self._keep_answer(conn, *self._answer(conn, request))
+            conn.phase = Phase.ANSWERED
+            self._answered.append(conn)
+            # Each read may give the interpreter to a thread that computes: an answer would wait for that thread.
+            if self._at_work or time.monotonic() - self._answered[0].read_at > _TOGETHER_S:
+                self._send_answers()
         else:
             waits = cheap is not None and request.path in self._waiting_paths
             self._enqueue(conn, self._waiting if waits else self._requests)
@@ -438,13 +452,20 @@ class Dispatcher:
             return refusal_response(ServerRefusal(500, ""), self._form), False
 
     def _finish_answer(self, conn: Connection, answer: bytes, keep: bool) -> None:  # noqa: FBT001 - a result of _answer
+        self._keep_answer(conn, answer, keep)
+        self._send(conn)
+
+    def _keep_answer(self, conn: Connection, answer: bytes, keep: bool) -> None:  # noqa: FBT001 - the same
         conn.out += answer
         conn.keep = keep
         if conn.parser.requests:
             conn.parser.requests.popleft()
         conn.arrived_bytes = len(conn.rest)
         self._forget(conn)
-        self._send(conn)
+
+    def _send_answers(self) -> None:
+        while self._answered:
+            self._send(self._answered.popleft())
 
     def _send(self, conn: Connection) -> None:
         """Send the rest of an answer. After that, keep the connection or end it."""
@@ -465,7 +486,8 @@ class Dispatcher:
 
     def _go_on_with(self, conn: Connection) -> None:
         """Wait for the next request of a connection, unless it has arrived, or there is none."""
-        conn.hold(self._unread, 0)
+        if conn.phase is Phase.ANSWERING:
+            conn.hold(self._unread, 0)
         if not conn.keep:
             self._worker.end(conn)
         elif conn.rest or conn.parser.requests or conn.parser.problem is not None:
@@ -494,6 +516,7 @@ class Dispatcher:
                 conn.enter(Phase.SERVED)
                 conn.hold(self._processed, _needed_bytes(conn))
                 serve = self._serve_stream if queue is self._streams else self._answer
+                self._at_work += 1
                 task = self._pool.submit(serve, conn, conn.parser.requests[0])
                 task.add_done_callback(partial(self._done, conn))
         self._drop_slow_streams()
@@ -516,6 +539,7 @@ class Dispatcher:
 
     def _finish(self, conn: Connection, done: Future[tuple[bytes, bool]]) -> None:
         conn.queue.finish(conn)
+        self._at_work -= 1
         try:
             answer, keep = done.result()
         except Exception as error:  # noqa: BLE001 - the same
