@@ -56,10 +56,7 @@ class StateWatcher:
         self.stopping = False
 
     def start(self) -> None:
-        """Poll in a thread until the process ends: once a second, also while the extender does not answer.
-
-        Pages do not ask a lost extender. So a poll that comes late is seconds of errors for its visitors.
-        """
+        """Poll in a thread each second, also a lost extender: until it is seen again, pages are errors."""
         pauses_s = chain((0.0,), repeat(_POLL_S))
         RepeatingThread("state-watcher", self.poll, pauses_s.__next__, _LOG, "the version cannot be read").start()
 

@@ -82,11 +82,7 @@ class Service:
     """The service as the server sees it."""
 
     def application(self):
-        cheap = {
-            "/cheap": lambda body: not body.startswith(b"slow"),
-            "/stall": lambda _body: True,
-            "/waits": lambda _body: False,
-        }
+        cheap = {"/cheap": lambda body: not body.startswith(b"slow"), "/stall": bool, "/waits": lambda _body: False}
         collection = BodyCollection(
             BODY_BYTES, {"/stream"}, lambda fields: "HTTP_X_STRANGER" not in fields, frozenset({"/events", "/endless"})
         )

@@ -255,8 +255,6 @@ def as_before(binding: Binding) -> Binding:
 
 
 def _intact_move(binding: Binding) -> MoveState | None:
-    if MOVE not in binding.metadata.annotations:  # nearly all bindings: what reads all of a fleet comes here often
-        return None
     state = move_of(binding)
     return left_by(binding, state) if state is not None and state.under_way and is_intact(binding, state) else None
 

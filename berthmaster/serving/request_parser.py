@@ -164,12 +164,10 @@ class RequestParser:
         if request.has_head:
             return
         key, text = _environ_key(name), value.decode("latin-1").strip(" \t")
-        if key in request.fields:
-            if key in _SINGLE:
-                self._refuse(400, f"the header field {name.decode()} occurs twice")
-            text = f"{request.fields[key]},{text}"
+        if key in request.fields and key in _SINGLE:
+            self._refuse(400, f"the header field {name.decode()} occurs twice")
         if key:
-            request.fields[key] = text
+            request.fields[key] = f"{request.fields[key]},{text}" if key in request.fields else text
 
     def on_headers_complete(self) -> None:
         request = self.requests[-1]

@@ -90,8 +90,6 @@ class WSGICaller:
 
 
 class _Response:
-    __slots__ = ("_fields", "_keep", "_request", "_status")
-
     def __init__(self, request: ClientRequest, *, keep: bool) -> None:
         self._request = request
         self._keep = keep

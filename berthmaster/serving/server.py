@@ -450,9 +450,6 @@ class _StructuredLogger(Logger):
     def access(self, *_args: Any) -> None:  # noqa: ANN401 - gunicorn's own
         """Write no access log: services log their requests."""
 
-    def reopen_files(self) -> None:
-        """Do nothing: there are no log files."""
-
 
 def _exists(pid: int) -> bool:
     """Return whether there is a process, without those that have been reaped; 0 is none."""

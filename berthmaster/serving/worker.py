@@ -378,10 +378,7 @@ class Dispatcher:
         self._parse(conn, piece)
 
     def go_on(self) -> None:
-        """Continue connections whose next request has arrived already, and those that waited for memory.
-
-        Then send the answers that this thread has made.
-        """
+        """Continue connections whose next request has arrived, or that waited for memory. Then send all answers."""
         for _ in range(len(self._ready)):
             conn = self._ready.popleft()
             if conn.phase is Phase.REQUESTING and not conn.waits_for:  # else it has been closed

@@ -330,9 +330,8 @@ class ClusterTotals:
     def add(self, planned: PlannedWorkload) -> None:
         before, after = planned.before, planned.after
         if before is after and (binding := before.workload.binding) and not binding.spec.components:
-            staying = self._staying
             for name, count in before.assignment.items():
-                staying[name] += count
+                self._staying[name] += count
             return
         unit = _unit_of((before if planned.is_deleted else after).workload.binding)
         was = unit.occupied(before.assignment)

@@ -70,40 +70,31 @@ def environ(wire, head):
 # Requests.
 
 
-def test_cheap_requests_that_arrive_together_are_answered_together_but_none_waits_long(server, tmp_path):
-    files = [tmp_path / name for name in ("before", "first", "second")]
-    with ExitStack() as stack:
-        before, cheap, first, second = wires = [stack.enter_context(Wire(server.port)) for _ in range(4)]
-        assert all(asked(each, post("/cheap")).status == 200 for each in wires)  # all are accepted
-        hold(before, files[0], "/stall")  # while the polling thread waits, the others arrive
-        cheap.send(post("/cheap", b"a"))
-        for each, file in ((first, files[1]), (second, files[2])):
-            each.send(post("/stall", str(file).encode()))
-        files[0].touch()
-        assert before.answer().status == 200
-        wait_for(files[1].with_suffix(".begun").exists)
-        assert not select.select([cheap.socket], [], [], 0.2)[0]
-        files[1].touch()
-        assert [cheap.answer().body, first.answer().status] == [b"a", 200]
-        wait_for(files[2].with_suffix(".begun").exists)
-        files[2].touch()
-        assert second.answer().status == 200
-
-
-def test_an_answer_waits_for_no_other_while_a_thread_of_the_pool_works(server, tmp_path):
-    files = [tmp_path / name for name in ("pool", "before", "behind")]
+def is_answered_alone(server, folder, *, in_pool):
+    """Return whether an answer comes before the polling thread ends a request that arrived with the answered one."""
+    folder.mkdir()
+    files = [folder / name for name in ("pool", "before", "behind")]
     with ExitStack() as stack:
         pool, before, cheap, behind = wires = [stack.enter_context(Wire(server.port)) for _ in range(4)]
-        assert all(asked(each, post("/cheap")).status == 200 for each in wires)
-        hold(pool, files[0])
-        hold(before, files[1], "/stall")
+        assert all(asked(each, post("/cheap")).status == 200 for each in wires)  # all are accepted
+        if in_pool:
+            hold(pool, files[0])
+        hold(before, files[1], "/stall")  # while the polling thread waits, the others arrive
         cheap.send(post("/cheap", b"a"))
         behind.send(post("/stall", str(files[2]).encode()))
         files[1].touch()
-        assert cheap.answer().body == b"a"
+        wait_for(files[2].with_suffix(".begun").exists)
+        alone = select.select([cheap.socket], [], [], 0.2)[0]
         for file in files:
             file.touch()
-        assert [each.answer().status for each in (pool, before, behind)] == [200] * 3
+        assert [before.answer().status, cheap.answer().body, behind.answer().status] == [200, b"a", 200]
+    return bool(alone)
+
+
+def test_answers_are_sent_together_unless_a_thread_of_the_pool_works(server, tmp_path):
+    assert is_answered_alone(server, tmp_path / "pool", in_pool=True)
+    # On a busy machine an answer waits for longer than 1 ms, and is sent.
+    assert not all(is_answered_alone(server, tmp_path / str(number), in_pool=False) for number in range(10))
 
 
 def test_the_polling_thread_answers_what_is_cheap_and_the_pool_the_rest(wire):

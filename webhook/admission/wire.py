@@ -175,13 +175,13 @@ def _checked(decoder: msgspec.json.Decoder[R], body: bytes) -> R:
 
 def encode(uid: str, outcome: ReviewOutcome) -> bytes:
     """Encode the answer to a review."""
-    allowed = outcome.allowed
+    status = None if outcome.allowed else _status(outcome)
     # The API server does not store a denied object, so its patch is of no use.
-    patch = _ENCODER.encode(outcome.patch) if outcome.patch and allowed else None
+    patch = _ENCODER.encode(outcome.patch) if outcome.patch and outcome.allowed else None
     response = Response(
         uid=uid,
-        allowed=allowed,
-        status=None if allowed else _status(outcome),
+        allowed=outcome.allowed,
+        status=status,
         patch=patch,
         patch_type="JSONPatch" if patch is not None else None,
         audit_annotations=outcome.audit,

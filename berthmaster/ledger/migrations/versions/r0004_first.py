@@ -19,8 +19,3 @@ def upgrade() -> None:
     if op.get_bind().dialect.name == "postgresql":
         for name in PARTITIONED:
             op.execute(f"CREATE TABLE {name}_0 PARTITION OF {name} FOR VALUES FROM (0) TO (MAXVALUE)")
-
-
-def downgrade() -> None:
-    """Drop the tables."""
-    metadata.drop_all(op.get_bind())
