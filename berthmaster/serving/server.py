@@ -447,9 +447,6 @@ class _StructuredLogger(Logger):
         self.error_log.propagate = True
         self.error_log.handlers[:] = []
 
-    def access(self, *_args: Any) -> None:  # noqa: ANN401 - gunicorn's own
-        """Write no access log: services log their requests."""
-
 
 def _exists(pid: int) -> bool:
     """Return whether there is a process, without those that have been reaped; 0 is none."""

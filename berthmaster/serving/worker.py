@@ -129,6 +129,7 @@ class FastWorker(Worker):
                 conn()
             elif conn.waits_for == event:  # an earlier event may have changed the connection
                 conn.step(conn)
+            self._dispatcher.send_due_answers()
 
     def call_soon(self, call: Callable[[], None]) -> None:
         """Let the polling thread call a function. Safe for several threads."""
@@ -383,6 +384,7 @@ class Dispatcher:
             conn = self._ready.popleft()
             if conn.phase is Phase.REQUESTING and not conn.waits_for:  # else it has been closed
                 self._parse(conn, conn.rest)
+                self.send_due_answers()
         while self._paused and not self._arrived.exhausted:
             self._resume(next(iter(self._paused)))
         self._send_answers()
@@ -428,9 +430,6 @@ class Dispatcher:
             self._keep_answer(conn, *self._answer(conn, request))
             conn.phase = Phase.ANSWERED
             self._answered.append(conn)
-            # Each read may give the interpreter to a thread that computes: an answer would wait for that thread.
-            if self._at_work or time.monotonic() - self._answered[0].read_at > _TOGETHER_S:
-                self._send_answers()
         else:
             waits = cheap is not None and request.path in self._waiting_paths
             self._enqueue(conn, self._waiting if waits else self._requests)
@@ -459,6 +458,12 @@ class Dispatcher:
             conn.parser.requests.popleft()
         conn.arrived_bytes = len(conn.rest)
         self._forget(conn)
+
+    def send_due_answers(self) -> None:
+        """Send the answers that this thread has made, unless they can wait for more of them."""
+        # Each read may give the interpreter to a thread that computes: an answer would wait for that thread.
+        if self._answered and (self._at_work or time.monotonic() - self._answered[0].read_at > _TOGETHER_S):
+            self._send_answers()
 
     def _send_answers(self) -> None:
         while self._answered:

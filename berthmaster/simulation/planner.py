@@ -71,8 +71,7 @@ class PlanDecider:
 
     Args:
         changed: the workloads after the change, before any scheduler looks at them.
-        progress: called with how many steps are done, and of how many. A workload has two: it is decided, and its
-            result is compared with that without the change.
+        progress: called with how many steps are done, and of how many. A workload is decided, and later compared.
         everything: whether a scheduler looks at all workloads, and each failure is explained. The fleet of the index
             gets the changed clusters, so that the index serves no other plan.
         shared_capacity: whether each decision sees the replicas that the others add. None: only the decisions of

@@ -52,10 +52,9 @@ _Sent = bytes | tuple[int, int]
 
 
 class Planner:
-    """Plans changes. A plan of few workloads is made at once.
+    """Plans changes: few workloads at once, others in a process of its own, so that reviews soon get the index.
 
-    Any other plan is made in a process of its own, so that reviews soon get the index: one of policies and one of
-    clusters at a time. Others wait for them, within their own time.
+    Of the latter there is one of policies and one of clusters at a time. Others wait for them, within their own time.
 
     Attributes:
         lock: held while the index is used.
