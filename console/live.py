@@ -56,7 +56,7 @@ class StateWatcher:
         self.stopping = False
 
     def start(self) -> None:
-        """Poll in a thread each second, also a lost extender: until it is seen again, pages are errors."""
+        """Poll in a thread each second, also while the extender is lost: pages show errors until it is back."""
         pauses_s = chain((0.0,), repeat(_POLL_S))
         RepeatingThread("state-watcher", self.poll, pauses_s.__next__, _LOG, "the version cannot be read").start()
 
