@@ -66,10 +66,14 @@ class ReloadedFiles(Generic[Content]):
         self._seen = self._signature()
         self._content = load()
 
-    def content(self) -> Content:
-        """Return the last valid content. Never raises."""
+    def content(self, *, check: bool = False) -> Content:
+        """Return the last valid content. Never raises.
+
+        Args:
+            check: whether the files are checked now, however short ago the last check was.
+        """
         # A thread waits while another thread reads the files, because it must not use old content after a change.
-        if self._monotonic_s() >= self._check_at and self._lock.acquire(timeout=_WAIT_S):
+        if (check or self._monotonic_s() >= self._check_at) and self._lock.acquire(timeout=_WAIT_S):
             try:
                 self._refresh()
             finally:

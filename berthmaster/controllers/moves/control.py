@@ -193,7 +193,12 @@ class LiveControl:
         self.storm = StormWatch(context, self.config.brake)
 
     def begin(self, now_s: float) -> None:
-        """Begin to lead, at a monotonic time. All clusters and bindings were observed before."""
+        """Begin to lead, at a monotonic time. All clusters and bindings were observed before.
+
+        A standby does not read the file, so it may have changed since the process started.
+        """
+        if self._file is not None:
+            self._use(self._file.content(check=True))
         self.admissions.lead(now_s)
         self.storm.begin()
         self._record_sources()

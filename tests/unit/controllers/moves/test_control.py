@@ -85,6 +85,14 @@ def test_a_changed_file_is_used_without_a_restart(path):
     assert process.control.config.pause == "Planned"
 
 
+def test_a_standby_that_begins_to_lead_uses_the_file_as_it_is_then(path):
+    process = Process(path)
+    path.write_text(f"{HEAD}pause: None\nbudgets: [{{name: few, maxMoves: 2}}]\n")
+    process.control.begin(process.clock.monotonic_s())
+    assert process.control.config.pause == "None"
+    assert [each.name for each in process.control.config.budgets] == ["few"]
+
+
 @pytest.mark.usefixtures("at_once")
 def test_an_invalid_file_leaves_the_last_valid_content_in_use_and_is_reported(path):
     process = Process(path)
