@@ -74,7 +74,7 @@ class LoadedFleet:
             name = name_in(self._manifests, resource_name(workload), "")
             return explained_in(name, self._world, self._profile, self._manifests.read_at or current_time(), ())
 
-    def plan(self, *paths: str | Path, delete: Iterable[str] = ()) -> Plan:
+    def plan(self, *paths: str | Path, delete: Iterable[str] = (), namespace: str = "") -> Plan:
         """Return what a change would move, as ``berthmaster plan`` does.
 
         A fleet of a control plane is read again: a changed policy can select workloads that were not read before.
@@ -82,6 +82,7 @@ class LoadedFleet:
         Args:
             paths: files and folders with the objects that would be applied.
             delete: objects that would be deleted, as ``[NAMESPACE/]KIND/NAME``.
+            namespace: the namespace of objects that name none, as ``-n``.
 
         Returns:
             The plan. ``moves`` has the workloads that move, ``unplaced`` those without a place, and ``complete`` says
@@ -94,7 +95,7 @@ class LoadedFleet:
         with self._reporting():
             changes = [*(f"--filename={path}" for path in paths), *(f"--delete={each}" for each in delete)]
             given = parsed(PlanFlags, command, changes)
-            flags = replace(self._flags, paths=given.paths, deleted=given.deleted)
+            flags = replace(self._flags, paths=given.paths, deleted=given.deleted, namespace=namespace)
             return planned(flags, self._documents)
 
     @contextmanager

@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn, TypedDict
 
 import click
 
@@ -41,6 +41,7 @@ from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import Change, World, file_gaps, world_of
 from berthmaster_cli import options
 from berthmaster_cli.flags import Flags, option
+from berthmaster_cli.namespaces import placed
 from berthmaster_cli.output import complain, complain_about
 
 if TYPE_CHECKING:
@@ -153,6 +154,13 @@ class LiveFlags(options.KubeconfigFlags, options.ReadTimeoutFlags):
     )
 
 
+class Reading(TypedDict):
+    """Arguments of ``manifests_of``."""
+
+    lenient: bool
+    hold_unknown: bool
+
+
 class PresentFlags(Flags):
     """Which bindings and policies are simulated."""
 
@@ -172,8 +180,8 @@ class PresentFlags(Flags):
     )  # fmt: skip
 
     @property
-    def reading(self) -> dict[str, bool]:
-        """How manifests are read: the arguments of ``manifests_of``."""
+    def reading(self) -> Reading:
+        """How manifests are read."""
         return {"lenient": self.lenient, "hold_unknown": self.unknown_fields == "hold"}
 
 
@@ -202,6 +210,10 @@ class SourceFlags(LiveFlags, SimulationFlags, NamespaceFlags):
     paths: tuple[str, ...] = option(
         "Read manifests instead of a control plane: a file, a folder, or - for standard input. Repeatable.",
         type=click.Path(allow_dash=True), names=("-f", "--filename"), metavar="PATH",
+    )  # fmt: skip
+    namespace: str = option(
+        "Only the workloads of this namespace, which is also that of objects of -f that name none.",
+        "", names=("-n", "--namespace"), metavar="NAME",
     )  # fmt: skip
 
 
@@ -299,8 +311,9 @@ def read_manifests(flags: SourceFlags) -> Manifests:
         return of_namespace(_from_files(flags), flags.namespace)
     from berthmaster_cli.live.source import live_fleet  # noqa: PLC0415 - files need no client
 
-    over = _changed_files(flags)
-    live = live_fleet(find_control_plane(flags, asked=flags.live), read_limits(flags), flags.namespace, over)
+    access = find_control_plane(flags, asked=flags.live)
+    over = _changed_files(flags, access)
+    live = live_fleet(access, read_limits(flags), flags.namespace, over)
     return of_namespace(_laid_over(live, over, flags), flags.namespace)
 
 
@@ -313,9 +326,10 @@ def read_workload_manifests(
         return manifests, name_in(manifests, name, flags.namespace)
     from berthmaster_cli.live.source import live_workload  # noqa: PLC0415 - files need no client
 
-    over = _changed_files(flags)
+    access = find_control_plane(flags, asked=flags.live)
+    over = _changed_files(flags, access)
     live = live_workload(
-        find_control_plane(flags, asked=flags.live),
+        access,
         read_limits(flags),
         name,
         flags.namespace,
@@ -350,7 +364,7 @@ def of_namespace(manifests: Manifests, namespace: str) -> Manifests:
 
 def _from_files(flags: SourceFlags) -> Manifests:
     manifests = load_manifests(
-        flags.paths, stdin=sys.stdin.buffer, lenient=flags.lenient, hold_unknown=flags.unknown_fields == "hold"
+        flags.paths, stdin=sys.stdin.buffer, namespace=flags.namespace or DEFAULT_NAMESPACE, **flags.reading
     )
     complain_about(manifests.gaps)
     return manifests
@@ -367,9 +381,10 @@ def _laid_over(live: "LiveDocuments", over: list[Document], flags: SourceFlags) 
     return manifests
 
 
-def _changed_files(flags: SourceFlags) -> list[Document]:
+def _changed_files(flags: SourceFlags, access: "ClusterAccess") -> list[Document]:
+    """Read the files that are laid over a control plane. The namespace of -n or of the context is that of objects."""
     read = read_documents(flags.paths, stdin=sys.stdin.buffer) if flags.paths else ()
-    return [document.with_namespace() for document in read]
+    return placed(read, (flags.namespace, access.named_namespace))
 
 
 def find_control_plane(

@@ -21,11 +21,19 @@ _MAX_BYTES: Final = 4 * 2**20
 
 
 class ClusterAccess(NamedTuple):
-    """The source of an access: a context of kubeconfig files, or without files the service account of the pod."""
+    """The source of an access: a context of kubeconfig files, or without files the service account of the pod.
+
+    Attributes:
+        named_namespace: the namespace that the context or the pod names; empty without one.
+    """
 
     files: tuple[Path, ...]
     context: str
-    namespace: str
+    named_namespace: str
+
+    @property
+    def namespace(self) -> str:
+        return self.named_namespace or _DEFAULT_NAMESPACE
 
     def __str__(self) -> str:
         if not self.files:
@@ -108,7 +116,7 @@ def _in_files(files: Mapping[Path, Mapping[str, Any]], context: str | None) -> C
     if chosen not in contexts:
         raise InputError(f"{names}: there is no context {shown(chosen)}; {_known(contexts)}")
     namespace = contexts[chosen].get("namespace")
-    return ClusterAccess(tuple(files), chosen, str(namespace) if namespace else _DEFAULT_NAMESPACE)
+    return ClusterAccess(tuple(files), chosen, str(namespace) if namespace else "")
 
 
 def _contexts(contents: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
@@ -131,6 +139,6 @@ def _known(names: Iterable[str]) -> str:
 
 def _namespace_of_pod(service_account: Path) -> str:
     try:
-        return (service_account / "namespace").read_text("utf-8").strip() or _DEFAULT_NAMESPACE
+        return (service_account / "namespace").read_text("utf-8").strip()
     except (OSError, UnicodeError):
-        return _DEFAULT_NAMESPACE
+        return ""

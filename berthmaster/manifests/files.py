@@ -34,7 +34,7 @@ import yaml
 from berthmaster.model.decode import builtins, convert
 from berthmaster.model.errors import FieldError, InputError, ManifestError, shown
 from berthmaster.model.gaps import Gap
-from berthmaster.model.kinds import group_of, is_namespaced
+from berthmaster.model.kinds import Scope, group_of, is_namespaced, scope_of
 from berthmaster.model.policy import DEFAULT_NAMESPACE
 
 STDIN: Final = "<stdin>"
@@ -123,16 +123,17 @@ class Document:
         """``NAMESPACE/KIND/NAME``, or ``KIND/NAME`` for an object without a namespace."""
         return "/".join(filter(None, (self.namespace, self.kind, self.name)))
 
-    def with_namespace(self) -> "Document":
-        """Return the document with the namespace that ``kubectl apply`` would set.
+    def with_namespace(self, namespace: str = DEFAULT_NAMESPACE) -> "Document":
+        """Return the document with the namespace that ``kubectl apply -n NAMESPACE`` would set if it has none.
 
-        An API server sets a namespace and a UID for each namespaced object. An object with a UID and without a
-        namespace is therefore cluster-scoped, even if its kind is not known.
+        An API server sets a namespace and a UID for each namespaced object. An object of an unknown kind with a UID
+        and without a namespace is therefore cluster-scoped.
         """
         metadata = self.raw["metadata"]
-        if self.namespace or metadata.get("uid") or not is_namespaced(self.api_version, self.kind):
+        scope = scope_of(self.api_version, self.kind)
+        if self.namespace or scope is Scope.CLUSTER or (scope is None and metadata.get("uid")):
             return self
-        return replace(self, raw={**self.raw, "metadata": {**metadata, "namespace": DEFAULT_NAMESPACE}})
+        return replace(self, raw={**self.raw, "metadata": {**metadata, "namespace": namespace}})
 
     def error(self, error: FieldError) -> ManifestError:
         placed = error.below(self.prefix) if self.prefix else error

@@ -32,7 +32,14 @@ from berthmaster.model.gaps import Gap, GapKind
 from berthmaster.model.interpretation import ResourceInterpreterCustomization
 from berthmaster.model.kinds import group_of, reason_not_propagated
 from berthmaster.model.meta import Value, negative_amounts, with_spec
-from berthmaster.model.policy import TAINT_POLICY, TAINT_POLICY_API, ClusterTaintPolicy, Policy, defaulted
+from berthmaster.model.policy import (
+    DEFAULT_NAMESPACE,
+    TAINT_POLICY,
+    TAINT_POLICY_API,
+    ClusterTaintPolicy,
+    Policy,
+    defaulted,
+)
 from berthmaster.model.rebalancer import WorkloadRebalancer
 from berthmaster.model.unsupported import checked_placement
 from berthmaster.model.validation import binding_errors, cluster_errors, policy_errors
@@ -155,16 +162,23 @@ def load_manifests(
     limits: ManifestLimits = DEFAULT_LIMITS,
     lenient: bool = False,
     hold_unknown: bool = True,
+    namespace: str = DEFAULT_NAMESPACE,
 ) -> Manifests:
     """Load all manifests of the paths: see ``read_documents`` and ``manifests_of``."""
     given = [str(path) for path in paths]
     with _collector_paused():
         documents = list(read_documents(given, stdin=stdin, limits=limits))
-        return manifests_of(documents, ", ".join(given), lenient=lenient, hold_unknown=hold_unknown)
+        origin = ", ".join(given)
+        return manifests_of(documents, origin, lenient=lenient, hold_unknown=hold_unknown, namespace=namespace)
 
 
 def manifests_of(
-    documents: Iterable[Document], origin: str, *, lenient: bool = False, hold_unknown: bool = True
+    documents: Iterable[Document],
+    origin: str,
+    *,
+    lenient: bool = False,
+    hold_unknown: bool = True,
+    namespace: str = DEFAULT_NAMESPACE,
 ) -> Manifests:
     """Return the manifests of documents, wherever they were read: files, an API server, a dump.
 
@@ -176,13 +190,14 @@ def manifests_of(
         lenient: whether a misspelled field of a policy is a warning. A field without a similar known one is a warning
             in any case, and so is one of a stored policy: both come from another version of Karmada.
         hold_unknown: whether such fields make a placement an ``UnsupportedPlacement``. Otherwise they are ignored.
+        namespace: the namespace of namespaced objects that name none.
 
     Raises:
         ManifestError: at the first invalid or duplicate document of a file.
         InputError: there is no cluster and no node, or there are clusters of both control planes.
     """
     with _collector_paused():
-        given = [each.with_namespace() for each in documents]
+        given = [each.with_namespace(namespace) for each in documents]
         loader = _Loader(dump_sources(given), lenient=lenient, hold_unknown=hold_unknown)
         for document in over_dumps(given):
             loader.add(document)

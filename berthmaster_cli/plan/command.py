@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -15,7 +15,7 @@ from berthmaster.manifests.loader import objects_of
 from berthmaster.model.errors import BerthmasterError, FieldError, InputError, name_list
 from berthmaster.model.interpretation import check_replica_paths
 from berthmaster.model.kinds import BUILT_IN_NAMES, group_of, reason_not_propagated, resolve
-from berthmaster.model.policy import POLICY_KINDS, PolicyReference
+from berthmaster.model.policy import DEFAULT_NAMESPACE, POLICY_KINDS, PolicyReference
 from berthmaster.model.replicas import ReplicaPath, template_of
 from berthmaster.model.selector import parse_selector
 from berthmaster.runtime.logs import inner_span, span
@@ -26,12 +26,15 @@ from berthmaster.simulation.planner import first_scheduled, plan
 from berthmaster.simulation.workload import ResourceName, SimulatedWorkload
 from berthmaster.simulation.world import World
 from berthmaster.views.texts import count_text
-from berthmaster_cli import inputs
+from berthmaster_cli import inputs, namespaces
 from berthmaster_cli.flags import option, options
 from berthmaster_cli.options import KubeconfigFlags, ReadTimeoutFlags
 from berthmaster_cli.output import complain, complain_about, counting, print_data, print_page
 from berthmaster_cli.plan.page import SERVICES, markdown_lines, page, write_comment
 from berthmaster_cli.tables import print_plan
+
+if TYPE_CHECKING:
+    from berthmaster.kube.kubeconfig import ClusterAccess
 
 _CLUSTER: Final = "Cluster"
 _GROUPS: Final = frozenset({"policy.karmada.io", "cluster.karmada.io"})
@@ -46,12 +49,15 @@ class Deletions:
     workloads: list[ResourceName] = field(default_factory=list)
     overrides: list[str] = field(default_factory=list)
 
-    def name(self, text: str, manifests: Manifests) -> None:
-        """Add what a value of ``--delete`` names: ``[NAMESPACE/]KIND/NAME``, with any name of the kind."""
+    def name(self, text: str, manifests: Manifests, namespace: str) -> None:
+        """Add what a value of ``--delete`` names: ``[NAMESPACE/]KIND/NAME``, with any name of the kind.
+
+        ``namespace``: the one of -n, for a name without a namespace; empty if there must be one such object only.
+        """
         name = inputs.resource_name(text)
         kind = _karmada_kind(name.kind)
         if kind in POLICY_KINDS:
-            self.policies.append(_policy(name, kind, manifests))
+            self.policies.append(_policy(name, kind, manifests, namespace))
         elif kind == _CLUSTER:
             known = [each.name for each in manifests.clusters]
             if name.name not in known:
@@ -60,7 +66,7 @@ class Deletions:
         elif kind in _OVERRIDES:
             self.overrides.append(f"{kind} {name.name}")
         else:
-            self.workloads.append(_workload(name, manifests))
+            self.workloads.append(_workload(name, manifests, namespace))
 
     def prune(self, selector: str, documents: Iterable[Document], kept: Collection[Identity]) -> None:
         """Add the policies and workloads that ``kubectl apply --prune`` would delete."""
@@ -94,9 +100,10 @@ def _karmada_kind(text: str) -> str:
     return next((each for each in (*POLICY_KINDS, *_OVERRIDES, _CLUSTER) if each.lower() == text.lower()), "")
 
 
-def _policy(name: ResourceName, kind: str, manifests: Manifests) -> PolicyReference:
+def _policy(name: ResourceName, kind: str, manifests: Manifests, namespace: str) -> PolicyReference:
     same_kind = [each.reference for each in manifests.policies if each.kind == kind]
-    found = [each for each in same_kind if each.name == name.name and name.namespace in {"", each.namespace}]
+    wanted = name.namespace or (namespace if kind == POLICY_KINDS[0] else "")
+    found = [each for each in same_kind if each.name == name.name and wanted in {"", each.namespace}]
     if len(found) == 1:
         return found[0]
     if found:
@@ -105,8 +112,8 @@ def _policy(name: ResourceName, kind: str, manifests: Manifests) -> PolicyRefere
     raise InputError(f"--delete {name}: there is no such {kind}{_hint(name.name, [each.name for each in same_kind])}")
 
 
-def _workload(name: ResourceName, manifests: Manifests) -> ResourceName:
-    meant = inputs.name_in(manifests, name, "")
+def _workload(name: ResourceName, manifests: Manifests, namespace: str) -> ResourceName:
+    meant = inputs.name_in(manifests, name, namespace)
     known = [ResourceName(each.namespace, each.kind, each.name) for each in manifests.templates]
     bound = [each.spec.resource for each in manifests.bindings]
     known += [ResourceName(each.namespace, each.kind, each.name) for each in bound]
@@ -235,6 +242,11 @@ class PlanFlags(KubeconfigFlags, ReadTimeoutFlags, inputs.SimulationFlags, input
     selector: str = option(
         "With --prune: their labels, as in kubectl.", "", names=("-l", "--selector"), metavar="SELECTOR"
     )
+    namespace: str = option(
+        "The namespace of objects that name none. Default: that of the context; with --against, default and a warning.",
+        "", names=("-n", "--namespace"), metavar="NAME",
+    )  # fmt: skip
+    strict_namespace: bool = option("Refuse objects of -f without a namespace, unless -n or the context names one.")
     against: tuple[str, ...] = option(
         "Read manifests, such as a dump of `berthmaster simulate --dump`, instead of a control plane. Repeatable.",
         type=_PATHS, metavar="PATH",
@@ -305,7 +317,7 @@ def _exceeded(plan: Plan, flags: PlanFlags) -> Iterator[str]:
         yield f"--max-percent {flags.max_percent:g}: {percent:.3g} % of the workloads would move"
 
 
-def _changed_documents(flags: PlanFlags) -> list[Document]:
+def _check_usage(flags: PlanFlags) -> None:
     if flags.prune != bool(flags.selector):
         raise click.UsageError("--prune and -l go together: -l selects the objects that --prune deletes")
     if not flags.paths and not flags.deleted:
@@ -315,18 +327,28 @@ def _changed_documents(flags: PlanFlags) -> list[Document]:
         raise click.UsageError(f"--against cannot be combined with --{live_options[0]}")
     if "-" in flags.paths and "-" in flags.against:
         raise click.UsageError("-f and --against cannot both be standard input")
+
+
+def _changed_documents(flags: PlanFlags, access: "ClusterAccess | None") -> list[Document]:
     read = read_documents(flags.paths, stdin=sys.stdin.buffer) if flags.paths else ()
-    return [document.with_namespace() for document in read]
+    named = (flags.namespace, access.named_namespace if access is not None else "")
+    return namespaces.placed(read, named, strict=flags.strict_namespace)
 
 
-def base_documents(flags: PlanFlags, changed: Sequence[Document] = ()) -> tuple[list[Document], str]:
+_INSTEAD: Final = "its objects with --against FILE"
+
+
+def base_documents(
+    flags: PlanFlags, access: "ClusterAccess | None" = None, changed: Sequence[Document] = ()
+) -> tuple[list[Document], str]:
     """Return the stored objects with what ``changed`` selects, or those of ``--against``, and where they come from."""
     if flags.against:
-        documents = [each.with_namespace() for each in read_documents(flags.against, stdin=sys.stdin.buffer)]
-        return documents, ", ".join(flags.against)
+        documents = read_documents(flags.against, stdin=sys.stdin.buffer)
+        namespace = flags.namespace or DEFAULT_NAMESPACE
+        return [each.with_namespace(namespace) for each in documents], ", ".join(flags.against)
     from berthmaster_cli.live.source import live_fleet  # noqa: PLC0415 - files need no client
 
-    access = inputs.find_control_plane(flags, "its objects with --against FILE")
+    access = access or inputs.find_control_plane(flags, _INSTEAD)
     live = live_fleet(access, inputs.read_limits(flags), "", changed)
     return live.all(), live.snapshot.name
 
@@ -389,8 +411,10 @@ def planned(flags: PlanFlags, known: list[Document] | None = None) -> Plan:
     """Return the plan that the options ask for. ``known``: the documents of ``--against``, if they have been read."""
     profile = inputs.profile_from(flags)
     with inner_span("read"):
-        changed = _changed_documents(flags)
-        base, origin = base_documents(flags, changed) if known is None else (known, ", ".join(flags.against))
+        _check_usage(flags)
+        access = None if flags.against else inputs.find_control_plane(flags, _INSTEAD)
+        changed = _changed_documents(flags, access)
+        base, origin = base_documents(flags, access, changed) if known is None else (known, ", ".join(flags.against))
         manifests = manifests_of(base, origin, **flags.reading)
         if manifests.federation.clusters:
             raise InputError(f"{origin}: plans are for Karmada only; use `berthmaster simulate` for KubeAdmiral")
@@ -398,7 +422,7 @@ def planned(flags: PlanFlags, known: list[Document] | None = None) -> Plan:
         over = overlaid([each for each in base if each.identity in identities], changed)
         objects, removed = _checked_objects(over, flags), Deletions()
         for text in flags.deleted:
-            removed.name(text, manifests)
+            removed.name(text, manifests, flags.namespace)
         if flags.prune:
             removed.prune(flags.selector, base, identities)
         world = inputs.present_world(manifests, flags)

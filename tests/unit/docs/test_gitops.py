@@ -31,8 +31,8 @@ FIELDS = {
 
 
 def named(kind, name=""):
-    (found,) = [each for each in OBJECTS if each["kind"] == kind and each.get("metadata", {}).get("name", "") == name]
-    return found
+    """The first object of a kind and name."""
+    return next(each for each in OBJECTS if each["kind"] == kind and each.get("metadata", {}).get("name", "") == name)
 
 
 def test_every_field_is_one_of_its_product():
@@ -55,7 +55,10 @@ def test_the_job_plans_what_the_kustomization_generates():
     flags = parsed(PlanFlags, command, words)
     assert program == "plan"
     mounts = {each["name"]: each["mountPath"] for each in container["volumeMounts"]}
-    assert flags.paths == (mounts["policies"],)
+    (render,) = pod["initContainers"]
+    assert flags.paths == (mounts["rendered"],)
+    assert f"{mounts['rendered']}/policies.yaml" in render["args"]
+    assert flags.strict_namespace
     assert str(flags.kubeconfig).startswith(mounts["access"])
     assert (flags.conditions, flags.max_percent) == (("lost",), 20)
     (generated,) = named("Kustomization")["configMapGenerator"]

@@ -46,6 +46,7 @@ FOREIGN = {
     "--update-golden",
     "--pdb",
     "--values",
+    "--output-dir",
     "--junitxml",
 }
 

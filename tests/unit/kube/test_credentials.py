@@ -173,7 +173,7 @@ def both(place):
 
 def test_a_named_file_wins_over_everything(place):
     access = found(place, "second", KUBECONFIG=both(place), KUBERNETES_SERVICE_HOST="10.0.0.1")
-    assert access == ((place / "second",), "two", "default")
+    assert access == ((place / "second",), "two", "")
 
 
 def test_the_variable_wins_over_the_home_folder_and_missing_files_are_skipped(place):
