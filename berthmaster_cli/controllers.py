@@ -127,7 +127,7 @@ class _ControllersFlags(PluginFlags, KubeconfigFlags, RecordingFlags, LogLevelFl
 @options(
     _ControllersFlags,
     server="the API server that has the bindings",
-    ledger="Record every decision in this database. Needs the extra ledger",
+    ledger="Record every decision in this database",
 )
 @click.pass_context
 def command(ctx: click.Context, flags: _ControllersFlags, /) -> None:

@@ -17,7 +17,7 @@ from typing import Any, Final, TextIO
 import click
 from click.shell_completion import ShellComplete, get_completion_class
 
-from berthmaster.model.errors import BerthmasterError, InputError
+from berthmaster.model.errors import BerthmasterError
 from berthmaster.version import __version__
 from berthmaster_cli.flags import name_variables
 from berthmaster_cli.output import complain, inert
@@ -91,23 +91,6 @@ _MODULES: Final = {
 COMMANDS: Final = tuple(name for commands in SECTIONS.values() for name in commands)
 
 
-_EXTRAS: Final = {"flask": "", "gunicorn": "", "prometheus_client": "", "sqlalchemy": "ledger", "alembic": "ledger"}
-"""The extra that brings a library; empty for the one of the command."""
-_EXTRAS_OF_COMMANDS: Final = {"register": "certs"}
-"""The extra of a command, if it has another name."""
-
-
-def _without_library(command: str, error: ModuleNotFoundError) -> Exception:
-    """Return the error for a missing library: how to install the extra, or the same error if no extra brings it."""
-    extra = _EXTRAS.get((error.name or "").partition(".")[0])
-    if extra is None:
-        return error
-    from berthmaster.runtime.installation import extra_remedy  # noqa: PLC0415 - needed for this error only
-
-    extra = extra or _EXTRAS_OF_COMMANDS.get(command, command)
-    return InputError(f"berthmaster {command} needs the extra {extra!r}: {extra_remedy(extra)}")
-
-
 class _ReaderGoneError(Exception):
     """The reader of standard output is gone."""
 
@@ -122,11 +105,8 @@ class _LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return super().get_command(ctx, cmd_name)
         module, _, attribute = _MODULES.get(cmd_name, cmd_name.replace("-", "_")).partition(":")
-        try:
-            found = importlib.import_module(f"berthmaster_cli.{module}")
-            command: click.Command = getattr(found, attribute or "command")
-        except ModuleNotFoundError as error:
-            raise _without_library(cmd_name, error) from error
+        found = importlib.import_module(f"berthmaster_cli.{module}")
+        command: click.Command = getattr(found, attribute or "command")
         name_variables(command)
         return command
 
@@ -152,8 +132,6 @@ class _LazyGroup(click.Group):
         except BrokenPipeError:
             # Click would exit with 1, as after an error.
             raise _ReaderGoneError from None
-        except ModuleNotFoundError as error:  # services import their libraries when they start
-            raise _without_library(ctx.invoked_subcommand or "", error) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
         own = {name: command.get_short_help_str() for name, command in self.commands.items()}

@@ -301,7 +301,7 @@ def _error_page(status: HTTPStatus, reason: str) -> Response:
 def _provider(options: SignInOptions) -> "OidcSignIn | None":
     if options.oidc is None:
         return None
-    from console.oidc import OidcSignIn  # noqa: PLC0415 - an extra
+    from console.oidc import OidcSignIn  # noqa: PLC0415 - Authlib is slow to import
 
     return OidcSignIn(options.oidc)
 

@@ -4,14 +4,12 @@ import logging
 import secrets
 import signal
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from berthmaster.model.errors import InputError
 from berthmaster.native_api.connection import ExtenderAccess
 from berthmaster.runtime.clock import SystemClock
-from berthmaster.runtime.installation import extra_remedy
 from berthmaster.runtime.stopping import RepeatingThread
 from berthmaster.serving.probes import Readiness
 from berthmaster.serving.reloaded_files import read_regular_file
@@ -75,8 +73,6 @@ def serve(options: ConsoleOptions) -> None:
     # Each worker reads the files; an error must show before there are workers.
     for path in options.app.sign_in.files:
         TokenFile(path)
-    if options.app.sign_in.oidc is not None and find_spec("authlib") is None:
-        raise InputError(f"--oidc-issuer-url needs the library Authlib; {extra_remedy('console')}")
     extender_clients(options.extender, options.extender_timeout_s)
     with shared_folder("berthmaster-console-sessions-") as folder:
         run_server(options.server, _Console(options, options.revoked_sessions_folder or folder))

@@ -13,7 +13,7 @@ from console.authentication import CALLBACK, Authentication, SignInFailedError
 from console.query import PageQuery
 from console.rate_limits import SignInAttempts
 
-if TYPE_CHECKING:  # Authlib is an extra
+if TYPE_CHECKING:  # Authlib is slow to import
     from console.oidc import OidcSignIn
 
 _MAX_TOKEN: Final = 4096

@@ -29,6 +29,7 @@ from berthmaster.ledger.schema import (
 )
 from berthmaster.model.errors import InputError, LedgerError, shown
 from berthmaster.model.note import Note
+from berthmaster.runtime.installation import extra_remedy
 
 _BUSY_MS: Final = 250
 """How long a write waits for another process that writes to the same SQLite file. The recorder tries again later."""
@@ -227,7 +228,8 @@ def open_store(url: str | Path, *, create: bool = False) -> Store:
         create: whether to create or upgrade the schema, and to write. Otherwise the ledger is only read.
 
     Raises:
-        InputError: the URL is not accepted, or there is no ledger to read, or a later version wrote it.
+        InputError: the URL is not accepted, or there is no ledger to read, or a later version wrote it, or the driver
+            of PostgreSQL is not installed.
         LedgerError: the database cannot be reached.
     """
     parsed = parsed_url(url)
@@ -299,7 +301,10 @@ def _postgresql(url: URL, *, writes: bool) -> sa.Engine:
     if not writes:
         options += " -c default_transaction_read_only=on"
     arguments = {"connect_timeout": _TIMEOUT_S, "options": options, "tcp_user_timeout": _TIMEOUT_S * 1000}
-    return sa.create_engine(url, connect_args=arguments, paramstyle="format", pool_pre_ping=True, pool_size=2)
+    try:
+        return sa.create_engine(url, connect_args=arguments, paramstyle="format", pool_pre_ping=True, pool_size=2)
+    except ImportError:  # also if the library of PostgreSQL that psycopg loads is missing
+        raise InputError(f"--ledger: PostgreSQL needs the extra 'postgresql': {extra_remedy('postgresql')}") from None
 
 
 def _prepare(engine: sa.Engine, *, create: bool) -> None:

@@ -2,7 +2,7 @@
 
     python packaging/krew/archive.py --wheel dist/berthmaster-0.1.0-py3-none-any.whl --repository https://... dist
 
-An archive holds the launcher, the licence, and for each Python version the packages of ``requirements/command.txt`` as
+An archive holds the launcher, the licence, and for each Python version the packages of ``requirements/run.txt`` as
 wheels unpacked by pip. Nothing is compiled and nothing of this machine goes into it: pip is asked for the wheels of the
 platform, and files have fixed owners, modes and times, so that two builds of one commit are equal.
 """
@@ -35,7 +35,7 @@ def install(wheel: Path, platform: str, version: str, folder: Path) -> None:
     """Unpack the wheels of a platform and a Python version into a folder."""
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--only-binary=:all:", "--no-compile", "--target", folder]
     target = [f"--platform={tag}" for tag in PLATFORMS[platform]] + [f"--python-version={version}"]
-    subprocess.run([*pip, *target, "--requirement", ROOT / "requirements" / "command.txt"], check=True)  # noqa: S603
+    subprocess.run([*pip, *target, "--requirement", ROOT / "requirements" / "run.txt"], check=True)  # noqa: S603
     subprocess.run([*pip, *target, "--no-deps", "--upgrade", wheel], check=True)  # noqa: S603 - pip of this interpreter
 
 

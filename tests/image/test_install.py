@@ -174,6 +174,20 @@ def test_nothing_in_it_remembers_the_sources(environment):
     assert not list(environment.rglob("direct_url.json"))
 
 
+def test_every_command_works_after_the_installation_of_the_readme(tmp_path):
+    """As the section "Try it" says: the project and its dependencies, without extras, in an environment of its own."""
+    text = (ROOT / "README.md").read_text()
+    [words] = re.findall(r"# or: pip (install \.)$", text, re.MULTILINE)
+    table = text.partition("## Commands")[2].partition("\n## ")[0]
+    commands = sorted(set(re.findall(r"`berthmaster ([a-z-]+)", table)))
+    assert len(commands) > 15
+    succeeds([sys.executable, "-m", "venv", tmp_path / "venv"])
+    scripts = tmp_path / "venv" / "bin"
+    succeeds([scripts / "pip", "--quiet", *words.split()], cwd=ROOT, env={**os.environ, **settings("UV_")})
+    for command in commands:
+        assert "Usage:" in succeeds([scripts / "berthmaster", command, "--help"], 60, cwd=tmp_path, env=CLEAN)
+
+
 def test_it_refuses_to_write_over_something(environment):
     done = run([sys.executable, ROOT / "image" / "install.py", environment])
     assert done.returncode == 1

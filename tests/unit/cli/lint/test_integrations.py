@@ -77,7 +77,7 @@ echo "$@" >> "$LOG"
 @cases(
     ("package", "variable", "installed"),
     {
-        "a checkout": ("", "", [f"-r {ROOT}/requirements/command.txt", f"--no-deps {ROOT}"]),
+        "a checkout": ("", "", [f"-r {ROOT}/requirements/run.txt", f"--no-deps {ROOT}"]),
         "the URL of a wheel": ("https://example.org/b.whl", "", ["https://example.org/b.whl"]),
         "an index, by the variable": ("", "berthmaster==0.1.0", ["berthmaster==0.1.0"]),
         "the input counts": ("a.whl", "berthmaster", ["a.whl"]),
@@ -93,7 +93,7 @@ def test_an_action_installs_from_where_its_user_says(tmp_path, file, package, va
     }  # fmt: skip
     assert run(script_of(file, "Install"), environment, tmp_path).returncode == 0
     assert [line.partition(" install ")[2] for line in log.read_text().splitlines()[1:]] == installed
-    assert (ROOT / "requirements" / "command.txt").exists()
+    assert (ROOT / "requirements" / "run.txt").exists()
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="the action's scripts are for bash")
