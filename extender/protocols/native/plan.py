@@ -47,6 +47,8 @@ _REPORT_S: Final = 1.0
 _ABOUT: Final = "the plan"
 _STEPS: Final = 300
 """How many steps a plan takes in this process, of a few tenths of a millisecond each, before it gets one of its own."""
+NoteRead = Callable[[PlanIndex, ChangeSet, Sequence[Gap], float], None]
+"""Note the index, the changes and what is not known, and when the state was read, on the monotonic clock."""
 _Sent = bytes | tuple[int, int]
 """The answer as JSON, or how many steps are done, and of how many."""
 
@@ -142,8 +144,13 @@ class Planner:
         call: Call,
         request: PlanRequest,
         progress: ReportProgress = lambda _done, _total: None,
+        *,
+        note: NoteRead = lambda _index, _changes, _gaps, _read_s: None,
     ) -> msgspec.Raw:
         """Plan changes of policies, clusters and replicas.
+
+        Args:
+            note: gets what the plan is computed from. The last call counts.
 
         Returns:
             A ``PlanAnswer`` as JSON.
@@ -163,12 +170,13 @@ class Planner:
         check = partial(services.give_way, call)
 
         def ask(values_of: Callable[[_Question], Iterable[_Sent]]) -> Iterable[_Sent]:
-            now = services.clock.now()
+            now, read_s = services.clock.now(), services.clock.monotonic_s()
             world = state.assuming(state.world(check, changes.policies), now, request.failover, request.preemption)
             made = _with_changes(changes, world, request, now)
             gaps = plan_gaps(state, world, None if made.changes_clusters else policies)
             with services.one_at_a_time(self.lock, call, "reviews"):
                 index = self.index_of(world, state.profile)
+                note(index, made, gaps, read_s)
                 return values_of(_Question(index, made, now, gaps, reader, request.limit, state.staleness))
 
         turn = self._clusters_turn if request.changes else self._policies_turn

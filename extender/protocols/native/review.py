@@ -2,7 +2,8 @@
 
 Reviews have an index and a lock of their own, and a bounded share of time: a change that exceeds a limit is known to do
 so after a few decisions. A change that takes longer is planned in a thread of its own, beside the plans of people. The
-review waits for that plan as long as it can, and a later review of the same change gets it.
+review waits for that plan as long as it can. A later review of the same change gets it if the fleet is still the same:
+the answer to a review is always about the state of the fleet after the review came (``Basis``).
 
 Karmada's gate PropagationPolicyPreemption cannot be read from a control plane. A review assumes that preemption is on:
 a policy that may take workloads over never passes because the service does not know the gate.
@@ -32,7 +33,8 @@ from berthmaster.native_api.what_if import (
 )
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import log_exceptions
-from berthmaster.simulation.change_set import ChangeSet
+from berthmaster.simulation.basis import Basis, basis_of
+from berthmaster.simulation.change_set import ChangeSet, PlanIndex
 from berthmaster.simulation.plan_answer import Plan, PlannedMove, Switch, UnplacedWorkload
 from berthmaster.simulation.plan_review import MoveCounts, OutOfTimeError, PlanReview, at_most, review_plan
 from berthmaster.simulation.plan_rows import move_of, unplaced_of
@@ -53,9 +55,11 @@ _TURN_STEPS: Final = 2_500
 _PLAN_S: Final = 60.0
 """The longest time of a plan that a review began."""
 _KEPT_S: Final = 60.0
-"""How long a plan answers reviews of the same change after it was made."""
+"""How long a plan answers reviews of the same change on the same fleet after it was made."""
 _MAX_PLANS: Final = 8
 """The most plans that run, wait or are kept."""
+_TRIES: Final = 2
+"""How many plans a review waits for: one that an earlier review began, and one of the present fleet."""
 _LOOK_S: Final = 0.02
 _LOOKS: Final = 25
 """How often a review looks for a policy that is not known yet, and how long it waits in between."""
@@ -74,19 +78,21 @@ class PlanReviewer:
     def review(self, services: Services, call: Call, request: ChangeReview) -> ReviewAnswer:
         if request.timeout_ms is not None:
             call = call.until(services.clock.monotonic_s() + request.timeout_ms / 1000)
+        begun_s = services.clock.monotonic_s()
         wanted = plan_request(request)
         changes = changes_of(services, wanted)
         require_plannable(services)
         stored = _known(services, call, wanted)
-        key = hashlib.sha256(encode_json([request.change, *(each.spec for each in stored)])).hexdigest()
-        answer = self._long_answer(services, call, key)
-        if answer is not None:
-            return answer
         policies = [*changes.policies, *stored]
         require_templates(services, call, policies)
+        asked = _Asked(services, call, request, changes, policies)
+        key = hashlib.sha256(encode_json([request.change, *(each.spec for each in stored)])).hexdigest()
+        kept = self._plans.result(key, services.clock, begun_s)
+        if kept is not None and self._is_present(asked, kept, begun_s):
+            return _answer_of_made(kept)
         left_s = call.deadline_s - services.clock.monotonic_s()
         with services.reviews.judging(dry_run=request.dry_run, within_s=max(0.0, left_s / 2)):
-            reviewed, gaps = self._judged(services, call, request, (changes, policies))
+            reviewed, gaps = self._judged(asked)
         require_fresh(services)
         if reviewed.plan is not None:
             return review_answer(reviewed)
@@ -94,66 +100,129 @@ class PlanReviewer:
         if exceeds and not request.accepts:
             return review_answer(reviewed, gaps)
 
-        def make() -> PlanAnswer:
-            within = Call("review", services.clock.monotonic_s() + _PLAN_S)
-            return decode_json(PlanAnswer, self._planner.plan(services, within, wanted))
+        def make() -> MadePlan:
+            return self._made(services, wanted)
 
-        planning = self._plans.begin(key, make, services, queues=not request.dry_run)
-        answer = self._long_answer(services, call, key) if planning else None
-        return answer or review_answer(reviewed, gaps, planning=planning)
+        planning = False
+        for _ in range(_TRIES):
+            planning = self._plans.begin(key, make, services, queues=not request.dry_run, instead_of=kept)
+            kept = self._plans.result(key, services.clock, call.deadline_s) if planning else None
+            if kept is None:
+                break
+            if self._is_present(asked, kept, begun_s):
+                return _answer_of_made(kept)
+        return review_answer(reviewed, gaps, planning=planning)
 
-    def _judged(
-        self, services: Services, call: Call, request: ChangeReview, objects: tuple[ChangeSet, Sequence[Policy]]
-    ) -> tuple[PlanReview, Sequence[Gap]]:
+    def _judged(self, asked: "_Asked") -> tuple[PlanReview, Sequence[Gap]]:
         """Return what can be counted in a turn, and what is not known."""
-        (changes, policies), state, clock = objects, services.state, services.clock
+        services, state = asked.services, asked.services.state
         gaps: Sequence[Gap] = ()
-        with services.one_at_a_time(self._planner.lock, call, "other reviews"):
-
-            def check() -> None:
-                if clock.monotonic_s() >= call.deadline_s:
-                    raise OutOfTimeError
-
+        with services.one_at_a_time(self._planner.lock, asked.call, "other reviews"):
             try:
-                world = state.assuming(state.world(check, changes.policies), clock.now(), preemption=Switch.ON)
-                index = self._planner.index_of(world, state.profile)
-                gaps = plan_gaps(state, world, policies)
+                index, gaps = self._indexed(asked)
                 return review_plan(
-                    index, changes, clock.now(), request.limits, gaps=gaps, check=at_most(_TURN_STEPS, check)
-                ), gaps
+                    index, asked.changes, services.clock.now(), asked.request.limits, gaps=gaps,
+                    check=at_most(_TURN_STEPS, asked.check),
+                ), gaps  # fmt: skip
             except OutOfTimeError:
                 return PlanReview(MoveCounts(len(state.world().workloads) if state.observed is None else 0)), gaps
 
-    def _long_answer(self, services: Services, call: Call, key: str) -> ReviewAnswer | None:
-        """Return the answer of a plan that a review began; None without one, or if it is not ready in time."""
-        made = self._plans.result(key, services.clock, call.deadline_s)
-        return _answer_of_plan(made.plan, made.counts, made.plan.preemption_matters) if made is not None else None
+    def _is_present(self, asked: "_Asked", made: "MadePlan", begun_s: float) -> bool:
+        """Return whether a plan is about the fleet after a time: it was read later, or all that counts is the same."""
+        if made.read_s >= begun_s:
+            return True
+        with asked.services.one_at_a_time(self._planner.lock, asked.call, "other reviews"):
+            try:
+                present = self._basis(asked)
+            except OutOfTimeError:
+                return False
+        return made.basis.is_same(present)
+
+    def _basis(self, asked: "_Asked") -> Basis:
+        index, gaps = self._indexed(asked)
+        return basis_of(index, asked.changes, gaps)
+
+    def _indexed(self, asked: "_Asked") -> tuple[PlanIndex, Sequence[Gap]]:
+        """Return the index of the present state, and what is not known. The caller holds the lock."""
+        services, state = asked.services, asked.services.state
+        world = state.world(asked.check, asked.changes.policies)
+        world = state.assuming(world, services.clock.now(), preemption=Switch.ON)
+        return self._planner.index_of(world, state.profile), plan_gaps(state, world, asked.policies)
+
+    def _made(self, services: Services, wanted: PlanRequest) -> "MadePlan":
+        """Return the whole plan of a change."""
+        clock, read = services.clock, []
+
+        def note(index: PlanIndex, changes: ChangeSet, gaps: Sequence[Gap], read_s: float) -> None:
+            read.append((basis_of(index, changes, gaps), read_s))
+
+        within = Call("review", clock.monotonic_s() + _PLAN_S)
+        answer = decode_json(PlanAnswer, self._planner.plan(services, within, wanted, note=note))
+        return MadePlan(answer, *read[-1])
+
+
+class _Asked(NamedTuple):
+    """A review under way. ``policies``: the policies after and before the change."""
+
+    services: Services
+    call: Call
+    request: ChangeReview
+    changes: ChangeSet
+    policies: Sequence[Policy]
+
+    def check(self) -> None:
+        """Raise ``OutOfTimeError`` at the deadline."""
+        if self.services.clock.monotonic_s() >= self.call.deadline_s:
+            raise OutOfTimeError
+
+
+class MadePlan(NamedTuple):
+    """A whole plan, what it was computed from, and when that was read, on the monotonic clock."""
+
+    answer: PlanAnswer
+    basis: Basis
+    read_s: float
 
 
 class _LongPlan(NamedTuple):
     """A plan that a thread makes. ``begun_s`` is when a review asked for it, on the monotonic clock."""
 
     begun_s: float
-    made: Future[PlanAnswer | None]
+    made: Future[MadePlan | None]
+
+    def has_made(self, plan: MadePlan) -> bool:
+        return self.made.done() and self.made.result() is plan
 
 
 class _LongPlans:
-    """The plans that reviews began and did not wait for. One is made at a time.
-
-    A plan answers reviews for a while. The fleet may have changed since, as it may between a review and what follows.
-    """
+    """The plans that reviews began. One is made at a time. They stay for a while, for later reviews."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._turn = threading.Lock()
         self._plans: dict[str, _LongPlan] = {}
 
-    def begin(self, key: str, make: Callable[[], PlanAnswer], services: Services, *, queues: bool) -> bool:
-        """Begin a plan, and return whether it is under way. A ``make`` that is refused leaves no plan."""
+    def begin(
+        self,
+        key: str,
+        make: Callable[[], MadePlan],
+        services: Services,
+        *,
+        queues: bool,
+        instead_of: MadePlan | None = None,
+    ) -> bool:
+        """Begin a plan, and return whether it is under way. A ``make`` that is refused leaves no plan.
+
+        Args:
+            queues: whether it may wait for other plans.
+            instead_of: a plan of the same change that is about another state of the fleet by now.
+        """
         with self._lock:
             self._forget(services.clock.monotonic_s())
-            if key in self._plans:
+            known = self._plans.get(key)
+            if known is not None and (instead_of is None or not known.has_made(instead_of)):
                 return True
+            self._plans.pop(key, None)
             waiting = any(not each.made.done() for each in self._plans.values())
             if len(self._plans) >= _MAX_PLANS or (waiting and not queues):
                 return False
@@ -162,8 +231,8 @@ class _LongPlans:
         threading.Thread(target=work, name="long-plan", daemon=True).start()
         return True
 
-    def _make(self, made: Future[PlanAnswer | None], make: Callable[[], PlanAnswer], log: logging.Logger) -> None:
-        found: list[PlanAnswer] = []
+    def _make(self, made: Future[MadePlan | None], make: Callable[[], MadePlan], log: logging.Logger) -> None:
+        found: list[MadePlan] = []
 
         def work() -> None:
             with self._turn, contextlib.suppress(InputError, Refusal):
@@ -172,7 +241,7 @@ class _LongPlans:
         log_exceptions(work, log, "the plan of a review could not be made")
         made.set_result(found[0] if found else None)
 
-    def result(self, key: str, clock: Clock, until_s: float) -> PlanAnswer | None:
+    def result(self, key: str, clock: Clock, until_s: float) -> MadePlan | None:
         """Return the plan of a change, once it is made. None if there is none, or if it is not made in time."""
         with self._lock:
             self._forget(clock.monotonic_s())
@@ -225,6 +294,10 @@ def review_answer(reviewed: PlanReview, gaps: Sequence[Gap] = (), *, planning: b
         "", complete=False, **_totals(counts), worst=worst, assumes_preemption=counts.preempts,
         gaps=_cut(texts(gaps, ANY_READER)), planning=planning,
     )  # fmt: skip
+
+
+def _answer_of_made(made: MadePlan) -> ReviewAnswer:
+    return _answer_of_plan(made.answer.plan, made.answer.counts, made.answer.plan.preemption_matters)
 
 
 def _answer_of_plan(plan: Plan, counts: MoveCounts | PlanCounts, preempts: bool) -> ReviewAnswer:  # noqa: FBT001 - a fact

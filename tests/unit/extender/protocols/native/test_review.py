@@ -52,6 +52,11 @@ class Plane(WatchedPlane):
         call = Call("1", self.clock.monotonic_s() + within_s)
         return self.reviewer.review(self.services, call, convert(ChangeReview, request))
 
+    def assigned(self, name):
+        """Where a workload is, by the namespace and name of its binding."""
+        known = self.state.workload(tuple(name.split("/")))
+        return known.workload.binding.assignment
+
     def plan(self, **request):
         call = Call("1", self.clock.monotonic_s() + LIMIT_S)
         return decode_json(PlanAnswer, self.planner.plan(self.services, call, convert(PlanRequest, request)))
@@ -152,6 +157,33 @@ def test_what_takes_too_long_is_planned_for_the_next_review(plane, monkeypatch):
     assert (first.id, first.planning) == ("", True)
     expected = plane.plan(update=[NONE_MOVES]).plan.id
     assert plane.review(NONE_MOVES).id == expected, "it waits for the plan"
+
+
+@cases("accepts", {"within the limits": False, "accepted by its id": True})
+def test_a_plan_of_another_fleet_is_made_again(plane, monkeypatch, accepts):
+    monkeypatch.setattr(review, "_TURN_STEPS", 0)
+    first = plane.review(NONE_MOVES, accepts=accepts)
+    assert (first.moved, bool(first.id)) == (0, True)
+    template = deployment("app0", 1, by=HOLDER)
+    store(plane.api, binding(template, HOLDER, **{CLUSTERS[5]: 1}))
+    moved_away = f"shop/{template['metadata']['name']}-deployment"
+    plane.wait(lambda: plane.assigned(moved_away) == {CLUSTERS[5]: 1})
+    again = plane.review(NONE_MOVES, accepts=accepts)
+    assert again.moved == 1
+    assert again.id not in {"", first.id}
+    assert plane.review(NONE_MOVES, accepts=accepts).id == again.id
+    store(plane.api, binding(template, HOLDER, **{CLUSTERS[0]: 1}))
+    plane.wait(lambda: plane.assigned(moved_away) == {CLUSTERS[0]: 1})
+
+
+def test_a_heartbeat_keeps_a_plan(plane, monkeypatch):
+    monkeypatch.setattr(review, "_TURN_STEPS", 0)
+    first = plane.review(NONE_MOVES)
+    version = plane.state.version
+    store(plane.api, cluster(CLUSTERS[0]))
+    plane.wait(lambda: plane.state.version != version)
+    monkeypatch.setattr(plane.planner, "plan", None)
+    assert plane.review(NONE_MOVES) == first
 
 
 def test_an_accepted_plan_is_computed_however_large(plane):
