@@ -26,6 +26,7 @@ from certs import rotator
 from certs.bundle import MUTATING, SCHEDULER_PLUGIN, VALIDATING
 from certs.leaf import timestamp_text
 from certs.options import CertificateOptions, Origin, ServingCertificate, TargetConfiguration
+from certs.ownership import DEFAULT_OWNER, LABEL_VALUE
 from certs.secrets import Clusters
 from certs.steps import CertificateItem, CertificateVerdict
 
@@ -81,6 +82,10 @@ class CertificateFlags(ClusterFlags, LogLevelFlags):
     scheduler_plugin: tuple[str, ...] = option(
         "A SchedulerPluginWebhookConfiguration of KubeAdmiral that gets the bundle. Repeatable.", metavar="NAME"
     )
+    registered_by: str = option(
+        "This installation, as a label on the objects that it registers. Objects of others are not changed.",
+        DEFAULT_OWNER, metavar="NAME",
+    )  # fmt: skip
     leaf_lifetime_days: float = option(
         "The lifetime of serving certificates, in days. They are renewed after two thirds of it.", 90.0, _LIFETIME_DAYS
     )
@@ -106,6 +111,8 @@ def _options_from(flags: CertificateFlags) -> CertificateOptions:
     """Return the options from the flags."""
     names = {MUTATING: flags.mutating, VALIDATING: flags.validating, SCHEDULER_PLUGIN: flags.scheduler_plugin}
     targets = dict.fromkeys(TargetConfiguration(kind, name) for kind, listed in names.items() for name in listed)
+    if not LABEL_VALUE.fullmatch(flags.registered_by):
+        raise click.UsageError(f"--registered-by {flags.registered_by!r} is not a label value")
     secrets = [each.secret for each in flags.serving]
     if len({*secrets, flags.authority_secret}) <= len(secrets):
         raise click.UsageError("--serving and --authority-secret must name different Secrets")
@@ -123,6 +130,7 @@ def _options_from(flags: CertificateFlags) -> CertificateOptions:
         leaf_lifetime=timedelta(days=flags.leaf_lifetime_days),
         authority_lifetime=timedelta(days=flags.authority_lifetime_days),
         overlap=timedelta(seconds=flags.overlap_s),
+        registered_by=flags.registered_by,
     )
 
 

@@ -25,7 +25,6 @@ _POLL_S: Final = 1.0
 _HOLDER_PATIENCE_S: Final = 60.0
 """How long controllers that received a stop signal may hold the lease."""
 _LEASE: Final = re.compile(r"([a-z0-9][-a-z0-9]{0,62})/([a-z0-9][-a-z0-9.]{0,252})")
-_LABEL_VALUE: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
 
 def _lease_key(text: str) -> tuple[str, str]:
@@ -47,13 +46,8 @@ class FileFlags(CertificateFlags):
         "Webhook configurations and related objects: a file, a folder, or - for standard input. Repeatable.",
         type=click.Path(path_type=Path), names=("-f", "--filename"), required=True, metavar="PATH",
     )  # fmt: skip
-    registered_by: str = option(
-        "The owner, as a label on the objects. Objects of other owners are not changed.", "berthmaster", metavar="NAME"
-    )
 
     def documents(self) -> list[Document]:
-        if not _LABEL_VALUE.fullmatch(self.registered_by):
-            raise click.UsageError(f"--registered-by {self.registered_by!r} is not a label value")
         return list(read_documents(self.files, limits=_LIMITS))
 
 
@@ -74,9 +68,10 @@ def apply(flags: _RegisterApplyFlags) -> None:
     documents = flags.documents()
     called = list(endpoints(documents))
     with certificate_context(flags) as context:
+        registrar = Registrar(context.clusters.target, SystemClock(), flags.registered_by)
+        registrar.check(documents)
         _reconcile(context.reconciler, flags.timeout_s)
         wait_until_reachable(called, context.reconciler.bundle, SystemClock(), flags.timeout_s)
-        registrar = Registrar(context.clusters.target, SystemClock(), flags.registered_by)
         for result in registrar.apply(documents, context.reconciler.bundle):
             echo(f"{result.kind}/{result.name}: {result.outcome}")
 

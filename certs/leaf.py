@@ -23,7 +23,7 @@ OVERDUE_AT: Final = 5 / 6
 
 
 class Reason(StrEnum):
-    """Why something must be written. The values appear in logs, events, metrics and the output of ``inspect``."""
+    """Why something is written, or must not be. Logs, events, metrics and the output of ``inspect`` have the values."""
 
     LEAF_MISSING = "LeafMissing"
     LEAF_UNREADABLE = "LeafUnreadable"
@@ -55,6 +55,7 @@ class Reason(StrEnum):
     BUNDLE_OUTDATED = "BundleOutdated"
     BUNDLE_MISSING = "BundleMissing"
     PROVIDED_BUNDLE_MISSING = "ProvidedBundleMissing"
+    REGISTERED_BY_ANOTHER = "RegisteredByAnother"
 
 
 class CertificateFinding(NamedTuple):

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from berthmaster.model.errors import InputError
 from certs.bundle import ConfigurationKind
+from certs.ownership import DEFAULT_OWNER
 
 MANAGER: Final = "berthmaster-certs"
 _MIN_OVERLAPS_IN_LEAF_LIFETIME: Final = 3
@@ -37,6 +38,7 @@ class CertificateOptions:
         authority_secret: the Secret of the authority. No server mounts it.
         overlap: how long a stored object may take to reach every client and server. It covers the kubelet's sync of
             mounted Secrets, caches and clock differences.
+        registered_by: this installation, as a label value. A configuration that another one registered is not written.
     """
 
     namespace: str
@@ -47,6 +49,7 @@ class CertificateOptions:
     leaf_lifetime: timedelta = timedelta(days=90)
     authority_lifetime: timedelta = timedelta(days=1095)
     overlap: timedelta = timedelta(minutes=10)
+    registered_by: str = DEFAULT_OWNER
 
     def __post_init__(self) -> None:
         if self.leaf_lifetime < _MIN_OVERLAPS_IN_LEAF_LIFETIME * self.overlap:

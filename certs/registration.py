@@ -24,9 +24,8 @@ from berthmaster.model.errors import ApiError, InputError, ServiceError
 from berthmaster.model.meta import Key
 from berthmaster.runtime.clock import Clock
 from certs.bundle import MUTATING, SCHEDULER_PLUGIN, VALIDATING, Bundle, bundle_fields, injected, kind_of
+from certs.ownership import REGISTERED_BY, owner_of
 
-REGISTERED_BY: Final = "berthmaster.io/registered-by"
-"""The label of registered objects. Its value names the installation, so that installations do not change each other."""
 MANAGER: Final = "berthmaster-register"
 _NEVER_DELETED: Final = frozenset({"Namespace", "CustomResourceDefinition"})
 """Kinds whose deletion would also delete the objects of others."""
@@ -135,6 +134,13 @@ class Registrar:
         self._discovery = Discovery(client, clock)
         self._registered_by = registered_by
 
+    def check(self, documents: Iterable[Document]) -> None:
+        """Raise ``InputError`` if another installation registered one of the objects."""
+        for document in documents:
+            resource = self._discovery.find(document.api_version, document.kind)
+            if resource is not None:
+                self._owned(document, self._read(resource, _key(document, resource)))
+
     def apply(self, documents: Sequence[Document], bundle: Callable[[], Bundle]) -> Iterator[RegistrationResult]:
         """Apply every document. Configurations get the bundle, which is asked for after the object was read."""
         for document in _in_order(documents):
@@ -169,7 +175,7 @@ class Registrar:
 
         The API server would call a configuration that is left behind forever.
         """
-        owner = _owner(present)
+        owner = owner_of(present)
         if owner and owner != self._registered_by:
             raise InputError(f"{document.kind} {document.name} was registered by {owner}, not {self._registered_by}")
         return present is None or bool(owner) or kind_of(document.raw) is not None
@@ -182,7 +188,7 @@ class Registrar:
         present = self._read(resource, key)
         if present is None:
             return "gone already"
-        if _owner(present) != self._registered_by:
+        if owner_of(present) != self._registered_by:
             return "not ours"
         if document.kind in _NEVER_DELETED:
             return "kept"
@@ -221,8 +227,3 @@ def _with_bundle(content: dict[str, Any], bundle: Callable[[], Bundle]) -> dict[
 
 def _key(document: Document, resource: ServedType) -> Key:
     return (document.namespace or _DEFAULT_NAMESPACE if resource.namespaced else ""), document.name
-
-
-def _owner(present: Mapping[str, Any] | None) -> str:
-    labels = ((present or {}).get("metadata") or {}).get("labels") or {}
-    return str(labels.get(REGISTERED_BY, ""))

@@ -95,7 +95,11 @@ def next_rotation_step(given: RotationInput) -> RotationStep | None:
 
 
 def _replace_lost(given: RotationInput) -> RotationStep | None:
-    """Replace an issuer that is missing or expired: with overlap if all leaves still serve, else at once."""
+    """Replace an issuer that is missing or expired: with overlap if all leaves still serve, else at once.
+
+    Servers present their last leaf until they have read a new one, even if its Secret is lost. So what configurations
+    trust stays trusted until every leaf has come from the new issuer for one overlap.
+    """
     state, now = given.state, given.now
     if state.issuer is not None and state.issuer.certificate.not_valid_after_utc > now:
         return None
@@ -108,8 +112,7 @@ def _replace_lost(given: RotationInput) -> RotationStep | None:
     successor = state.successor
     if successor is None or successor.certificate.not_valid_after_utc <= now:
         made = given.create()
-        # The bundles beside the leaves still name the lost authority.
-        known = state.bundle.with_more(each for leaf in given.leaves for each in _trusted_beside(given, leaf))
+        known = state.bundle.with_more(given.trusted)
         issuer, successor = (None, made) if with_overlap else (made, None)
         return _step(given, *finding, issuer=issuer, successor=successor, bundle=known)
     return None if with_overlap else _step(given, *finding, issuer=successor, successor=None)

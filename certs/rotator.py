@@ -56,6 +56,11 @@ class CertificateEvents:
         note = f"{step.finding.message}; the write failed: {error}"
         self._report(logging.ERROR, step, "failed", f"not written: {error}", note)
 
+    def foreign(self, about: Reference, finding: CertificateFinding) -> None:
+        """Report a configuration of another installation."""
+        self._count(finding.reason, "refused")
+        self._on_target.record(EventContent(about, "Warning", finding.reason, _ACTION, finding.message))
+
     def _report(self, level: int, step: CertificateStep, outcome: str, message: str, note: str = "") -> None:
         about, reason = step.about, step.finding.reason
         names = fields(reason=reason, kind=about.kind, namespace=about.namespace, name=about.name)
@@ -110,6 +115,8 @@ class CertificateReconciler:
             found = self._read()
         else:
             failed[_NO_OBJECT] = "other clients keep writing the same objects; the remaining steps are done later"
+        for about, finding in found.foreign():
+            self._events.foreign(about, finding)
         return CertificateReport(found, tuple(done), (*failed.values(), *found.problems()))
 
     def _read(self) -> Certificates:
@@ -179,7 +186,7 @@ class CertificateMetrics:
         )
         self._actions = counter(
             "berthmaster_certificate_actions_total",
-            "Writes by reason and outcome (done, overtaken, failed).",
+            "Writes by reason and outcome (done, overtaken, failed), and refused ones.",
             ["reason", "outcome"],
         )
         self._failures = counter(

@@ -24,6 +24,7 @@ from berthmaster.runtime.clock import Clock
 from certs.bundle import Bundle, KeyPair, bundles, is_authority, pair_of
 from certs.leaf import CertificateFinding, Reason, StoredLeaf
 from certs.options import CertificateOptions, ServingCertificate, TargetConfiguration
+from certs.ownership import owner_of
 from certs.rotation import AuthorityState, Observation
 
 SECRETS: Final = Collection.of("v1", "secrets")
@@ -195,7 +196,14 @@ class UnreadableConfiguration(NamedTuple):
     problem: str
 
 
-ConfigurationState = Mapping[str, Any] | UnreadableConfiguration | None
+class ForeignConfiguration(NamedTuple):
+    """A configuration that another installation registered. Its bundle is for the servers of that installation."""
+
+    owner: str
+    about: Reference
+
+
+ConfigurationState = Mapping[str, Any] | UnreadableConfiguration | ForeignConfiguration | None
 """The content of a configuration; None if it does not exist."""
 
 
@@ -221,7 +229,7 @@ class CertificateSnapshot(NamedTuple):
         for target, state in self.targets:
             if isinstance(state, UnreadableConfiguration):
                 found.append(None)
-            elif state is not None:
+            elif isinstance(state, Mapping):
                 found.extend(bundles(target.kind, state))
         return found
 
@@ -236,21 +244,26 @@ class Clusters(NamedTuple):
 def read_snapshot(clusters: Clusters, options: CertificateOptions) -> CertificateSnapshot:
     """Read everything in the order that the module describes. Raises ``ApiError`` if a Secret is unreadable."""
     return CertificateSnapshot(
-        targets=tuple((target, _configuration(clusters.target, target)) for target in options.targets),
+        targets=tuple(
+            (target, _configuration(clusters.target, target, options.registered_by)) for target in options.targets
+        ),
         serving=tuple((each, read_secret(clusters.host, (options.namespace, each.secret))) for each in options.serving),
         authority=read_secret(clusters.host, (options.namespace, options.authority_secret)),
     )
 
 
-def configuration_reference(target: TargetConfiguration, state: ConfigurationState) -> Reference:
-    metadata = state.get("metadata", {}) if isinstance(state, Mapping) else {}
+def configuration_reference(target: TargetConfiguration, content: Mapping[str, Any]) -> Reference:
+    metadata = content.get("metadata", {})
     return Reference(target.kind.api_version, target.kind.kind, "", target.name, str(metadata.get("uid", "")))
 
 
-def _configuration(client: APIClient, target: TargetConfiguration) -> ConfigurationState:
+def _configuration(client: APIClient, target: TargetConfiguration, registered_by: str) -> ConfigurationState:
     try:
         answer = ask_if_found(client, requests.get(target.kind.collection, ("", target.name)))
         content = decode_json(dict[str, Any], answer) if answer is not None else None
+        owner = owner_of(content)
+        if content is not None and owner and owner != registered_by:
+            return ForeignConfiguration(owner, configuration_reference(target, content))
         if content is not None:
             bundles(target.kind, content)
     except (ApiError, InputError) as error:

@@ -4,7 +4,7 @@ Pure except for the keys of new certificates. The order of writes keeps clients 
 stored before its bundle is written to clients, and clients have the bundle before a leaf is issued.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -96,12 +96,19 @@ class Certificates:
         )
 
     def problems(self) -> Iterator[str]:
-        states = (state for _, state in self.snapshot.targets)
+        states = [state for _, state in self.snapshot.targets]
         yield from (each.problem for each in states if isinstance(each, secrets.UnreadableConfiguration))
+        yield from (f"{about.kind} {about.name}: {finding}" for about, finding in self.foreign())
         for serving, secret in self.snapshot.serving if self.options.origin is Origin.PROVIDED else ():
             if secret is None or not secret.bundle:
                 what = "does not exist" if secret is None else f"has no authority in {secrets.BUNDLE}"
                 yield f"{Reason.PROVIDED_BUNDLE_MISSING}: the Secret {serving.secret} {what}"
+
+    def foreign(self) -> Iterator[tuple[Reference, CertificateFinding]]:
+        """Yield the configurations that another installation registered. No step writes to them."""
+        for _, state in self.snapshot.targets:
+            if isinstance(state, secrets.ForeignConfiguration):
+                yield state.about, _foreign_finding(state, self.options.registered_by)
 
     def steps(self) -> Iterator[CertificateStep]:
         """Yield the writes that are due, the most urgent first. Read a new snapshot after each write."""
@@ -134,7 +141,7 @@ class Certificates:
         newest = max((leaf.not_valid_before_utc for leaf in self._served()), default=None)
         overlapping = newest is not None and newest + self.options.overlap > self.now
         for target, state in self.snapshot.targets:
-            if state is None or isinstance(state, secrets.UnreadableConfiguration):
+            if not isinstance(state, Mapping):
                 continue
             found = bundles(target.kind, state)
             earlier = Bundle(each for bundle in found for each in bundle) if overlapping else EMPTY
@@ -226,6 +233,9 @@ class Certificates:
                 yield _item("bundle", name, CertificateVerdict.OK, ("", "the configuration does not exist"))
             elif isinstance(state, secrets.UnreadableConfiguration):
                 yield _item("bundle", name, CertificateVerdict.BAD, ("Unreadable", state.problem))
+            elif isinstance(state, secrets.ForeignConfiguration):
+                foreign = _foreign_finding(state, self.options.registered_by)
+                yield _item("bundle", name, CertificateVerdict.BAD, foreign)
             else:
                 yield self._worst_bundle(name, bundles(target.kind, state))
 
@@ -269,7 +279,7 @@ class Certificates:
 def _injection(
     target: TargetConfiguration, state: secrets.ConfigurationState, bundle: Bundle
 ) -> Iterator[CertificateStep]:
-    if state is None or isinstance(state, secrets.UnreadableConfiguration):
+    if not isinstance(state, Mapping):
         return
     operations = patch(target.kind, state, bundle)
     if not operations:
@@ -278,6 +288,11 @@ def _injection(
     finding = CertificateFinding(reason, f"write a bundle with {len(bundle)} authorities")
     request = requests.json_patch(target.kind.collection, ("", target.name), operations, MANAGER)
     yield CertificateStep(secrets.configuration_reference(target, state), finding, request, on_target=True)
+
+
+def _foreign_finding(state: secrets.ForeignConfiguration, registered_by: str) -> CertificateFinding:
+    message = f"{state.owner} registered it, not {registered_by}; give one installation another name"
+    return CertificateFinding(Reason.REGISTERED_BY_ANOTHER, message)
 
 
 def _item(kind: str, name: str, verdict: CertificateVerdict, finding: tuple[str, str] | None) -> CertificateItem:

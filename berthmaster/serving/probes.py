@@ -27,6 +27,7 @@ from typing import Final, NamedTuple, cast
 from berthmaster.model.errors import InputError
 from berthmaster.runtime.clock import Clock, SystemClock
 from berthmaster.runtime.logs import log_exceptions
+from berthmaster.serving.listening import listen
 
 _LOG: Final = logging.getLogger("berthmaster.probes")
 _TEXT: Final = "text/plain; charset=utf-8"
@@ -175,8 +176,7 @@ class ProbeServer:
         self._responder = ProbeResponder(probes, SystemClock())
         self._clients: dict[asyncio.Task[None], str] = {}  # the address of each connection, the oldest first
         try:
-            family = socket.AF_INET6 if ":" in host else socket.AF_INET
-            self._listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+            self._listener = listen(host, port, _BACKLOG)
         except (OSError, OverflowError) as error:
             raise InputError(f"cannot serve probes on {host}:{port}: {error}") from None
         self._listener.settimeout(0.0)

@@ -25,6 +25,7 @@ from gunicorn.glogging import Logger
 from berthmaster.model.errors import InputError
 from berthmaster.runtime import metrics as shared_metrics
 from berthmaster.runtime.stopping import keep_existing_objects, return_large_blocks
+from berthmaster.serving.listening import available
 from berthmaster.serving.probes import Probes, ProbeServer, Readiness
 from berthmaster.serving.request_parser import MAX_FIELD_BYTES, MAX_FIELDS, MAX_LINE_BYTES, BodyCollection
 from berthmaster.serving.responses import RefusalForm, plain_form
@@ -267,7 +268,8 @@ class _Application(BaseApplication):
 
     def load_config(self) -> None:
         options = self._options
-        host = f"[{options.host}]" if ":" in options.host else options.host
+        host = available(options.host)
+        host = f"[{host}]" if ":" in host else host
         values: dict[str, Any] = {
             "bind": f"{host}:{options.port}",
             "workers": options.workers,

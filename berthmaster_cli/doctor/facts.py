@@ -17,6 +17,7 @@ from berthmaster.controllers.rbac import AccessRule
 from berthmaster.deciding.lease_record import SourcesRecord
 from berthmaster.model.errors import InputError
 from certs.bundle import EMPTY, Bundle
+from certs.ownership import installation
 from certs.registration import Endpoint, endpoint_of
 
 SCHEDULER_NAME: Final = "berthmaster"
@@ -61,6 +62,11 @@ class Setup:
     trial_namespace: str = "default"
     estimators: bool = False
     moves: bool = False
+
+    @property
+    def installation(self) -> str:
+        """The name of the installation on the objects that it registers."""
+        return installation(self.namespace, self.release)
 
     @property
     def in_release(self) -> str:
@@ -121,6 +127,7 @@ class WebhookFacts:
     timeout_s: float = 10.0
     narrowed: bool = False
     has_bundle: bool = True  # whether caBundle has any content, readable or not
+    registered_by: str = ""  # the installation that registered the configuration
 
     @property
     def ours(self) -> bool:

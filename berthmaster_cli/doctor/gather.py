@@ -62,6 +62,7 @@ from certs.bundle import (
     certificate_of,
     key_fits,
 )
+from certs.ownership import owner_of
 from certs.registration import Endpoint
 from certs.secrets import read_secret
 
@@ -395,6 +396,7 @@ def _webhooks(kind: ConfigurationKind, item: Mapping[str, Any]) -> Iterator[Webh
             timeout_s=float(timeout_s) if isinstance(timeout_s, int) else _DEFAULT_TIMEOUT_S,
             narrowed=any(webhook.get(each) for each in ("namespaceSelector", "objectSelector", "matchConditions")),
             has_bundle=bool(webhook["clientConfig"].get("caBundle")),
+            registered_by=owner_of(item),
         )
 
 
@@ -554,7 +556,7 @@ class Collector:
             return Facts(setup, now, server)
         if server.ahead is not None and abs(server.ahead) > server.slack:  # it is measurable
             now += server.ahead
-        registered = self._if("registration certificates admission", partial(read_webhooks, target))
+        registered = self._if("registration certificates admission conflicts", partial(read_webhooks, target))
         # Assigned first, because mypy would widen these types to accept None inside the call.
         secret = self._on_host("certificates", lambda client: read_serving_secret(client, setup))
         lease = self._if("controllers fleet", partial(read_lease, target, *setup.lease))

@@ -7,6 +7,7 @@ from charts import helm
 
 EVERYTHING = {"extender": EXTENDER, "controllers": {"estimator": {"enabled": True}}}
 PORTS = {"networkPolicy": {"apiServerPorts": [6443]}}
+TRACES = {"ports": [{"port": 4318, "protocol": "TCP"}], "to": [{"namespaceSelector": {}}]}
 
 
 def policies(values) -> dict[str, dict]:
@@ -52,6 +53,24 @@ def test_only_the_ports_of_a_component_can_be_reached(component, expected):
         pytest.param(PORTS, "webhook", [], id="with known ports the webhook still connects to nothing"),
         pytest.param(PORTS, "certs", [53, 53, 6443], id="certs connects to DNS and API servers"),
         pytest.param({**EVERYTHING, **PORTS}, "controllers", [53, 53, 6443, 10352], id="controllers, with estimators"),
+        pytest.param(
+            {"networkPolicy": {**PORTS["networkPolicy"], "dnsPorts": [53, 5353]}},
+            "certs",
+            [53, 53, 5353, 5353, 6443],
+            id="the ports of DNS are values",
+        ),
+        pytest.param(
+            {"networkPolicy": {"extraEgress": [TRACES]}},
+            "webhook",
+            [53, 53, 4318],
+            id="traces can leave the webhook, which finds the collector by DNS",
+        ),
+        pytest.param(
+            {"networkPolicy": {**PORTS["networkPolicy"], "extraEgress": [TRACES]}},
+            "certs",
+            [53, 53, 4318, 6443],
+            id="what is added is added for every pod",
+        ),
         pytest.param(PORTS, "register", [53, 53, 6443, 8443, 9443], id="register connects to the servers too"),
     ],
 )

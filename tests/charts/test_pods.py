@@ -120,7 +120,43 @@ def test_a_server_has_the_time_that_it_takes_to_stop():
             spec = deployment["spec"]["template"]["spec"]
             taken = float(argument(container, "drain-s")) + float(argument(container, "grace-s"))
             assert spec["terminationGracePeriodSeconds"] > taken
-            assert deployment["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
+            on_node = spec.get("hostNetwork", False)
+            assert deployment["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"] == (1 if on_node else 0)
+
+
+EVERY_SERVER = {**CASES["console"], "pods": {"hostNetwork": True}}
+
+
+def test_one_node_can_run_every_component_on_its_own_network():
+    deployments = helm.of_kind(helm.render(EVERY_SERVER), "Deployment")
+    containers = [each["spec"]["template"]["spec"]["containers"][0] for each in deployments]
+    ports = [port["containerPort"] for each in containers for port in each["ports"]]
+    assert len(deployments) == 5
+    assert len(ports) == len(set(ports)), ports
+
+
+def test_an_upgrade_on_the_network_of_nodes_needs_no_free_node():
+    """Two pods cannot have the same port of a node, and there may be as many replicas as nodes."""
+    strategies = [each["spec"]["strategy"] for each in helm.of_kind(helm.render(EVERY_SERVER), "Deployment")]
+    assert [each["rollingUpdate"] for each in strategies] == [{"maxUnavailable": 1, "maxSurge": 0}] * 5
+
+
+def test_ports_are_values():
+    values = {**CASES["console"], "webhook": {"port": 10443, "probePort": 10080}, "controllers": {"probePort": 10081}}
+    found = {
+        each["metadata"]["name"].removeprefix("berthmaster-"): [
+            port["containerPort"] for port in each["spec"]["template"]["spec"]["containers"][0]["ports"]
+        ]
+        for each in helm.of_kind(helm.render(values), "Deployment")
+    }
+    assert found["webhook"] == [10443, 10080]
+    assert found["controllers"] == [10081]
+    assert found["certs"] == [9080]
+
+
+def test_a_pod_that_is_not_ready_never_keeps_a_node_from_its_drain(objects):
+    for each in helm.of_kind(objects, "PodDisruptionBudget"):
+        assert each["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
 
 
 def test_a_mounted_file_stands_where_the_arguments_say():

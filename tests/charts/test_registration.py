@@ -6,6 +6,7 @@ import pytest
 import yaml
 from charts.cases import CASES, IMPACT
 
+from certs.ownership import installation
 from charts import helm
 from extender.app import all_routes
 from webhook.admission.reviews import IMPACT_PATHS, ROUTES
@@ -65,6 +66,61 @@ def test_entries_are_named_once_and_promise_no_effects(case, objects):
         effects = "NoneOnDryRun" if recorded else "None"
         assert (entry["sideEffects"], entry["admissionReviewVersions"]) == (effects, ["v1"])
         assert "caBundle" not in entry["clientConfig"], "`register` and `certs run` own that field"
+
+
+def test_no_label_says_that_a_tool_applied_what_a_job_registers(objects):
+    """Argo CD finds its objects by app.kubernetes.io/instance, and removes those that stand in no manifest."""
+    for each in helm.registration(objects):
+        labels = each["metadata"]["labels"]
+        assert not labels.keys() & {"app.kubernetes.io/instance", "app.kubernetes.io/managed-by", "helm.sh/chart"}
+        assert labels["app.kubernetes.io/part-of"] == "berthmaster"
+
+
+def test_what_a_job_registers_has_the_annotations_of_a_value():
+    given = {"argocd.argoproj.io/compare-options": "IgnoreExtraneous"}
+    values = {**CASES["kubeadmiral"], "registration": {"annotations": given}}
+    found = helm.registration(helm.render(values))
+    assert [each["metadata"]["annotations"] for each in found] == [given] * len(found)
+    assert {each["kind"] for each in found} == {
+        *WEBHOOK_KINDS,
+        "SchedulerPluginWebhookConfiguration",
+        "SchedulingProfile",
+    }
+
+
+@pytest.mark.parametrize(
+    ("address", "url", "name"),
+    [
+        pytest.param("webhook.example.org", "webhook.example.org:443", "webhook.example.org", id="a name"),
+        pytest.param("192.0.2.7:8443", "192.0.2.7:8443", "192.0.2.7", id="an IPv4 address and a port"),
+        pytest.param("2001:db8::7", "[2001:db8::7]:443", "2001:db8::7", id="an IPv6 address"),
+        pytest.param("[2001:db8::7]", "[2001:db8::7]:443", "2001:db8::7", id="an IPv6 address in brackets"),
+        pytest.param("[2001:db8::7]:8443", "[2001:db8::7]:8443", "2001:db8::7", id="an IPv6 address and a port"),
+    ],
+)
+def test_the_target_reaches_the_webhook_by_an_address_of_either_family(address, url, name):
+    objects = helm.render({"webhook": {"service": {"address": address}}})
+    called = {urlsplit(entry["clientConfig"]["url"]).netloc for _, entry in webhooks(objects)}
+    assert called == {url}
+    [container] = helm.named(objects, "Job", "berthmaster-register")["spec"]["template"]["spec"]["containers"]
+    [serving] = [text for text in container["args"] if text.startswith("--serving=")]
+    assert name in serving.partition("-tls=")[2].split(",")
+
+
+@pytest.mark.parametrize(
+    ("namespace", "owner"),
+    [
+        pytest.param("system", "system.berthmaster", id="namespace and name"),
+        pytest.param("n" * 62, "n" * 62, id="a long namespace leaves no dot at the end"),
+    ],
+)
+def test_an_installation_has_one_name_everywhere(namespace, owner):
+    objects = helm.render({}, namespace=namespace)
+    [certs] = [each for name, each in helm.pods(objects) if name == "Deployment/berthmaster-certs"]
+    kept = {each["name"]: each["value"] for each in certs["spec"]["containers"][0]["env"]}
+    assert kept["BERTHMASTER_CERTS_REGISTERED_BY"] == owner == installation(namespace, "berthmaster")
+    jobs = [each["spec"]["template"]["spec"]["containers"][0]["args"] for each in helm.of_kind(objects, "Job")]
+    assert all(f"--registered-by={owner}" in args for args in jobs)
 
 
 def test_settings_reach_every_entry():

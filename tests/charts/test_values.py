@@ -79,6 +79,70 @@ def test_invalid_values_are_rejected_by_name(values, message):
     assert re.search(message, str(refused.value)), refused.value  # helm 3 and 4 word it differently
 
 
+LARGE = 10_000_000
+
+
+def large(known):
+    """Return the largest number that a value may have, at most LARGE; None if the value is no number."""
+    name = known.get("$ref", "").rpartition("/")[2]
+    if name in {"numberOrEmpty", "intOrPercent"}:
+        return LARGE
+    return int(min(known.get("maximum", LARGE), LARGE)) if known.get("type") in {"integer", "number"} else None
+
+
+def with_large_numbers(values, schema):
+    """Replace each number in the default values."""
+    found = {}
+    for key, value in values.items():
+        known = schema["properties"][key]
+        if isinstance(value, dict) and "properties" in known:
+            inner = with_large_numbers(value, known)
+            found |= {key: inner} if inner else {}
+        elif (number := large(known)) is not None:
+            found[key] = number
+    return found
+
+
+ONE_REPLICA = {"replicas": 1}
+ALL_ON = {
+    "mode": "single",
+    "webhook": {"impact": {"enabled": True, "blastRadius": {"percent": 100}}, "rules": {"blast-radius": "warn"},
+                "autoscaling": {"enabled": True}, "requestTimeoutSeconds": 0.5},
+    "extender": {"enabled": True, "watch": ["clusters", "policies", "bindings", "workloads"],
+                 "autoscaling": {"enabled": True}},
+    "controllers": {"estimator": {"enabled": True}, **ONE_REPLICA, "ledger": {"enabled": True}},
+    "console": {"enabled": True, "signIn": {"tokenSecretName": "t"}},
+    "monitoring": {"serviceMonitor": {"enabled": True}, "prometheusRule": {"enabled": True}},
+    "networkPolicy": {"apiServerPorts": [65535], "dnsPorts": [65535]},
+}  # fmt: skip
+
+
+def merged(first, second):
+    found = dict(first)
+    for key, value in second.items():
+        both = isinstance(value, dict) and isinstance(found.get(key), dict)
+        found[key] = merged(found[key], value) if both else value
+    return found
+
+
+def test_a_large_number_is_written_in_digits():
+    """YAML numbers are floats in a template, which prints large ones as 1e+06. Commands and the API refuse that."""
+    values = merged(with_large_numbers(DEFAULTS, SCHEMA), ALL_ON)
+    values["placementLimits"] = dict.fromkeys(LIMIT_NAMES, 10_000_000)
+    text = helm.text(values)
+    assert not re.search(r"\d[eE]\+\d", text), re.findall(r".*\d[eE]\+\d.*", text)
+    for each in ("moved=10000000", "lost=10000000", "deleted=10000000", "groups=10000000"):
+        assert each in text
+
+
+@pytest.mark.parametrize("release", ["team.fleet", "berthmaster.eu.west", "0." + "a" * 49 + ".b"])
+def test_names_of_releases_may_have_dots(release):
+    """A Service, unlike a release, cannot have one in its name."""
+    for each in helm.render({}, release=release):
+        name = each["metadata"]["name"]
+        assert re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", name.removeprefix(f"{helm.NAMESPACE}-")), name
+
+
 def test_values_cannot_become_yaml():
     """A value that looks like YAML or like another argument stays a string."""
     nasty = 'x"\n- --insecure: {{ .Release.Name }}'

@@ -48,7 +48,7 @@ def readme(text: str, values: str, schema: Mapping[str, Any]) -> str:
 def accepted(known: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
     if "$ref" in known:
         name = known["$ref"].rpartition("/")[2]
-        return {"strings": "texts by name", "optionalName": "name or empty",
+        return {"strings": "texts by name", "optionalName": "name or empty", "portOrZero": "port or 0",
                 "numberOrEmpty": "number or empty", "percentOrEmpty": "0 to 100 or empty",
                 "intOrPercent": "number or percentage",
                 "labelSelector": "label selector", "arguments": "list of texts"}.get(name, name)  # fmt: skip

@@ -68,7 +68,11 @@ def _seconds(span: timedelta) -> str:
 
 
 def conflicts(facts: Facts) -> Iterator[Finding]:
-    """Judge whether other components do the same work, by the leases on the target and the Deployments on the host."""
+    """Judge whether other components do the same work.
+
+    Leases and webhook configurations on the target show it, and Deployments on the host.
+    """
+    yield from _registered(facts)
     yield from _leases(facts)
     deployments, setup = facts.deployments, facts.setup
     check = "conflicts/host"
@@ -85,6 +89,24 @@ def conflicts(facts: Facts) -> Iterator[Finding]:
     else:
         found = [*_schedulers(facts), *_twice(facts), *_elections(facts), *_gates(facts)]
         yield from found or [ok(check, "no other component on the host does the same work")]
+
+
+def _registered(facts: Facts) -> Iterator[Finding]:
+    """A configuration has one owner: an installation never writes to the one of another."""
+    check, setup = "conflicts/configurations", facts.setup
+    if facts.webhooks is None or isinstance(facts.webhooks, Unobserved):
+        return  # `registration` reports what cannot be read
+    named = [each for each in facts.webhooks if each.configuration == setup.release]
+    other = next((each for each in named if each.registered_by not in {"", setup.installation}), None)
+    if other is None:
+        yield ok(check, f"no other installation has webhook configurations named {setup.release}")
+        return
+    message = f"{other.registered_by} has registered the {other.kind} {other.configuration}, not {setup.installation}"
+    remedy = (
+        "Choose another name with --set fullnameOverride=NAME, or name the release and the namespace of the "
+        "installation with --release and --namespace"
+    )
+    yield failed(check, message, remedy)
 
 
 def _leases(facts: Facts) -> Iterator[Finding]:

@@ -11,11 +11,21 @@
 {{- else -}}
 {{- $name := include "berthmaster.name" . -}}
 {{- if contains $name .Release.Name -}}
-{{- .Release.Name | trunc 48 | trimSuffix "-" -}}
+{{- .Release.Name | replace "." "-" | trunc 48 | trimSuffix "-" -}}
 {{- else -}}
-{{- printf "%s-%s" .Release.Name $name | trunc 48 | trimSuffix "-" -}}
+{{- printf "%s-%s" (.Release.Name | replace "." "-") $name | trunc 48 | trimSuffix "-" -}}
 {{- end -}}
 {{- end -}}
+{{- end -}}
+
+{{/* A number as digits. Numbers of values files are floats, and a large one would become 1e+06. */}}
+{{- define "berthmaster.number" -}}
+{{- if and (kindIs "float64" .) (eq (floor .) .) -}}{{- printf "%d" (int64 .) -}}{{- else -}}{{- . -}}{{- end -}}
+{{- end -}}
+
+{{/* This installation, as the label value of what it registers in the target. */}}
+{{- define "berthmaster.installation" -}}
+{{- printf "%s.%s" .Release.Namespace (include "berthmaster.fullname" .) | trunc 63 | regexFind "^.*[A-Za-z0-9]" -}}
 {{- end -}}
 
 {{/* The selector labels of a component: (list $ "webhook"). They never change in an upgrade. */}}
@@ -43,6 +53,15 @@ app.kubernetes.io/managed-by: {{ $root.Release.Service }}
 app.kubernetes.io/part-of: berthmaster
 {{- end -}}
 
+{{/*
+The labels of what a Job registers in the target: (list $ "webhook"). The label app.kubernetes.io/instance is missing: Argo CD tracks
+objects by it, and removes an object that has it and stands in no manifest.
+*/}}
+{{- define "berthmaster.registeredLabels" -}}
+{{- $labels := include "berthmaster.labels" . | fromYaml -}}
+{{- toYaml (omit $labels "app.kubernetes.io/instance" "app.kubernetes.io/managed-by" "helm.sh/chart") -}}
+{{- end -}}
+
 {{/* name, namespace and labels of an object of a component: (list $ "webhook" "-suffix"). */}}
 {{- define "berthmaster.metadata" -}}
 {{- $root := index . 0 -}}
@@ -58,10 +77,24 @@ labels:
 {{- printf "%s-%s.%s.svc" (include "berthmaster.fullname" $root) (index . 1) $root.Release.Namespace -}}
 {{- end -}}
 
+{{/* The host in service.address without brackets and port; empty if there is none: (list $ "webhook"). */}}
+{{- define "berthmaster.addressHost" -}}
+{{- $given := (index (index . 0).Values (index . 1)).service.address -}}
+{{- if hasPrefix "[" $given -}}
+{{- $given | trimPrefix "[" | splitList "]" | first -}}
+{{- else if gt (len (splitList ":" $given)) 2 -}}
+{{- $given -}}
+{{- else -}}
+{{- $given | splitList ":" | first -}}
+{{- end -}}
+{{- end -}}
+
 {{/* The HOST:PORT by which the target reaches a component's Service: (list $ "webhook"). */}}
 {{- define "berthmaster.address" -}}
 {{- $given := (index (index . 0).Values (index . 1)).service.address -}}
-{{- if contains ":" $given -}}{{- $given -}}{{- else -}}{{- printf "%s:443" ($given | default (include "berthmaster.host" .)) -}}{{- end -}}
+{{- $host := include "berthmaster.addressHost" . | default (include "berthmaster.host" .) -}}
+{{- $port := regexFind ":[0-9]+$" (ternary "" (regexReplaceAll "^.*\\]" $given "") (eq $given $host)) | default ":443" -}}
+{{- if contains ":" $host -}}{{- printf "[%s]%s" $host $port -}}{{- else -}}{{- printf "%s%s" $host $port -}}{{- end -}}
 {{- end -}}
 
 {{/* The ServiceAccount of a component's pods: (list $ "webhook"). */}}
@@ -88,7 +121,7 @@ labels:
 {{- $component := index . 1 -}}
 {{- $host := include "berthmaster.host" . -}}
 {{- $extra := index $root.Values.certificates (printf "%sExtraNames" $component) -}}
-{{- $address := first (splitList ":" (index $root.Values $component).service.address) -}}
+{{- $address := include "berthmaster.addressHost" . -}}
 {{- concat (list $host (printf "%s.%s" $host $root.Values.clusterDomain) (trimSuffix ".svc" $host)) (compact (list $address)) $extra | uniq | join "," -}}
 {{- end -}}
 

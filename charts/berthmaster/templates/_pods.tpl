@@ -13,6 +13,32 @@ global one. The pods of all hook Jobs have the settings of `registration`.
 {{- toJson $pods -}}
 {{- end -}}
 
+{{/* Whether the pods of a component use the network of their node: (list $ "webhook"). */}}
+{{- define "berthmaster.onHostNetwork" -}}
+{{- if (include "berthmaster.pods" . | fromJson).hostNetwork -}}yes{{- end -}}
+{{- end -}}
+
+{{/* The port of a component's probes and metrics: (list $ "webhook"). */}}
+{{- define "berthmaster.probePort" -}}
+{{- $given := int (index (index . 0).Values (index . 1)).probePort -}}
+{{- $own := dict "webhook" 9080 "extender" 9081 "controllers" 9082 "console" 9083 "certs" 9084 -}}
+{{- $given | default (ternary (index $own (index . 1)) 9080 (eq (include "berthmaster.onHostNetwork" .) "yes")) -}}
+{{- end -}}
+
+{{/* How an upgrade replaces pods: (list $ "webhook"). Two pods cannot have the same port of a node, so the old one ends first there. */}}
+{{- define "berthmaster.rollingUpdate" -}}
+{{- if include "berthmaster.onHostNetwork" . -}}
+type: RollingUpdate
+rollingUpdate: {maxUnavailable: 1, maxSurge: 0}
+{{- else if eq (index . 1) "controllers" -}}
+type: RollingUpdate
+rollingUpdate: {maxUnavailable: 1, maxSurge: 1}
+{{- else -}}
+type: RollingUpdate
+rollingUpdate: {maxUnavailable: 0, maxSurge: 1}
+{{- end -}}
+{{- end -}}
+
 {{/* Part of a pod's spec: (list $ "webhook" <whether it mounts a token of the host cluster>). */}}
 {{- define "berthmaster.podSettings" -}}
 {{- $root := index . 0 -}}

@@ -38,13 +38,13 @@ spec:
     apiVersion: apps/v1
     kind: Deployment
     name: {{ include "berthmaster.fullname" $root }}-{{ $component }}
-  minReplicas: {{ $values.minReplicas }}
-  maxReplicas: {{ $values.maxReplicas }}
+  minReplicas: {{ include "berthmaster.number" $values.minReplicas }}
+  maxReplicas: {{ include "berthmaster.number" $values.maxReplicas }}
   metrics:
     - type: Resource
       resource:
         name: cpu
-        target: {type: Utilization, averageUtilization: {{ $values.targetCPUUtilizationPercentage }}}
+        target: {type: Utilization, averageUtilization: {{ include "berthmaster.number" $values.targetCPUUtilizationPercentage }}}
 {{- end }}
 {{- end -}}
 
@@ -60,7 +60,8 @@ kind: PodDisruptionBudget
 metadata:
   {{- include "berthmaster.metadata" (list $root $component (printf "-%s" $component)) | nindent 2 }}
 spec:
-  maxUnavailable: {{ $values.maxUnavailable }}
+  maxUnavailable: {{ include "berthmaster.number" $values.maxUnavailable }}
+  unhealthyPodEvictionPolicy: AlwaysAllow # a pod that is not ready serves nobody, and must not keep a node from its drain
   selector:
     matchLabels:
       {{- include "berthmaster.selector" . | nindent 6 }}

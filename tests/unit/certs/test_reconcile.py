@@ -27,7 +27,9 @@ from berthmaster.model.errors import ApiError, InputError
 from certs.bundle import BACKDATING, Bundle, issue, names_of, new_authority
 from certs.leaf import LeafRequirements, leaf_finding, serves
 from certs.options import CertificateOptions, Origin, ServingCertificate
+from certs.ownership import REGISTERED_BY
 from certs.secrets import ROLE
+from certs.steps import CertificateVerdict
 
 WEBHOOK = LEAVES["webhook-tls"]
 HOOKS = CONFIGURATIONS[TARGETS[0]]
@@ -217,6 +219,40 @@ def assert_recovers(installation):
     assert_settled(installation)
 
 
+def empty(*paths):
+    """What remains of Secrets that a tool replaced by their manifests."""
+
+    def change(installation):
+        for path in paths:
+            installation.cluster.change(path, lambda content: content.pop("data"))
+
+    return change
+
+
+@cases(
+    "loss",
+    {
+        "deleted": lambda installation: [delete(path)(installation) for path in (AUTHORITY, *LEAVES.values())],
+        "replaced by empty ones": empty(AUTHORITY, *LEAVES.values()),
+        "one leaf and the authority": empty(AUTHORITY, WEBHOOK),
+    },
+)
+def test_servers_that_still_present_a_lost_leaf_are_trusted_for_one_overlap(settled, loss):
+    presented = settled.leaf().certificate
+    loss(settled)
+    done = settled.reconcile()
+    assert "LeafMissing" in done or "LeafUnreadable" in done
+    for bundle in map(Bundle.parse, settled.injected()):
+        assert bundle.verifies(presented, settled.clock.now())
+        assert bundle.verifies(settled.leaf().certificate, settled.clock.now())
+    settled.advance(OPTIONS.overlap - timedelta(seconds=1))
+    settled.reconcile()
+    assert all(Bundle.parse(each).verifies(presented, settled.clock.now()) for each in settled.injected())
+    settled.settle()
+    assert not any(Bundle.parse(each).issuer_of(presented) for each in settled.injected())
+    assert_settled(settled)
+
+
 def test_an_expired_authority_is_replaced_at_once_even_if_a_leaf_is_valid_for_longer(settled):
     old = settled.issuer()
     careless = type(old)(new_authority("x", 9000 * DAY, START).certificate, old.key)
@@ -333,6 +369,48 @@ def test_a_missing_configuration_is_not_a_problem(settled):
     assert settled.reconcile() == []
     settled.cluster.put(HOOKS, {"metadata": {"name": "hooks"}, "webhooks": [{"name": "a", "clientConfig": {}}]})
     assert settled.reconcile() == ["BundleMissing"]
+
+
+def register_by(owner):
+    def change(content):
+        content["metadata"].setdefault("labels", {})[REGISTERED_BY] = owner
+
+    return change
+
+
+@cases("origin", {"issued certificates": Origin.OWN, "provided certificates": Origin.PROVIDED})
+def test_a_configuration_of_another_installation_is_not_written(settled, origin):
+    theirs = new_authority("theirs", 900 * DAY, START).certificate_pem
+    edit_bundle(theirs)(settled)
+    settled.cluster.change(HOOKS, register_by("other.berthmaster"))
+    before = settled.cluster.objects[HOOKS]
+    report = settled.replica(origin=origin, registered_by="system.berthmaster").reconcile()
+    [problem] = report.problems
+    assert "MutatingWebhookConfiguration hooks: RegisteredByAnother: other.berthmaster registered it" in problem
+    assert settled.cluster.objects[HOOKS] == before
+    about = "MutatingWebhookConfiguration/hooks"
+    assert ("Warning", about, "RegisteredByAnother") in settled.recorder.events
+    assert ("RegisteredByAnother", "refused") in settled.recorder.counts
+    [bad] = [each for each in report.certificates.items() if each.verdict is CertificateVerdict.BAD]
+    assert (bad.name, bad.reason) == (about, "RegisteredByAnother")
+
+
+def test_a_configuration_of_another_installation_delays_no_rotation(settled):
+    settled.cluster.change(HOOKS, register_by("other.berthmaster"))
+    before, foreign = settled.issuer(), settled.cluster.objects[HOOKS]
+    settled.replica().reconcile(rotate_authority=True)
+    for _ in range(6):
+        settled.advance(OPTIONS.overlap)
+        settled.replica().reconcile()
+    assert settled.issuer() != before
+    assert len(settled.bundle()) == 1
+    assert settled.cluster.objects[HOOKS] == foreign
+
+
+def test_our_own_configuration_is_written(settled):
+    settled.cluster.change(HOOKS, register_by("system.berthmaster"))
+    edit_bundle(b"")(settled)
+    assert reasons(settled.replica(registered_by="system.berthmaster").reconcile()) == ["BundleMissing"]
 
 
 def test_only_our_secrets_are_deleted(settled):

@@ -27,7 +27,8 @@ from certs.bundle import (
     new_authority,
     patch,
 )
-from certs.registration import REGISTERED_BY, Registrar, endpoints
+from certs.ownership import REGISTERED_BY, installation
+from certs.registration import Registrar, endpoints
 from certs.rotator import CertificateMetrics
 
 HOOKS = CONFIGURATIONS[TARGETS[0]]
@@ -142,6 +143,27 @@ def test_objects_of_another_installation_are_not_changed(bundle):
         applied(cluster, bundle)
     assert set(dict(removed(cluster)).values()) == {"not ours"}
     assert cluster.objects[HOOKS]["metadata"]["labels"][REGISTERED_BY] == "other"
+
+
+def test_objects_of_another_installation_are_refused_before_anything_is_written(bundle):
+    cluster = a_cluster()
+    applied(cluster, bundle, owner="other")
+    Registrar(cluster, SystemClock(), "other").check(manifests())
+    with pytest.raises(InputError, match="was registered by other"):
+        Registrar(cluster, SystemClock(), "berthmaster").check(manifests())
+
+
+@cases(
+    ("namespace", "name", "expected"),
+    {
+        "both parts": ("system", "berthmaster", "system.berthmaster"),
+        "cut at the length of a label value": ("n" * 60, "berthmaster", "n" * 60 + ".be"),
+        "no dot at the end": ("n" * 62, "berthmaster", "n" * 62),
+        "no dash at the end": ("n" * 60, "a-b", "n" * 60 + ".a"),
+    },
+)
+def test_an_installation_is_named_by_namespace_and_name(namespace, name, expected):
+    assert installation(namespace, name) == expected
 
 
 def test_an_unserved_kind_is_an_error(bundle):

@@ -12,6 +12,7 @@ from berthmaster.model.errors import InputError, ServiceError
 from berthmaster_cli import register
 from berthmaster_cli.certs import command as certs
 from berthmaster_cli.register import command as registering
+from certs.ownership import REGISTERED_BY
 
 FLAGS = (
     "--namespace=system", "--authority-secret=ca", "--serving=webhook-tls=webhook.system.svc,10.0.0.1",
@@ -157,6 +158,13 @@ class TestRegister:
         assert output.count("removed") == 6
         assert [path for path in installation.cluster.objects if "/events" not in path] == []
         assert "gone already" in run(registering, "remove", "--certificates", file, *FLAGS)
+
+    def test_webhooks_of_another_installation_are_refused_at_once(self, installation, file):
+        hooks = CONFIGURATIONS[TARGETS[0]]
+        installation.cluster.change(hooks, lambda each: each["metadata"].update(labels={REGISTERED_BY: "other"}))
+        with pytest.raises(InputError, match="was registered by other, not berthmaster"):
+            run(registering, "apply", file, *FLAGS)
+        assert not installation.writes()
 
     def test_a_webhook_that_does_not_respond_is_not_registered(self, installation, file, monkeypatch):
         for path in CONFIGURATIONS.values():

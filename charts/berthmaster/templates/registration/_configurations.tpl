@@ -36,7 +36,11 @@ kind: {{ ternary "Mutating" "Validating" (eq $verb "mutate") }}WebhookConfigurat
 metadata:
   name: {{ include "berthmaster.fullname" $root }}
   labels:
-    {{- include "berthmaster.labels" (list $root "webhook") | nindent 4 }}
+    {{- include "berthmaster.registeredLabels" (list $root "webhook") | nindent 4 }}
+  {{- with $root.Values.registration.annotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
 webhooks:
   {{- range include "berthmaster.reviews" $root | fromYamlArray }}
   {{- if eq .verb $verb }}
@@ -66,7 +70,7 @@ webhooks:
     reinvocationPolicy: {{ ternary "Never" $values.reinvocationPolicy (not (not .impact)) }}
     {{- end }}
     sideEffects: {{ ternary "NoneOnDryRun" "None" (not (not (or (and .impact $values.impact.events) $root.Values.ledger.secretName))) }}
-    timeoutSeconds: {{ $values.timeoutSeconds }}
+    timeoutSeconds: {{ include "berthmaster.number" $values.timeoutSeconds }}
     {{- with $values.namespaceSelector }}
     namespaceSelector:
       {{- toYaml . | nindent 6 }}
@@ -90,7 +94,11 @@ kind: SchedulerPluginWebhookConfiguration
 metadata:
   name: {{ include "berthmaster.fullname" . }}
   labels:
-    {{- include "berthmaster.labels" (list . "extender") | nindent 4 }}
+    {{- include "berthmaster.registeredLabels" (list . "extender") | nindent 4 }}
+  {{- with .Values.registration.annotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
 spec:
   payloadVersions: [v1alpha1]
   urlPrefix: https://{{ include "berthmaster.address" (list . "extender") }}/kubeadmiral/v1alpha1
@@ -110,7 +118,11 @@ kind: SchedulingProfile
 metadata:
   name: {{ include "berthmaster.fullname" . }}
   labels:
-    {{- include "berthmaster.labels" (list . "extender") | nindent 4 }}
+    {{- include "berthmaster.registeredLabels" (list . "extender") | nindent 4 }}
+  {{- with .Values.registration.annotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
 spec:
   plugins:
     filter:

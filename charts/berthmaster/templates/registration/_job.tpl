@@ -17,8 +17,8 @@ metadata:
     # A failed Job stays until the next attempt, so that its log can be read.
     helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
 spec:
-  backoffLimit: {{ $values.backoffLimit }}
-  activeDeadlineSeconds: {{ $values.activeDeadlineSeconds }}
+  backoffLimit: {{ include "berthmaster.number" $values.backoffLimit }}
+  activeDeadlineSeconds: {{ include "berthmaster.number" $values.activeDeadlineSeconds }}
   template:
     metadata:
       {{- include "berthmaster.podMetadata" (list .root "register") | trim | nindent 6 }}
@@ -47,10 +47,9 @@ spec:
             - "--target-kubeconfig={{ . }}"
             {{- end }}
             {{- end }}
-            - "--registered-by={{ printf "%s.%s" .root.Release.Namespace (include "berthmaster.fullname" .root) | trunc 63 | trimSuffix "-" }}"
             {{- include "berthmaster.arguments" (include "berthmaster.certsArguments" (list .root "register") | fromYamlArray) | trim | nindent 12 }}
             {{- if eq .verb "apply" }}
-            - "--timeout-s={{ $values.timeoutSeconds }}"
+            - "--timeout-s={{ include "berthmaster.number" $values.timeoutSeconds }}"
             {{- end }}
           resources:
             {{- toYaml $values.resources | nindent 12 }}

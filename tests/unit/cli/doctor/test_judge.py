@@ -224,6 +224,12 @@ RIGHTS = [
          access=replace(access(), groups=("system:masters",))),
 ]  # fmt: skip
 CONFLICTS = [
+    case("another installation registered our configuration", "conflicts/configurations", FAILED,
+         "other.berthmaster has registered", "fullnameOverride", webhooks=webhooks(registered_by="other.berthmaster")),
+    case("this installation registered its configuration", "conflicts/configurations", OK, "no other installation", "",
+         webhooks=webhooks(registered_by="karmada-system.berthmaster")),
+    case("another installation registered a configuration of its own name", "conflicts/configurations", OK,
+         "no other installation", "", webhooks=webhooks("other", registered_by="other.other")),
     case("a second release leads", "conflicts/leases", WARNING, "controllers-9 (lease other/", "--scheduler-name",
          other_leases=(lease(), lease("other", "controllers-9"))),
     case("a second release led in the past", "conflicts/leases", OK, "no second", "",
