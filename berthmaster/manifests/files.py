@@ -31,6 +31,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 import msgspec
 import yaml
 
+from berthmaster.manifests.heads import NESTED_LIST, is_list, required_errors
 from berthmaster.model.decode import builtins, convert
 from berthmaster.model.errors import FieldError, InputError, ManifestError, shown
 from berthmaster.model.gaps import Gap
@@ -342,7 +343,7 @@ def objects_in(source: str, number: int, raw: Any, depth: int = DEFAULT_LIMITS.d
         raise ManifestError(source, number, f"{_NOT_AN_OBJECT} {_described(raw)}")
     if deeper_than(raw, depth):
         raise _too_deep(source, number, depth)
-    if not (str(raw.get("kind", "")).endswith("List") and "items" in raw):
+    if not is_list(raw):
         yield _checked(Document(source, number, "", raw))
         return
     items = raw["items"] if raw["items"] is not None else []
@@ -352,6 +353,8 @@ def objects_in(source: str, number: int, raw: Any, depth: int = DEFAULT_LIMITS.d
         prefix = f"items[{index}]"
         if not isinstance(item, dict):
             raise ManifestError(source, number, f"{_NOT_AN_OBJECT} {_described(item)}", prefix)
+        if is_list(item):
+            raise ManifestError(source, number, NESTED_LIST, prefix)
         yield _checked(Document(source, number, prefix, _typed_item(raw, item)))
 
 
@@ -366,6 +369,8 @@ def _typed_item(raw: dict[str, Any], item: dict[str, Any]) -> dict[str, Any]:
 def _checked(document: Document) -> Document:
     """Return the document if it has a type and a name."""
     raw = document.raw
+    for misspelled in required_errors(raw):
+        raise document.error(misspelled)
     for field in ("apiVersion", "kind"):
         _require_text(document, field, raw.get(field))
     metadata = raw.get("metadata")

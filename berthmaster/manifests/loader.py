@@ -21,6 +21,7 @@ from berthmaster.manifests.files import (
     is_snapshot,
     read_documents,
 )
+from berthmaster.manifests.heads import head_errors
 from berthmaster.model import kubeadmiral
 from berthmaster.model.binding import Binding
 from berthmaster.model.claims import WAITED_FOR, Existing
@@ -274,6 +275,7 @@ class _Loader:
             self.manifests.leave_out(document, error)
 
     def _add(self, document: Document) -> None:
+        self._check_head(document)
         if document.applied:
             self.manifests.applied.add(document.identity)
         group = group_of(document.api_version)
@@ -284,6 +286,15 @@ class _Loader:
             self.manifests.ignored.append(Ignored(document, "an object of KubeAdmiral itself, not a workload"))
         else:
             self._template(document)
+
+    def _check_head(self, document: Document) -> None:
+        """Reject a wrong head. What an API server has stored can come from a newer version of an API."""
+        if document.stored or document.is_live:
+            return
+        for error in head_errors(document.raw):
+            if not self._lenient:
+                raise document.error(error)
+            self.manifests.warnings.append(f"{document.error(error)}; the object is read as it is")
 
     def use_nodes_as_clusters(self) -> None:
         documents, self.manifests.templates = self.manifests.templates, []

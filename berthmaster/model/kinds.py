@@ -81,11 +81,15 @@ metadata: it has no replicas, and nothing that it depends on is propagated with 
 people write follow."""
 _PEER_SUFFIXES: Final = (".karmada.io", ".kubeadmiral.io")
 _VERSIONS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
+    ("autoscaling", "HorizontalPodAutoscaler"): ("v2", "v1"),
     ("work.karmada.io", "ClusterResourceBinding"): ("v1alpha2", "v1alpha1"),
     ("work.karmada.io", "ResourceBinding"): ("v1alpha2", "v1alpha1"),
 }
 _ONLY_VERSION: Final = ("v1alpha1",)
 """All other kinds of Karmada and KubeAdmiral have this version."""
+_SIMILAR: Final = 0.8
+_MAX_COMPARED: Final = 64
+_MISSED_LETTERS: Final = 2
 _SKIPPED_GROUPS: Final = frozenset(
     f"{name}.karmada.io"
     for name in ("cluster", "policy", "work", "config", "networking", "autoscaling", "remedy", "apps")
@@ -134,28 +138,99 @@ def is_namespaced(api_version: str, kind: str) -> bool:
 
 
 def unknown_type(api_version: str, kind: str) -> FieldError | None:
-    """Return why a type of Karmada or KubeAdmiral does not exist; None if it exists or belongs to another API.
+    """Return why no API server of Karmada serves a type; None if one does, or if another API may define the type.
 
-    Source: the CustomResourceDefinitions of Karmada 1.19 and of KubeAdmiral, and Karmada's aggregated APIs.
+    The groups of Karmada, KubeAdmiral and Kubernetes have only the kinds of the table. Other APIs can have any kind in
+    a group of their own. Such a group is unknown only if it resembles one of the table that has the kind.
+    A group without a dot belongs to Kubernetes, because a CustomResourceDefinition cannot have one.
+
+    Source: the CustomResourceDefinitions of Karmada 1.19 and of KubeAdmiral, Karmada's aggregated APIs, and the APIs of
+    Kubernetes 1.27 and newer.
     """
     group, version = group_of(api_version), api_version.rpartition("/")[2]
-    if not group.endswith(_PEER_SUFFIXES):
-        return None
-    kinds = {each for known, each in _SCOPES if known == group}
-    if not kinds:
-        groups = sorted({known for known, _ in _SCOPES if known.endswith(_PEER_SUFFIXES)})
-        return FieldError("apiVersion", f"unknown API group {shown(group)}; {_hint(group, groups)}")
-    if kind not in kinds:
-        return FieldError("kind", f"{group} has no kind {shown(kind)}; {_hint(kind, sorted(kinds))}")
-    versions = _VERSIONS.get((group, kind), _ONLY_VERSION)
-    if version not in versions:
-        accepted = ", ".join(f"{group}/{each}" for each in versions)
-        return FieldError("apiVersion", f"{kind} has no version {shown(version)}; accepted is {accepted}")
+    if api_version.count("/") > 1:
+        return FieldError("apiVersion", f"{shown(api_version)} is not accepted", "accepted is GROUP/VERSION")
+    if group.endswith(_PEER_SUFFIXES) or f".{group}" in _PEER_SUFFIXES:
+        return _unknown_to_peers(group, version, kind)
+    homes = _homes(kind)
+    if "/" not in api_version and api_version != "v1":
+        close = _similar(api_version, {each for each, _ in _SCOPES if each}, kind)
+        if not close and not homes:
+            return None
+        accepted = _accepted(close or homes)
+        return FieldError("apiVersion", f"{shown(api_version)} is not accepted", f"accepted is {accepted}")
+    if group not in _GROUPS_OF_KUBERNETES:
+        close = _similar(group, {each for each, _ in homes}, kind)
+        if not close and ("." in group or not homes):
+            return None
+        hint = f"did you mean {_accepted(close[:1])}?" if close else f"accepted is {_accepted(homes)}"
+        return FieldError("apiVersion", f"unknown API group {shown(group)}", hint)
+    if (group, kind) not in _SCOPES:
+        return _unknown_to_kubernetes(group, kind, homes)
+    versions = _versions(group, kind)
+    if versions and version not in versions:
+        accepted = ", ".join(f"{group}/{each}" if group else each for each in versions)
+        return FieldError("apiVersion", f"{kind} has no version {shown(version)}", f"accepted is {accepted}")
     return None
 
 
+def _unknown_to_peers(group: str, version: str, kind: str) -> FieldError | None:
+    kinds = {each for known, each in _SCOPES if known == group}
+    if not kinds:
+        groups = sorted({known for known, _ in _SCOPES if known.endswith(_PEER_SUFFIXES)})
+        with_kind = [known for known, _ in _homes(kind) if known.endswith(_PEER_SUFFIXES)]
+        hint = _hint(group, with_kind if get_close_matches(group[:_MAX_COMPARED], with_kind) else groups)
+        return FieldError("apiVersion", f"unknown API group {shown(group)}", hint)
+    if kind not in kinds:
+        return FieldError("kind", f"{group} has no kind {shown(kind)}", _hint(kind, sorted(kinds)))
+    versions = _VERSIONS.get((group, kind), _ONLY_VERSION)
+    if version not in versions:
+        accepted = ", ".join(f"{group}/{each}" for each in versions)
+        return FieldError("apiVersion", f"{kind} has no version {shown(version)}", f"accepted is {accepted}")
+    return None
+
+
+def _unknown_to_kubernetes(group: str, kind: str, homes: Sequence[tuple[str, str]]) -> FieldError | None:
+    """Return why a group of Kubernetes has no kind. A newer Kubernetes can have kinds that the table does not have."""
+    own = f"{group} has" if group else "the core group has"
+    if homes:
+        return FieldError("apiVersion", f"{own} no kind {shown(kind)}", f"accepted is {_accepted(homes)}")
+    close = _misspelled_kind(group, kind)
+    return FieldError("kind", f"{own} no kind {shown(kind)}", f"did you mean {close}?") if close else None
+
+
+def _misspelled_kind(group: str, kind: str) -> str:
+    """Return the kind of a group that a text probably means; empty without one."""
+    kinds = [each for known, each in _SCOPES if known == group]
+    wrong_case = next((each for each in kinds if each.lower() == kind.lower()), "")
+    close = get_close_matches(kind[:_MAX_COMPARED], kinds, n=1, cutoff=_SIMILAR)
+    return wrong_case or next((each for each in close if abs(len(each) - len(kind)) <= _MISSED_LETTERS), "")
+
+
+def _homes(kind: str) -> list[tuple[str, str]]:
+    """Return the group and the first version of each known type of a kind."""
+    return [(group, (_versions(group, kind) or ("v1",))[0]) for group, each in _SCOPES if each == kind]
+
+
+def _versions(group: str, kind: str) -> tuple[str, ...]:
+    """Return all versions of a known kind; none if they differ from one Kubernetes to another."""
+    if group.endswith(_PEER_SUFFIXES):
+        return _VERSIONS.get((group, kind), _ONLY_VERSION)
+    return _VERSIONS.get((group, kind), ("v1",) if (group, kind) in _STABLE else ())
+
+
+def _similar(text: str, groups: Iterable[str], kind: str) -> list[tuple[str, str]]:
+    """Return the known types of a kind in the groups that resemble a text."""
+    close = get_close_matches(text[:_MAX_COMPARED], sorted(each for each in groups if each), n=3, cutoff=_SIMILAR)
+    return [home for each in close for home in _homes(kind) if home[0] == each]
+
+
+def _accepted(homes: Iterable[tuple[str, str]]) -> str:
+    return ", ".join(f"{group}/{version}" if group else version for group, version in homes)
+
+
 def _hint(name: str, known: Sequence[str]) -> str:
-    close = get_close_matches(name, known, n=1)
+    close = get_close_matches(name[:_MAX_COMPARED], known, n=1)
     return f"did you mean {close[0]}?" if close else f"accepted are {', '.join(known)}"
 
 
@@ -205,6 +280,9 @@ def resolve(text: str, known: Iterable[KindNames]) -> KindNames | None:
     return next((names for names in known if names.matches(text)), None)
 
 
+_GROUPS_OF_KUBERNETES: Final = frozenset(group for group, *_ in _PARTS if not group.endswith(_PEER_SUFFIXES))
+_STABLE: Final = frozenset((group, kind) for group, _, (kind, *names) in _PARTS if names)
+"""The kinds of Kubernetes that have had one version only since Kubernetes 1.27, unless ``_VERSIONS`` has more."""
 BUILT_IN_NAMES: Final = tuple(
     KindNames(group, kind, names[0], tuple(names[1:])) for group, _, (kind, *names) in _PARTS if names
 )

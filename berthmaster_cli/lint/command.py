@@ -7,6 +7,7 @@ from typing import Final
 
 import click
 
+from berthmaster.manifests.heads import head_errors
 from berthmaster.views.texts import count_text
 from berthmaster_cli.flags import argument, option, options
 from berthmaster_cli.lint import sources
@@ -24,6 +25,7 @@ from berthmaster_cli.main import EXIT_BAD_INPUT, EXIT_CHECK_FAILED
 from berthmaster_cli.options import KubeconfigFlags, ReadTimeoutFlags
 from berthmaster_cli.output import complain_about, echo, echo_command, inert, print_data, print_table
 from berthmaster_cli.rule_options import RuleFlags, rule_levels, scopes
+from webhook.admission.outcome import ABSENT, FieldProblem
 from webhook.admission.reviews import lint
 from webhook.admission.rule_catalog import AdmissionContext
 from webhook.admission.schema import UNKNOWN_FIELD
@@ -234,6 +236,7 @@ class _LintRun:
         linted = lint(found.raw, context, self._flags.namespace)
         if linted is None:
             self._across.add(found)
+            self._check_head(found)
             return
         if sources.is_template(found.raw):
             self._skip(sources.Skipped(found.source, found.line(""), sources.TEMPLATE))
@@ -242,6 +245,12 @@ class _LintRun:
         self._across.add(found)
         for level, problems in (("error", linted.errors), ("warning", linted.warnings)):
             self._findings.extend(finding(found, level, problem) for problem in problems)
+
+    def _check_head(self, found: sources.SourceObject) -> None:
+        """Check the head of an object that lint does not review. A stored one can come from a newer version."""
+        for error in () if found.metadata.get("uid") else head_errors(found.raw):
+            problem = FieldProblem(error.path, ABSENT, error.fault, error.remedy)
+            self._findings.append(finding(found, "error", problem))
 
     def _skip(self, what: sources.Skipped) -> None:
         if self._flags.strict_files:

@@ -12,6 +12,7 @@ import msgspec
 import yaml
 
 from berthmaster.manifests.files import DEFAULT_LIMITS, STDIN, deeper_than, expand, parse_file, read_files
+from berthmaster.manifests.heads import NESTED_LIST, is_list, required_errors
 from berthmaster.model.cached import cached_property
 from berthmaster.model.errors import ManifestError
 
@@ -172,10 +173,15 @@ def _objects(source: str, number: int, raw: Any, lines: LineFinder) -> Iterator[
     """Yield the objects of a document: the document itself, or the items of a list."""
     if raw is None:
         return
-    if isinstance(raw, dict) and str(raw.get("kind", "")).endswith("List") and isinstance(raw.get("items"), list):
+    if isinstance(raw, dict) and is_list(raw) and isinstance(raw["items"], list):
         kind = str(raw["kind"]).removesuffix("List")
         typed = {"apiVersion": raw.get("apiVersion"), "kind": kind} if kind else {}
         for index, item in enumerate(raw["items"]):
+            if isinstance(item, dict) and is_list(item):
+                path = f"items[{index}]"
+                line = lines.line(number, path)
+                yield unreadable(source=source, document=number, line=line, path=path, message=NESTED_LIST)
+                continue
             whole = {**typed, **item} if isinstance(item, dict) else item
             yield _object(source, number, f"items[{index}]", whole, lines)
         return
@@ -185,6 +191,10 @@ def _objects(source: str, number: int, raw: Any, lines: LineFinder) -> Iterator[
 def _object(source: str, number: int, prefix: str, raw: Any, lines: LineFinder) -> Scanned:  # noqa: ANN401 - JSON
     if not isinstance(raw, dict):
         return Skipped(source, lines.line(number, prefix), f"{_NO_OBJECT}: it is no mapping")
+    for error in required_errors(raw):
+        path = ".".join(filter(None, (prefix, error.path)))
+        line = lines.line(number, path)
+        return unreadable(source=source, document=number, line=line, path=path, message=error.problem)
     for field in ("apiVersion", "kind"):
         value = raw.get(field)
         if not isinstance(value, str) or not value:

@@ -370,7 +370,7 @@ def _drop_warning(kind: str, namespace: str, before: int, after: int) -> str:
 UNKNOWN_TYPE: Final = "unknown-type"
 OWN_RULES: Final = {
     SCHEMA: "A value that the API server refuses, by the CustomResourceDefinition of the kind.",
-    UNKNOWN_TYPE: "A group, kind or version that Karmada and KubeAdmiral do not have.",
+    UNKNOWN_TYPE: "A group, kind or version that Karmada, KubeAdmiral and Kubernetes do not have.",
 }
 UNKNOWN_FIELD_SUMMARY: Final = "A field that the CustomResourceDefinition of the kind does not have."
 
@@ -394,7 +394,7 @@ def lint(raw: dict[str, Any], context: AdmissionContext, default_namespace: str)
     api_version, kind = str(raw.get("apiVersion", "")), str(raw.get("kind", ""))
     unknown_one = unknown_type(api_version, kind)
     if unknown_one is not None:
-        problem = FieldProblem(unknown_one.path, ABSENT, unknown_one.problem, "correct it", UNKNOWN_TYPE)
+        problem = FieldProblem(unknown_one.path, ABSENT, unknown_one.fault, unknown_one.remedy, UNKNOWN_TYPE)
         return Linted((problem,), ())
     schema = schema_of(api_version, kind)
     if schema is None:

@@ -182,8 +182,9 @@ def test_names_may_repeat_for_different_objects(write, one, other):
 
 
 def test_two_versions_of_a_group_are_one_resource(write):
+    scaler = {"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "web"}}
     with pytest.raises(ManifestError, match="is already defined in"):
-        load_manifests([write(MEMBER, deployment(), {**deployment(), "apiVersion": "apps/v1beta2"})])
+        load_manifests([write(MEMBER, scaler, {**scaler, "apiVersion": "autoscaling/v1"})])
 
 
 def test_manifests_without_clusters_are_an_error_with_a_remedy(write):

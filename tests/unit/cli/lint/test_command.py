@@ -103,7 +103,7 @@ def test_an_unknown_type_of_a_known_group_is_an_error(lint, text, path, message)
 @pytest.mark.parametrize(
     "text",
     [
-        "operator.karmada.io/v1alpha1 Karmada", "work.karmada.io/v1alpha1 ResourceBinding", "apps/v1beta9 Deploymint",
+        "operator.karmada.io/v1alpha1 Karmada", "work.karmada.io/v1alpha1 ResourceBinding", "apps/v1 Deployment",
         "argoproj.io/v1alpha1 Rollout",
     ],
 )  # fmt: skip
