@@ -36,6 +36,8 @@ def serve_karmada(api: KubeInMemory) -> None:
     for api_version, kind, plural, namespaced in KARMADA_KINDS:
         api.served.add(api_version, kind, plural, namespaced=namespaced)
     api.served.add("example.org/v1", "Widget", "widgets", "wd", namespaced=False)
+    api.served.add("example.org/v1", "Basin", "basins")
+    api.served.add("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
 
 
 def store(api: KubeInMemory, *objects: JSON) -> None:
@@ -44,10 +46,12 @@ def store(api: KubeInMemory, *objects: JSON) -> None:
 
 
 def cluster(name: str, cpu: int = 100, **labels: str) -> JSON:
-    """A ready member cluster that serves Deployments, StatefulSets, ConfigMaps and ClusterRoles."""
+    """A ready member cluster that serves some kinds of Kubernetes, and custom resources."""
     served = {
-        "v1": ("ConfigMap", "Secret"), "apps/v1": ("Deployment", "StatefulSet"),
-        "rbac.authorization.k8s.io/v1": ("ClusterRole",), "example.org/v1": ("Widget",),
+        "v1": ("ConfigMap", "Secret", "PersistentVolumeClaim", "ServiceAccount"),
+        "apps/v1": ("Deployment", "StatefulSet"), "batch/v1": ("Job",),
+        "rbac.authorization.k8s.io/v1": ("ClusterRole",), "example.org/v1": ("Widget", "Basin"),
+        "apiextensions.k8s.io/v1": ("CustomResourceDefinition",),
     }  # fmt: skip
     return {
         "apiVersion": "cluster.karmada.io/v1alpha1",

@@ -48,8 +48,10 @@ class Play:
         *,
         moves: MovesConfig = ON,
         template: JSON = WEB,
+        claim: JSON | None = None,
         **spec: Any,
     ) -> None:
+        """Place the workload. ``claim``: a PersistentVolumeClaim that exists from the start."""
         self.template = template
         names = sorted({name for each in groups.values() for name in each})
         held = policy(
@@ -60,7 +62,8 @@ class Play:
             **spec,
         )
         self.policy = held
-        self.stage = Stage(*(cluster(name) for name in names), held, self.template, settings=SETTINGS, moves=moves)
+        stored = [*(cluster(name) for name in names), held, *([] if claim is None else [claim]), self.template]
+        self.stage = Stage(*stored, settings=SETTINGS, moves=moves)
         self.lowest = REPLICAS
         self.phases: list[str] = []
         self.run(60)
@@ -113,6 +116,12 @@ class Play:
         """Edit the groups of the policy, and more of its placement."""
         placement = {**self.policy["spec"]["placement"], "clusterAffinities": terms_of(groups), **more}
         self.stage.apply({**self.policy, "spec": {**self.policy["spec"], "placement": placement}})
+
+    def amend(self, **spec: Any) -> None:
+        """Edit the policy; None removes a field."""
+        changed = {**self.policy["spec"], **spec}
+        self.policy = {**self.policy, "spec": {key: each for key, each in changed.items() if each is not None}}
+        self.stage.apply(self.policy)
 
     def fill(self, name: str) -> None:
         """Let a cluster have no room for further replicas."""

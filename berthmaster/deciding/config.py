@@ -20,7 +20,7 @@ from berthmaster.model.cached import cached_property
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import FieldError, InputError, shown
 from berthmaster.model.meta import MAX_DURATION_S, ParsedText, Value, duration_text, parse_duration_s
-from berthmaster.model.move import MoveStrategy
+from berthmaster.model.move import MoveStrategy, VolumeLoss
 from berthmaster.model.selector import LabelSelector, Requirement
 
 _MAX_SCHEDULE_LENGTH: Final = 256
@@ -315,6 +315,7 @@ class MoveSettings:
         deadline_s: how long a move may take until the new copies are healthy; then it is rolled back.
         hold_down_s, max_hold_down_s: how long a binding stays after the first failed move, and the limit of this
             time, which doubles with each failure.
+        volumes: whether a move may lose the data of a workload.
     """
 
     failback: SourceSettings = SourceSettings()
@@ -325,6 +326,7 @@ class MoveSettings:
     deadline_s: int = 900
     hold_down_s: int = 600
     max_hold_down_s: int = 86400
+    volumes: VolumeLoss = VolumeLoss.KEEP
 
 
 # YAML reads On and Off without quotes as booleans.
@@ -348,6 +350,10 @@ class RebalanceOverride(Value, frozen=True):
     min_gain_percent: Annotated[Percent, _PERCENTAGE] | None = msgspec.field(default=None, name="minGain")
 
 
+_PLAIN: Final = frozenset({"strategy", "volumes", "soak_s", "deadline_s"})
+"""The settings that are no group of settings."""
+
+
 class MoveOverrides(Value, frozen=True):
     """Settings that a file states; an absent field keeps a setting."""
 
@@ -355,13 +361,14 @@ class MoveOverrides(Value, frozen=True):
     drain: SourceOverride = SourceOverride()
     rebalance: RebalanceOverride = RebalanceOverride()
     strategy: MoveStrategy | None = None
+    volumes: VolumeLoss | None = None
     soak_s: Annotated[Seconds, _DURATION] | None = msgspec.field(default=None, name="soak")
     deadline_s: Annotated[Seconds, _DURATION] | None = msgspec.field(default=None, name="deadline")
 
     def applied(self, settings: MoveSettings) -> MoveSettings:
         return replace(
             settings,
-            **{name: value for name, value in _stated(self).items() if name in {"strategy", "soak_s", "deadline_s"}},
+            **{name: value for name, value in _stated(self).items() if name in _PLAIN},
             failback=replace(settings.failback, **_stated(self.failback)),
             drain=replace(settings.drain, **_stated(self.drain)),
             rebalance=replace(settings.rebalance, **_stated(self.rebalance)),

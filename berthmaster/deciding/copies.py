@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any, Final
 
+from berthmaster.deciding.copy_checks import UNREAD, remains
 from berthmaster.model.binding import DIRECTLY, AggregatedStatusItem, Binding, GracefulEvictionTask
 from berthmaster.model.meta import Timestamp
 from berthmaster.model.move import (
@@ -179,17 +180,14 @@ def _has(status: Any, field: str) -> bool:  # noqa: ANN401 - any JSON value
     return isinstance(status, Mapping) and field in status
 
 
-_NEVER: Final = "Never"
 _PATH: Final = re.compile(r"\{?\s*\$?((?:\.[A-Za-z_][A-Za-z0-9_-]*)+)\s*\}?")
 
 
 def why_not_broken(binding: Binding, clusters: Iterable[str]) -> MoveRefusal | None:
-    """Return why the old copies of a workload cannot be removed first; None if they can."""
-    behavior = _behavior(binding)
-    if behavior.purge_mode == _NEVER:
-        why = "purgeMode Never of failover.application keeps the old copy, and the workload must not run twice"
-        return MoveRefusal(Cause.KEEPS_OLD_COPY, why)
+    """Return why the old copies of a workload cannot be removed first; None if they can, as far as the binding says."""
     for cluster in clusters:
+        if (kept := remains(binding, cluster, UNREAD)) is not None:
+            return kept
         state = _preserved(binding, cluster)
         if isinstance(state, MoveRefusal):
             return state

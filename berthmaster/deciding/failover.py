@@ -74,7 +74,7 @@ def _replacement(
     left = tuple(sorted(lost & request.current.keys()))
     problems: list[MoveRefusal] = []
     for index, placement in enumerate(_placements_by_group(scheduler, request)):
-        if index and kept and not _divided(request):
+        if index and kept and not request.placement.divides:
             break  # kept copies belong to the first group: its next decision would remove copies in other groups
         asked = replace(remaining, placement=placement)
         work.spend(GROUP_STEPS * len(placement.cluster_affinities or ()))
@@ -84,7 +84,7 @@ def _replacement(
             continue
         clusters, group = found
         return Replacement(clusters, group, left, kept)
-    if leaves and kept.keys() - unready and not _divided(request):
+    if leaves and kept.keys() - unready and not request.placement.divides:
         return Replacement(kept, request.observed_group, left, kept)
     message = "; ".join(dict.fromkeys(each.message for each in problems)) or "there is no other cluster"
     return MoveRefusal(Cause.NO_PLACE, message, tuple(about for each in problems for about in each.about))
@@ -157,7 +157,7 @@ def _moved(scheduler: Scheduler, request: Request, unready: frozenset[str], work
 
 def _rest(scheduler: Scheduler, request: Request, unready: frozenset[str], work: Work) -> _Found:
     """Keep the healthy replicas, and schedule only the missing ones in one group."""
-    missing = request.replicas - sum(request.current.values()) if _divided(request) else request.replicas
+    missing = request.replicas - sum(request.current.values()) if request.placement.divides else request.replicas
     elsewhere = request.evicted_from | unready
     missing_only = replace(request, current={}, replicas=max(0, missing), evicted_from=elsewhere)
     decision = scheduler.schedule(missing_only, work)
@@ -175,7 +175,7 @@ def _refusal(failure: Failure) -> MoveRefusal:
 def _keeps(request: Request, clusters: dict[str, int], unready: frozenset[str]) -> bool:
     """Whether an assignment takes no kept replicas away, and adds none to kept clusters that are not ready."""
     kept = request.current
-    if not _divided(request):
+    if not request.placement.divides:
         return kept.keys() <= clusters.keys()
     shrinks = sum(kept.values()) > request.replicas
     return all(
@@ -185,21 +185,16 @@ def _keeps(request: Request, clusters: dict[str, int], unready: frozenset[str]) 
 
 
 def _together(request: Request, decision: Decision) -> dict[str, int]:
-    if not _divided(request):
+    if not request.placement.divides:
         return {**request.current, **decision.assignment}
     names = [*request.current, *(name for name in decision.assignment if name not in request.current)]
     return {name: request.current.get(name, 0) + decision.assignment.get(name, 0) for name in names}
 
 
-def _divided(request: Request) -> bool:
-    scheduling = request.placement.replica_scheduling
-    return scheduling is not None and scheduling.replica_scheduling_type == "Divided"
-
-
 def _gaining(request: Request, clusters: dict[str, int], group: str | None) -> _Found:
     """Return an assignment if it adds replicas somewhere, or none are missing; otherwise staying is better."""
     kept = sum(request.current.values())
-    if _divided(request) and kept and kept >= request.replicas:
+    if request.placement.divides and kept and kept >= request.replicas:
         return clusters, group or ""
     if any(replicas > request.current.get(name, -1) for name, replicas in clusters.items()):
         return clusters, group or ""

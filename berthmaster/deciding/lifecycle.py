@@ -4,7 +4,7 @@ docs/moves.md describes the phases and the rules. Each function returns a ``Step
 writes state, clusters and tasks together.
 """
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import Enum
@@ -25,6 +25,7 @@ from berthmaster.deciding.copies import (
     unhealthy_by_report,
     unhealthy_by_works,
 )
+from berthmaster.deciding.copy_checks import UNREAD, blocked_removal, blocked_start, is_preserved, suspended_clusters
 from berthmaster.model.binding import Binding, GracefulEvictionTask, short_assignment
 from berthmaster.model.errors import name_list
 from berthmaster.model.meta import Timestamp
@@ -32,6 +33,7 @@ from berthmaster.model.move import (
     MAX_MESSAGE,
     MovePhase,
     MoveReason,
+    MoveRefusal,
     MoveState,
     MoveStrategy,
     move_of,
@@ -69,6 +71,8 @@ class CopiesChange(Enum):
     """Only BreakBeforeMake: the new copies go. The old ones start again when the new ones are gone."""
     STALLED = "MoveStalled", "Warning"
     """Nothing. The move has failed, has nothing better to return to, and keeps all copies."""
+    HELD = "MoveWaiting", "Normal"
+    """Nothing. The copies of the move must not change now. It waits, whatever its deadline says."""
     SUPERSEDED = "MoveAbandoned", "Normal"
     """The placement was edited. The move ends without a result, and what another decision assigns counts."""
     ABANDONED = "MoveAbandoned", "Warning"
@@ -160,6 +164,8 @@ def advanced(binding: Binding, state: MoveState, around: Surroundings) -> Step:
         CopiesNotReadError: the step depends on the Works of the binding, and they were not read.
     """
     settings, now = around.settings, around.now
+    if state.cause:  # what it waited for may have ended
+        state = msgspec.structs.replace(state, message="", cause="", about=())
     if state.since is None or (state.since - now).total_seconds() > _FUTURE_S:
         return Step(_entered(state, state.phase, now, _length_s(state, settings)), wait_s=0.0)
     if state.phase is MovePhase.ADMITTED:
@@ -182,6 +188,9 @@ def retargeted(binding: Binding, state: MoveState, target: Mapping[str, int], gr
     With BreakBeforeMake the copies of the former target go before those of other clusters start.
     """
     now, replicas = around.now, binding.spec.replicas
+    removed = written_clusters(state).keys() - target.keys() - state.source.keys()
+    if (held := _held_copies(binding, state, removed, around)) is not None:
+        return held
     note = f"{state.reason.value}: the target is {short_assignment(target)} instead of {short_assignment(state.target)}"
     divided = sum(target.values()) == replicas
     tasks = None
@@ -218,6 +227,11 @@ def retargeted(binding: Binding, state: MoveState, target: Mapping[str, int], gr
 def rolled_back(binding: Binding, state: MoveState, around: Surroundings, why: str) -> Step:
     """Restore the old assignment, and hold the binding down."""
     breaks = state.strategy is MoveStrategy.BREAK_BEFORE_MAKE
+    if state.phase is not MovePhase.ADMITTED:
+        if (held := _held_copies(binding, state, state.target.keys() - state.source.keys(), around)) is not None:
+            return held
+        if breaks and (blocked := blocked_start(binding, state.source, around.works())) is not None:
+            return held_step(binding, state, around, blocked)
     if breaks and state.phase is not MovePhase.ADMITTED:
         return _returned(binding, state, around, why)
     until = later(around.now, hold_down_s(state.failures + 1, around.settings))
@@ -254,6 +268,9 @@ def released(binding: Binding, state: MoveState, around: Surroundings) -> Step:
     )
     source, target = short_assignment(state.source), short_assignment(state.target)
     note = f"{state.reason.value}: {target} is healthy, {source} is released"
+    if left := _left_behind(binding, state, around):
+        after = msgspec.structs.replace(after, message=left[:MAX_MESSAGE])
+        note = f"{note}; {left}"
     breaks = state.strategy is MoveStrategy.BREAK_BEFORE_MAKE
     return Step(
         after,
@@ -296,6 +313,7 @@ def refused(
             | CopiesChange.RELEASED
             | CopiesChange.RETURNING
             | CopiesChange.STALLED
+            | CopiesChange.HELD
             | CopiesChange.SUPERSEDED
             | CopiesChange.ABANDONED
             | CopiesChange.VANISHED
@@ -394,6 +412,8 @@ def _breaking(binding: Binding, state: MoveState, around: Surroundings) -> Step:
     accepted the deletion; pods may run for their grace period after that.
     """
     now = around.now
+    if (blocked := blocked_start(binding, state.target, around.copies or UNREAD)) is not None:
+        return _unstartable(binding, state, around, blocked)
     lost = sorted(name for name in state.target if name in around.unready)
     if lost and around.returnable:
         return rolled_back(binding, state, around, f"the target {name_list(lost)} is not ready")
@@ -413,6 +433,15 @@ def _breaking(binding: Binding, state: MoveState, around: Surroundings) -> Step:
     if waits := _not_gone(state, leaving, around):
         return Step(msgspec.structs.replace(state, gone_since=None, message=waits[:MAX_MESSAGE]), wait_s=_LOOK_S)
     return new_copies_started(state, around)
+
+
+def _unstartable(binding: Binding, state: MoveState, around: Surroundings, why: MoveRefusal) -> Step:
+    """Restore the old copies of a move with BreakBeforeMake whose new ones cannot start; wait if that is impossible."""
+    lost = any(name in around.unready for name in state.source)
+    can_return = bool(state.source) and (around.returnable or (state.returning and not lost))
+    if can_return and blocked_start(binding, state.source, around.copies or UNREAD) is None:
+        return rolled_back(binding, state, around, why.message)
+    return held_step(binding, state, around, why)
 
 
 def _not_gone(state: MoveState, leaving: list[str], around: Surroundings) -> str:
@@ -440,6 +469,8 @@ def _overdue(binding: Binding, state: MoveState, around: Surroundings) -> Step:
 def _surging(binding: Binding, state: MoveState, around: Surroundings) -> Step | str:
     """Wait until the new copies are healthy. A text says why the move has failed."""
     settings, now = around.settings, around.now
+    if why := _undispatched(binding, state, around):
+        return why
     problems = unhealthy_by_report(binding, state, now, around.unready)
     if not problems:
         if unread := around.works().problem:
@@ -473,7 +504,57 @@ def _soaking(binding: Binding, state: MoveState, around: Surroundings) -> Step |
     if problems:  # the reports are older than the Works
         state = _entered(state, MovePhase.SURGING, now, settings.deadline_s)
         return Step(msgspec.structs.replace(state, message=_problems(problems)[:MAX_MESSAGE]), wait_s=_wait(state, now))
-    return released(binding, state, around)
+    breaks = state.strategy is MoveStrategy.BREAK_BEFORE_MAKE  # then nothing goes now
+    going = [] if breaks else [name for name in state.leaving if _exists(name, around)]
+    return _held_copies(binding, state, going, around) or released(binding, state, around)
+
+
+def _undispatched(binding: Binding, state: MoveState, around: Surroundings) -> str:
+    """Return why new copies will not start: Karmada does not send them to their cluster; empty if they may."""
+    suspended = suspended_clusters(binding, state.arriving)
+    if not suspended or lag_left_s(state, around.now) > 0 or around.works().problem:
+        return ""
+    found = around.works().by_cluster
+    names = sorted(name for name in suspended if name not in found or not found[name].item.applied)
+    return f"dispatching to {name_list(names)} is suspended" if names else ""
+
+
+def _held_copies(binding: Binding, state: MoveState, going: Iterable[str], around: Surroundings) -> Step | None:
+    """Return the step of a move that would remove copies in some clusters, and must not; None if it may."""
+    names = list(going)
+    if not names:
+        return None
+    if unread := around.works().problem:
+        return _unread(state, unread)
+    blocked = blocked_removal(binding, state, names, around.works(), around.settings)
+    return None if blocked is None else held_step(binding, state, around, blocked)
+
+
+def held_step(binding: Binding, state: MoveState, around: Surroundings, why: MoveRefusal) -> Step:
+    """Wait for what only others can change. All copies stay, and the deadline begins again."""
+    known = move_of(binding)
+    same = known is not None and (known.cause, known.about, known.phase) == (why.cause.value, why.about, state.phase)
+    if known is not None and same and known.until is not None and known.until > around.now:
+        return Step(known, wait_s=_LOOK_S)
+    state = msgspec.structs.replace(
+        state,
+        until=later(around.now, around.settings.deadline_s),
+        message=why.message[:MAX_MESSAGE],
+        cause=why.cause.value,
+        about=why.about,
+    )
+    if same:
+        return Step(state, wait_s=_LOOK_S)
+    return Step(state, CopiesChange.HELD, wait_s=_LOOK_S, note=f"{state.reason.value}: it waits: {why.message}")
+
+
+def _left_behind(binding: Binding, state: MoveState, around: Surroundings) -> str:
+    """Return which old copies of a released move run on without Karmada; empty if none does."""
+    copies = around.copies or UNREAD
+    names = sorted(name for name in state.source if name not in state.target and is_preserved(binding, name, copies))
+    if not names:
+        return ""
+    return f"preserveResourcesOnDeletion leaves the copy on {name_list(names)} there, and Karmada no longer manages it"
 
 
 def _unread(state: MoveState, problem: str) -> Step:
@@ -540,11 +621,15 @@ def _failed(state: MoveState, phase: MovePhase, now: Timestamp, until: Timestamp
         failures=state.failures + 1,
         held_down_until=until,
         message=why,
+        cause="",
+        about=(),
     )
 
 
 def _entered(state: MoveState, phase: MovePhase, now: Timestamp, length_s: float) -> MoveState:
-    return msgspec.structs.replace(state, phase=phase, since=_whole(now), until=later(now, length_s))
+    return msgspec.structs.replace(
+        state, phase=phase, since=_whole(now), until=later(now, length_s), cause="", about=()
+    )
 
 
 def _length_s(state: MoveState, settings: MoveSettings) -> float:

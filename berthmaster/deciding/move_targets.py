@@ -3,7 +3,7 @@
 docs/moves.md has the rules.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, NamedTuple
@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from berthmaster.deciding.config import MoveSettings
 from berthmaster.deciding.copies import why_not_broken
+from berthmaster.deciding.copy_checks import UNREAD, blocked_start, suspended_clusters
 from berthmaster.deciding.decide import ClusterState
 from berthmaster.deciding.decision_recorder import MoveContext, PolicyMoves
 from berthmaster.deciding.failover import Replacement, replacement
@@ -199,11 +200,35 @@ def drain_target(
         draining: the clusters that it leaves.
         avoided: clusters of earlier groups that get nothing.
     """
-    found = replacement(scheduler, replace(Request.of(binding), bounds=bounds), draining, leaves=True)
-    if isinstance(found, Replacement):
-        return Target(found.clusters, found.group)
-    earlier = earlier_target(scheduler, binding, avoided, 0, bounds)
-    return earlier if isinstance(earlier, Target) else found
+
+    def found(suspended: frozenset[str]) -> Target | MoveRefusal:
+        request = Request.of(binding)
+        request = replace(request, bounds=bounds, evicted_from=request.evicted_from | suspended)
+        others = replacement(scheduler, request, draining, leaves=True)
+        if isinstance(others, Replacement):
+            return Target(others.clusters, others.group)
+        earlier = earlier_target(scheduler, binding, avoided | suspended, 0, bounds)
+        return earlier if isinstance(earlier, Target) else others
+
+    return _where_dispatched(scheduler.fleet, binding, found)
+
+
+def _where_dispatched(
+    fleet: Fleet, binding: Binding, found: Callable[[frozenset[str]], Target | MoveRefusal]
+) -> Target | MoveRefusal:
+    """Return a target without new copies in clusters to which dispatching is suspended.
+
+    Args:
+        found: returns the target that avoids some clusters.
+    """
+    suspended = suspended_clusters(binding, fleet.row_of) - binding.assignment.keys()
+    target = found(suspended)
+    if not suspended or isinstance(target, Target):
+        return target
+    otherwise = found(frozenset())
+    if isinstance(otherwise, MoveRefusal):
+        return target
+    return blocked_start(binding, otherwise.clusters, UNREAD) or target
 
 
 def _better_groups(scheduler: Scheduler, request: Request, placement: Placement) -> Iterator[tuple[str, Placement]]:
@@ -231,7 +256,7 @@ def rebalancing(
     """
     policy, placement, clusters = moves.policy(binding), binding.spec.placement, binding.assignment
     settings = policy.settings.rebalance
-    unusable = state.unusable
+    unusable = state.unusable | suspended_clusters(binding, state.scheduler.fleet.row_of)
     if settings.mode == "Off" or policy.problem or placement is None or not clusters or not binding.spec.is_workload:
         return None
     if binding.spec.graceful_eviction_tasks or not unusable.isdisjoint(clusters):
@@ -305,7 +330,12 @@ def _failback(
     settings = policy.settings
     if settings.failback.mode == "Off":
         return None
-    found = earlier_target(state.scheduler, binding, state.unusable, settings.failback.headroom_percent, bounds)
+    headroom = settings.failback.headroom_percent
+    found = _where_dispatched(
+        state.scheduler.fleet,
+        binding,
+        lambda suspended: earlier_target(state.scheduler, binding, state.unusable | suspended, headroom, bounds),
+    )
     if isinstance(found, Target) and found.clusters == binding.assignment:
         found = MoveRefusal(Cause.SAME_CLUSTERS, f"group {found.group} would use the same clusters", (found.group,))
     return MoveRequest(

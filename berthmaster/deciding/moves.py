@@ -22,6 +22,7 @@ from berthmaster.deciding.copies import (
     tasks_after,
     why_not_broken,
 )
+from berthmaster.deciding.copy_checks import blocked_failover, blocked_move, suspended_clusters
 from berthmaster.deciding.decide import (
     BindingDecision,
     ClusterState,
@@ -117,10 +118,11 @@ class MoveDecider:
             waiting = self.moves.admit(binding, move)
             if waiting is not None:
                 return waiting.reason
-            self.copies()  # the decision is taken again with the clusters to avoid
-            return ""
+            blocked = blocked_failover(binding, found.left, found.clusters, self.copies(), self.settings(binding))
+            return "" if blocked is None else blocked.message
 
         avoided = self.moves.copies.deleting if self.moves.copies is not None else frozenset()
+        avoided |= suspended_clusters(binding, self.state.scheduler.fleet.row_of)
         decision = decide(
             self.state,
             binding,
@@ -518,8 +520,8 @@ def _requested(
             found = found.waiting_for(
                 MoveRefusal(Cause(waiting.cause), waiting.reason, waiting.about), waiting.retry_after_s
             )
-        elif (old := _old_copies(decider, binding, request.target)) is not None:
-            found = found.waiting_for(old, LOOK_S)
+        elif (blocked := _blocked(decider, binding, state)) is not None:
+            found = found.waiting_for(blocked, LOOK_S)
         else:
             return decider.stepped(binding, lifecycle.begun(binding, state, decider.around(binding)), Trigger.NONE)
     kept = found.state
@@ -531,18 +533,23 @@ def _requested(
     return msgspec.structs.replace(decision, waits_for_place=isinstance(request.target, MoveRefusal))
 
 
-def _old_copies(decider: MoveDecider, binding: Binding, target: Target) -> MoveRefusal | None:
+def _blocked(decider: MoveDecider, binding: Binding, state: MoveState) -> MoveRefusal | None:
+    """Return why the copies of a workload keep its move from beginning; None if they do not."""
+    copies = decider.copies()
+    if copies.problem:
+        return MoveRefusal(Cause.WORKS_UNREAD, copies.problem, (copies.problem,))
+    return _old_copies(binding, state, copies) or blocked_move(binding, state, copies, decider.settings(binding))
+
+
+def _old_copies(binding: Binding, state: MoveState, copies: Copies) -> MoveRefusal | None:
     """Return which old copies on clusters of a target are still being removed; None if there are none.
 
     Karmada finishes the deletion of such a copy later, and would delete what a move has put there.
     """
-    copies = decider.copies()
-    if copies.problem:
-        return MoveRefusal(Cause.WORKS_UNREAD, copies.problem, (copies.problem,))
     wanted = {each.name for snapshot in binding.spec.required_by for each in snapshot.clusters}
     wanted |= binding.assignment.keys()
     there = {name for name in copies.by_cluster if name not in wanted} | copies.deleting
-    names = sorted(there & target.clusters.keys())
+    names = sorted(there & state.target.keys())
     if not names:
         return None
     return MoveRefusal(Cause.OLD_COPY, f"the old copy on {name_list(names)} is still being removed", tuple(names))
@@ -602,7 +609,7 @@ def waiting_record(
     state = _waiting_state(binding, request, record, now)
     if isinstance(request.target, MoveRefusal):
         refusal = request.target
-        if refusal.cause is not Cause.INVALID_POLICY:
+        if refusal.cause is Cause.NO_PLACE:
             refusal = refusal._replace(message=f"no place: {refusal.message}")
         return _eligible(state, record, refusal)
     if request.dry_run:

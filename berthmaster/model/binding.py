@@ -208,6 +208,14 @@ class Binding(Value, frozen=True):
     def suspended(self) -> bool:
         return self.spec.suspension is not None and bool(self.spec.suspension.scheduling)
 
+    def dispatches_to(self, cluster: str) -> bool:
+        """Whether Karmada sends the workload to a cluster. It deletes the workload there even if it does not."""
+        suspension = self.spec.suspension
+        if suspension is None:
+            return True
+        named = suspension.dispatching_on_clusters
+        return not suspension.dispatching and (named is None or cluster not in named.cluster_names)
+
     @property
     def gave_up(self) -> bool:
         """Whether karmada-scheduler found no cluster that fits. It ignores this error, and does not try again."""

@@ -29,6 +29,20 @@ class Cause(Enum):
     KEEPS_OLD_COPY = "keeps-old-copy"
     """The purge mode of the policy keeps the old copy, and the workload must not run twice."""
     STATE_UNREADABLE = "state-unreadable"
+    SUSPENDED = "suspended"
+    """Dispatching is suspended: Karmada starts nothing there, and would still delete."""
+    TEMPLATE_PAUSED = "template-paused"
+    """The workload is paused, so that a new copy starts no pods."""
+    JOB_FINISHED = "job-finished"
+    """A Job that has finished would run again."""
+    JOB_DIVIDED = "job-divided"
+    """Karmada divides the completions of a Job, and a running Job cannot change them."""
+    REPLICAS_RETAINED = "replicas-retained"
+    """The member decides the replicas, and has fewer than the move needs there."""
+    VOLUMES = "volumes"
+    """The data of the workload would be lost, or stay behind."""
+    NEEDED = "needed"
+    """Other workloads on the cluster need the resource."""
     INVALID_POLICY = "invalid-policy"
     DRY_RUN = "dry-run"
     """The mode DryRun only reports."""
@@ -68,7 +82,9 @@ DRAINING: Final = "policy.berthmaster.io/draining"
 """The key of the taint of a cluster that is being drained. Its effect is NoSchedule."""
 APPLIED_AFFINITY: Final = "policy.berthmaster.io/applied-affinity"
 """The annotation ``GROUP@DIGEST`` of a binding: the group of an assignment, and a digest of that assignment."""
-POLICY_KEYS: Final = frozenset({FAILBACK, STRATEGY, PAUSE})
+VOLUMES: Final = "policy.berthmaster.io/move-volumes"
+"""The annotation of a policy that says whether moves may lose the data in volumes."""
+POLICY_KEYS: Final = frozenset({FAILBACK, STRATEGY, PAUSE, VOLUMES})
 
 
 class MoveReason(Enum):
@@ -111,6 +127,13 @@ class MoveStrategy(Enum):
     """New copies first. The old ones go when the new ones are healthy."""
     BREAK_BEFORE_MAKE = "BreakBeforeMake"
     """Old copies first. The workload never runs twice, and is not available in between."""
+
+
+class VolumeLoss(Enum):
+    """Whether a move may delete the volumes of a workload, or leave them behind."""
+
+    KEEP = "Keep"
+    MAY_BE_LOST = "MayBeLost"
 
 
 EVICTION_REASON: Final = "MovedByBerthmaster"

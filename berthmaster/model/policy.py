@@ -100,6 +100,12 @@ class Placement(Value, frozen=True):
     replica_scheduling: ReplicaSchedulingStrategy | None = None
     workload_affinity: WorkloadAffinity | None = None
 
+    @property
+    def divides(self) -> bool:
+        """Whether clusters share the replicas of a workload. Otherwise each has all of them."""
+        scheduling = self.replica_scheduling
+        return scheduling is not None and scheduling.replica_scheduling_type == "Divided"
+
 
 class AffinityTerm:
     """A compiled affinity (karmada ``util.ClusterMatches``).

@@ -12,6 +12,7 @@ import msgspec
 from berthmaster.model.binding import AggregatedStatusItem, Binding
 from berthmaster.model.cluster import Condition
 from berthmaster.model.meta import ObjectMeta, Quantity, Value, int64_of
+from berthmaster.model.template_facts import TemplateFacts, facts_of
 
 SPACE: Final = "karmada-es-"
 """How the namespace of the Works of a cluster starts."""
@@ -29,6 +30,8 @@ _REPLICAS: Final = ("replicas", "parallelism")
 
 
 class _Manifest(Value, frozen=True):
+    api_version: str = ""
+    kind: str = ""
     metadata: ObjectMeta = ObjectMeta()
     spec: Any = None
 
@@ -39,6 +42,7 @@ class _Manifests(Value, frozen=True):
 
 class _WorkSpec(Value, frozen=True):
     workload: _Manifests = _Manifests()
+    preserve_resources_on_deletion: bool | None = None
 
 
 class _ManifestStatus(Value, frozen=True):
@@ -67,6 +71,8 @@ class CopyOfWorkload(msgspec.Struct, frozen=True, array_like=True, gc=False):
         replicas: the replicas that the Work asks the member for; None for a kind without replicas.
         generation: the generation of the template that the Work carries; 0 if the Work does not say.
         item: what Karmada reports of it in the status of a binding, computed from the Work.
+        preserved: whether the member keeps it when its Work is deleted.
+        facts: what its manifest says.
     """
 
     deleting: bool
@@ -74,13 +80,21 @@ class CopyOfWorkload(msgspec.Struct, frozen=True, array_like=True, gc=False):
     generation: int
     grace_s: int
     item: AggregatedStatusItem
+    preserved: bool = False
+    facts: TemplateFacts = TemplateFacts()
 
 
 class Copies(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The copies of one workload by cluster, read from the Works of its binding, also those that are being deleted."""
+    """The copies of one workload by cluster, read from the Works of its binding, also those that are being deleted.
+
+    Attributes:
+        problem: why they could not be read; empty if they were.
+        needed: the workloads that need this resource, by the cluster where they are.
+    """
 
     by_cluster: dict[str, CopyOfWorkload] = {}
     problem: str = ""
+    needed: dict[str, tuple[str, ...]] = {}
 
     @property
     def deleting(self) -> frozenset[str]:
@@ -115,6 +129,15 @@ def _copy_of(work: KarmadaWork) -> CopyOfWorkload:
         int64_of(manifest.metadata.annotations.get(TEMPLATE_GENERATION, "")) or 0,
         _grace_s(spec),
         _item_of(work),
+        bool(work.spec.preserve_resources_on_deletion),
+        facts_of(
+            {
+                "apiVersion": manifest.api_version,
+                "kind": manifest.kind,
+                "metadata": {"name": manifest.metadata.name, "labels": manifest.metadata.labels},
+                "spec": spec,
+            }
+        ),
     )
 
 

@@ -12,9 +12,10 @@ from typing import Any, Final
 
 from karmada_model.agenda import Agenda
 from karmada_model.objects import Ident, News, Objects, ident, stamp
-from karmada_model.works import EXECUTION, SPACE, TEMPLATE_GENERATION, cluster_of
+from karmada_model.works import CONFLICT_RESOLUTION, EXECUTION, SPACE, TEMPLATE_GENERATION, cluster_of
 from kube_store import JSON
 
+from berthmaster.model.interpretation import dependencies_of
 from berthmaster.model.meta import Quantity
 from berthmaster.model.replicas import replicas_of
 
@@ -80,17 +81,24 @@ class Member:
         up: whether its agent reaches the control plane and its pods serve.
         copies: what runs, by Work.
         ending: pods that end: the template that they are of, and until when they run.
+        left: what ``preserveResourcesOnDeletion`` has left there. Karmada does not manage it any more.
+        volumes: the claims that have a volume, as Namespace/Name.
         allocated: its own use of resources, besides the copies; None until the first report.
     """
 
     up: bool = True
     copies: dict[Ident, RunningCopy] = field(default_factory=dict)
     ending: list[tuple[Ident, float]] = field(default_factory=list)
+    left: dict[Ident, RunningCopy] = field(default_factory=dict)
+    volumes: set[str] = field(default_factory=set)
     allocated: JSON | None = None
 
 
 class Members:
     """All member clusters. It implements ``Controller``.
+
+    Attributes:
+        harm: what was taken from workloads that were still there, in order: volumes, and resources that they need.
 
     Args:
         objects: what they read and write.
@@ -122,6 +130,7 @@ class Members:
         self._broken_images: set[str] = set()
         self._room: dict[tuple[str, str], int] = {}
         self._delete_waits: dict[Ident, float] = {}
+        self.harm: list[str] = []
 
     def observe(self, news: News) -> None:
         latest = news.latest
@@ -158,7 +167,8 @@ class Members:
             for name, member in self._members.items()
             if any(each == wanted and until_s > now_s for each, until_s in member.ending)
         }
-        return ending | {name for name, copy in self.copies(template).items() if copy.wanted}
+        left = {name for name, member in self._members.items() if (copy := member.left.get(wanted)) and copy.wanted}
+        return ending | left | {name for name, copy in self.copies(template).items() if copy.wanted}
 
     def healthy(self, template: JSON) -> dict[str, int]:
         """Return how many replicas of a template really are healthy, by member cluster. Lost clusters have none."""
@@ -266,6 +276,11 @@ class Members:
         if "deletionTimestamp" in work["metadata"]:
             return
         manifest = work["spec"]["workload"]["manifests"][0]
+        if not self._may_manage(which, manifest):
+            status = _refused_status(manifest, _cluster(which), stamp(self._now()))
+            self._objects.change(which, partial(_set_status, status=status), status=True)
+            return
+        self.member(_cluster(which)).volumes |= _volumes(manifest)
         copy = self.member(_cluster(which)).copies.setdefault(which, RunningCopy({**manifest, "spec": None}))
         if copy.manifest.get("spec") != manifest.get("spec"):
             copy.generation += 1
@@ -273,13 +288,30 @@ class Members:
             copy.current = copy.ready >= copy.wanted and copy.pods == _pod_template(manifest)
             copy.ready = min(copy.ready, copy.wanted)
         copy.manifest = manifest
-        if not copy.current:
-            self._later(self.delays.start_s, which, self._start)
+        waiting = [which] if not copy.current else []
+        if manifest["kind"] not in WITH_PODS:  # pods may wait for it
+            waiting += [each for each, other in self.member(_cluster(which)).copies.items() if not other.current]
+        for each in waiting:
+            self._later(self.delays.start_s, each, self._start)
         self._later(self.delays.report_s, which, self._report)
+
+    def _may_manage(self, which: Ident, manifest: JSON) -> bool:
+        """Return whether Karmada takes over what it left there before (karmada ``allowUpdate``)."""
+        left = self.member(_cluster(which)).left
+        if ident(manifest) not in left:
+            return True
+        if manifest["metadata"].get("annotations", {}).get(CONFLICT_RESOLUTION) != "overwrite":
+            return False
+        self.member(_cluster(which)).copies[which] = left.pop(ident(manifest))
+        return True
 
     def _start(self, which: Ident) -> None:
         copy = self.member(_cluster(which)).copies.get(which)
         if copy is None or copy.current or not self.member(_cluster(which)).up or self._is_broken(which, copy):
+            return
+        if copy.pods is None and copy.manifest.get("spec", {}).get("paused"):
+            return  # the Deployment controller creates no ReplicaSet
+        if any(ident(each) not in self._present(_cluster(which)) for each in _mounted(copy.manifest)):
             return
         room = self._room.get((_cluster(which), copy.manifest["metadata"]["name"]), copy.wanted)
         copy.ready = min(copy.wanted, max(room, copy.ready))
@@ -323,6 +355,11 @@ class Members:
             self._later(wait_s, which, self._remove)
             return
         copy = member.copies.pop(which, None)
+        if copy is not None and work["spec"].get("preserveResourcesOnDeletion"):
+            member.left[ident(copy.manifest)] = copy
+            copy = None
+        if copy is not None:
+            self._take(_cluster(which), copy)
         if copy is not None and copy.wanted and self.delays.terminate_s:
             ends_s = self._agenda.now_s() + min(self.delays.terminate_s, _grace_s(copy.manifest))
             member.ending = [each for each in member.ending if each[1] > self._agenda.now_s()]
@@ -330,6 +367,62 @@ class Members:
         self._objects.change(which, _remove_finalizer)
         if self._reports_resources:
             self._report_resources(_cluster(which))
+
+    def _present(self, cluster: str) -> set[Ident]:
+        return {ident(each.manifest) for each in self.member(cluster).copies.values()}
+
+    def _take(self, cluster: str, copy: RunningCopy) -> None:
+        """Do what the deletion of a resource does to others in a member, and record whom that harms."""
+        member, gone = self.member(cluster), ident(copy.manifest)
+        if gone.kind == "PersistentVolumeClaim":
+            member.volumes.discard(f"{gone.namespace}/{gone.name}")
+            self.harm.append(f"the volume of {gone.name} on {cluster} is deleted")
+        for which, other in list(member.copies.items()):
+            if any(ident(each) == gone for each in _mounted(other.manifest)) and gone.kind != "PersistentVolumeClaim":
+                self.harm.append(f"{other.manifest['metadata']['name']} on {cluster} needs {gone.kind} {gone.name}")
+            if gone.kind == "CustomResourceDefinition" and _defines(copy.manifest, other.manifest):
+                self.harm.append(f"{other.manifest['metadata']['name']} on {cluster} is deleted with its kind")
+                del member.copies[which]
+
+
+def _mounted(manifest: JSON) -> list[JSON]:
+    """Return what the pods of a workload need to start."""
+    found = dependencies_of(manifest) or () if manifest.get("spec") else ()
+    return [
+        {"apiVersion": each.api_version, "kind": each.kind, "namespace": each.namespace, "name": each.name}
+        for each in found
+    ]
+
+
+def _volumes(manifest: JSON) -> set[str]:
+    """Return the claims that a member binds to a volume for a resource."""
+    where, name = manifest["metadata"].get("namespace", ""), manifest["metadata"]["name"]
+    if manifest["kind"] == "PersistentVolumeClaim":
+        return {f"{where}/{name}"}
+    templates = manifest.get("spec", {}).get("volumeClaimTemplates", ())
+    return {f"{where}/{each['metadata']['name']}-{name}" for each in templates}
+
+
+def _defines(definition: JSON, other: JSON) -> bool:
+    spec, group = definition["spec"], other["apiVersion"].rpartition("/")[0]
+    return bool(spec["group"] == group and spec["names"]["kind"] == other["kind"])
+
+
+def _refused_status(manifest: JSON, cluster: str, at: str) -> JSON:
+    named = "/".join(manifest["metadata"].get(key, "") for key in ("namespace", "name"))
+    message = (
+        f"Failed to apply all manifests (0/1): resource(kind={manifest['kind']}, {named}) already exists in the "
+        f"cluster {cluster} and the {CONFLICT_RESOLUTION} strategy value is empty, "
+        "Karmada will not manage this resource"
+    )
+    condition = {
+        "type": "Applied",
+        "status": "False",
+        "reason": "AppliedFailed",
+        "message": message,
+        "lastTransitionTime": at,
+    }
+    return {"conditions": [condition]}
 
 
 def _cluster(work: Ident) -> str:

@@ -30,6 +30,7 @@ _KINDS: Final = (
     ("batch/v1", "Job", "jobs", True),
     ("v1", "Service", "services", True),
     ("v1", "ServiceAccount", "serviceaccounts", True),
+    ("v1", "PersistentVolumeClaim", "persistentvolumeclaims", True),
 )
 
 

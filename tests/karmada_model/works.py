@@ -17,6 +17,7 @@ WORK_VERSION: Final = "work.karmada.io/v1alpha1"
 EXECUTION: Final = "karmada.io/execution-controller"
 SPACE: Final = "karmada-es-"
 TEMPLATE_GENERATION: Final = "resourcetemplate.karmada.io/generation"
+CONFLICT_RESOLUTION: Final = "work.karmada.io/conflict-resolution"
 DIRECTLY: Final = "Directly"
 WAIT_FOR_PURGE_S: Final = 5.0
 FIRST_RETRY_S: Final = 1.0
@@ -177,6 +178,9 @@ def work_of(binding: JSON, template: JSON, cluster: str, replicas: int) -> JSON:
         work["spec"]["suspendDispatching"] = True
     if spec.get("preserveResourcesOnDeletion"):
         work["spec"]["preserveResourcesOnDeletion"] = True
+    if spec.get("conflictResolution") == "Overwrite":
+        annotations = work["spec"]["workload"]["manifests"][0]["metadata"].setdefault("annotations", {})
+        annotations[CONFLICT_RESOLUTION] = "overwrite"
     return work
 
 

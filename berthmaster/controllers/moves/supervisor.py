@@ -28,10 +28,12 @@ from berthmaster.model.move import (
     FAILBACK,
     POLICY_KEYS,
     STRATEGY,
+    VOLUMES,
     WAITING,
     MoveReason,
     MoveState,
     MoveStrategy,
+    VolumeLoss,
     move_of,
 )
 from berthmaster.model.policy import Policy, PolicyReference
@@ -321,6 +323,11 @@ def _annotated(settings: MoveSettings, annotations: Mapping[str, str], kind: str
         if strategy not in known:
             raise FieldError(STRATEGY, f"{strategy!r} is unknown; use {' or '.join(known)}")
         settings = replace(settings, strategy=MoveStrategy(strategy))
+    if (volumes := annotations.get(VOLUMES)) is not None:
+        accepted = [each.value for each in VolumeLoss]
+        if volumes not in accepted:
+            raise FieldError(VOLUMES, f"{volumes!r} is unknown; use {' or '.join(accepted)}")
+        settings = replace(settings, volumes=VolumeLoss(volumes))
     text = annotations.get(FAILBACK)
     if text is not None and kind != JOB:
         try:

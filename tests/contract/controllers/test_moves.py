@@ -262,7 +262,7 @@ def suspend(play: Play) -> None:
         "a scale down": (lambda play: play.stage.scale(WEB, 2), {"m1": 2, "m2": 2}, "Surging", {"m1": 2}),
         "a scale to zero": (lambda play: play.stage.scale(WEB, 0), {}, "Released", {}),
         "a change of the template": (
-            lambda play: play.stage.edit(WEB, spec={"paused": True}), {"m1": 4, "m2": 4}, "Surging", {"m1": 4},
+            lambda play: play.stage.edit(WEB, spec={"minReadySeconds": 5}), {"m1": 4, "m2": 4}, "Surging", {"m1": 4},
         ),
         "an edit of the placement": (lambda play: play.place({"dr": ["m2"]}), {"m2": 4}, "HeldDown", {"m2": 4}),
         "an eviction of the old copy": (lambda play: evict(play, "m2"), {"m1": 4}, "Surging", {"m1": 4}),

@@ -7,7 +7,7 @@ from typing import Final
 from berthmaster.deciding.config import SourceSettings, failback_annotation, pause_annotation
 from berthmaster.model.claims import PRIORITY_DROP_ANNOTATION
 from berthmaster.model.errors import FieldError, InputError
-from berthmaster.model.move import FAILBACK, PAUSE, STRATEGY, MoveStrategy
+from berthmaster.model.move import FAILBACK, PAUSE, STRATEGY, VOLUMES, MoveStrategy, VolumeLoss
 from berthmaster.model.policy import ClusterAffinity, Placement
 from webhook.admission.karmada import divides_by_static_weight, named_clusters
 from webhook.admission.outcome import ABSENT, FieldProblem
@@ -149,7 +149,10 @@ DIVISION_RULES: Final = (
 
 
 _PREFIX: Final = FAILBACK.partition("/")[0] + "/"
-_KNOWN: Final = (FAILBACK, STRATEGY, PAUSE)
+_KNOWN: Final = (FAILBACK, STRATEGY, PAUSE, VOLUMES)
+_CHOICES: Final = {
+    STRATEGY: tuple(each.value for each in MoveStrategy), VOLUMES: tuple(each.value for each in VolumeLoss)
+}  # fmt: skip
 _NOTHING_BEGINS: Final = "it cannot be read, and no planned move of the policy's workloads begins"
 _SIMILAR: Final = 0.85
 
@@ -167,8 +170,8 @@ def _problems(key: str, text: str) -> Iterator[FieldProblem]:
     if key == FAILBACK and not _is_failback(text):
         accepted = "write after=10m,headroom=10%,mode=On (each part can be absent), true or false"
         yield FieldProblem(path, text, _NOTHING_BEGINS, accepted)
-    elif key == STRATEGY and text not in {each.value for each in MoveStrategy}:
-        yield FieldProblem(path, text, _NOTHING_BEGINS, f"write {' or '.join(each.value for each in MoveStrategy)}")
+    elif key in _CHOICES and text not in _CHOICES[key]:
+        yield FieldProblem(path, text, _NOTHING_BEGINS, f"write {' or '.join(_CHOICES[key])}")
     elif key == PAUSE and not _is_pause(text):
         fault = "it cannot be read, and pauses planned moves"
         yield FieldProblem(path, text, fault, "write true (planned moves), all (failovers too) or false")

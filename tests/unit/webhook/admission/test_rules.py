@@ -52,6 +52,7 @@ MOVE_ANNOTATIONS = [
     (CPP, "failback", "headroom=10", "failback", "true"),
     (CPP, "failback", "yes", "failback", "False"),
     (PP, "move-strategy", "makeBeforeBreak", "move-strategy", "MakeBeforeBreak"),
+    (PP, "move-volumes", "lost", "move-volumes", "MayBeLost"),
     (PP, "pause-moves", "yes", "pause-moves", "all"),
     (PP, "pause-move", "true", "pause-moves", "true"),
     (PP, "fail-back", "true", "accept-plan", "true"),

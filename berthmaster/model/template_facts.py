@@ -1,0 +1,66 @@
+"""What the manifest of a resource says about its copies: whether they start, and what data they have."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from berthmaster.model.interpretation import dependencies_of
+
+CLAIM: Final = "PersistentVolumeClaim"
+JOB: Final = "Job"
+RETAINED: Final = "resourcetemplate.karmada.io/retain-replicas"
+"""The label of a Deployment whose replicas each member decides, for example by a HorizontalPodAutoscaler."""
+_PAUSED: Final[Mapping[str, str]] = {"Deployment": "paused", JOB: "suspend"}
+"""The field of the spec of a kind that keeps new pods from being created."""
+
+
+class TemplateFacts(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What a manifest says about the copies of a resource.
+
+    Attributes:
+        paused: whether a new copy starts no pods.
+        claims: the PersistentVolumeClaims that its pods use, or its own name if it is one.
+        own_claims: the volumeClaimTemplates of a StatefulSet. Each member creates the claims, and keeps them.
+        retained: whether each member decides the replicas.
+        defines: the kind that a CustomResourceDefinition defines, as ``KIND.GROUP``; empty for other resources.
+    """
+
+    paused: bool = False
+    claims: tuple[str, ...] = ()
+    own_claims: tuple[str, ...] = ()
+    retained: bool = False
+    defines: str = ""
+
+
+def facts_of(raw: Mapping[str, Any]) -> TemplateFacts:
+    """Return what a manifest says. Fields of the wrong type count as absent: the API server rejects them."""
+    kind, metadata, spec = str(raw.get("kind")), _object(raw.get("metadata")), _object(raw.get("spec"))
+    needed = dependencies_of(raw) or ()
+    claims = (
+        (str(metadata.get("name")),) if kind == CLAIM else tuple(each.name for each in needed if each.kind == CLAIM)
+    )
+    return TemplateFacts(
+        spec.get(_PAUSED.get(kind, "")) is True,
+        claims,
+        _own_claims(spec) if kind == "StatefulSet" else (),
+        _object(metadata.get("labels")).get(RETAINED) == "true",
+        kind_of(str(_object(spec.get("names")).get("kind")), str(spec.get("group")))
+        if kind == "CustomResourceDefinition"
+        else "",
+    )
+
+
+def kind_of(kind: str, group: str) -> str:
+    """Return a kind of an API group as ``KIND.GROUP``."""
+    return f"{kind}.{group}"
+
+
+def _own_claims(spec: Mapping[str, Any]) -> tuple[str, ...]:
+    found = spec.get("volumeClaimTemplates")
+    listed = found if isinstance(found, list) else ()
+    return tuple(str(_object(_object(each).get("metadata")).get("name")) for each in listed)
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

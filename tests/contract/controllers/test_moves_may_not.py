@@ -1,0 +1,216 @@
+"""What keeps a move from beginning or ending, under the modelled Karmada: where a copy cannot start, or must not go."""
+
+import pytest
+from karmada_plane import deployment
+from kube_store import JSON
+from move_plays import BREAK, ON, REPLICAS, STATIC, WEB, Play, Twice, draining
+
+from berthmaster.deciding.config import MovesConfig
+from berthmaster.model.move import Cause, MovePhase
+
+BOTH = pytest.mark.parametrize(
+    "moves", [pytest.param(ON, id="MakeBeforeBreak"), pytest.param(BREAK, id="BreakBeforeMake")]
+)
+ALL: JSON = {"dispatching": True}
+
+
+def on(*names: str) -> JSON:
+    return {"dispatchingOnClusters": {"clusterNames": list(names)}}
+
+
+def cause_of(play: Play) -> Cause | None:
+    return Cause(play.move.cause) if play.move is not None and play.move.cause else None
+
+
+# Suspended dispatching
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "suspension",
+    [
+        pytest.param(ALL, id="everywhere"),
+        pytest.param(on("m2"), id="on the target"),
+        pytest.param(on("m1"), id="on the source"),
+        pytest.param(on("m1", "m2"), id="on both"),
+    ],
+)
+def test_no_move_begins_while_dispatching_is_suspended(moves: MovesConfig, suspension: JSON):
+    play = Play({"g": ["m1"], "next": ["m2"]}, STATIC, moves=moves)
+    play.amend(suspension=suspension)
+    play.drain("m1")
+    play.watch()
+    play.run(300)
+    assert (play.clusters, play.lowest, cause_of(play)) == ({"m1": 4}, REPLICAS, Cause.SUSPENDED)
+    assert "suspended" in play.move.message
+    play.amend(suspension=None)
+    play.run(500)
+    assert (play.clusters, play.healthy) == ({"m2": 4}, REPLICAS)
+
+
+def test_a_move_goes_to_another_group_than_that_where_dispatching_is_suspended():
+    play = Play({"g": ["m1"], "next": ["m2"], "last": ["m3"]}, STATIC)
+    play.amend(suspension=on("m2"))
+    play.drain("m1")
+    play.run(300)
+    assert play.clusters == {"m3": 4}
+
+
+@BOTH
+@pytest.mark.parametrize("phase", list(MovePhase)[2:5])
+@pytest.mark.parametrize(
+    "suspension",
+    [
+        pytest.param(ALL, id="everywhere"),
+        pytest.param(on("m2"), id="on the target"),
+        pytest.param(on("m1"), id="on the source"),
+        pytest.param(on("m1", "m2"), id="on both"),
+    ],
+)
+@pytest.mark.parametrize("after_s", [0, 3, 30])
+def test_a_move_whose_dispatching_is_suspended_in_the_middle_deletes_no_frozen_copy_and_runs_on(
+    moves: MovesConfig, phase: MovePhase, suspension: JSON, after_s: int
+):
+    if moves is ON and phase is MovePhase.ADMITTED:
+        return  # this phase does not last
+    play = draining(phase, moves=moves)
+    twice = Twice(play)
+    twice.run(after_s)
+    play.watch()
+    before = play.stage.model.members.running(WEB)
+    play.amend(suspension=suspension)
+    twice.run(10)
+    frozen = {
+        name for name in before if suspension is ALL or name in suspension["dispatchingOnClusters"]["clusterNames"]
+    }
+    twice.run(1500)
+    if moves is ON:
+        assert play.lowest >= REPLICAS
+        assert frozen <= play.stage.model.members.running(WEB), "a frozen copy was deleted"
+    assert moves is ON or not twice.seen
+    startable = suspension in (on("m1"), on("m2"))
+    if startable:
+        assert play.healthy >= REPLICAS
+    elif play.healthy == 0:
+        assert cause_of(play) is Cause.SUSPENDED
+        assert play.move.until is not None
+    play.amend(suspension=None)
+    twice.run(2500)
+    assert play.healthy == REPLICAS
+    assert moves is ON or not twice.seen
+
+
+def test_a_failover_does_not_go_where_dispatching_is_suspended():
+    play = Play({"g": ["m1"], "next": ["m2"], "last": ["m3"]}, STATIC)
+    play.amend(suspension=on("m2"))
+    play.stage.model.members.lose("m1")
+    play.run(200)
+    assert play.clusters == {"m3": 4}
+
+
+# What a member keeps
+
+
+def test_break_before_make_does_not_begin_if_the_member_would_keep_the_old_copy():
+    play = draining(moves=BREAK, preserveResourcesOnDeletion=True)
+    play.run(300)
+    assert (play.clusters, play.lowest, cause_of(play)) == ({"m1": 4}, REPLICAS, Cause.KEEPS_OLD_COPY)
+
+
+@pytest.mark.parametrize("phase", [MovePhase.SURGING, MovePhase.SOAKING])
+def test_a_move_with_break_before_make_does_not_return_from_a_copy_that_the_member_would_keep(phase: MovePhase):
+    play = draining(phase, moves=BREAK)
+    twice = Twice(play)
+    play.amend(preserveResourcesOnDeletion=True)
+    twice.run(5)
+    play.stage.model.members.break_workload("m2", "web")
+    twice.run(2000)
+    assert (play.clusters, twice.seen, cause_of(play)) == ({"m2": 4}, False, Cause.KEEPS_OLD_COPY)
+    play.stage.model.members.mend()
+    twice.run(300)
+    assert (play.healthy, play.move.phase, twice.seen) == (REPLICAS, MovePhase.RELEASED, False)
+
+
+def test_a_move_names_the_copy_that_a_member_keeps():
+    play = draining(preserveResourcesOnDeletion=True)
+    play.run(300)
+    assert (play.clusters, play.move.phase) == ({"m2": 4}, MovePhase.RELEASED)
+    assert play.stage.model.members.running(WEB) == {"m1", "m2"}, "as Karmada does"
+    assert "copy on m1" in play.move.message
+    notes = [each.note for each in play.stage.scheduler.recorder.events if each.reason == "MoveReleased"]
+    assert all("copy on m1" in each for each in notes)
+
+
+# Templates
+
+
+@BOTH
+def test_a_paused_deployment_stays(moves: MovesConfig):
+    play = Play({"g": ["m1"], "next": ["m2"]}, STATIC, moves=moves)
+    play.stage.edit(WEB, spec={"paused": True})
+    play.run(30)
+    play.drain("m1")
+    play.watch()
+    play.run(300)
+    assert (play.clusters, play.lowest, cause_of(play)) == ({"m1": 4}, REPLICAS, Cause.TEMPLATE_PAUSED)
+    play.stage.edit(WEB, spec={"paused": False})
+    play.run(500)
+    assert (play.clusters, play.healthy) == ({"m2": 4}, REPLICAS)
+
+
+@pytest.mark.parametrize("phase", [MovePhase.ADMITTED, MovePhase.SURGING])
+def test_a_deployment_that_is_paused_in_the_middle_waits_and_does_not_go_to_and_fro(phase: MovePhase):
+    play = draining(phase, moves=BREAK)
+    twice = Twice(play)
+    play.stage.edit(WEB, spec={"paused": True})
+    twice.run(2000)
+    assert play.events.count("MoveReturning") == 0
+    play.stage.edit(WEB, spec={"paused": False})
+    twice.run(1500)
+    assert (play.healthy, twice.seen) == (REPLICAS, False)
+
+
+# Volumes
+
+
+MOUNTED: JSON = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}
+CLAIM: JSON = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data", "namespace": "shop"}}
+MAY_BE_LOST = {"policy.berthmaster.io/move-volumes": "MayBeLost"}
+
+
+def with_a_claim(moves: MovesConfig) -> Play:
+    """Return a play whose workload has a claim that follows it."""
+    template = deployment("web", REPLICAS, **MOUNTED)
+    play = Play({"g": ["m1"], "next": ["m2"]}, STATIC, moves=moves, template=template, claim=CLAIM, propagateDeps=True)
+    play.watch()
+    return play
+
+
+@BOTH
+def test_a_workload_with_volumes_stays_unless_its_policy_says_that_they_may_be_lost(moves: MovesConfig):
+    play = with_a_claim(moves)
+    play.drain("m1")
+    play.run(600)
+    assert (play.clusters, play.lowest, cause_of(play)) == ({"m1": 4}, REPLICAS, Cause.VOLUMES)
+    play.stage.edit(play.policy, metadata={"annotations": MAY_BE_LOST})
+    play.run(600)
+    assert (play.clusters, play.healthy) == ({"m2": 4}, REPLICAS)
+
+
+def test_a_failover_loses_no_volume_unasked():
+    play = with_a_claim(ON)
+    play.stage.model.members.lose("m1")
+    play.run(300)
+    play.stage.model.members.recover("m1")
+    play.run(300)
+    assert (play.clusters, play.healthy, play.stage.model.members.harm) == ({"m1": 4}, REPLICAS, [])
+
+
+@BOTH
+def test_a_stateful_set_with_claims_of_its_own_stays(moves: MovesConfig):
+    template = {**WEB, "kind": "StatefulSet"}
+    template["spec"] = {**WEB["spec"], "volumeClaimTemplates": [{"metadata": {"name": "data"}}]}
+    play = Play({"g": ["m1"], "next": ["m2"]}, STATIC, moves=moves, template=template)
+    play.drain("m1")
+    play.run(600)
+    assert (play.clusters, cause_of(play)) == ({"m1": 4}, Cause.VOLUMES)
