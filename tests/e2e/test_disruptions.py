@@ -49,7 +49,9 @@ def test_a_node_can_be_drained_of_pods_that_are_not_ready(
         api.create(target)
         state = "True" if ready else "False"
         api.patch(
-            target, {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": state}]}}, "status"
+            target,
+            {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": state}]}},
+            subresource="status",
         )
         assert evicted(api, target) == (429 if ready else 201)
     finally:
