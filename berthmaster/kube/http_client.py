@@ -1,7 +1,8 @@
 """The client of a real API server: the official client's configuration over persistent HTTP/1.1 connections.
 
-Tokens and client certificates expire, and a kubelet or a controller replaces their files before. The official client
-reads most of these files only once, so this client reads them again when the API server refuses its credentials.
+Tokens and certificates expire, and a kubelet or a controller replaces their files before. The official client reads
+most of these files only once. This client reads them again when the API server refuses its credentials, and when it
+cannot connect and the files have changed: a renewed authority and a new address of the server make connections fail.
 """
 
 import logging
@@ -11,13 +12,14 @@ import socket
 import ssl
 import threading
 import weakref
+from base64 import b64encode
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, suppress
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, cast
-from urllib.parse import urlencode
+from urllib.parse import unquote, urlencode
 
 import urllib3
 import yaml
@@ -33,11 +35,12 @@ from urllib3.util import Url, parse_url
 
 from berthmaster.kube.client import APIClient, APIResponse
 from berthmaster.kube.http1 import ConnectionClosedError, HTTP1Connection, HTTP1Response, describe
-from berthmaster.kube.kubeconfig import ClusterAccess, find_access
+from berthmaster.kube.kubeconfig import ClusterAccess, find_access, named_files
 from berthmaster.kube.requests import APIRequest, decode_status
 from berthmaster.model.errors import ApiError, InputError, shown
 from berthmaster.model.foreign_texts import without_urllib3_object
 from berthmaster.runtime.clock import Clock, SystemClock
+from berthmaster.runtime.file_states import file_states
 from berthmaster.runtime.logs import inner_span, trace_headers
 from berthmaster.version import __version__
 
@@ -49,6 +52,8 @@ def load_credentials(access: ClusterAccess, configuration: Configuration) -> Non
     merged = KubeConfigMerger(os.pathsep.join(map(str, access.files)))  # type: ignore[no-untyped-call] # no types
     loader = _CredentialLoader(merged.config, active_context=access.context, config_base_path=None)  # type: ignore[no-untyped-call]
     loader.load_and_set(configuration)  # type: ignore[no-untyped-call]
+    if "proxy" in vars(loader):  # proxy-url of the kubeconfig: like kubectl, use it whatever NO_PROXY says
+        configuration.no_proxy = None
 
 
 class _CredentialLoader(KubeConfigLoader):
@@ -110,28 +115,64 @@ _INTERVAL_S: Final = 10.0
 """The shortest time between two reads of the credentials. A server may refuse new ones, too."""
 
 
-class ReloadingClient:
-    """An ``APIClient`` that replaces itself when its credentials are refused. Safe for several threads."""
+class UnconnectedError(ApiError):
+    """There is no connection to the API server. It has received nothing of the request."""
 
-    def __init__(self, load: Callable[[], APIClient], clock: Clock | None = None) -> None:
-        """Load the first client. ``load`` raises ``InputError`` if the present credentials are not usable."""
+
+class ReloadingClient:
+    """An ``APIClient`` that replaces itself when its access does not work any more. Safe for several threads."""
+
+    def __init__(
+        self,
+        load: Callable[[], APIClient],
+        clock: Clock | None = None,
+        state: Callable[[], object] = lambda: None,
+    ) -> None:
+        """Load the first client.
+
+        Args:
+            load: makes a client. It raises ``InputError`` if the present credentials are not usable.
+            state: returns a value that differs after the access has changed. It raises ``InputError`` or ``OSError`` if
+                the access cannot be read.
+        """
         self._load = load
         self._clock = clock or SystemClock()
+        self._state = state
         self._lock = threading.Lock()
         self._again_s = 0.0
+        self._loaded = self._present()
         self._client = load()
 
     def send(self, request: APIRequest) -> APIResponse:
-        """Send a request. The API server has not processed a request with status 401, so it is sent once more."""
+        """Send a request. It is sent once more, with a new client, if the API server has not processed it."""
         client = self._client
         try:
             return client.send(request)
+        except UnconnectedError as error:
+            if not self._has_changed(client) or not self._reload(client, str(error)):
+                raise
         except ApiError as error:
-            if error.status != HTTPStatus.UNAUTHORIZED or not self._reload(client):
+            if error.status != HTTPStatus.UNAUTHORIZED:
+                raise
+            if not self._reload(client, "the API server refused the credentials"):
                 raise
         return self._client.send(request)
 
-    def _reload(self, refused: APIClient) -> bool:
+    def _has_changed(self, failed: APIClient) -> bool:
+        """Return whether the access has changed since the client was made that failed."""
+        if self._client is not failed:
+            return True
+        present = self._present()
+        return present is not None and present != self._loaded
+
+    def _present(self) -> object:
+        """Return the present state of the access; None if it cannot be read."""
+        try:
+            return self._state()
+        except (InputError, OSError):
+            return None
+
+    def _reload(self, refused: APIClient, why: str) -> bool:
         """Return whether there is another client than the refused one."""
         with self._lock:
             if self._client is not refused:
@@ -140,12 +181,15 @@ class ReloadingClient:
             if now_s < self._again_s:
                 return False
             self._again_s = now_s + _INTERVAL_S
+            # Asked before the files are read: a change in between is found after the next failure.
+            loaded = self._present()
             try:
                 self._client = self._load()
             except InputError as error:
-                _LOG.warning("the API server refused the credentials, and they cannot be read again: %s", error)
+                _LOG.warning("%s, and the access cannot be read again: %s", why, error)
                 return False
-            _LOG.info("the API server refused the credentials; they were read again")
+            self._loaded = loaded
+            _LOG.info("%s; the access was read again", why)
             return True
 
 
@@ -172,7 +216,9 @@ def load_client(kubeconfig: Path | None, context: str | None = None) -> Reloadin
 
 def connect(access: ClusterAccess) -> ReloadingClient:
     """Make a client, which sends nothing yet. Raises ``InputError`` if the access is not usable."""
-    return ReloadingClient(lambda: HTTPClient(_configuration(access), access))
+    return ReloadingClient(
+        lambda: HTTPClient(_configuration(access), access), state=lambda: file_states(named_files(access))
+    )
 
 
 def _configuration(access: ClusterAccess) -> client.Configuration:
@@ -208,6 +254,8 @@ class HTTPClient:
         message = self._encode(request)
         try:
             connection, response = self._exchange(request, message)
+        except UnconnectedError as error:
+            raise UnconnectedError(0, "", f"{request}: {error}") from None
         except ApiError as error:
             raise ApiError(0, "", f"{request}: {error}") from None
         if response.status not in _SUCCESS:
@@ -260,7 +308,7 @@ class HTTPClient:
         return head.encode("latin-1", "replace") + request.body
 
     def _headers(self, request: APIRequest) -> dict[str, str]:
-        headers = {"Accept": request.accept, "User-Agent": _USER_AGENT}
+        headers = {"Accept": request.accept, "User-Agent": _USER_AGENT, **self._dialer.headers}
         if request.body:
             headers["Content-Type"] = request.content_type
         if request.body or not request.is_read:
@@ -336,6 +384,7 @@ class _Dialer:
         host: the ``Host`` header.
         prefix: the first part of each request target: the path of the server's URL, preceded by the URL's scheme and
             host if a proxy forwards plain HTTP.
+        headers: the headers of each request for such a proxy. A proxy that tunnels gets its headers once.
     """
 
     def __init__(self, configuration: client.Configuration, source: str = "") -> None:
@@ -349,11 +398,13 @@ class _Dialer:
         self._proxy: Url | None = None
         if isinstance(manager, urllib3.ProxyManager):
             self._proxy, self._proxy_config = manager.proxy, manager.proxy_config
-            self._proxy_headers = manager.proxy_headers
+            self._proxy_headers = {**_proxy_authorization(manager.proxy), **manager.proxy_headers}
         self.host = server.netloc or server.host
         self.prefix = (server.path or "").rstrip("/")
+        self.headers: dict[str, str] = {}
         if self._proxy is not None and server.scheme == "http":
             self.prefix = f"http://{self.host}{self.prefix}"
+            self.headers = self._proxy_headers
 
     def connect(self, timeout_s: float) -> socket.socket:
         connection = self._connection(min(timeout_s, CONNECT_TIMEOUT_S))
@@ -363,7 +414,7 @@ class _Dialer:
             connection.close()
             problem = without_urllib3_object(describe(error))
             text = f"no connection to the API server {self.host}{self._source}: {problem}; {_remedy(error)}"
-            raise ApiError(0, "", text) from None
+            raise UnconnectedError(0, "", text) from None
         connected: socket.socket = connection.sock  # urllib3's connection does not close it
         return connected
 
@@ -390,7 +441,17 @@ def _pool_manager(configuration: client.Configuration) -> urllib3.PoolManager:
             return client.ApiClient(configuration).rest_client.pool_manager
     except urllib3.exceptions.ProxySchemeUnknown:
         pass
-    raise InputError(f"the proxy {shown(configuration.proxy)} is not supported; use an http or https proxy")
+    named = parse_url(configuration.proxy or "")._replace(auth=None).url
+    raise InputError(f"the proxy {shown(named)} is not supported; use an http or https proxy")
+
+
+def _proxy_authorization(proxy: Url | None) -> dict[str, str]:
+    """Return the header with the user and the password that the URL of a proxy names, as kubectl sends it."""
+    if proxy is None or not proxy.auth:
+        return {}
+    named = unquote(proxy.auth)
+    text = named if ":" in named else f"{named}:"
+    return {"Proxy-Authorization": f"Basic {b64encode(text.encode()).decode()}"}
 
 
 def _socket_host(url: Url) -> str:

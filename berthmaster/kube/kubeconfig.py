@@ -18,6 +18,11 @@ SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _HOST_VARIABLE: Final = "KUBERNETES_SERVICE_HOST"
 _DEFAULT_NAMESPACE: Final = "default"
 _MAX_BYTES: Final = 4 * 2**20
+_NAMING: Final = (
+    ("clusters", "cluster", ("certificate-authority",)),
+    ("users", "user", ("client-certificate", "client-key", "tokenFile")),
+)
+"""The keys of a kubeconfig that name files, relative to its folder."""
 
 
 class ClusterAccess(NamedTuple):
@@ -60,6 +65,22 @@ def find_access(
         f"no access to an API server: ${VARIABLE} is not set, {_default_file(environ)} does not exist, and this "
         "process does not run in a pod; specify a kubeconfig file with --kubeconfig"
     )
+
+
+def named_files(access: ClusterAccess, service_account: Path = SERVICE_ACCOUNT) -> tuple[Path, ...]:
+    """Return every file that holds a part of an access: the kubeconfigs, and the certificates and tokens they name."""
+    if not access.files:
+        return service_account / "ca.crt", service_account / "token"
+    found = dict.fromkeys(access.files)
+    for path in access.files:
+        content = _content(path)
+        for section, kind, keys in _NAMING:
+            listed = content.get(section)
+            for each in listed if isinstance(listed, list) else ():
+                value = each.get(kind) if isinstance(each, dict) else None
+                names = [value[key] for key in keys if value.get(key)] if isinstance(value, dict) else []
+                found |= dict.fromkeys(path.parent / str(name) for name in names)
+    return tuple(found)
 
 
 def _files(kubeconfig: Path | None, environ: Mapping[str, str]) -> dict[Path, Mapping[str, Any]]:

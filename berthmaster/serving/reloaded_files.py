@@ -8,13 +8,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, Generic, TypeVar
 
+from berthmaster.runtime.file_states import FileStates, file_states
+
 MAX_FILE_BYTES: Final = 2**20
 _RETRY_S: Final = 1.0
 _WAIT_S: Final = 1.0
 """The time for which threads wait while another thread reads the files, which usually takes milliseconds."""
 
 Content = TypeVar("Content")
-_Signature = tuple[tuple[int, int, int], ...]
 
 
 def read_regular_file(path: Path) -> bytes:
@@ -62,8 +63,8 @@ class ReloadedFiles(Generic[Content]):
         self._lock = threading.Lock()
         self._check_at = self._retry_at = 0.0
         self._failing = False
-        self._reported: _Signature | None = None
-        self._seen = self._signature()
+        self._reported: FileStates | None = None
+        self._seen = file_states(paths)
         self._content = load()
 
     def content(self, *, check: bool = False) -> Content:
@@ -83,9 +84,9 @@ class ReloadedFiles(Generic[Content]):
     def _refresh(self) -> None:
         now = self._monotonic_s()
         self._check_at = now + self._check_interval_s
-        signature: _Signature = ()
+        signature: FileStates = ()
         try:
-            signature = self._signature()
+            signature = file_states(self._paths)
             # After a failure, a file may become readable without a visible change.
             if signature == self._seen and not (self._failing and now >= self._retry_at):
                 return
@@ -99,7 +100,3 @@ class ReloadedFiles(Generic[Content]):
                 self._on_failure(error)
             return
         self._failing, self._reported = False, None
-
-    def _signature(self) -> _Signature:
-        stats = (path.stat() for path in self._paths)
-        return tuple((each.st_mtime_ns, each.st_size, each.st_ino) for each in stats)

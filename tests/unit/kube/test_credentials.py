@@ -17,8 +17,14 @@ from kubernetes.client import Configuration
 from tables import cases
 
 from berthmaster.kube.client import APIClient, APIResponse, ask
-from berthmaster.kube.http_client import ReloadingClient, connect, load_client, load_credentials
-from berthmaster.kube.kubeconfig import ClusterAccess, find_access
+from berthmaster.kube.http_client import (
+    ReloadingClient,
+    UnconnectedError,
+    connect,
+    load_client,
+    load_credentials,
+)
+from berthmaster.kube.kubeconfig import ClusterAccess, find_access, named_files
 from berthmaster.kube.requests import APIRequest, Collection, get, merge_patch
 from berthmaster.model.errors import ApiError, InputError
 
@@ -265,6 +271,58 @@ def refused(client: APIClient, status: int) -> None:
     assert error.value.status == status
 
 
+class UnconnectedClient:
+    def __init__(self) -> None:
+        self.sent = 0
+
+    def send(self, request: APIRequest) -> APIResponse:
+        self.sent += 1
+        raise UnconnectedError(0, "", f"{request}: no connection")
+
+
+def test_a_changed_access_is_read_again_if_there_is_no_connection():
+    first, second, states = UnconnectedClient(), RefusedClient(409), ["old"]
+    load, left = loading(first, second)
+    client = ReloadingClient(load, FakeClock(), lambda: states[-1])
+    refused(client, 0)
+    assert (first.sent, len(left)) == (1, 1), "an unchanged access is not read again: a plugin may take long"
+    states.append("new")
+    refused(client, 409)
+    assert (first.sent, second.sent) == (2, 1)
+
+
+def test_an_access_that_is_half_written_is_read_later():
+    clock, states = FakeClock(), ["old"]
+    load, left = loading(UnconnectedClient(), InputError("half written"), RefusedClient(409))
+    client = ReloadingClient(load, clock, lambda: states[-1])
+    states.append("new")
+    refused(client, 0)
+    clock.pass_by(10)
+    refused(client, 409)
+    assert not left
+
+
+def test_an_access_that_cannot_be_read_now_stays_in_use():
+    def state() -> str:
+        if not readable:
+            raise FileNotFoundError
+        return "old"
+
+    readable = [True]
+    load, left = loading(UnconnectedClient(), RefusedClient(409))
+    client = ReloadingClient(load, FakeClock(), state)
+    readable.clear()
+    refused(client, 0)
+    assert len(left) == 1
+
+
+def test_the_files_of_an_access_are_those_that_it_names(access, tmp_path):
+    user = {"client-certificate": "user.crt", "client-key": "/keys/user.key", "tokenFile": "token", "token": "t"}
+    found = named_files(access(user))
+    assert found == (tmp_path / "config", tmp_path / "user.crt", Path("/keys/user.key"), tmp_path / "token")
+    assert named_files(ClusterAccess((), "", ""), tmp_path) == (tmp_path / "ca.crt", tmp_path / "token")
+
+
 @pytest.mark.parametrize("status", [0, 403, 409, 503])
 def test_other_errors_do_not_reload(status: int):
     first = RefusedClient(status)
@@ -290,7 +348,7 @@ def test_credentials_that_cannot_be_read_again_are_logged_and_tried_later(caplog
     load, _ = loading(first, InputError("fleet.kubeconfig: no such file"), RefusedClient(503))
     client = ReloadingClient(load, clock)
     refused(client, 401)
-    assert "they cannot be read again: fleet.kubeconfig: no such file" in caplog.text
+    assert "the access cannot be read again: fleet.kubeconfig: no such file" in caplog.text
     clock.pass_by(10)
     refused(client, 503)
 
@@ -312,4 +370,17 @@ def test_a_replaced_token_file_is_used_without_a_restart(peer, access, tmp_path,
     assert ask(client, WRITE) == b"hi"
     sent = [line for head in server.heads for line in head if line.lower().startswith("authorization")]
     assert [line.rpartition(" ")[2] for line in sent] == ["the-first", "the-first", "the-second"]
-    assert "they were read again" in caplog.text
+    assert "the access was read again" in caplog.text
+
+
+def test_a_new_address_of_the_server_is_used_without_a_restart(peer, access):
+    first, second = peer(OK), peer(OK)
+    (kubeconfig,) = access({"token": "a"}, f"http://127.0.0.1:{first.port}").files
+    client = load_client(kubeconfig)
+    ask(client, WRITE)
+    first.close()
+    access({"token": "a"}, f"http://127.0.0.1:{second.port}")
+    with suppress(ApiError):  # the idle connection may have received this request
+        ask(client, WRITE)
+    assert ask(client, READ) == b"hi"
+    assert second.heads

@@ -1,5 +1,6 @@
 """The client of real API servers over real sockets: requests, kept connections, errors, trust, proxies."""
 
+import base64
 import gc
 import ssl
 from typing import Any
@@ -306,6 +307,40 @@ def test_a_proxy_forwards_plain_http(peer):
     client = HTTPClient(configured("http://api.example:8080/k8s", proxy=f"http://127.0.0.1:{proxy.port}"))
     assert ask(client, READ) == b"hi"
     assert proxy.heads[0][:2] == [f"GET http://api.example:8080/k8s{PATH} HTTP/1.1", "Host: api.example:8080"]
+
+
+@pytest.mark.parametrize(
+    ("named", "sent"),
+    [
+        pytest.param("ann:secret", "ann:secret", id="a user and a password"),
+        pytest.param("ann", "ann:", id="a user"),
+        pytest.param("a%40b:p%3Aq%C3%A9", "a@b:p:qé", id="characters that a URL must encode"),
+    ],
+)
+def test_a_proxy_gets_the_credentials_of_its_url(peer, authority, named, sent):
+    header = f"Proxy-Authorization: Basic {base64.b64encode(sent.encode()).decode()}"
+    plain = peer()
+    client = HTTPClient(configured("http://api.example:8080", proxy=f"http://{named}@127.0.0.1:{plain.port}"))
+    assert ask(client, READ) == b"hi"
+    assert header in plain.heads[0]
+    tunnel = peer(tls=serving(authority))
+    client = HTTPClient(
+        configured(
+            "https://localhost:6443", proxy=f"http://{named}@127.0.0.1:{tunnel.port}",
+            ssl_ca_cert=str(authority.ca),
+        )
+    )  # fmt: skip
+    assert ask(client, READ) == b"hi"
+    first, inside = tunnel.heads
+    assert header in first
+    assert header not in inside, "the API server must not see the password of the proxy"
+
+
+def test_the_password_of_a_proxy_is_not_shown():
+    with pytest.raises(InputError) as refused:
+        HTTPClient(configured("https://api.example", proxy="socks5://ann:secret@127.0.0.1:1"))
+    assert "socks5://127.0.0.1:1" in str(refused.value)
+    assert "secret" not in str(refused.value)
 
 
 def test_a_proxy_tunnels_https(peer, authority):
