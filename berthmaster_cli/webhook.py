@@ -53,6 +53,9 @@ class _WebhookFlags(serving_options.ServingFlags, KubeconfigFlags, LedgerFlags, 
         "The largest number of JSON values of an object. Larger objects are denied.",
         200_000, click.IntRange(1000, 10_000_000),
     )  # fmt: skip
+    max_policy_kib: int = option(
+        "The largest size of a policy, in KiB. Larger policies are denied.", 512, click.IntRange(16, 4096)
+    )
     impact_url: str | None = option(
         "Ask this extender what a change of a policy would move, as https://HOST:PORT. The answer is a warning.",
         metavar="URL",
@@ -132,6 +135,7 @@ def command(flags: _WebhookFlags) -> None:
         limits=flags.placement_limits,
         scheduler_names=frozenset(flags.scheduler_names),
         max_values=flags.max_object_values,
+        max_policy_bytes=flags.max_policy_kib * 2**10,
         drop_handlers=frozenset(flags.drop_handlers),
         blast_radius=flags.blast_radius,
         unreachable=Level(flags.blast_radius_unreachable),

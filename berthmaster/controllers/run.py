@@ -36,8 +36,8 @@ from berthmaster.kube.events import EventRecorder
 from berthmaster.kube.http_client import load_client
 from berthmaster.kube.informer import Informer, SourceCheck
 from berthmaster.kube.lease import Candidate, Lease, LeaseOptions
-from berthmaster.kube.requests import probe
-from berthmaster.model.errors import ApiError
+from berthmaster.kube.requests import key_text, probe
+from berthmaster.model.errors import ApiError, name_list
 from berthmaster.runtime.clock import Clock, SystemClock
 from berthmaster.runtime.logs import fields, log_exceptions
 from berthmaster.runtime.metrics import own_exposition
@@ -45,6 +45,7 @@ from berthmaster.runtime.stopping import Stop, keep_existing_objects
 from berthmaster.serving.probes import Probes, Readiness, serving_probes
 
 _LOG: Final = logging.getLogger("berthmaster.controllers")
+_NAMED: Final = 5
 STUCK_S: Final = 300.0
 """A reconcile that runs for this long will not end: each of its requests has a much shorter timeout."""
 
@@ -101,8 +102,16 @@ class ProcessHealth:
             for each in informers
             if each.undelivered
         ]
+        unread = [f"not read: {each.collection.plural} {names}" for each in informers if (names := _unread(each))]
         silent = [self._source.problem] if self._source is not None and self._source.problem else []
-        return Readiness("", "; ".join(["leading" if self._leading() else "standby", *silent, *lost, *undelivered]))
+        return Readiness(
+            "", "; ".join(["leading" if self._leading() else "standby", *silent, *lost, *undelivered, *unread])
+        )
+
+
+def _unread(informer: Informer[Any]) -> str:
+    """Return the names of the objects of an informer that are not read, and why."""
+    return name_list([f"{key_text(key)} {problem}" for key, problem in informer.unread()], _NAMED)
 
 
 REPORTING_CONTROLLER: Final = "berthmaster.io/controllers"

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from typing import Final, Protocol
 
 from berthmaster.kube.requests import MAX_MESSAGE_BYTES, ONLY_METADATA, ONLY_METADATA_LIST, APIRequest
-from berthmaster.model.errors import ApiError
+from berthmaster.model.errors import ApiError, ResponseTooLargeError
 from berthmaster.runtime.clock import Clock, TokenBucket
 
 
@@ -54,7 +54,7 @@ def read_body(response: APIResponse) -> bytes:
         parts.append(chunk)
         size += len(chunk)
         if size > MAX_MESSAGE_BYTES:
-            raise ApiError(0, "", f"the response is larger than {MAX_MESSAGE_BYTES} bytes")
+            raise ResponseTooLargeError(MAX_MESSAGE_BYTES)
     return b"".join(parts)
 
 

@@ -9,6 +9,7 @@ import logging
 import random
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from functools import partial
@@ -18,13 +19,13 @@ import msgspec
 
 from berthmaster.kube import requests
 from berthmaster.kube.client import APIClient, APIResponse, ask, read_body
-from berthmaster.model.errors import ApiError, InputError
+from berthmaster.kube.listing import Listed, Unread, bounded, pages
+from berthmaster.model.errors import ApiError, InputError, ResponseTooLargeError, UnlistableError
 from berthmaster.model.meta import Key
 from berthmaster.runtime.clock import Backoff, Clock
 from berthmaster.runtime.logs import fields, log_exceptions
 from berthmaster.runtime.stopping import RepeatingThread
 
-MAX_OBJECTS: Final = 2**18
 _LOG: Final = logging.getLogger("berthmaster.kube")
 _LIST_READ_TIMEOUT_S: Final = 30.0
 # The API server sends a bookmark about once a minute. A longer silence means that the connection is dead.
@@ -87,23 +88,25 @@ class Reflector:
             if error.expired and self._version:
                 self._version = ""
             else:
-                self._store.mark_stale(str(error))
+                self._mark_stale(error)
+            if isinstance(error, ResponseTooLargeError):
+                self._version = ""  # a list names the object that was in the event
             self._stopping.wait(self._backoff.next_s())
 
-    def _list(self) -> Iterator[tuple[Key, msgspec.Raw]]:
+    def _mark_stale(self, error: ApiError) -> None:
+        self._store.mark_stale(str(error), unlistable=isinstance(error, UnlistableError))
+
+    def _list(self) -> Iterator[Listed]:
         """Yield all objects, and set the resource version. No more than one page is in memory."""
-        continue_token = ""
-        for _ in range(MAX_OBJECTS // requests.PAGE_SIZE + 1):
-            request = requests.page(self._collection, continue_token, _LIST_READ_TIMEOUT_S)
-            with self._opened(self._client.send(request)) as response:
-                part = requests.decode_response(requests.ListPage, read_body(response), "a list page")
-            for raw in part.items or ():
-                yield requests.decode_identity(bytes(raw)).key, raw
-            continue_token = part.metadata.continue_
-            if not continue_token:
-                self._version = part.metadata.resource_version
-                return
-        raise ApiError(0, "", f"more than {MAX_OBJECTS} {self._collection.plural}")
+        version = ""
+        for page in pages(self._page, self._collection, read_timeout_s=_LIST_READ_TIMEOUT_S):
+            yield from page.objects
+            version = page.version
+        self._version = version
+
+    def _page(self, request: requests.APIRequest) -> bytes:
+        with self._opened(self._client.send(request)) as response:
+            return read_body(response)
 
     def _watch(self, version: str) -> str:
         """Process changes until the watch ends. Return the last version, which stays valid unless it ``expired``."""
@@ -119,11 +122,11 @@ class Reflector:
                     events += 1
                     self._backoff.reset()
         except ApiError as error:
-            if error.expired or not events:
+            if error.expired or not events or isinstance(error, ResponseTooLargeError):
                 raise
             if self._stopping.is_set():
                 return version  # ``stop`` ended the watch
-            self._store.mark_stale(str(error))
+            self._mark_stale(error)
             self._stopping.wait(self._backoff.next_s())
             return version
         if not events and time.monotonic() - started_s < _MIN_USEFUL_WATCH_S and not self._stopping.is_set():
@@ -134,7 +137,7 @@ class Reflector:
         identity = requests.decode_identity(bytes(event.object))
         match event.type:
             case "ADDED" | "MODIFIED":
-                self._store.put(identity.key, event.object)
+                self._store.put(identity.key, bounded(event.object))
             case "DELETED":
                 self._store.delete(identity.key)
             case "BOOKMARK":
@@ -164,13 +167,16 @@ def _lines(response: APIResponse, deadline_s: float) -> Iterator[bytes]:
                 yield whole
         rest += last
         if len(rest) > requests.MAX_MESSAGE_BYTES:
-            raise ApiError(0, "", f"a watch event is larger than {requests.MAX_MESSAGE_BYTES} bytes")
+            raise ResponseTooLargeError(requests.MAX_MESSAGE_BYTES, "a watch event")
         if time.monotonic() > deadline_s:
             return
 
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
+MAX_IN_NAMESPACE: Final = 2**18
+"""The most objects of a namespace. The others of a collection are read, however many are in this one."""
+_TOO_MANY: Final = Unread(f"is not read: its namespace has more than {MAX_IN_NAMESPACE}")
 MAX_UNDELIVERED: Final = 2**16
 """For how many objects one handler may have an undelivered change. Above that, the oldest change is dropped."""
 
@@ -189,15 +195,23 @@ class Handler(Protocol[T_contra]):
 class Informer(Generic[T]):
     """The objects of one collection, kept up to date by a reflector.
 
-    An object that cannot be decoded is skipped with a warning, or with an error and its traceback if the decoder
-    crashes. Its last readable state stays. A handler that raises is called again after the next message of the server,
-    and then with backoff. Other handlers are not affected.
+    An object that is too large or cannot be decoded is skipped with a warning, or with an error and its traceback if
+    the decoder crashes. Its last readable state stays. A handler that raises is called again after the next message of
+    the server, and then with backoff. Other handlers are not affected.
+
+    Attributes:
+        problem: why the objects may be out of date; empty if they are current.
+        stale_since: since when.
+        unlistable: whether the objects themselves are the problem, and not the server.
     """
 
     def __init__(self, collection: requests.Collection, read: Callable[[bytes], T], clock: Clock) -> None:
         self.collection = collection
         self.problem = ""
         self.stale_since: datetime | None = None
+        self.unlistable = False
+        self._unread: dict[Key, str] = {}
+        self._counts: Counter[str] = Counter()
         self._read = read
         self._clock = clock
         self._values: dict[Key, T] = {}
@@ -264,11 +278,24 @@ class Informer(Generic[T]):
     def __len__(self) -> int:
         return len(self._values)
 
-    def replace(self, objects: Iterable[tuple[Key, msgspec.Raw]]) -> None:
+    def unread(self) -> list[tuple[Key, str]]:
+        """Return the objects whose present state is not read, and why. A problem follows the name of its object."""
+        return sorted(self._unread.copy().items())
+
+    def replace(self, objects: Iterable[Listed]) -> None:
         """Replace all objects by a complete list; none if a page raises. Readers never see a mixture."""
-        after = {key: value for key, raw in objects if (value := self._value(key, raw)) is not None}
+        after: dict[Key, T] = {}
+        unread: dict[Key, str] = {}
+        counts: Counter[str] = Counter()
+        for key, content in objects:
+            counts[key[0]] += 1
+            value, problem = self._value(key, _TOO_MANY if counts[key[0]] > MAX_IN_NAMESPACE else content)
+            if value is not None:
+                after[key] = value
+            if problem:
+                unread[key] = problem
         with self._delivering:
-            before, self._values = self._values, after
+            before, self._values, self._unread, self._counts = self._values, after, unread, counts
             for key, value in before.items():
                 if key not in after:
                     self._deliver(key, value, None)
@@ -277,16 +304,27 @@ class Informer(Generic[T]):
                     self._deliver(key, known, value)
         self._listed.set()
 
-    def put(self, key: Key, raw: msgspec.Raw) -> None:
-        before, after = self._values.get(key), self._value(key, raw)
+    def put(self, key: Key, content: msgspec.Raw | Unread) -> None:
+        before = self._values.get(key)
+        if before is None and key not in self._unread:
+            self._counts[key[0]] += 1
+            if self._counts[key[0]] > MAX_IN_NAMESPACE:
+                content = _TOO_MANY
+        after, problem = self._value(key, content)
+        if problem:
+            self._unread[key] = problem
+        else:
+            self._unread.pop(key, None)
         if after is not None and after is not before:
             with self._delivering:
                 self._values[key] = after
                 self._deliver(key, before, after)
 
     def delete(self, key: Key) -> None:
+        unread = self._unread.pop(key, None)
         with self._delivering:
             before = self._values.pop(key, None)
+            self._counts[key[0]] -= before is not None or unread is not None
             if before is not None:
                 self._deliver(key, before, None)
 
@@ -294,38 +332,42 @@ class Informer(Generic[T]):
         """Note that the server sent a message: the objects are up to date."""
         if self.problem:
             _LOG.info("watching %s again", self.collection.plural)
-        self.problem, self.stale_since = "", None
+        self.problem, self.stale_since, self.unlistable = "", None, False
         with self._delivering:
             for each in self._deliveries:
                 each.retry(self._values.get)
         for callback in self._callbacks:
             callback()
 
-    def mark_stale(self, problem: str) -> None:
-        """Note that the server does not respond as expected: the objects may be out of date."""
+    def mark_stale(self, problem: str, *, unlistable: bool = False) -> None:
+        """Note that the server does not respond as expected, or that the objects are ``unlistable``."""
         if not self.problem:
             self.stale_since = self._clock.now()
             _LOG.warning("failed to watch %s: %s", self.collection.plural, problem)
-        self.problem = problem
+        self.problem, self.unlistable = problem, unlistable
         for callback in self._callbacks:
             callback()
 
-    def _value(self, key: Key, raw: msgspec.Raw) -> T | None:
-        """Decode an object. Return the known value if it is equal, or if the object cannot be decoded."""
+    def _value(self, key: Key, content: msgspec.Raw | Unread) -> tuple[T | None, str]:
+        """Decode an object. Return the known value if it is equal, or if the object is not read, and then why."""
         known = self._values.get(key)
-        value = known
         names = _names(self.collection.plural, key)
+        if isinstance(content, Unread):
+            _LOG.warning("skipping an object: it %s", content.problem, extra=fields(**names))
+            return known, content.problem
+        value, problem = known, "makes its decoder crash; the log says why"
 
         def read() -> None:
-            nonlocal value
+            nonlocal value, problem
             try:
-                value = self._read(bytes(raw))
+                value, problem = self._read(bytes(content)), ""
             except InputError as error:
+                problem = f"cannot be decoded: {error}"
                 _LOG.warning("skipping an object: %s", error, extra=fields(**names))
 
         # A bug in a decoder must affect one object, not the watch of all others.
         log_exceptions(read, _LOG, "skipping an object: the decoder crashed", **names)
-        return known if value == known else value
+        return known if value == known else value, problem
 
     def _deliver(self, key: Key, before: T | None, after: T | None) -> None:
         for each in self._deliveries:

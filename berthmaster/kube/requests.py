@@ -7,15 +7,15 @@ from urllib.parse import quote
 
 import msgspec
 
-from berthmaster.model.decode import decode_json, encode_json
+from berthmaster.model.decode import TooDeepError, decode_json, encode_json, without_deep_parts
 from berthmaster.model.errors import ApiError, FieldError, InputError, shown
 from berthmaster.model.meta import Key, is_valid_name
 
 PAGE_SIZE: Final = 500
 READ_TIMEOUT_S: Final = 30.0
 
-_JSON: Final = "application/json"
-ONLY_METADATA: Final = f"{_JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{_JSON}"
+JSON: Final = "application/json"
+ONLY_METADATA: Final = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"
 """The ``Accept`` header that asks for the metadata of an object, or of the objects in watch events."""
 ONLY_METADATA_LIST: Final = ONLY_METADATA.replace("PartialObjectMetadata", "PartialObjectMetadataList")
 _MERGE_PATCH: Final = "application/merge-patch+json"
@@ -74,8 +74,8 @@ class APIRequest(NamedTuple):
     read_timeout_s: float = READ_TIMEOUT_S
     method: str = "GET"
     body: bytes = b""
-    content_type: str = _JSON
-    accept: str = _JSON
+    content_type: str = JSON
+    accept: str = JSON
     headers: Query = ()
 
     @property
@@ -100,11 +100,15 @@ def page(
     *,
     namespace: str = "",
     labels: str = "",
-    accept: str = _JSON,
+    accept: str = JSON,
+    limit: int = PAGE_SIZE,
 ) -> APIRequest:
-    """List one page of a consistent list. ``continue_token`` is the token of the page; empty for the first page."""
+    """List one page of a consistent list, as ``kube.listing.pages`` does.
+
+    ``continue_token`` is the token of the page; empty for the first page.
+    """
     optional = (("continue", continue_token), ("labelSelector", labels))
-    query = (("limit", str(PAGE_SIZE)), *(each for each in optional if each[1]))
+    query = (("limit", str(limit)), *(each for each in optional if each[1]))
     return APIRequest(collection.within(namespace), query, read_timeout_s, accept=accept)
 
 
@@ -192,7 +196,11 @@ def _segment(name: str) -> str:
 
 T = TypeVar("T")
 MAX_MESSAGE_BYTES: Final = 64 * 2**20
-"""The largest page or watch event that is read. A page of the largest objects that etcd stores is smaller."""
+"""The largest page or watch event that is read. ``kube.listing`` asks for smaller pages above it."""
+
+
+MAX_DEPTH: Final = 100
+"""The levels of an object whose deeper parts cannot be decoded, and of an object that is read as dicts and lists."""
 
 
 class APIStatus(msgspec.Struct, frozen=True):
@@ -250,6 +258,16 @@ def decode_response(kind: type[T], body: bytes, what: str) -> T:
         raise ApiError(0, "", f"cannot decode {what}: {error}") from None
 
 
+def decode_shallow(kind: type[T], body: bytes, what: str) -> T:
+    """Decode what an API server sent. If it is nested too deeply, its deep parts become ``CUT``."""
+    try:
+        return decode_json(kind, body)
+    except TooDeepError:
+        return decode_response(kind, without_deep_parts(body, MAX_DEPTH), what)
+    except FieldError as error:
+        raise ApiError(0, "", f"cannot decode {what}: {error}") from None
+
+
 def decode_status(body: bytes) -> APIStatus:
     """Decode the body of an error. The status is empty if the body is something else, as from a proxy."""
     try:
@@ -259,8 +277,11 @@ def decode_status(body: bytes) -> APIStatus:
 
 
 def decode_watch_event(line: bytes) -> WatchEvent:
-    """Decode a watch event. Raises ``ApiError`` if the line is not a watch event, or it is an ``ERROR`` event."""
-    event = decode_response(WatchEvent, line, "a watch event")
+    """Decode a watch event. The parts of its object that are nested too deeply become ``CUT``.
+
+    Raises ``ApiError`` if the line is not a watch event, or it is an ``ERROR`` event.
+    """
+    event = decode_shallow(WatchEvent, line, "a watch event")
     if event.type != "ERROR":
         return event
     status = decode_response(APIStatus, bytes(event.object), "a watch event")

@@ -10,6 +10,8 @@
     ├── PluginError          a third-party plugin cannot be loaded, or it broke its contract
     └── ServiceError         a service refused a request, or it could not be reached
         ├── ApiError         the same for a Kubernetes API server; a later retry may succeed
+        │   ├── ResponseTooLargeError  the response is larger than is read; a smaller page may be read
+        │   └── UnlistableError        the stored objects are too many or too large to be listed
         └── LedgerError      the same for the database of the ledger; a later retry may succeed
 
 A workload that fits no cluster is not an error. It is a decision, returned as data with its reasons.
@@ -108,6 +110,20 @@ class ApiError(ServiceError):
     @property
     def expired(self) -> bool:
         return self.status == HTTPStatus.GONE
+
+
+class ResponseTooLargeError(ApiError):
+    """A response is larger than is read."""
+
+    def __init__(self, most_bytes: int, what: str = "the response") -> None:
+        super().__init__(0, "", f"{what} is larger than {most_bytes} bytes")
+
+
+class UnlistableError(ApiError):
+    """A collection cannot be listed because of the objects in it. Users cause this, not the server."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(0, "", message)
 
 
 class LedgerError(ServiceError):

@@ -9,7 +9,7 @@ import msgspec
 
 from berthmaster.model.errors import name_list
 from berthmaster.model.kinds import group_of
-from berthmaster.model.meta import CLUSTER_SCOPED
+from berthmaster.model.meta import CLUSTER_SCOPED, Key
 from berthmaster.model.policy import TAINT_POLICY
 
 ELSEWHERE: Final = "workloads in other namespaces"
@@ -75,6 +75,7 @@ class GapKind(StrEnum):
     NOT_SERVED_UNUSED = "NotServedUnused"
     INVALID_OBJECT = "InvalidObject"
     MORE_INVALID_OBJECTS = "MoreInvalidObjects"
+    UNREAD_OBJECT = "UnreadObject"
     NO_WORKLOADS = "NoWorkloads"
     NO_BINDINGS = "NoBindings"
     NO_TEMPLATES = "NoTemplates"
@@ -126,6 +127,10 @@ _WORDS: Final[Mapping[GapKind, _Words]] = {
         "those in namespaces that you may see",
     ),
     GapKind.MORE_INVALID_OBJECTS: _Words("and {number} more objects are left out"),
+    GapKind.UNREAD_OBJECT: _Words(
+        "{object} {problem}", "; it is left out, or counts as it was when it was read last",
+        elsewhere="objects in namespaces that are not shown here cannot be read, and are left out",
+    ),
     GapKind.NO_WORKLOADS: _Words(
         "the manifests have no binding and no resource template", ": the workloads of the fleet are not known"
     ),
@@ -242,6 +247,14 @@ class Gap(msgspec.Struct, frozen=True, omit_defaults=True):
                 "consequence": _CONSEQUENCES.get(kind, _FROM_BINDINGS),
             }
         )
+
+
+def unread_object(kind: str, key: Key, problem: str) -> Gap:
+    """Return the gap of an object that exists and is not read. ``problem`` follows the name of the object."""
+    namespace, name = key
+    path = f"{namespace}/{name}" if namespace else name
+    resource = f"{namespace}/{kind}/{name}" if namespace else f"{kind}/{name}"
+    return Gap(GapKind.UNREAD_OBJECT, (resource,), {"object": f"{kind} {path}", "problem": problem})
 
 
 def texts(gaps: Iterable[Gap], reader: Reader) -> list[str]:

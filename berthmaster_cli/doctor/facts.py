@@ -215,12 +215,18 @@ class LeaseFacts:
 
 @dataclass(frozen=True, slots=True)
 class FleetFacts:
-    """The member clusters, with the names of those that report no resources. ``complete``: all were read."""
+    """The member clusters, with the names of those that report no resources.
+
+    Attributes:
+        complete: whether all were listed.
+        unread: the names of those that were listed and cannot be read.
+    """
 
     total: int
     not_ready: tuple[str, ...] = ()
     unmeasured: tuple[str, ...] = ()
     complete: bool = True
+    unread: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +237,7 @@ class BindingFacts:
     stale: tuple[str, ...] = ()
     unschedulable: tuple[tuple[str, str], ...] = ()
     complete: bool = True
+    unread: tuple[str, ...] = ()
 
     @property
     def total(self) -> int:

@@ -26,10 +26,12 @@ from berthmaster.kube import requests
 from berthmaster.kube.client import APIClient, APIResponse, ask_if_found, read_body
 from berthmaster.kube.kinds import KARMADA_CLUSTERS
 from berthmaster.kube.lease import LEASES
+from berthmaster.kube.listing import Unread, pages
+from berthmaster.kube.requests import key_text
 from berthmaster.kube.served_types import APIResourceList, openapi_request, schemas_of
 from berthmaster.model.binding import SCHEDULED
 from berthmaster.model.decode import decode_json
-from berthmaster.model.errors import ApiError, BerthmasterError, FieldError, InputError
+from berthmaster.model.errors import ApiError, BerthmasterError, FieldError, InputError, UnlistableError
 from berthmaster.native_api.connection import UnansweredError, WebClient
 from berthmaster.runtime.clock import Clock
 from berthmaster_cli.doctor.facts import (
@@ -87,8 +89,11 @@ class DoctorClient(NamedTuple):
         return self.read_as(dict[str, Any], request)
 
     def read_as(self, kind: type[Value], request: requests.APIRequest) -> Value:
+        return decode(kind, self.ask(request))
+
+    def ask(self, request: requests.APIRequest) -> bytes:
         with self.send(request) as response:
-            return decode(kind, read_body(response))
+            return read_body(response)
 
 
 def dry_run(request: requests.APIRequest) -> requests.APIRequest:
@@ -219,7 +224,8 @@ def read_access(client: DoctorClient, setup: Setup) -> AccessFacts:
     return AccessFacts(str(user.get("username") or ""), groups, denied, len(asked))
 
 
-MAX_PAGES: Final = 20
+MAX_LISTED: Final = 10_000
+"""The most objects of a collection that are read."""
 CLUSTERS: Final = KARMADA_CLUSTERS.collection
 BINDINGS: Final = (requests.RESOURCE_BINDINGS, requests.CLUSTER_RESOURCE_BINDINGS)
 _SETTLED: Final = timedelta(seconds=60)
@@ -268,7 +274,6 @@ class _Item(msgspec.Struct, frozen=True):
 
 
 class _List(msgspec.Struct, frozen=True):
-    metadata: requests.ListMeta = requests.ListMeta()
     items: list[_Item] = []
 
 
@@ -281,7 +286,7 @@ def _lease(item: _Item) -> LeaseFacts:
 
 def read_clusters(client: DoctorClient) -> FleetFacts:
     """List the clusters."""
-    found, complete = _listed(client, CLUSTERS)
+    found, unread, complete = _listed(client, CLUSTERS)
     ready = {
         each.metadata.name
         for each in found
@@ -290,16 +295,17 @@ def read_clusters(client: DoctorClient) -> FleetFacts:
     measured = {each.metadata.name for each in found if (each.status.resource_summary or {}).get("allocatable")}
     names = [each.metadata.name for each in found]
     not_ready, unmeasured = (tuple(name for name in names if name not in known) for known in (ready, measured))
-    return FleetFacts(len(found), not_ready, unmeasured, complete)
+    return FleetFacts(len(found), not_ready, unmeasured, complete, tuple(unread))
 
 
 def read_bindings(client: DoctorClient, ours: str, now: datetime) -> BindingFacts:
     """List the bindings of both kinds."""
     by_scheduler: Counter[str] = Counter()
-    stale, unschedulable, complete = [], [], True
+    stale, unschedulable, unread, complete = [], [], list[str](), True
     for collection in BINDINGS:
-        found, whole = _listed(client, collection)
+        found, not_read, whole = _listed(client, collection)
         complete = complete and whole
+        unread += not_read
         by_scheduler.update(each.spec.scheduler_name for each in found)
         for each in found:
             if each.spec.scheduler_name != ours or each.metadata.deletion_timestamp:
@@ -308,19 +314,38 @@ def read_bindings(client: DoctorClient, ours: str, now: datetime) -> BindingFact
                 stale.append(each.metadata.path)
             elif (reason := _failure(each)) is not None:
                 unschedulable.append((each.metadata.path, reason))
-    return BindingFacts(dict(by_scheduler), tuple(stale), tuple(unschedulable), complete)
+    return BindingFacts(dict(by_scheduler), tuple(stale), tuple(unschedulable), complete, tuple(unread))
 
 
-def _listed(client: DoctorClient, collection: requests.Collection) -> tuple[list[_Item], bool]:
-    """Return the objects of a collection, and whether they are all."""
-    items, token = list[_Item](), ""
-    for _ in range(MAX_PAGES):
-        found = client.read_as(_List, requests.page(collection, token, client.read_timeout_s))
-        items += found.items
-        token = found.metadata.continue_
-        if not token:
-            break
-    return items, not token
+def _item(document: bytes) -> _Item | None:
+    """Decode an object; None if a field that is read has another type."""
+    try:
+        return decode_json(_Item, document)
+    except FieldError:
+        return None
+
+
+class _Listing(NamedTuple):
+    """Objects of a collection, the names of those that could not be read, and whether there are no others."""
+
+    items: list[_Item]
+    unread: list[str]
+    complete: bool
+
+
+def _listed(client: DoctorClient, collection: requests.Collection) -> _Listing:
+    items, unread = list[_Item](), list[str]()
+    try:
+        for part in pages(client.ask, collection, most=MAX_LISTED):
+            for key, content in part.objects:
+                item = None if isinstance(content, Unread) else _item(bytes(content))
+                if item is None:
+                    unread.append(key_text(key))
+                else:
+                    items.append(item)
+    except UnlistableError:
+        return _Listing(items, unread, complete=False)
+    return _Listing(items, unread, complete=True)
 
 
 def _is_stale(binding: _Item, now: datetime) -> bool:

@@ -3,7 +3,7 @@
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple, Self
 
@@ -12,13 +12,15 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from berthmaster.kube import requests
 from berthmaster.kube.client import APIClient, ask, ask_if_found
+from berthmaster.kube.listing import TOO_DEEP, TOO_LARGE, Unread, bounded, pages
+from berthmaster.kube.requests import MAX_DEPTH, key_text
 from berthmaster.kube.served_types import ServedType
-from berthmaster.manifests.files import DEFAULT_LIMITS, Document, ListRecord
-from berthmaster.model.errors import ApiError, InputError
+from berthmaster.manifests.files import DEFAULT_LIMITS, Document, ListRecord, deeper_than
+from berthmaster.model.errors import ApiError, InputError, ResponseTooLargeError
+from berthmaster.model.gaps import Gap, unread_object
 from berthmaster.model.meta import Key
 from berthmaster_cli.output import stderr
 
-_JSON: Final = "application/json"
 _ATTEMPTS: Final = 3
 _FIRST_WAIT_S: Final = 0.5
 _MAX_WAIT_S: Final = 10.0
@@ -59,10 +61,11 @@ class ListingBars:
 
 
 class Listing(NamedTuple):
-    """The objects of a list, or single objects, and the record of the read."""
+    """The objects of a list, or single objects, the record of the read, and the objects that are not read."""
 
     documents: list[Document]
     record: ListRecord
+    gaps: Sequence[Gap] = ()
 
 
 class CollectionReader:
@@ -95,34 +98,52 @@ class CollectionReader:
                 raise
             return self._list(served, namespace, metadata_only=metadata_only)
 
-    def get(self, served: ServedType, key: Key, *, metadata_only: bool = False) -> Document | None:
-        """Get one object; None if it does not exist."""
-        accept = requests.ONLY_METADATA if metadata_only else _JSON
+    def get(self, served: ServedType, key: Key, *, metadata_only: bool = False) -> Document | Gap | None:
+        """Get one object; None if it does not exist, and a gap if it is not read."""
+        accept = requests.ONLY_METADATA if metadata_only else requests.JSON
         request = requests.APIRequest(served.collection.object(key), read_timeout_s=self._timeout_s(), accept=accept)
-        body = self._patiently(lambda: ask_if_found(self._client, request))
+        try:
+            body = self._patiently(lambda: ask_if_found(self._client, request))
+        except ResponseTooLargeError:
+            return self._read(served, key, TOO_LARGE)
         if body is None:
             return None
-        raw = requests.decode_response(dict[str, Any], body, str(request))
         self._count(1, len(body))
-        return self._document(served, raw)
+        return self._read(served, key, bounded(requests.decode_shallow(msgspec.Raw, body, str(request))))
 
     def _list(self, served: ServedType, namespace: str, *, metadata_only: bool) -> Listing:
         documents: list[Document] = []
-        token, version = "", ""
-        accept = requests.ONLY_METADATA_LIST if metadata_only else _JSON
-        while True:
-            request = requests.page(served.collection, token, self._timeout_s(), namespace=namespace, accept=accept)
-            body = self._patiently(lambda request=request: ask(self._client, request))  # type: ignore[misc]
-            part = requests.decode_response(requests.ListPage, body, str(request))
-            items = part.items or []
-            self._count(len(items), len(body))
-            documents += [self._document(served, msgspec.json.decode(item)) for item in items]
-            token, version = part.metadata.continue_, part.metadata.resource_version
-            self._progress.listed(str(served), len(documents), len(documents) + part.metadata.remaining_item_count)
-            if not token:
-                now = datetime.now(UTC).replace(microsecond=0)
-                record = ListRecord(str(served), namespace, version, len(documents), now, metadata_only)
-                return Listing(documents, record)
+        gaps: list[Gap] = []
+        version = ""
+        accept = requests.ONLY_METADATA_LIST if metadata_only else requests.JSON
+        for part in pages(
+            self._page, served.collection, namespace=namespace, accept=accept, most=max(self._limits.objects, 1)
+        ):
+            self._count(len(part.objects), part.size)
+            for key, content in part.objects:
+                found = self._read(served, key, content)
+                if isinstance(found, Gap):
+                    gaps.append(found)
+                else:
+                    documents.append(found)
+            version = part.version
+            self._progress.listed(str(served), len(documents), len(documents) + part.remaining)
+        now = datetime.now(UTC).replace(microsecond=0)
+        return Listing(documents, ListRecord(str(served), namespace, version, len(documents), now, metadata_only), gaps)
+
+    def _page(self, request: requests.APIRequest) -> bytes:
+        body: bytes = self._patiently(lambda: ask(self._client, request._replace(read_timeout_s=self._timeout_s())))
+        return body
+
+    def _read(self, served: ServedType, key: Key, content: msgspec.Raw | Unread) -> Document | Gap:
+        """Decode an object, or return the gap that names it."""
+        problem = content.problem if isinstance(content, Unread) else ""
+        if not isinstance(content, Unread):
+            raw = requests.decode_response(dict[str, Any], bytes(content), f"{served} {key_text(key)}")
+            if not deeper_than(raw, MAX_DEPTH):
+                return self._document(served, raw)
+            problem = TOO_DEEP.problem
+        return unread_object(served.kind, key, problem)
 
     def _document(self, served: ServedType, raw: dict[str, Any]) -> Document:
         """Return an object with its type, which servers omit in lists, and without managed fields."""

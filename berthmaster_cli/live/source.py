@@ -201,6 +201,7 @@ class LiveRead:
             self.gaps.append(result)
         elif result is not None:
             self.documents += result.documents
+            self.gaps += result.gaps
             self.records.append(result.record)
 
     def _miss(self, gap: Gap) -> None:
@@ -244,21 +245,25 @@ class LiveRead:
             # A kind that no binding names has few templates that matter: metadata shows which.
             in_full = not metadata_suffices(*kind)
             listing = self.reader.list(served, namespace, metadata_only=not (in_full and is_bound))
-            needed = [each for each in listing.documents if selection.needs(each)]
+            needed, gaps = [each for each in listing.documents if selection.needs(each)], tuple[Gap, ...]()
             if in_full and not is_bound:
-                needed = self._in_full(served, namespace, needed)
-            return Listing(needed, listing.record)
+                needed, gaps = self._in_full(served, namespace, needed)
+            return Listing(needed, listing.record, [*listing.gaps, *gaps])
 
         return _allowed(read, served, namespace, "list")
 
-    def _in_full(self, served: ServedType, namespace: str, metadata: Sequence[Document]) -> list[Document]:
+    def _in_full(
+        self, served: ServedType, namespace: str, metadata: Sequence[Document]
+    ) -> tuple[list[Document], tuple[Gap, ...]]:
         """Read the objects whose metadata is known: few one by one, many in a list."""
         keys = [(each.namespace, each.name) for each in metadata]
         if len(keys) <= _MAX_SINGLE_GETS:
-            found = (self.reader.get(served, key) for key in keys)
-            return [each for each in found if each is not None]
+            found = [self.reader.get(served, key) for key in keys]
+            gaps = tuple(each for each in found if isinstance(each, Gap))
+            return [each for each in found if isinstance(each, Document)], gaps
         wanted = set(keys)
-        return [each for each in self.reader.list(served, namespace).documents if (each.namespace, each.name) in wanted]
+        listing = self.reader.list(served, namespace)
+        return [each for each in listing.documents if (each.namespace, each.name) in wanted], tuple(listing.gaps)
 
     def _get(self, served: ServedType, key: Key, *, metadata_only: bool = False) -> Listing | Gap | None:
         """Get one object. Return None if it does not exist, and the gap if the user may not read it."""

@@ -96,7 +96,7 @@ def command(ctx: click.Context, flags: _MovesFlags, /) -> None:
     totals = partial(percent_totals, bindings=found.bindings)
     gaps, moves = tuple(found.gaps), list(moves_among(found.bindings))
     report, _ = moves_report(KnownMoves(moves, totals, found.lease, found.now, gaps=gaps, complete=not namespace))
-    _print(report, flags.output, follow=flags.follow, knows_bindings=found.knows_bindings)
+    _print(report, flags.output, follow=flags.follow, knows_bindings=found.knows_bindings and not found.unread)
     if flags.follow:
         _follow(flags, report.moves)
 

@@ -52,9 +52,11 @@ class DrainState(Enum):
     NOT_OURS = "not ours"
     TOLERATES = "tolerates"
     SUSPENDED = "suspended"
+    UNREAD = "not known"
+    """The binding cannot be read, so it is not known where its workload is."""
 
 
-STAYING: Final = frozenset({DrainState.NOT_OURS, DrainState.TOLERATES, DrainState.SUSPENDED})
+STAYING: Final = frozenset({DrainState.NOT_OURS, DrainState.TOLERATES, DrainState.SUSPENDED, DrainState.UNREAD})
 """What stays however long the drain lasts."""
 
 
@@ -76,9 +78,14 @@ class DrainContext:
     braked: str = ""
 
 
-def _rows_left(bindings: Iterable[Binding], context: DrainContext) -> list[DrainRow]:
-    """Return the workloads that are still on the clusters, in the order of their states and names."""
-    return _sorted(row for each in bindings if (row := _row_left(each, context)) is not None)
+def _rows_left(bindings: Iterable[Binding], unread: Mapping[str, str], context: DrainContext) -> list[DrainRow]:
+    """Return the workloads that are, or may be, on the clusters, in the order of their states and names."""
+    rows = (row for each in bindings if (row := _row_left(each, context)) is not None)
+    return _sorted((*rows, *_rows_unread(unread)))
+
+
+def _rows_unread(unread: Mapping[str, str]) -> list[DrainRow]:
+    return [DrainRow(name, {}, DrainState.UNREAD, f"the binding {problem}") for name, problem in unread.items()]
 
 
 def _row_left(binding: Binding, context: DrainContext) -> DrainRow | None:
@@ -235,7 +242,8 @@ def command(flags: _DrainFlags) -> None:
         complain(gap)
     if flags.dry_run:
         _may_move(found)
-        _finish(planned(found.bindings, found.clusters, context), names, flags, planned=True)
+        rows = planned(found.bindings, found.clusters, context)
+        _finish(_sorted((*rows, *_rows_unread(found.unread))), names, flags, planned=True)
         return
     for name in names:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -244,7 +252,7 @@ def command(flags: _DrainFlags) -> None:
         echo(f"cluster/{name} {'drains' if changed else 'drains already'}", error=flags.output != "table")
     if flags.no_wait:
         return
-    left = _follow(access, context, flags) if _may_move(found) else _rows_left(found.bindings, context)
+    left = _follow(access, context, flags) if _may_move(found) else _rows_left(found.bindings, found.unread, context)
     _finish(left, names, flags)
 
 
@@ -343,7 +351,7 @@ def _follow(access: ClusterAccess, context: DrainContext, flags: _DrainFlags) ->
         while True:
             if news := followed.news():
                 complain(news)
-            rows = _rows_left(followed.bindings(), replace(context, braked=followed.brake().reason))
+            rows = _rows_left(followed.bindings(), followed.unread(), replace(context, braked=followed.brake().reason))
             waiting = [row for row in rows if row.state not in STAYING]
             total = max(total, len(waiting))
             progress.update(task, total=max(total, 1), completed=total - len(waiting), description=_blocking(waiting))

@@ -2,10 +2,12 @@
 
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final, Self
+from functools import partial
+from itertools import islice
+from typing import Any, Final, Self, TypeVar
 
 import click
 from msgspec.structs import replace
@@ -18,18 +20,20 @@ from berthmaster.kube.informer import Informer, SourceCheck
 from berthmaster.kube.kinds import KARMADA_CLUSTERS
 from berthmaster.kube.kubeconfig import ClusterAccess, find_access
 from berthmaster.kube.lease import LEASES
+from berthmaster.kube.listing import pages
 from berthmaster.manifests import Document, read_documents
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import convert, decode_json
-from berthmaster.model.errors import ApiError, InputError, ServiceError
-from berthmaster.model.gaps import ANY_READER, Gap, GapKind, texts
+from berthmaster.model.errors import ApiError, FieldError, InputError, ServiceError
+from berthmaster.model.gaps import ANY_READER, Gap, GapKind, texts, unread_object
 from berthmaster.model.meta import Key
 from berthmaster.runtime.clock import SystemClock
 from berthmaster_cli.live.collections import ReadLimits
 from berthmaster_cli.live.source import KARMADA, concurrently, list_allowed, reading
 from berthmaster_cli.options import KubeconfigFlags, LeaseFlags, ReadTimeoutFlags
 
+T = TypeVar("T")
 _CLUSTER: Final = KARMADA[0]
 _BINDINGS: Final = (
     ("work.karmada.io/v1alpha2", "ResourceBinding"),
@@ -45,7 +49,12 @@ class MovesAccessFlags(KubeconfigFlags, ReadTimeoutFlags, LeaseFlags):
 
 @dataclass(frozen=True, slots=True)
 class MovesInput:
-    """What was read. ``knows_bindings`` says whether ``bindings`` are all that there are."""
+    """What was read.
+
+    Attributes:
+        knows_bindings: whether ``bindings`` and ``unread`` are all bindings that there are.
+        unread: the bindings that exist and cannot be read: ``NAMESPACE/KIND/NAME``, and why.
+    """
 
     clusters: Mapping[str, Cluster]
     bindings: Sequence[Binding]
@@ -53,6 +62,7 @@ class MovesInput:
     now: datetime
     gaps: list[str] = field(default_factory=list)
     knows_bindings: bool = True
+    unread: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def braked(self) -> str:
@@ -69,9 +79,8 @@ def completed_clusters(ctx: click.Context, param: click.Parameter, incomplete: s
     """Return the names of clusters that complete a word; none if the control plane does not answer in time."""
     try:
         client = connect(find_access(ctx.params.get("kubeconfig"), ctx.params.get("context")))
-        body = ask(client, requests.page(KARMADA_CLUSTERS.collection, "", _COMPLETION_LIMIT_S))
-        items = requests.decode_response(requests.ListPage, body, "the clusters").items or ()
-        names = [requests.decode_identity(bytes(each)).key[1] for each in items]
+        listed = pages(partial(ask, client), KARMADA_CLUSTERS.collection, read_timeout_s=_COMPLETION_LIMIT_S)
+        names = [key[1] for part in islice(listed, 1) for key, _ in part.objects]
     except (InputError, ServiceError):
         return []
     given = ctx.params.get(param.name or "") or ()
@@ -94,10 +103,11 @@ def read_live(access: ClusterAccess, flags: MovesAccessFlags, namespace: str = "
         results = concurrently(lambda each: list_allowed(found.reader, each, namespace), served)
     documents = [document for each in results if not isinstance(each, Gap) for document in each.documents]
     hidden = [replace(each, kind=GapKind.FORBIDDEN_MOVES) for each in results if isinstance(each, Gap)]
+    unread = [gap for each in results if not isinstance(each, Gap) for gap in each.gaps]
     gaps = texts(hidden, ANY_READER)
     knows_bindings = not any(isinstance(each, Gap) for each in results[1:])
     lease = _lease(connect(access), flags.lease, gaps)
-    return _input(documents, lease, datetime.now(UTC), gaps, knows_bindings=knows_bindings)
+    return _input(documents, lease, datetime.now(UTC), gaps, unread, knows_bindings=knows_bindings)
 
 
 def read_files(paths: Sequence[str], key: Key, namespace: str = "") -> MovesInput:
@@ -129,21 +139,35 @@ def _input(
     documents: Sequence[Document],
     lease: Mapping[str, Any] | None,
     now: datetime,
-    gaps: list[str],
+    gaps: Sequence[str],
+    unread: Sequence[Gap] = (),
     *,
     knows_bindings: bool,
 ) -> MovesInput:
-    clusters = [_decoded(Cluster, each) for each in documents if _is(each, _CLUSTER)]
-    bindings = [_decoded(Binding, each) for each in documents if _is(each, *_BINDINGS)]
-    record = lease_record(lease) if lease is not None else None
-    return MovesInput({each.name: each for each in clusters}, bindings, record, now, gaps, knows_bindings)
+    clusters, more = _decoded(Cluster, [each for each in documents if _is(each, _CLUSTER)])
+    bindings, others = _decoded(Binding, [each for each in documents if _is(each, *_BINDINGS)])
+    found = [*unread, *more, *others]
+    not_read = {resource: each.facts["problem"] for each in found for resource in each.about or ()}
+    return MovesInput(
+        {each.name: each for each in clusters},
+        bindings,
+        lease_record(lease) if lease is not None else None,
+        now,
+        [*gaps, *texts(found, ANY_READER)],
+        knows_bindings,
+        {name: problem for name, problem in not_read.items() if "Binding/" in name},
+    )
 
 
-def _decoded(kind: type[Any], document: Document) -> Any:  # noqa: ANN401 - a value of the kind
-    try:
-        return convert(kind, document.raw)
-    except InputError as error:
-        raise InputError(f"{document.source}: {error}") from None
+def _decoded(kind: type[T], documents: Iterable[Document]) -> tuple[list[T], list[Gap]]:
+    """Return the objects, and the gaps of those that cannot be decoded: one must not hide the others."""
+    found, gaps = [], []
+    for each in documents:
+        try:
+            found.append(convert(kind, each.raw))
+        except FieldError as error:
+            gaps.append(unread_object(each.kind, (each.namespace, each.name), f"cannot be decoded: {error}"))
+    return found, gaps
 
 
 def _lease(client: APIClient, key: tuple[str, str], gaps: list[str]) -> dict[str, Any] | None:
@@ -197,6 +221,14 @@ class FollowedBindings:
 
     def bindings(self) -> Iterator[Binding]:
         return (binding for informer in self._informers for _, binding in informer.items())
+
+    def unread(self) -> Mapping[str, str]:
+        """Return the bindings that cannot be read, as in ``MovesInput``."""
+        return {
+            "/".join(filter(None, (key[0], kind, key[1]))): problem
+            for (_, kind), informer in zip(_BINDINGS, self._informers, strict=True)
+            for key, problem in informer.unread()
+        }
 
     def wait(self, timeout_s: float) -> None:
         """Wait for the next message of the server, at most for some seconds."""

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from berthmaster.deciding.config import DEFAULT_BRAKE
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
-from berthmaster.model.gaps import Gap, Reader, texts
+from berthmaster.model.gaps import NO_NAMES, Gap, GapKind, Reader, texts
 from berthmaster.model.policy import Policy
 from berthmaster.native_api.wire import Staleness
 from berthmaster.scheduling.fleet import Fleet
@@ -38,6 +38,8 @@ NO_SOURCE: Final = (
     "the extender has no fleet: it runs without manifests (-f) and without --watch, and answers only requests that "
     "contain clusters"
 )
+
+_MAX_OBJECTS_NAMED: Final = 20
 
 
 class FleetCache:
@@ -115,6 +117,9 @@ class State:
         watched: the kinds that a source watches; None if the source has all objects that it can have.
         observed: the workloads of a watched control plane; None if the cache has them, or they are not watched.
         has_source: whether a source updates the state. Without one there is never a fleet.
+        stale_by_objects: whether it is stale because of the objects in the source, which users cause. The source itself
+            can be reached.
+        unread: returns the objects whose present state is not read.
         fingerprint: the fingerprint of what the source has. It changes after the objects that it stands for.
     """
 
@@ -126,10 +131,12 @@ class State:
         self.file_gaps: Sequence[Gap] = ()
         self.fingerprint = Fingerprint()
         self.fingerprints: list[Callable[[], int]] = []
+        self.unread: Callable[[], Sequence[Gap]] = lambda: ()
         self.lease: Callable[[], LeaseReading] = lambda: no_lease(DEFAULT_LEASE)
         self._lock = threading.Lock()
         self._cache = FleetCache(profile)
         self.staleness = Staleness(None, None, "")
+        self.stale_by_objects = False
         self._placing = threading.Lock()
         self._placed: tuple[Sequence[SimulatedWorkload], PlacedIndex] | None = None
         self._evicting: tuple[Sequence[SimulatedWorkload], list[Binding]] = ((), [])
@@ -151,7 +158,13 @@ class State:
         return len(self.observed) if self.observed is not None else self._cache.bindings
 
     def gaps(self, reader: Reader) -> list[str]:
-        return texts(self.observed.gaps() if self.observed is not None else self.file_gaps, reader)
+        """Return what is not known, one sentence each, for a reader."""
+        known = self.observed.gaps() if self.observed is not None else self.file_gaps
+        return list(dict.fromkeys((*texts(known, reader), *_few(texts(self.objects_left_out(), reader)))))
+
+    def objects_left_out(self) -> list[Gap]:
+        """Return the objects that are invalid, or too large to be read."""
+        return [*(self.observed.invalid() if self.observed is not None else ()), *self.unread()]
 
     def world(self, check: Callable[[], None] = lambda: None, claimants: Sequence[Policy] = ()) -> World:
         """Return the clusters, policies and workloads as an immutable value, which needs no lock.
@@ -237,9 +250,10 @@ class State:
             known = self.staleness if stays_stale else Staleness(None, None, "")
             self.staleness = structs.replace(known, loaded_at=now)
 
-    def mark_stale(self, problem: str, since: datetime) -> None:
+    def mark_stale(self, problem: str, since: datetime, *, by_objects: bool = False) -> None:
         """Mark the state as stale since the earliest failure until ``mark_current``. The cache stays unchanged."""
         with self._lock:
+            self.stale_by_objects = by_objects
             known = self.staleness
             since = min(since, known.stale_since or since)
             # Updates of a part of the source, or out of a server's memory, do not make the state younger.
@@ -250,6 +264,13 @@ class State:
         """Mark the state as current: the source has no changes."""
         with self._lock:
             self.staleness = Staleness(now, None, "")
+            self.stale_by_objects = False
+
+
+def _few(sentences: Sequence[str]) -> list[str]:
+    more = len(sentences) - _MAX_OBJECTS_NAMED
+    rest = [Gap(GapKind.MORE_INVALID_OBJECTS, facts={"number": str(more)})] if more > 0 else []
+    return [*sentences[:_MAX_OBJECTS_NAMED], *texts(rest, NO_NAMES)]
 
 
 def _index_of(workloads: Sequence[SimulatedWorkload]) -> PlacedIndex:

@@ -17,16 +17,16 @@ from berthmaster.kube.informer import Informer
 from berthmaster.kube.served_types import Discovery
 from berthmaster.manifests import Document
 from berthmaster.manifests.redaction import redacted
-from berthmaster.model.decode import decode_json
+from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import ApiError, FieldError
-from berthmaster.model.gaps import Gap, GapKind
+from berthmaster.model.gaps import Gap, GapKind, unread_object
 from berthmaster.model.kinds import metadata_suffices
 from berthmaster.model.meta import Key
 from berthmaster.model.policy import TAINT_POLICY, TAINT_POLICY_API
 from berthmaster.model.unsupported import SharedParts
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import log_exceptions
-from extender.state.fingerprint import Fingerprint, difference_of
+from extender.state.fingerprint import Fingerprint, difference_of, digest
 
 MAX_KINDS: Final = 64
 MAX_ASKED: Final = 16
@@ -134,7 +134,9 @@ class TemplateWatches:
         Kinds that only a request asked for do not count: another process may not have been asked.
         """
         running = dict(self._running)
-        return sum(running[kind].fingerprint.value for kind in self._named if kind in running)
+        named = [running[kind] for kind in self._named if kind in running]
+        unread = (each for watch in named for each in watch.informer.unread())
+        return sum(each.fingerprint.value for each in named) + sum(digest(encode_json(each)) for each in unread)
 
     def _template_changed(
         self, fingerprint: Fingerprint, _key: Key, before: Document | None, after: Document | None
@@ -205,6 +207,12 @@ class TemplateWatches:
             if (gap := _unlisted(kind, informer)) is not None:
                 found[kind] = gap
         return [found[kind] for kind in sorted(found)]
+
+    def unread(self) -> Iterator[tuple[KindName, Key, Gap]]:
+        """Yield the templates whose present state is not read."""
+        for kind, informer in self._informers():
+            for key, problem in informer.unread():
+                yield kind, key, unread_object(kind.kind, key, problem)
 
     def problems(self) -> Iterator[tuple[str, datetime]]:
         """Yield why kinds that were listed are stale, and since when."""

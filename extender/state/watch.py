@@ -26,12 +26,14 @@ from berthmaster.kube.kinds import (
 )
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
+from berthmaster.model.decode import encode_json
 from berthmaster.model.errors import InputError
+from berthmaster.model.gaps import Gap, unread_object
 from berthmaster.model.meta import Key
 from berthmaster.model.policy import Policy
 from berthmaster.runtime.clock import Clock
 from extender.state.controllers_lease import LeasePoll
-from extender.state.fingerprint import Fingerprint, difference_of
+from extender.state.fingerprint import Fingerprint, difference_of, digest
 from extender.state.state import FleetCache, State
 from extender.state.templates import TemplateWatches
 from extender.state.workloads import PLAIN_BINDINGS, BindingOptions, KindCounts, ObservedWorkloads
@@ -112,7 +114,8 @@ class WatchSource:
         self._connect()
 
     def start(self, state: State) -> None:
-        state.watched, state.observed = self._watched, self._observed
+        state.watched, state.observed, state.unread = self._watched, self._observed, self._unread
+        state.fingerprints.append(self._unread_fingerprint)
         if self._templates is not None:
             state.fingerprints.append(self._templates.fingerprint)
         self._state = state
@@ -132,6 +135,19 @@ class WatchSource:
         for each in (self._check, *(feed.informer for feed in self._feeds), self._lease, self._templates):
             if each is not None:
                 each.stop()
+
+    def _unread(self) -> list[Gap]:
+        """Return the objects whose present state is not read, in a fixed order."""
+        found = [
+            unread_object(feed.informer.collection.plural, *each)
+            for feed in self._feeds
+            for each in feed.informer.unread()
+        ]
+        return found + ([gap for _, _, gap in self._templates.unread()] if self._templates is not None else [])
+
+    def _unread_fingerprint(self) -> int:
+        unread = (each for feed in self._feeds for each in feed.informer.unread())
+        return sum(digest(encode_json(each)) for each in unread)
 
     def _follow(self, feed: "_Feed | None" = None) -> None:
         """Update the state after a collection, the watches of templates or the check of the server changed."""
@@ -168,7 +184,8 @@ class WatchSource:
         if problem and since is not None:
             problems.append((problem, since))
         if problems:
-            state.mark_stale("; ".join(text for text, _ in problems), min(since for _, since in problems))
+            text, since = "; ".join(text for text, _ in problems), min(since for _, since in problems)
+            state.mark_stale(text, since, by_objects=any(feed.informer.unlistable for feed in self._feeds))
         elif self._synced:
             state.mark_current(now)
 

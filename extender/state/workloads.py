@@ -73,6 +73,17 @@ def may_select(policies: Iterable[Policy], template: Document) -> bool:
     return False
 
 
+def _may_select_unread(policy: Policy, kind: KindName, key: Key) -> bool:
+    """Return whether a policy may select a template whose labels are not known."""
+    namespace, name = key
+    if not policy.cluster_scoped and policy.metadata.namespace != namespace:
+        return False
+    return any(
+        (each.api_version, each.kind) == kind and each.name in {"", name} and each.namespace in {"", namespace}
+        for each in policy.spec.resource_selectors
+    )
+
+
 def _labels_may_match(selector: ResourceSelector, template: Document) -> bool:
     labels = template.raw["metadata"].get("labels") or {}
     is_plain = isinstance(labels, dict) and all(isinstance(each, str) for each in labels.values())
@@ -92,7 +103,6 @@ PLAIN_BINDINGS: Final = BindingOptions()
 BindingKey = tuple[str, str]
 """The namespace, empty for a cluster-scoped binding, and the name."""
 _MAX_RELATED: Final = 1000
-_MAX_INVALID: Final = 20
 _Identity = tuple[str, str, str, str]
 """API group, kind, namespace and name of a resource."""
 
@@ -202,12 +212,14 @@ class ObservedWorkloads:
         return sum(map(len, self._bindings))
 
     def gaps(self) -> list[Gap]:
+        """Return the kinds of templates that are not known."""
+        return [Gap(GapKind.NO_TEMPLATES)] if self._templates is None else self._templates.gaps()
+
+    def invalid(self) -> list[Gap]:
+        """Return the templates that are left out because they are invalid."""
         if self._templates is None:
-            return [Gap(GapKind.NO_TEMPLATES)]
-        invalid = [each.gap for each in list(self._pairing.built.values()) if each.gap is not None]
-        more = len(invalid) - _MAX_INVALID
-        rest = [Gap(GapKind.MORE_INVALID_OBJECTS, facts={"number": str(more)})] if more > 0 else []
-        return [*self._templates.gaps(), *invalid[:_MAX_INVALID], *rest]
+            return []
+        return [each.gap for each in list(self._pairing.built.values()) if each.gap is not None]
 
     def bindings(self) -> Iterator[Binding]:
         """Yield the bindings as the control plane stores them, without what no decision reads."""
@@ -271,16 +283,16 @@ class ObservedWorkloads:
         self._changed = object()  # unlike a counter, it is never again what it was, whatever threads do
 
     def left_out(self, policies: Sequence[Policy]) -> list[Gap]:
-        """Return which invalid objects of the kinds that policies select are left out."""
-        kinds = _selected_kinds(policies)
+        """Return the templates that policies may select and that are left out, invalid ones and unread ones."""
         gaps = [
             each.gap
             for each in list(self._pairing.built.values())
-            if each.gap is not None
-            and each.template is not None
-            and (each.template.api_version, each.template.kind) in kinds
+            if each.gap is not None and each.template is not None and may_select(policies, each.template)
         ]
-        return gaps[:_MAX_INVALID]
+        for kind, key, gap in self._templates.unread() if self._templates is not None else ():
+            if any(_may_select_unread(each, kind, key) for each in policies):
+                gaps.append(gap)
+        return gaps
 
     def unknown(self, policies: Sequence[Policy], timeout_s: float) -> Gap | None:
         """Return why selected resources are not known, after a wait for kinds not watched yet; None if they are."""

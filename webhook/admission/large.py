@@ -97,6 +97,14 @@ def _size_problems(
                 "write several smaller objects, or raise --max-object-values", TOO_LARGE,
             ),
         )  # fmt: skip
+    size = memoryview(request.object).nbytes
+    if size > settings.max_policy_bytes and route.group in (KARMADA, KUBEADMIRAL):
+        return (
+            FieldProblem(
+                "request.object", ABSENT, f"{size:,} bytes of JSON; at most {settings.max_policy_bytes:,} are accepted",
+                "write several smaller objects, or raise --max-policy-kib", TOO_LARGE,
+            ),
+        )  # fmt: skip
     if route.group == KARMADA:
         reviewed = ReviewedPolicy(karmada.decode(bytes(request.object)), None, request.namespace, settings)
         return context.size_rules.run(reviewed).denials

@@ -48,6 +48,7 @@ class AdmissionSettings:
     policy_preemption: bool = False
     limits: PlacementLimits = DEFAULT_LIMITS
     max_values: int = 200_000
+    max_policy_bytes: int = 512 * 2**10
     blast_radius: BlastRadius = DEFAULT_RADIUS
     unreachable: Level = Level.WARN
     unjudged: Level = Level.DENY

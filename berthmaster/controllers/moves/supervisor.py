@@ -20,7 +20,8 @@ from berthmaster.deciding.decision_recorder import MoveContext, PolicyMoves
 from berthmaster.kube.client import APIClient, ask
 from berthmaster.kube.informer import Informer
 from berthmaster.kube.kinds import POLICIES_BY_KIND, WORKS
-from berthmaster.kube.requests import ListPage, decode_response, page
+from berthmaster.kube.listing import Unread, pages
+from berthmaster.kube.requests import decode_response, key_text
 from berthmaster.model.binding import Binding, holder
 from berthmaster.model.errors import ApiError, FieldError
 from berthmaster.model.meta import Key
@@ -40,8 +41,8 @@ from berthmaster.model.policy import Policy, PolicyReference
 from berthmaster.model.work import Copies, KarmadaWork, copies_of, work_selector
 from berthmaster.runtime.clock import Clock
 
-MAX_PAGES: Final = 40
-"""The most pages of the Works of one binding, of 500 each. A fleet has fewer clusters."""
+MAX_WORKS: Final = 20_000
+"""The most Works of one binding. A fleet has fewer clusters."""
 _READ_TIMEOUT_S: Final = 10.0
 
 
@@ -62,15 +63,12 @@ def read_copies(client: APIClient, binding: Binding) -> Copies:
 def _listed(client: APIClient, selector: str) -> list[KarmadaWork]:
     """Raise ``ApiError`` if the list is not complete."""
     found: list[KarmadaWork] = []
-    token = ""
-    for _ in range(MAX_PAGES):
-        body = ask(client, page(WORKS, token, _READ_TIMEOUT_S, labels=selector))
-        listed = decode_response(ListPage, body, "a list of Works")
-        found += [decode_response(KarmadaWork, each, "a Work") for each in listed.items or ()]
-        token = listed.metadata.continue_
-        if not token:
-            return found
-    raise ApiError(0, "", f"the binding has more than {len(found)} Works")
+    listed = pages(partial(ask, client), WORKS, labels=selector, read_timeout_s=_READ_TIMEOUT_S, most=MAX_WORKS)
+    for key, content in (each for part in listed for each in part.objects):
+        if isinstance(content, Unread):
+            raise ApiError(0, "", f"the Work {key_text(key)} {content.problem}")
+        found.append(decode_response(KarmadaWork, bytes(content), "a Work"))
+    return found
 
 
 _NONE: Final[Mapping[str, str]] = {}

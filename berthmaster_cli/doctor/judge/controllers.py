@@ -299,4 +299,6 @@ def _waiting(bindings: BindingFacts, setup: Setup) -> Iterator[Finding]:
 
 
 def _incomplete(facts: FleetFacts | BindingFacts) -> str:
+    if facts.unread:
+        return f" (cannot be read: {name_list(facts.unread, _SHOWN)})"
     return "" if facts.complete else " (not all were read)"

@@ -22,7 +22,7 @@ from berthmaster.model.gaps import ANY_READER, Gap, Reader
 from berthmaster.model.policy import Policy, PolicyReference, defaulted
 from berthmaster.model.validation import placement_excess, policy_errors
 from berthmaster.native_api.what_if import PlanAnswer, PlanCounts, PlanLine, PlanRequest, PolicyName
-from berthmaster.native_api.wire import NOT_READY, Progress, Staleness
+from berthmaster.native_api.wire import Progress, Staleness
 from berthmaster.runtime.forked import Forked
 from berthmaster.runtime.logs import log_exceptions
 from berthmaster.scheduling.profile import Profile
@@ -33,7 +33,7 @@ from berthmaster.simulation.plan_review import OutOfTimeError, at_most
 from berthmaster.simulation.planner import ReportProgress, plan
 from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import World
-from extender.protocols.native.schedule import require_synced, require_watched
+from extender.protocols.native.schedule import kind_of_staleness, require_synced, require_watched
 from extender.protocols.native.simulate import RequestedChange, as_stored, change_of, stored_policies
 from extender.protocols.native.visible import limited, visible_plan
 from extender.protocols.problem import RETRY_SOON, Refusal, internal_error, problem_of, refuse_invalid
@@ -45,6 +45,8 @@ _WAITING: Final = 0.5
 """The share of the time of a request in which lists that are not watched yet may arrive."""
 _REPORT_S: Final = 1.0
 _ABOUT: Final = "the plan"
+_MAX_LEFT_OUT: Final = 100
+"""How many objects that are left out a plan names."""
 _STEPS: Final = 300
 """How many steps a plan takes in this process, of a few tenths of a millisecond each, before it gets one of its own."""
 NoteRead = Callable[[PlanIndex, ChangeSet, Sequence[Gap], float], None]
@@ -232,7 +234,9 @@ def plan_gaps(state: State, world: World, policies: Sequence[Policy] | None) -> 
     """Return what is not known that a plan of changes of some policies depends on; None for any change."""
     if state.observed is None:
         return () if world.workloads else state.file_gaps
-    return state.observed.gaps() if policies is None else state.observed.left_out(policies)
+    if policies is None:
+        return [*state.observed.gaps(), *state.objects_left_out()[:_MAX_LEFT_OUT]]
+    return state.observed.left_out(policies)[:_MAX_LEFT_OUT]
 
 
 def _with_changes(changes: ChangeSet, world: World, request: PlanRequest, now: datetime) -> ChangeSet:
@@ -359,5 +363,5 @@ def require_fresh(services: Services) -> None:
             503,
             f"the state of the service is stale since {since}: {staleness.problem}",
             headers=RETRY_SOON,
-            kind=NOT_READY,
+            kind=kind_of_staleness(services.state),
         )

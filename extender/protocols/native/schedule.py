@@ -17,7 +17,7 @@ from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import FieldError, InputError
 from berthmaster.model.unsupported import unknown_placement_fields
 from berthmaster.model.validation import OPTION, binding_errors, cluster_errors, placement_excess
-from berthmaster.native_api.wire import NOT_READY, BatchAnswer, BatchLine, Decided, ScheduleRequest
+from berthmaster.native_api.wire import ABOUT_BLANK, NOT_READY, BatchAnswer, BatchLine, Decided, ScheduleRequest
 from berthmaster.runtime.logs import fields, log_exceptions
 from berthmaster.scheduling.columns import Work
 from berthmaster.scheduling.diagnosis import explain
@@ -29,7 +29,7 @@ from extender.protocols.native.parameters import flag, values
 from extender.protocols.problem import RETRY_SOON, Refusal, internal_error, problem, problem_of, refuse_invalid
 from extender.protocols.route import JSON_LINES, Reply, is_light
 from extender.protocols.services import Call, Services, sized
-from extender.state.state import NO_SOURCE
+from extender.state.state import NO_SOURCE, State
 
 if TYPE_CHECKING:
     from extender.metrics import ServiceMetrics
@@ -225,7 +225,16 @@ def require_synced(services: Services) -> None:
     staleness = services.state.staleness
     if not staleness.synced:
         why = f": {staleness.problem}" if staleness.problem else ""
-        raise Refusal(503, f"no fleet is known yet{why}", headers=RETRY_SOON, kind=NOT_READY)
+        raise Refusal(503, f"no fleet is known yet{why}", headers=RETRY_SOON, kind=kind_of_staleness(services.state))
+
+
+def kind_of_staleness(state: State) -> str:
+    """Return the type of a refusal because of a stale state.
+
+    ``NOT_READY`` means that the service cannot reach its source. What users can cause has another type: a gate that
+    lets changes pass while the service cannot be reached must refuse them.
+    """
+    return ABOUT_BLANK if state.stale_by_objects else NOT_READY
 
 
 def require_watched(services: Services, *needed: str, subject: str) -> None:

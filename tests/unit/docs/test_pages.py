@@ -12,7 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from berthmaster.kube.events import BURST, MAX_WAITING
-from berthmaster.kube.informer import MAX_OBJECTS
+from berthmaster.kube.informer import MAX_IN_NAMESPACE
+from berthmaster.kube.listing import MAX_OBJECT_BYTES, MAX_OBJECTS
 from berthmaster.kube.requests import MAX_MESSAGE_BYTES
 from berthmaster_cli.main import COMMANDS, main
 from webhook.admission import wire
@@ -161,8 +162,10 @@ def test_a_bound_is_the_commands_default(name, option, words, value):
 
 
 CONSTANTS = [
-    (MAX_MESSAGE_BYTES, 64 * 2**20, "| a page of objects or a change that an API server sends | 64 MiB |"),
-    (MAX_OBJECTS, 262_144, "262,144"),
+    (MAX_MESSAGE_BYTES, 64 * 2**20, "| a page of objects that an API server sends | 64 MiB |"),
+    (MAX_OBJECT_BYTES, 4 * 2**20, "| one object that an API server sends | 4 MiB, 100 levels |"),
+    (MAX_IN_NAMESPACE, 262_144, "| listed objects of one kind | 262,144 in a namespace, 1,048,576 in all |"),
+    (MAX_OBJECTS, 1_048_576, "1,048,576 in all"),
     (MAX_WAITING, 16_384, "16,384; 25 at once"),
     (BURST, 25, "16,384; 25 at once"),
     (wire.MAX_WARNINGS, 24, "24 warnings of 256 characters"),

@@ -12,6 +12,7 @@ from tables import cases
 
 from berthmaster.kube import informer as informing
 from berthmaster.kube.informer import Informer
+from berthmaster.kube.listing import Unread
 from berthmaster.kube.requests import Collection
 from berthmaster.model.errors import InputError
 from berthmaster.runtime.clock import LONGEST_S
@@ -83,6 +84,30 @@ def test_an_unreadable_object_does_not_affect_the_rest_of_a_list(informer, calls
     informer.replace({("", "a"): raw(value), ("", "b"): raw(value), ("", "c"): raw(2)}.items())
     assert dict(informer.items()) == {("", "b"): 1, ("", "c"): 2}
     assert calls == [("b", None, 1), ("c", None, 2)]
+
+
+def test_an_object_that_is_not_read_is_named_until_it_is(informer):
+    informer.replace([(("", "a"), raw(1)), (("", "b"), Unread("is too large")), (("", "c"), raw("x"))])
+    assert informer.unread() == [(("", "b"), "is too large"), (("", "c"), "cannot be decoded: not a number")]
+    informer.put(("", "a"), Unread("is too large"))
+    informer.put(("", "b"), raw(2))
+    informer.delete(("", "c"))
+    assert informer.unread() == [(("", "a"), "is too large")]
+    assert dict(informer.items()) == {("", "a"): 1, ("", "b"): 2}
+
+
+def test_the_objects_of_a_full_namespace_do_not_keep_those_of_others_away(informer, monkeypatch):
+    monkeypatch.setattr(informing, "MAX_IN_NAMESPACE", 2)
+    informer.replace([(("full", str(number)), raw(number)) for number in range(4)] + [(("other", "a"), raw(1))])
+    assert [key for key, _ in informer.items()] == [("full", "0"), ("full", "1"), ("other", "a")]
+    informer.put(("full", "4"), raw(4))
+    informer.put(("other", "b"), raw(1))
+    assert [key for key, _ in informer.unread()] == [("full", "2"), ("full", "3"), ("full", "4")]
+    assert informer.get(("other", "b")) == 1
+    for name in ("0", "2", "3", "4"):
+        informer.delete(("full", name))
+    informer.put(("full", "5"), raw(5))
+    assert informer.get(("full", "5")) == 5
 
 
 def test_a_muted_informer_calls_no_handler_until_unmute(informer, calls):

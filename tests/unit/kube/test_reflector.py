@@ -4,6 +4,7 @@ import random
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 from kubernetes.client import Configuration
@@ -14,6 +15,7 @@ from waiting import wait_for
 from berthmaster.kube import informer as reflecting
 from berthmaster.kube.http_client import HTTPClient
 from berthmaster.kube.informer import Reflector
+from berthmaster.kube.listing import TOO_DEEP, Unread, pages
 from berthmaster.kube.requests import Collection
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError
@@ -46,8 +48,8 @@ class RecordingStore:
     def mark_fresh(self) -> None:
         self.stale = False
 
-    def mark_stale(self, problem: str) -> None:
-        self.stale = True
+    def mark_stale(self, problem: str, *, unlistable: bool = False) -> None:
+        self.stale, self.unlistable = True, unlistable
         self.problems.append(problem)
 
     def wait(self, check) -> None:
@@ -55,6 +57,8 @@ class RecordingStore:
 
     @staticmethod
     def _version(raw) -> str:
+        if isinstance(raw, Unread):
+            return raw.problem
         return decode_json(dict, bytes(raw))["metadata"]["resourceVersion"]
 
 
@@ -226,14 +230,25 @@ def test_a_line_that_is_too_long_ends_the_watch(server, store, monkeypatch):
     server.watches = [[b"x" * 600, b"x" * 600, HOLD], [event("ADDED", item("c", 9)), HOLD]]
     store.wait(lambda seen: "c" in seen.names)
     assert store.problems == ["a watch event is larger than 1000 bytes"]
+    assert store.calls.count("replace") == 2, "the list names the object; the same watch would send it again"
+
+
+def test_an_object_that_is_nested_too_deeply_does_not_end_the_watch(server, store):
+    deep = b'{"type":"ADDED","object":{"metadata":{"name":"deep","resourceVersion":"6"},"spec":%b}}\n'
+    server.watches = [[deep % (b"[" * 5000 + b"]" * 5000), event("ADDED", item("c", 9)), HOLD]]
+    store.wait(lambda seen: "c" in seen.names)
+    assert store.names["deep"] == TOO_DEEP.problem
+    assert not store.problems
 
 
 def test_a_list_that_is_too_long_fails(server, store, monkeypatch):
-    monkeypatch.setattr(reflecting, "MAX_OBJECTS", 1000)
+    monkeypatch.setattr(reflecting, "pages", partial(pages, most=1000))
     server.lists = [page([item("a")], 5, "again")]
     store.wait(lambda seen: seen.problems)
     assert store.problems[0] == "more than 1000 things"
+    assert store.unlistable, "users cause this, not the server"
     assert not store.names
+    assert not server.watched_from(), "an incomplete list is not watched"
 
 
 def test_a_list_that_expires_again_and_again_makes_the_store_stale(server, store):

@@ -18,6 +18,7 @@ from tables import cases, data
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import (
+    CUT,
     MAX_NULL_FIELDS,
     MAX_UNKNOWN_FIELDS,
     REDECODED_BYTES,
@@ -26,6 +27,7 @@ from berthmaster.model.decode import (
     decode_json,
     encode_json,
     unknown_fields,
+    without_deep_parts,
     without_null_fields,
 )
 from berthmaster.model.errors import FieldError
@@ -319,3 +321,38 @@ def test_the_number_of_removed_fields_is_bounded():
     field = b'"a":null,'
     assert without_null_fields(b"{" + field * MAX_NULL_FIELDS + b'"b":1}') == b'{"b":1}'
     assert without_null_fields(b"{" + field * (MAX_NULL_FIELDS + 1) + b'"b":1}') is None
+
+
+TREES = st.recursive(
+    st.none() | st.integers() | st.text('ab"\\[]{},: \t'),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text('a"\\[{', max_size=3), inner, max_size=3),
+)
+
+
+def shallow(value, depth):
+    if isinstance(value, list):
+        return [shallow(each, depth - 1) for each in value] if depth else None
+    if isinstance(value, dict):
+        return {key: shallow(each, depth - 1) for key, each in value.items()} if depth else None
+    return value
+
+
+@given(TREES, st.integers(1, 4))
+def test_deep_parts_become_null_and_nothing_else_changes(value, depth):
+    text = json.dumps(value).encode()
+    cut = without_deep_parts(text, depth)
+    assert json.loads(cut) == shallow(value, depth)
+    assert (CUT in cut) == (cut != text)
+
+
+def is_json(text):
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
+@given(st.binary(max_size=60) | st.text('ab"\\[]{},:').map(str.encode))
+def test_text_that_is_no_json_stays_so(text):
+    assert is_json(without_deep_parts(text, 100)) == is_json(text)

