@@ -11,13 +11,13 @@ import io
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from difflib import get_close_matches
 from typing import Any, Final, TextIO
 
 import click
 from click.shell_completion import ShellComplete, get_completion_class
 
 from berthmaster.model.errors import BerthmasterError
+from berthmaster.model.hints import closest
 from berthmaster.version import __version__
 from berthmaster_cli.flags import name_variables
 from berthmaster_cli.output import complain, inert
@@ -116,9 +116,9 @@ class _LazyGroup(click.Group):
         try:
             resolved = super().resolve_command(ctx, args)
         except click.UsageError as error:
-            close = get_close_matches(args[0], self.list_commands(ctx), n=1)
+            close = closest(args[0], self.list_commands(ctx))
             if close:
-                raise click.UsageError(f"{error.message} Did you mean {close[0]}?", ctx) from None
+                raise click.UsageError(f"{error.message} Did you mean {close}?", ctx) from None
             raise
         if any(name.startswith("OTEL_EXPORTER_OTLP") for name in os.environ):
             from berthmaster.runtime.logs import start_traces  # noqa: PLC0415 - they are off, usually

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,6 +9,7 @@ import click
 
 from berthmaster.manifests.files import ManifestLimits, read_files, read_yaml
 from berthmaster.model.errors import InputError, shown
+from berthmaster.model.hints import closest
 from berthmaster.model.validation import LIMIT_NAMES, MAX_LIMIT, OPTION, PlacementLimits
 from berthmaster.runtime import logs
 from berthmaster_cli.flags import FILE, Flags, Parsed, option
@@ -146,8 +146,8 @@ def _values(document: Mapping[str, Any], command: click.Command, path: Path) -> 
     for key, value in document.items():
         option = options.get(str(key))
         if option is None or option.name is None or key in {"config", "help"}:
-            close = get_close_matches(str(key), options, n=1)
-            hint = f"did you mean {close[0]}?" if close else f"accepted are {', '.join(sorted(options))}"
+            close = closest(str(key), options)
+            hint = f"did you mean {close}?" if close else f"accepted are {', '.join(sorted(options))}"
             raise InputError(f"{path}: {key}: unknown option; {hint}")
         values[option.name] = _texts(value, f"{path}: {key}") if option.multiple else _text(value, f"{path}: {key}")
     return values

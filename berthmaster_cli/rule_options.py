@@ -1,11 +1,11 @@
 """The options for admission rules, and what the rules find in stored policies for services without the webhook."""
 
 from collections.abc import Callable, Iterable, Sequence
-from difflib import get_close_matches
 
 import click
 
 from berthmaster.model.decode import builtins
+from berthmaster.model.hints import closest
 from berthmaster.model.kinds import Scope
 from berthmaster.model.policy import DEFAULT_NAMESPACE, Policy
 from berthmaster.model.unsupported import PLACEMENT, unsupported_message, unsupported_parts
@@ -47,8 +47,8 @@ def rule_levels(texts: Iterable[str], more: frozenset[str] = frozenset()) -> dic
     for text in texts:
         rule, _, level = text.partition("=")
         if rule not in known:
-            close = get_close_matches(rule, known, n=1)
-            hint = f"did you mean {close[0]}?" if close else "`berthmaster lint --rules` lists all rules"
+            close = closest(rule, known)
+            hint = f"did you mean {close}?" if close else "`berthmaster lint --rules` lists all rules"
             raise click.UsageError(f"--rule: unknown rule {rule!r}; {hint}")
         if level not in set(Level):
             raise click.UsageError(f"--rule: {text!r} has no valid level; accepted are {', '.join(Level)}")

@@ -10,7 +10,6 @@ import re
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
@@ -22,6 +21,7 @@ from berthmaster.manifests.files import parse_file
 from berthmaster.manifests.loader import objects_of
 from berthmaster.model.errors import InputError, name_list, shown
 from berthmaster.model.gaps import ANY_READER, texts
+from berthmaster.model.hints import closest
 from berthmaster.model.policy import Policy
 from berthmaster.native_api.what_if import PlannableChange, PolicyName, wire_change
 from berthmaster.simulation.changes import (
@@ -277,8 +277,8 @@ def _add_change(found: ReadQuestion, name: str, text: str, reader: Callable[[str
 def _unknown_cluster(text: str, cluster: str, clusters: Collection[str]) -> str:
     if cluster in clusters:
         return ""
-    close = get_close_matches(cluster, clusters, n=1)
-    hint = f"did you mean {close[0]}?" if close else f"the fleet has {name_list(sorted(clusters), 5)}"
+    close = closest(cluster, clusters)
+    hint = f"did you mean {close}?" if close else f"the fleet has {name_list(sorted(clusters), 5)}"
     return f"{shown(text)}: there is no cluster {shown(cluster)}; {hint}"
 
 

@@ -1,10 +1,10 @@
 """The head of an object: its type and its metadata. An API server refuses an object whose head is wrong."""
 
 from collections.abc import Collection, Iterator, Mapping
-from difflib import get_close_matches
 from typing import Any, Final
 
 from berthmaster.model.errors import FieldError
+from berthmaster.model.hints import closest
 from berthmaster.model.kinds import unknown_type
 
 _METADATA: Final = (
@@ -15,7 +15,6 @@ _METADATA: Final = (
 """The fields of ``ObjectMeta``, with those of earlier versions of Kubernetes."""
 _REQUIRED: Final = ("apiVersion", "kind", "metadata")
 _MISSPELLED: Final = 0.8
-_MAX_COMPARED: Final = 64
 NESTED_LIST: Final = "is a List in a List, which kubectl does not read; move its items to the outer List"
 
 
@@ -53,6 +52,6 @@ def misspelled_keys(raw: Mapping[str, Any], known: Collection[str]) -> Iterator[
         if not isinstance(key, str) or key in known:
             continue
         same = next((each for each in known if each.lower() == key.lower()), "")
-        close = [same] if same else get_close_matches(key[:_MAX_COMPARED], known, n=1, cutoff=_MISSPELLED)
+        close = same or closest(key, known, _MISSPELLED)
         if close:
-            yield key, close[0]
+            yield key, close

@@ -15,7 +15,6 @@ before its fields). Once a decoder exists, ``msgspec.convert`` to its type is sa
 import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from difflib import get_close_matches
 from enum import Enum
 from functools import cache, lru_cache
 from itertools import islice
@@ -25,6 +24,7 @@ import msgspec
 
 from berthmaster.model.errors import FieldError, InputError, shown
 from berthmaster.model.foreign_texts import decoding_problem
+from berthmaster.model.hints import closest
 from berthmaster.model.meta import ParsedText, Quantity, Value
 
 T = TypeVar("T")
@@ -33,7 +33,6 @@ REDECODED_BYTES: Final = 2**20
 """The largest document that is decoded again to find the value that an error is about."""
 MAX_UNKNOWN_FIELDS: Final = 50
 """How many unknown fields of a document ``unknown_fields`` names."""
-_MAX_COMPARED: Final = 64  # characters of an unknown name
 
 _MISSPELLED: Final = 0.8
 """The similarity of names (``difflib``) from which an unknown field counts as misspelled."""
@@ -160,12 +159,11 @@ def struct_shape(kind: type[msgspec.Struct]) -> tuple[frozenset[str], Mapping[st
 
 
 def _unknown_field(path: str, key: str, known: Iterable[str]) -> UnknownFieldError:
-    key = key[:_MAX_COMPARED]
-    close = get_close_matches(key, known, n=1)
-    if not close:
+    close = closest(key, known)
+    if close is None:
         return UnknownFieldError(path, "unknown field")
-    misspelled = bool(get_close_matches(key, close, cutoff=_MISSPELLED))
-    return UnknownFieldError(path, f"unknown field; did you mean {close[0]}?", misspelled=misspelled)
+    misspelled = closest(key, (close,), _MISSPELLED) is not None
+    return UnknownFieldError(path, f"unknown field; did you mean {close}?", misspelled=misspelled)
 
 
 def _decoder(kind: type[T]) -> msgspec.json.Decoder[T]:

@@ -6,12 +6,12 @@ The rules of propagation are those of Karmada's ``pkg/detector`` with the defaul
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from enum import Enum
 from functools import lru_cache
 from typing import Final, NamedTuple
 
 from berthmaster.model.errors import FieldError, shown
+from berthmaster.model.hints import closest, similar
 
 _KINDS: Final[Mapping[str, str]] = {
     "": """
@@ -88,7 +88,6 @@ _VERSIONS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
 _ONLY_VERSION: Final = ("v1alpha1",)
 """All other kinds of Karmada and KubeAdmiral have this version."""
 _SIMILAR: Final = 0.8
-_MAX_COMPARED: Final = 64
 _MISSED_LETTERS: Final = 2
 _SKIPPED_GROUPS: Final = frozenset(
     f"{name}.karmada.io"
@@ -179,7 +178,7 @@ def _unknown_to_peers(group: str, version: str, kind: str) -> FieldError | None:
     if not kinds:
         groups = sorted({known for known, _ in _SCOPES if known.endswith(_PEER_SUFFIXES)})
         with_kind = [known for known, _ in _homes(kind) if known.endswith(_PEER_SUFFIXES)]
-        hint = _hint(group, with_kind if get_close_matches(group[:_MAX_COMPARED], with_kind) else groups)
+        hint = _hint(group, with_kind if closest(group, with_kind) else groups)
         return FieldError("apiVersion", f"unknown API group {shown(group)}", hint)
     if kind not in kinds:
         return FieldError("kind", f"{group} has no kind {shown(kind)}", _hint(kind, sorted(kinds)))
@@ -203,8 +202,8 @@ def _misspelled_kind(group: str, kind: str) -> str:
     """Return the kind of a group that a text probably means; empty without one."""
     kinds = [each for known, each in _SCOPES if known == group]
     wrong_case = next((each for each in kinds if each.lower() == kind.lower()), "")
-    close = get_close_matches(kind[:_MAX_COMPARED], kinds, n=1, cutoff=_SIMILAR)
-    return wrong_case or next((each for each in close if abs(len(each) - len(kind)) <= _MISSED_LETTERS), "")
+    close = closest(kind, kinds, _SIMILAR)
+    return wrong_case or (close if close is not None and abs(len(close) - len(kind)) <= _MISSED_LETTERS else "")
 
 
 def _homes(kind: str) -> list[tuple[str, str]]:
@@ -221,7 +220,7 @@ def _versions(group: str, kind: str) -> tuple[str, ...]:
 
 def _similar(text: str, groups: Iterable[str], kind: str) -> list[tuple[str, str]]:
     """Return the known types of a kind in the groups that resemble a text."""
-    close = get_close_matches(text[:_MAX_COMPARED], sorted(each for each in groups if each), n=3, cutoff=_SIMILAR)
+    close = similar(text, sorted(each for each in groups if each), 3, _SIMILAR)
     return [home for each in close for home in _homes(kind) if home[0] == each]
 
 
@@ -230,8 +229,8 @@ def _accepted(homes: Iterable[tuple[str, str]]) -> str:
 
 
 def _hint(name: str, known: Sequence[str]) -> str:
-    close = get_close_matches(name[:_MAX_COMPARED], known, n=1)
-    return f"did you mean {close[0]}?" if close else f"accepted are {', '.join(known)}"
+    close = closest(name, known)
+    return f"did you mean {close}?" if close else f"accepted are {', '.join(known)}"
 
 
 def reason_not_propagated(api_version: str, kind: str, namespace: str = "") -> str | None:

@@ -7,7 +7,6 @@ The options of the command and the form of the console accept them as people wri
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from difflib import get_close_matches
 from typing import Final
 
 import msgspec
@@ -17,6 +16,7 @@ from berthmaster.model.binding import Binding, binding_name
 from berthmaster.model.claims import PolicyCatalog
 from berthmaster.model.cluster import EFFECTS, NO_EXECUTE, NO_SCHEDULE, Cluster, Taint
 from berthmaster.model.errors import InputError, name_list, shown
+from berthmaster.model.hints import closest
 from berthmaster.model.kinds import BUILT_IN_NAMES, KindNames, Scope, resolve, scope_of_group
 from berthmaster.model.meta import INT32_MAX, with_metadata, with_spec
 from berthmaster.model.policy import Policy, in_order
@@ -112,8 +112,8 @@ class Scale(msgspec.Struct, frozen=True):
     def chosen(self, world: World) -> SimulatedWorkload:
         found = world.find(self.resource)
         if not found:
-            close = get_close_matches(str(self.resource), map(str, world.workloads), n=1)
-            hint = f"; did you mean {close[0]}?" if close else ""
+            close = closest(str(self.resource), map(str, world.workloads))
+            hint = f"; did you mean {close}?" if close else ""
             raise InputError(f"cannot scale {self.resource}: there is no such resource{hint}")
         if len(found) > 1:
             raise InputError(f"cannot scale {self.resource}: {len(found)} resources have this name; {_QUALIFY}")
@@ -208,8 +208,8 @@ def with_cluster(world: World, name: str, change: Callable[[Cluster], Cluster]) 
     """Return the world with one cluster changed."""
     cluster = world.clusters.get(name)
     if cluster is None:
-        close = get_close_matches(name, world.clusters, n=1)
-        known = f"did you mean {close[0]}?" if close else f"known are {name_list(sorted(world.clusters)) or 'none'}"
+        close = closest(name, world.clusters)
+        known = f"did you mean {close}?" if close else f"known are {name_list(sorted(world.clusters)) or 'none'}"
         raise InputError(f"there is no cluster {name!r}; {known}")
     return changed_cluster(world, change(cluster))
 

@@ -6,7 +6,6 @@ Across objects: clusters that do not exist, resources that two policies name, ob
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from hashlib import sha256
 from pathlib import PurePath
 from typing import Any, Final, TypeVar
@@ -16,6 +15,7 @@ import msgspec
 
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import FieldError, name_list
+from berthmaster.model.hints import closest
 from berthmaster.model.kinds import group_of, is_namespaced
 from berthmaster.model.kubeadmiral import KubeAdmiralPolicy
 from berthmaster.model.policy import POLICY_KINDS, ClusterAffinity, Policy
@@ -136,9 +136,9 @@ def _claimed_already(path: str, found: SourceObject, first: SourceObject, resour
 
 
 def _remedy(name: str, known: Sequence[str]) -> str:
-    close = get_close_matches(name, known, n=1)
+    close = closest(name, known)
     if close:
-        return f"did you mean {close[0]}?"
+        return f"did you mean {close}?"
     return f"known are {name_list(known)}" if known else "correct it, or add the cluster to the fleet"
 
 

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from enum import Enum
 from functools import partial
 from typing import Any, Final
@@ -26,6 +25,7 @@ from berthmaster.model.binding import Binding, names_scheduler, short_assignment
 from berthmaster.model.claims import MANAGED_BY
 from berthmaster.model.cluster import Cluster, Taint, repelling_taints
 from berthmaster.model.errors import ApiError, InputError, name_list, shown
+from berthmaster.model.hints import closest
 from berthmaster.model.meta import Key, with_spec
 from berthmaster.model.move import AFTER_FAILURE, DRAINING, as_moved, move_of
 from berthmaster.model.selector import parse_selector
@@ -289,8 +289,8 @@ def _read(flags: ClusterNamesFlags) -> tuple[ClusterAccess, reading.MovesInput, 
             raise InputError(f"no cluster matches the selector {shown(selector)}")
     for name in names:
         if name not in clusters:
-            close = get_close_matches(name, clusters, n=1)
-            hint = f"did you mean {close[0]}?" if close else f"known are {name_list(sorted(clusters))}"
+            close = closest(name, clusters)
+            hint = f"did you mean {close}?" if close else f"known are {name_list(sorted(clusters))}"
             raise InputError(f"there is no cluster {shown(name)}; {hint}")
     return access, found, names
 

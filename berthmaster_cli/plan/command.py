@@ -4,7 +4,6 @@ import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -13,6 +12,7 @@ from berthmaster.manifests import Document, Manifests, manifests_of, overlaid, r
 from berthmaster.manifests.files import Identity
 from berthmaster.manifests.loader import objects_of
 from berthmaster.model.errors import BerthmasterError, FieldError, InputError, name_list
+from berthmaster.model.hints import closest
 from berthmaster.model.interpretation import check_replica_paths
 from berthmaster.model.kinds import BUILT_IN_NAMES, group_of, reason_not_propagated, resolve
 from berthmaster.model.policy import DEFAULT_NAMESPACE, POLICY_KINDS, PolicyReference
@@ -126,8 +126,8 @@ def _workload(name: ResourceName, manifests: Manifests, namespace: str) -> Resou
 
 
 def _hint(name: str, known: Sequence[str]) -> str:
-    close = get_close_matches(name, known, n=1)
-    return f"; did you mean {close[0]}?" if close else ""
+    close = closest(name, known)
+    return f"; did you mean {close}?" if close else ""
 
 
 _OVERRIDES: Final = ("OverridePolicy", "ClusterOverridePolicy")

@@ -7,13 +7,13 @@ as kubectl requests it: nulls are dropped, defaults are set, unknown fields are 
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
+from berthmaster.model.hints import closest
 from berthmaster.model.kinds import is_namespaced
 from berthmaster.model.meta import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, Timestamp
 from berthmaster.model.selector import is_dns_subdomain, is_label_key, is_label_value
@@ -143,8 +143,8 @@ def _field_problems(schema: Schema, value: Mapping[str, Any], path: str) -> Iter
 
 
 def _unknown(path: str, name: str, schema: Schema) -> FieldProblem:
-    close = get_close_matches(name[:64], schema.properties, n=1)
-    hint = f"; did you mean {close[0]}?" if close else ""
+    close = closest(name, schema.properties)
+    hint = f"; did you mean {close}?" if close else ""
     fault = f"unknown field{hint}"
     remedy = "kubectl refuses it, and other clients lose it: correct or remove it"
     return FieldProblem(path, ABSENT, fault, remedy, UNKNOWN_FIELD)
@@ -152,8 +152,8 @@ def _unknown(path: str, name: str, schema: Schema) -> FieldProblem:
 
 def _value_problems(schema: Schema, value: Any, path: str) -> Iterator[FieldProblem]:  # noqa: ANN401
     if schema.enum and value not in schema.enum:
-        close = get_close_matches(str(value)[:64], map(str, schema.enum), n=1)
-        hint = f"did you mean {close[0]}? " if close else ""
+        close = closest(str(value), map(str, schema.enum))
+        hint = f"did you mean {close}? " if close else ""
         listed = ", ".join(map(str, schema.enum))
         yield _problem(path, value, "is not an accepted value", f"{hint}accepted: {listed}")
     if isinstance(value, int | float):

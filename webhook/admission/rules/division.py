@@ -1,12 +1,12 @@
 """Rules about the division of replicas (karmada ``pkg/scheduler/core/assignment.go``)."""
 
 from collections.abc import Iterator
-from difflib import get_close_matches
 from typing import Final
 
 from berthmaster.deciding.config import SourceSettings, failback_annotation, pause_annotation
 from berthmaster.model.claims import PRIORITY_DROP_ANNOTATION
 from berthmaster.model.errors import FieldError, InputError
+from berthmaster.model.hints import closest
 from berthmaster.model.move import FAILBACK, PAUSE, STRATEGY, VOLUMES, MoveStrategy, VolumeLoss
 from berthmaster.model.policy import ClusterAffinity, Placement
 from webhook.admission.karmada import divides_by_static_weight, named_clusters
@@ -175,8 +175,8 @@ def _problems(key: str, text: str) -> Iterator[FieldProblem]:
     elif key == PAUSE and not _is_pause(text):
         fault = "it cannot be read, and pauses planned moves"
         yield FieldProblem(path, text, fault, "write true (planned moves), all (failovers too) or false")
-    elif key not in _KNOWN and (similar := get_close_matches(key, _KNOWN, 1, _SIMILAR)):
-        yield FieldProblem(path, text, "no such annotation is known, and it has no effect", f"write {similar[0]}")
+    elif key not in _KNOWN and (similar := closest(key, _KNOWN, _SIMILAR)):
+        yield FieldProblem(path, text, "no such annotation is known, and it has no effect", f"write {similar}")
 
 
 def _is_failback(text: str) -> bool:
