@@ -1,4 +1,4 @@
-"""Measure how fast the webhook answers reviews over TLS, with each worker class: ``make bench-webhook``.
+"""Measure how fast the webhook answers reviews over TLS: ``make bench-webhook``.
 
 The benchmark starts ``berthmaster webhook`` on loopback with a certificate of its own. It sends reviews over 1 and 16
 kept-alive connections: mutation, then validation, of policies of three sizes. ``wrk`` makes the load if it is
@@ -27,7 +27,6 @@ from served import Server, post, reviewing
 
 from webhook.admission.settings import AdmissionSettings, WebhookMode
 
-WORKER_CLASSES = ("fast", "gthread")
 PATHS = ("/mutate-propagationpolicy", "/validate-propagationpolicy")
 CONNECTIONS = (1, 16)
 SIZES = {"small": (1, 1, 2), "medium": (3, 3, 4), "large": (100, 10, 50)}
@@ -187,7 +186,7 @@ def without_wrk(server: Server, path: str, body: Path, connections: int, seconds
 
 
 def figures(server: Server, name: str, path: str, body: Path, connections: int, seconds: int) -> str:
-    """Return one line of the table. ``name`` is of the worker class and the size."""
+    """Return one line of the table. ``name`` is the size."""
     used, (busy, load) = cpu_seconds(server.pid), machine_cpu_seconds()
     if shutil.which("wrk"):
         url = f"https://127.0.0.1:{server.port}{path}"
@@ -213,7 +212,6 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=5, help="for each figure")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--mode", default="standalone")
-    parser.add_argument("--worker-class", action="append", choices=WORKER_CLASSES, help="both by default")
     options = parser.parse_args()
     load = "wrk" if shutil.which("wrk") else "Python processes (install wrk for less of it)"
     print(
@@ -221,7 +219,7 @@ def main() -> None:
         f"load from {load}"
     )
     titles = (
-        f"{'worker, policy':15}",
+        f"{'policy':15}",
         f"{'path':27}",
         "connections",
         "   req/s",
@@ -235,16 +233,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         settings = AdmissionSettings(mode=WebhookMode(options.mode))
-        for worker_class in options.worker_class or WORKER_CLASSES:
-            flags = ("--worker-class", worker_class, "--workers", str(options.workers), "--mode", options.mode)
-            with reviewing(*flags, "--peer-checks") as running:
-                for size in SIZES:
-                    for path, review in zip(PATHS, prepared(settings, size), strict=True):
-                        body = folder / "review.json"
-                        body.write_text(json.dumps(review))
-                        for connections in CONNECTIONS:
-                            name = f"{worker_class}, {size}"
-                            print(figures(running, name, path, body, connections, options.seconds), flush=True)
+        flags = ("--workers", str(options.workers), "--mode", options.mode)
+        with reviewing(*flags, "--peer-checks") as running:
+            for size in SIZES:
+                for path, review in zip(PATHS, prepared(settings, size), strict=True):
+                    body = folder / "review.json"
+                    body.write_text(json.dumps(review))
+                    for connections in CONNECTIONS:
+                        print(figures(running, size, path, body, connections, options.seconds), flush=True)
 
 
 if __name__ == "__main__":

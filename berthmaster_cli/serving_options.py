@@ -1,7 +1,7 @@
 """The options that all services share, with one meaning each."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,8 +12,6 @@ from berthmaster_cli.options import ADDRESS, LogLevelFlags, certificate_pair
 if TYPE_CHECKING:
     from berthmaster.native_api.connection import ExtenderAccess
     from berthmaster.serving.server import ServerOptions
-
-_WORKER_CLASSES: Final = ("fast", "gthread")
 
 
 class ServingFlags(LogLevelFlags):
@@ -27,20 +25,16 @@ class ServingFlags(LogLevelFlags):
     tls_min_version: str = option(
         "The oldest TLS version that clients may use.", type=click.Choice(list(MINIMUM_VERSIONS))
     )
-    worker_class: str = option(
-        "fast: one thread per process answers small requests itself, with a deadline for each request. "
-        "gthread: gunicorn's own threaded worker.", "fast", click.Choice(_WORKER_CLASSES),
-    )  # fmt: skip
     workers: int = option("Worker processes.{copies}", type=click.IntRange(1, 64))
     threads: int = option(
-        "Threads in each process. The fast worker uses them for large or unusual requests only.",
+        "Threads in each process. They answer large and unusual requests; one more thread answers the others.",
         type=click.IntRange(1, 512),
     )
     max_body_bytes: int = option("The maximum size of a request body, in bytes.")
     request_memory_mib: int = option(
-        "The memory for requests in each process, in MiB. Large requests wait for memory until their timeout. "
-        "Only the worker class fast has this limit.", type=click.IntRange(8, 65536),
-    )  # fmt: skip
+        "The memory for requests in each process, in MiB. Large requests wait for memory until their timeout.",
+        type=click.IntRange(8, 65536),
+    )
     max_connections: int = option(
         "The maximum number of connections of each process. Above it, idle connections are closed.",
         1000, click.IntRange(16, 65536),
@@ -69,7 +63,6 @@ def server_options_from(name: str, flags: ServingFlags) -> "ServerOptions":
         probe_host=flags.probe_bind[0],
         probe_port=flags.probe_bind[1],
         tls=_tls_files(flags),
-        worker_class=flags.worker_class,
         workers=flags.workers,
         threads=flags.threads,
         connections=flags.max_connections,

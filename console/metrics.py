@@ -26,16 +26,6 @@ SOURCE_FAILURES: Final = Counter(
 SOURCE_LOST: Final = Gauge(
     "berthmaster_console_source_lost", "1 while the extender cannot be asked.", multiprocess_mode="livemax"
 )
-CERTIFICATE_EXPIRY: Final = Gauge(
-    "berthmaster_console_certificate_expiry_timestamp_seconds",
-    "Expiry of the certificate in use.",
-    multiprocess_mode="livemin",
-)
-CREDENTIAL_FAILURES: Final = Counter(
-    "berthmaster_console_credential_reload_failures_total",
-    "New certificates or token files that could not be used.",
-    ["kind"],
-)
 SIGN_INS: Final = Counter(
     "berthmaster_console_sign_ins_total", "Attempts to sign in with a token or as a proxy, by result.", ["result"]
 )

@@ -4,6 +4,7 @@ import logging
 import secrets
 import signal
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,7 +22,8 @@ from console.authentication import SESSION_LIFETIME, RevokedSessions
 from console.context import AppOptions
 from console.source import PAGE_DEADLINE_S, ExtenderSource, extender_clients
 
-if TYPE_CHECKING:  # it defines metrics
+if TYPE_CHECKING:  # they define metrics
+    from berthmaster.serving.metrics import ServingMetrics
     from console.live import StateWatcher
 
 _LOG: Final = logging.getLogger("berthmaster.console")
@@ -86,7 +88,7 @@ class _Console:
         self._secret = _session_secret(options.session_secret_file)  # made before the fork: the same in all workers
         self._watcher: StateWatcher | None = None
 
-    def application(self) -> ServedApp:
+    def application(self, metrics: "ServingMetrics") -> ServedApp:
         from console.app import ConsoleParts, create_app, refusals_of  # noqa: PLC0415 - only workers need Flask
         from console.authentication import Authentication  # noqa: PLC0415 - the same
         from console.live import EVENTS, StateWatcher  # noqa: PLC0415 - see the class
@@ -96,7 +98,8 @@ class _Console:
         source = ExtenderSource(extender, clock, lambda: watcher.seen, options.page_deadline_s)
         self._watcher = watcher = StateWatcher(source.version, clock, shows_cause=options.reviews is None)
         revoked = RevokedSessions(self._revoked, SESSION_LIFETIME.total_seconds())
-        authentication = Authentication(options.app.sign_in, self._secret, self._credentials_failed, revoked=revoked)
+        failed = partial(_credentials_failed, metrics)
+        authentication = Authentication(options.app.sign_in, self._secret, failed, revoked=revoked)
         parts = ConsoleParts(source, watcher, authentication, clock, self._secret)
         if options.reviews is not None:
             from berthmaster.kube.http_client import load_client  # noqa: PLC0415 - most consoles ask no API server
@@ -125,24 +128,10 @@ class _Console:
             "the worker could not report its state",
         ).start()
 
-    def certificate_loaded(self, expires_at: float) -> None:
-        from console import metrics  # noqa: PLC0415 - see the class
 
-        metrics.CERTIFICATE_EXPIRY.set(expires_at)
-
-    def handshake_failed(self, reason: str) -> None:
-        """Do nothing: the worker class gthread does not report failed handshakes."""
-
-    def certificate_failed(self) -> None:
-        from console import metrics  # noqa: PLC0415 - see the class
-
-        metrics.CREDENTIAL_FAILURES.labels("certificate").inc()
-
-    def _credentials_failed(self, error: Exception) -> None:
-        from console import metrics  # noqa: PLC0415 - see the class
-
-        metrics.CREDENTIAL_FAILURES.labels("tokens").inc()
-        _LOG.error("a new file with tokens or secrets cannot be used: %s; the previous ones stay valid", error)
+def _credentials_failed(metrics: "ServingMetrics", error: Exception) -> None:
+    metrics.credentials_failed("tokens")
+    _LOG.error("a new file with tokens or secrets cannot be used: %s; the previous ones stay valid", error)
 
 
 def _readiness(watcher: "StateWatcher") -> Readiness:

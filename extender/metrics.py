@@ -80,21 +80,6 @@ STALE: Final = Gauge(
 SOURCE_FAILURES: Final = Counter(
     "berthmaster_extender_source_failures_total", "New states that could not be used.", ["source"]
 )
-CERTIFICATE_EXPIRY: Final = Gauge(
-    "berthmaster_extender_certificate_expiry_timestamp_seconds",
-    "Expiry of the certificate in use.",
-    multiprocess_mode="livemin",
-)
-HANDSHAKE_FAILURES: Final = Counter(
-    "berthmaster_extender_tls_handshake_failures_total",
-    "Failed TLS handshakes by reason: refused, disconnected, timeout. The worker class gthread does not count them.",
-    ["reason"],
-)
-CREDENTIAL_FAILURES: Final = Counter(
-    "berthmaster_extender_credential_reload_failures_total",
-    "New certificates or token files that could not be used.",
-    ["kind"],
-)
 
 
 class ServiceMetrics:

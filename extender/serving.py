@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from berthmaster.kube.kinds import WatchOptions
 from berthmaster.model.errors import InputError
@@ -28,6 +28,9 @@ from extender.state.folder import FolderSource
 from extender.state.state import NO_SOURCE, State
 from extender.state.watch import WatchSource, watch_source
 from extender.state.workloads import PLAIN_BINDINGS, BindingOptions
+
+if TYPE_CHECKING:  # it defines metrics
+    from berthmaster.serving.metrics import ServingMetrics
 
 _LOG: Final = logging.getLogger("berthmaster.extender")
 _HOUSEKEEPING_S: Final = 1.0
@@ -107,7 +110,7 @@ class _Extender:
         if self._source is not None:
             self._source.prepare()
 
-    def application(self) -> ServedApp:
+    def application(self, metrics: "ServingMetrics") -> ServedApp:
         from extender.app import Middleware, all_routes, create_app  # noqa: PLC0415 - only workers need Flask
         from extender.metrics import ServiceMetrics  # noqa: PLC0415 - see the class
 
@@ -117,7 +120,7 @@ class _Extender:
 
             ledger = LedgerReader(options.ledger)
         if options.token_file is not None:
-            self._tokens = TokenFile(options.token_file, self._tokens_failed)
+            self._tokens = TokenFile(options.token_file, partial(_tokens_failed, metrics))
         self._services = Services(
             self._state, ServiceMetrics(), _LOG, self._clock, options.limits, ledger, options.findings
         )
@@ -200,29 +203,13 @@ class _Extender:
             "the new state cannot be used: %s; the previous one stays in use", error, extra=fields(source="folder")
         )
 
-    def certificate_loaded(self, expires_at: float) -> None:
-        from extender import metrics  # noqa: PLC0415 - see the class
-
-        metrics.CERTIFICATE_EXPIRY.set(expires_at)
-
-    def handshake_failed(self, reason: str) -> None:
-        from extender import metrics  # noqa: PLC0415 - see the class
-
-        metrics.HANDSHAKE_FAILURES.labels(reason).inc()
-
-    def certificate_failed(self) -> None:
-        from extender import metrics  # noqa: PLC0415 - see the class
-
-        metrics.CREDENTIAL_FAILURES.labels("certificate").inc()
-
-    def _tokens_failed(self, error: Exception) -> None:
-        from extender import metrics  # noqa: PLC0415 - see the class
-
-        metrics.CREDENTIAL_FAILURES.labels("tokens").inc()
-        _LOG.error("the new token file cannot be used: %s; the previous tokens stay valid", error)
-
     def _authenticated(self, environ: Mapping[str, Any]) -> bool:
         return self._tokens is None or self._tokens.name_of(environ.get("HTTP_AUTHORIZATION", "")) is not None
+
+
+def _tokens_failed(metrics: "ServingMetrics", error: Exception) -> None:
+    metrics.credentials_failed("tokens")
+    _LOG.error("the new token file cannot be used: %s; the previous tokens stay valid", error)
 
 
 def _readiness(staleness: Staleness) -> Readiness:

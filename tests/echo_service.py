@@ -81,7 +81,7 @@ def hold(file):
 class Service:
     """The service as the server sees it."""
 
-    def application(self):
+    def application(self, _metrics):
         cheap = {"/cheap": lambda body: not body.startswith(b"slow"), "/stall": bool, "/waits": lambda _body: False}
         collection = BodyCollection(
             BODY_BYTES, {"/stream"}, lambda fields: "HTTP_X_STRANGER" not in fields, frozenset({"/events", "/endless"})
@@ -91,18 +91,9 @@ class Service:
     def started(self, report):
         report(Readiness())
 
-    def certificate_loaded(self, expires_at):
-        pass
-
-    def handshake_failed(self, reason):
-        pass
-
-    def certificate_failed(self):
-        pass
-
 
 DEFAULTS = {
-    "name": "echo", "host": "127.0.0.1", "probe_host": "127.0.0.1", "tls": None, "worker_class": "fast", "workers": 1,
+    "name": "echo", "host": "127.0.0.1", "probe_host": "127.0.0.1", "tls": None, "workers": 1,
     "threads": 4, "connections": 100, "request_memory_bytes": 2**26, "request_timeout_s": 60.0, "keepalive_s": 60,
     "drain_s": 0.0, "grace_s": 10,
 }  # fmt: skip

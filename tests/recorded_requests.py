@@ -1,4 +1,4 @@
-"""Requests of ``tests/golden/requests`` and a way to send one to a WSGI application as the fast worker does.
+"""Requests of ``tests/golden/requests`` and a way to send one to a WSGI application as the worker does.
 
 Each line of a file is one request: ``name``, expected ``status``, ``method``, ``path``, ``headers`` and ``body``.
 ``padding`` appends so many spaces to the body, ``chunked`` sends it in chunks, and ``close`` ends the connection after

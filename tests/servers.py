@@ -11,15 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, Self
 
-import pytest
 from free_ports import free_port
 from fresh_metrics import fresh
 from waiting import LIMIT_S, wait_for
-
-FAST_ONLY = pytest.mark.parametrize("server", ["fast"], indirect=True)
-"""For tests of deadlines and buffers that gunicorn's own threaded worker does not have."""
-BOTH_CLASSES = pytest.mark.parametrize("server", ["fast", "gthread"], indirect=True)
-"""For tests of the extender that depend on the worker: streams. The webhook's tests run with both classes."""
 
 
 def probe(port: int, path: str) -> tuple[int, str]:

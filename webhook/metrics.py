@@ -43,24 +43,6 @@ GATE: Final = Counter(
     ["result", "dry_run"],
 )
 EVENTS: Final = Counter("berthmaster_webhook_events_total", "Events of the gate, by result.", ["result"])
-IMPACT_CREDENTIAL_FAILURES: Final = Counter(
-    "berthmaster_webhook_impact_credential_failures_total",
-    "New credentials for the extender that could not be used.",
-)
-CERTIFICATE_EXPIRY: Final = Gauge(
-    "berthmaster_webhook_certificate_expiry_timestamp_seconds",
-    "Expiry of the certificate in use.",
-    multiprocess_mode="livemin",
-)
-HANDSHAKE_FAILURES: Final = Counter(
-    "berthmaster_webhook_tls_handshake_failures_total",
-    "Failed TLS handshakes by reason: refused, disconnected, timeout. The worker class gthread does not count them.",
-    ["reason"],
-)
-CERTIFICATE_FAILURES: Final = Counter(
-    "berthmaster_webhook_certificate_reload_failures_total",
-    "New certificates and keys that could not be used.",
-)
 
 
 def impact_answered(result: str, size: str, seconds: float, open_breakers: int) -> None:

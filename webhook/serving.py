@@ -23,6 +23,7 @@ from webhook.admission.settings import AdmissionSettings, Level
 if TYPE_CHECKING:
     from berthmaster.kube.events import EventRecorder
     from berthmaster.ledger.recorder import LedgerRecorder
+    from berthmaster.serving.metrics import ServingMetrics
     from webhook.impact import ExtenderImpact
 
 _LOG: Final = logging.getLogger("berthmaster.webhook")
@@ -68,12 +69,12 @@ def serve(options: WebhookOptions) -> None:
     run_server(options.server, _Webhook(options))
 
 
-def _impact(options: ImpactOptions, settings: AdmissionSettings) -> "ExtenderImpact":
+def _impact(options: ImpactOptions, settings: AdmissionSettings, serving: "ServingMetrics") -> "ExtenderImpact":
     from webhook import metrics  # noqa: PLC0415 - see _Webhook
     from webhook.impact import ExtenderClient, ExtenderImpact  # noqa: PLC0415 - the HTTP library takes time to import
 
     def failed(error: Exception) -> None:
-        metrics.IMPACT_CREDENTIAL_FAILURES.inc()
+        serving.credentials_failed("extender")
         _LOG.error("the new credentials for the extender cannot be used: %s; the previous ones stay in use", error)
 
     client = ExtenderClient(options.access, failed)
@@ -122,13 +123,13 @@ class _Webhook:
     def __init__(self, options: WebhookOptions) -> None:
         self._options = options
 
-    def application(self) -> ServedApp:
+    def application(self, metrics: "ServingMetrics") -> ServedApp:
         from webhook.app import Reviewer, create_app  # noqa: PLC0415 - see the class
 
         options = self._options
         reviewer = Reviewer(
             options.settings,
-            impact=_impact(options.impact, options.settings) if options.impact is not None else None,
+            impact=_impact(options.impact, options.settings, metrics) if options.impact is not None else None,
             timeout_s=options.server.request_timeout_s,
             events=_recorder(options.impact) if options.impact is not None and options.impact.events else None,
             ledger=_ledger(options.ledger) if options.ledger is not None else None,
@@ -143,18 +144,3 @@ class _Webhook:
 
     def started(self, report: ReportReadiness) -> None:
         report(Readiness())
-
-    def certificate_loaded(self, expires_at: float) -> None:
-        from webhook import metrics  # noqa: PLC0415 - see the class
-
-        metrics.CERTIFICATE_EXPIRY.set(expires_at)
-
-    def handshake_failed(self, reason: str) -> None:
-        from webhook import metrics  # noqa: PLC0415 - see the class
-
-        metrics.HANDSHAKE_FAILURES.labels(reason).inc()
-
-    def certificate_failed(self) -> None:
-        from webhook import metrics  # noqa: PLC0415 - see the class
-
-        metrics.CERTIFICATE_FAILURES.inc()

@@ -1,6 +1,6 @@
-"""What applications read of a request: its body within limits, and what the fast worker knows about the request.
+"""What applications read of a request: its body within limits, and what the worker knows about the request.
 
-The functions take a WSGI environment of any worker class. The fast worker puts its ``ClientRequest`` into it.
+The functions take a WSGI environment. The worker puts its ``ClientRequest`` into it.
 """
 
 import select
@@ -9,8 +9,6 @@ from collections.abc import Iterator, Sequence
 from http import HTTPStatus
 from itertools import takewhile
 from typing import IO, TYPE_CHECKING, Final
-
-from gunicorn.http.errors import ParseException  # not documented: a malformed trailer of a chunked body
 
 from berthmaster.serving.request_parser import REFUSED_BODY_BYTES, ClientRequest
 from berthmaster.serving.responses import REQUEST_KEY
@@ -65,7 +63,7 @@ def read_body(environ: "WSGIEnvironment", limit: int) -> bytes:
     stream: IO[bytes] = environ["wsgi.input"]
     try:
         body = stream.read(limit + 1 if length is None else length)
-    except (OSError, ParseException) as error:
+    except OSError as error:
         raise _body_error(error) from None
     if len(body) > limit:
         raise BodyError(413, f"the body has more than {limit} bytes", body)
@@ -79,14 +77,12 @@ def read_head(environ: "WSGIEnvironment") -> bytes:
     stream: IO[bytes] = environ["wsgi.input"]
     try:
         return stream.read(REFUSED_BODY_BYTES)
-    except (OSError, ParseException):
+    except OSError:
         return b""
 
 
 def read_lines(environ: "WSGIEnvironment", line_bytes: int) -> Iterator[Sequence[bytes]]:
     """Yield the lines of a body as they arrive, without line ends. The last line may lack its line end.
-
-    gunicorn's own worker gives a body in blocks of 64 KiB.
 
     Raises:
         BodyError: a line is longer than ``line_bytes``, the body is malformed, incomplete or too slow, or the server
@@ -120,7 +116,7 @@ def _pieces(environ: "WSGIEnvironment") -> Iterator[bytes]:
             yield piece
         if missing > 0:
             raise ConnectionResetError
-    except (OSError, ParseException, ValueError) as error:
+    except (OSError, ValueError) as error:
         raise _body_error(error) from None
 
 

@@ -1,6 +1,6 @@
 """Views, which Flask and the fast path share.
 
-Flask owns the route table and can answer every path. Its dispatch costs more time than a typical answer. The fast
+Flask owns the route table and can answer every path. Its dispatch costs more time than a typical answer. The
 worker therefore calls the views of exact POST paths directly (``responses``), and leaves all other requests to Flask.
 Both ways call the same view and send the same response.
 """

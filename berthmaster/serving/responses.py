@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication, WSGIEnvironment
 
 REQUEST_KEY: Final = "berthmaster.request"
-"""The name of the ``ClientRequest`` in the WSGI environment of the fast worker."""
+"""The name of the ``ClientRequest`` in the WSGI environment."""
 STATUS_LINES: Final = {int(status): f"{int(status)} {status.phrase}" for status in HTTPStatus}
 _NO_VALUES: Final[Mapping[str, str]] = MappingProxyType({})
 

@@ -1,6 +1,5 @@
 """gunicorn as the server of a service: TLS rotation, metrics of several processes, probes, and graceful stops."""
 
-import errno
 import logging
 import mmap
 import os
@@ -10,7 +9,7 @@ import signal
 import ssl
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +26,7 @@ from berthmaster.runtime import metrics as shared_metrics
 from berthmaster.runtime.stopping import keep_existing_objects, return_large_blocks
 from berthmaster.serving.listening import available
 from berthmaster.serving.probes import Probes, ProbeServer, Readiness
-from berthmaster.serving.request_parser import MAX_FIELD_BYTES, MAX_FIELDS, MAX_LINE_BYTES, BodyCollection
+from berthmaster.serving.request_parser import BodyCollection
 from berthmaster.serving.responses import RefusalForm, plain_form
 from berthmaster.serving.tls import ServerContext, TLSFiles, TLSSource
 
@@ -116,10 +115,12 @@ _DECODER: Final = msgspec.json.Decoder(Readiness)
 
 
 if TYPE_CHECKING:
-    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+    from _typeshed.wsgi import WSGIApplication
+
+    from berthmaster.serving.metrics import ServingMetrics
 
 _LOG: Final = logging.getLogger("berthmaster.server")
-WORKER_CLASSES: Final = {"fast": "berthmaster.serving.worker.FastWorker", "gthread": "gthread"}
+_WORKER_CLASS: Final = "berthmaster.serving.worker.PollingWorker"
 _HEARTBEAT_FOLDER: Final = "/dev/shm"  # noqa: S108 - a heartbeat is an empty file; here it is in memory
 _RESERVED_DESCRIPTORS: Final = 64  # for files, listening sockets, and connections to an API server
 _PROBES_S: Final = 1.0
@@ -132,7 +133,6 @@ class ServerOptions:
     """The options of a server.
 
     Attributes:
-        worker_class: a key of ``WORKER_CLASSES``.
         request_memory_bytes: the memory for requests in each process: see ``sharing``.
         request_timeout_s: the time limit for a request, from its first byte to the last byte of its answer.
         drain_s: the time for which readiness fails, and responses close their connections, before the port closes.
@@ -144,7 +144,6 @@ class ServerOptions:
     probe_host: str
     probe_port: int
     tls: TLSFiles | None
-    worker_class: str
     workers: int
     threads: int
     connections: int
@@ -160,14 +159,14 @@ class ServedApp(NamedTuple):
 
     Attributes:
         cheap: for paths of POST requests, whether the answer to a body takes at most about 2 ms and waits for
-            nothing. The polling thread of ``FastWorker`` answers such a request itself. It calls the function for
+            nothing. The polling thread of the worker answers such a request itself. It calls the function for
             bodies of up to 64 KiB.
-        collection: how ``FastWorker`` collects the bodies of requests.
+        collection: how the worker collects the bodies of requests.
         waiting: the paths of POST requests whose answers wait for another service. They are among those of ``cheap``,
-            which says that they are not, and have threads of their own in ``FastWorker``.
-        answers_wait: whether all answers wait for another service. ``FastWorker`` then answers with many threads at a
+            which says that they are not, and have threads of their own in the worker.
+        answers_wait: whether all answers wait for another service. the worker then answers with many threads at a
             time, because they compute little.
-        refusals: the form of what ``FastWorker`` answers to bytes that are not a request of the application.
+        refusals: the form of what the worker answers to bytes that are not a request of the application.
     """
 
     wsgi: "WSGIApplication"
@@ -185,20 +184,11 @@ ReportReadiness = Callable[[Readiness], None]
 class HTTPService(Protocol):
     """A service that a server runs. It is created before the fork. Workers call its methods."""
 
-    def application(self) -> ServedApp:
+    def application(self, metrics: "ServingMetrics") -> ServedApp:
         """Create the application. Metrics must not be defined earlier than here."""
 
     def started(self, report: ReportReadiness) -> None:
         """Start to report readiness. The worker is about to serve."""
-
-    def certificate_loaded(self, expires_at: float) -> None:
-        """Report the expiry of the certificate in use, in seconds since the epoch."""
-
-    def handshake_failed(self, reason: str) -> None:
-        """Count a failed TLS handshake: ``refused`` by either side, ``disconnected`` or ``timeout``."""
-
-    def certificate_failed(self) -> None:
-        """Count a new certificate that cannot be used. The server logs the error; the previous one stays in use."""
 
 
 def affordable_connections(wanted: int) -> int:
@@ -248,7 +238,7 @@ class _Application(BaseApplication):
     def __init__(self, options: ServerOptions, service: HTTPService, health: WorkerHealth, probes: ProbeServer) -> None:
         self.request_timeout_s = options.request_timeout_s
         self.request_memory_bytes = options.request_memory_bytes
-        self.handshake_failed = service.handshake_failed
+        self.metrics: ServingMetrics  # of a worker
         self.served: ServedApp
         self.balance = ConnectionBalance(options.workers)
         self.is_draining = health.is_draining
@@ -275,25 +265,17 @@ class _Application(BaseApplication):
             "workers": options.workers,
             "threads": options.threads,
             "worker_connections": affordable_connections(options.connections),
-            "worker_class": WORKER_CLASSES[options.worker_class],
+            "worker_class": _WORKER_CLASS,
             "worker_tmp_dir": _HEARTBEAT_FOLDER if os.access(_HEARTBEAT_FOLDER, os.W_OK) else None,
             "keepalive": options.keepalive_s,
             "graceful_timeout": options.grace_s,
             "timeout": 30,
-            "limit_request_line": MAX_LINE_BYTES,
-            "limit_request_fields": MAX_FIELDS,
-            "limit_request_field_size": MAX_FIELD_BYTES,
-            # A peer is a client and no proxy: its header fields set neither SCRIPT_NAME nor the scheme.
-            "forwarded_allow_ips": "",
-            "forwarder_headers": "",
-            "secure_scheme_headers": {},
             "logger_class": _StructuredLogger,
             "proc_name": options.name,
             "control_socket_disable": True,
             "pre_fork": self._refresh_certificate,
             "post_fork": self._prepare_worker,
             "post_worker_init": self._worker_ready,
-            "pre_request": self._close_if_draining,
             "child_exit": self._worker_ended,
             "on_exit": self._stop_probes,
         }
@@ -305,9 +287,8 @@ class _Application(BaseApplication):
 
     def load(self) -> Any:  # noqa: ANN401 - a WSGI application; gunicorn has a type of its own
         """Create the WSGI application. Each worker calls this."""
-        self.served = self._service.application()
-        wsgi = self.served.wsgi
-        return wsgi if self._options.worker_class == "fast" else self._for_gthread(wsgi)
+        self.served = self._service.application(self.metrics)
+        return self.served.wsgi
 
     def run(self) -> None:
         _DrainingArbiter(self, self._health, self._options.drain_s).run()
@@ -316,22 +297,6 @@ class _Application(BaseApplication):
         """Return whether the CAs that a client's certificate was checked against are still trusted."""
         context = client.context
         return self._tls is None or not isinstance(context, ServerContext) or self._tls.trusts_clients_of(context)
-
-    def _for_gthread(self, wsgi: "WSGIApplication") -> "WSGIApplication":
-        """Limit each wait for the client while the application runs, and refuse clients that are no longer trusted.
-
-        gunicorn's own workers do neither.
-        """
-
-        def limited(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
-            client = environ["gunicorn.socket"]
-            client.settimeout(self._options.request_timeout_s)
-            if isinstance(client, ssl.SSLSocket) and not self.trusts(client):
-                # gunicorn closes the connection, as after any lost one.
-                raise ConnectionResetError(errno.ECONNRESET, "the CA of the client's certificate is no longer trusted")
-            return wsgi(environ, start_response)
-
-        return limited
 
     def _ssl_context(self, _config: Any, _default: Any) -> ssl.SSLContext:  # noqa: ANN401 - gunicorn's own
         assert self._tls is not None, "the hook is set with TLS only"  # noqa: S101 - for the type checker
@@ -364,7 +329,10 @@ class _Application(BaseApplication):
             self._tls.context()
 
     def _prepare_worker(self, _server: Arbiter, _worker: Any) -> None:  # noqa: ANN401 - gunicorn's own
+        from berthmaster.serving.metrics import ServingMetrics  # noqa: PLC0415 - the arbiter defines no metrics
+
         self._in_worker = True
+        self.metrics = ServingMetrics(self._options.name)
         self._probes.close()
         for each in _STOPS:  # the arbiter's handlers only queue signals; gunicorn sets the worker's handlers later
             signal.signal(each, signal.SIG_DFL)
@@ -375,22 +343,17 @@ class _Application(BaseApplication):
     def _certificate_loaded(self, expires_at: float) -> None:
         """Report a certificate in a worker only: the arbiter serves no clients."""
         if self._in_worker:
-            self._service.certificate_loaded(expires_at)
+            self.metrics.certificate_loaded(expires_at)
 
     def _certificate_failed(self, error: Exception) -> None:
         _LOG.error("the new certificate cannot be used: %s; the previous one stays in use", error)
         if self._in_worker:
-            self._service.certificate_failed()
+            self.metrics.credentials_failed("certificate")
 
     def _worker_ready(self, worker: Any) -> None:  # noqa: ANN401 - gunicorn's own
         keep_existing_objects()
         return_large_blocks()
         self._service.started(lambda readiness: self._health.report(worker.pid, readiness))
-
-    def _close_if_draining(self, _worker: Any, request: Any) -> None:  # noqa: ANN401 - gunicorn's own
-        """Close the connection after the response to a request that gunicorn's parser has read."""
-        if self.is_draining():
-            request.force_close()
 
     def _worker_ended(self, _server: Arbiter, worker: Any) -> None:  # noqa: ANN401 - gunicorn's own
         self.balance.ended(worker.age)

@@ -54,7 +54,7 @@ _NO_CLIENT: Final = (errno.EAGAIN, errno.EWOULDBLOCK, errno.ECONNABORTED, errno.
 _MAX_CLOSING_BYTES: Final = 64 * 2**10
 
 
-class FastWorker(Worker):
+class PollingWorker(Worker):
     """The worker process. ``request_timeout_s`` of the application limits requests; ``cfg.timeout`` does not."""
 
     def run(self) -> None:
@@ -114,7 +114,7 @@ class FastWorker(Worker):
         overdue = [conn for conn in self._connections if now >= conn.until]
         for conn in overdue:
             if conn.phase is Phase.HANDSHAKING:
-                self._app.handshake_failed("timeout")
+                self._app.metrics.handshake_failed("timeout")
         self._dispatcher.check_deadlines(overdue)
         if self._app.requires_client_certificates and now >= self._trust_at:
             self._trust_at = now + _TRUST_S
@@ -223,10 +223,10 @@ class FastWorker(Worker):
 
     def _handshake_failed(self, conn: Connection, error: OSError) -> None:
         if not isinstance(error, ssl.SSLError) or isinstance(error, ssl.SSLEOFError):
-            self._app.handshake_failed("disconnected")
+            self._app.metrics.handshake_failed("disconnected")
             self.drop(conn)
             return
-        self._app.handshake_failed("refused")
+        self._app.metrics.handshake_failed("refused")
         if self._dispatcher.log_limit.take():
             self.log.warning("TLS handshake with %s failed: %s", conn.peer, error)
         self.end(conn)
@@ -326,7 +326,7 @@ _BUSY: Final = ServerRefusal(503, "the server is busy with other requests; retry
 class Dispatcher:
     """Serves the requests of all connections of a worker. The polling thread calls all public methods."""
 
-    def __init__(self, worker: "FastWorker", caller: WSGICaller, app: Any, threads: int) -> None:  # noqa: ANN401 - see server
+    def __init__(self, worker: "PollingWorker", caller: WSGICaller, app: Any, threads: int) -> None:  # noqa: ANN401 - see server
         self._worker = worker
         self._caller = caller
         served: ServedApp = app.served

@@ -29,10 +29,9 @@ def reached(*words: str) -> dict[str, dict[str, bool]]:
 BOTH: Final = {"192.0.2.7": True, "2001:db8::7": True}
 
 
-@pytest.mark.parametrize("worker", ["fast", "gthread"])
-def test_all_addresses_of_both_families_answer(worker: str) -> None:
+def test_all_addresses_of_both_families_answer() -> None:
     """Kubelet probes by the first family of the cluster, the API server calls by either."""
-    assert reached("[::]", worker) == {"https": BOTH, "probes": BOTH}
+    assert reached("[::]") == {"https": BOTH, "probes": BOTH}
 
 
 @pytest.mark.parametrize(
@@ -43,9 +42,9 @@ def test_all_addresses_of_both_families_answer(worker: str) -> None:
     ],
 )
 def test_one_family_can_be_chosen(host: str, expected: dict[str, bool]) -> None:
-    assert reached(host, "fast") == {"https": expected, "probes": expected}
+    assert reached(host) == {"https": expected, "probes": expected}
 
 
 def test_the_default_of_the_chart_serves_on_a_node_without_ipv6() -> None:
     only_ipv4 = {"192.0.2.7": True}
-    assert reached("[::]", "fast", "--without-ipv6") == {"https": only_ipv4, "probes": only_ipv4}
+    assert reached("[::]", "--without-ipv6") == {"https": only_ipv4, "probes": only_ipv4}

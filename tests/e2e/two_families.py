@@ -1,6 +1,6 @@
 """Run an extender in the network namespace of this process, and print which of its addresses answer.
 
-``two_families.py HOST WORKER [--without-ipv6]``. The namespace must be new and belong to this process alone.
+``two_families.py HOST [--without-ipv6]``. The namespace must be new and belong to this process alone.
 """
 
 import json
@@ -32,7 +32,7 @@ def answers(address: str, port: int) -> bool:
         return False
 
 
-def main(host: str, worker: str, *, with_ipv6: bool) -> None:
+def main(host: str, *, with_ipv6: bool) -> None:
     ip("link", "set", "lo", "up")
     if not with_ipv6:
         for interface in ("all", "default", "lo"):
@@ -45,8 +45,7 @@ def main(host: str, worker: str, *, with_ipv6: bool) -> None:
         fleet.write_text(FLEET)
         arguments = [
             sys.executable, "-m", "berthmaster_cli.main", "extender", f"--filename={fleet}", "--insecure",
-            f"--bind={host}:{PORTS['https']}", f"--probe-bind={host}:{PORTS['probes']}", f"--worker-class={worker}",
-            "--drain-s=0",
+            f"--bind={host}:{PORTS['https']}", f"--probe-bind={host}:{PORTS['probes']}", "--drain-s=0",
         ]  # fmt: skip
         with subprocess.Popen(arguments, cwd=folder) as process:
             deadline_s = time.monotonic() + START_LIMIT_S
@@ -60,4 +59,4 @@ def main(host: str, worker: str, *, with_ipv6: bool) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], with_ipv6="--without-ipv6" not in sys.argv)
+    main(sys.argv[1], with_ipv6="--without-ipv6" not in sys.argv)

@@ -1,4 +1,4 @@
-"""The service that the contract tests share. Tests that depend on the worker class are marked ``BOTH_CLASSES``."""
+"""The service that the contract tests share."""
 
 from collections.abc import Iterator
 
@@ -9,16 +9,16 @@ from servers import Server, running
 EXAMPLES = ROOT / "examples"
 
 
-@pytest.fixture(scope="session", params=["fast"])
-def server(request, tmp_path_factory) -> Iterator[Server]:
+@pytest.fixture(scope="session")
+def server(tmp_path_factory) -> Iterator[Server]:
     """The extender with the example fleet, low limits, and a deadline that no machine is too slow for."""
-    yield from _started(tmp_path_factory, "--request-timeout-s", 120, "--worker-class", request.param)
+    yield from _started(tmp_path_factory, "--request-timeout-s", 120)
 
 
 @pytest.fixture(scope="session")
 def hasty(tmp_path_factory) -> Iterator[Server]:
     """The same with a short deadline, for tests of clients that send no complete request."""
-    yield from _started(tmp_path_factory, "--request-timeout-s", 1, "--worker-class", "fast")
+    yield from _started(tmp_path_factory, "--request-timeout-s", 1)
 
 
 def _started(tmp_path_factory: pytest.TempPathFactory, *more: object) -> Iterator[Server]:

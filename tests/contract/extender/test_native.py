@@ -5,7 +5,7 @@ import time
 
 import msgspec
 from conftest import ROOT
-from servers import BOTH_CLASSES, FAST_ONLY, Wire, request
+from servers import Wire, request
 from tables import cases
 from waiting import LIMIT_S, wait_for
 
@@ -113,7 +113,6 @@ def test_another_content_type_is_refused(server):
     assert "accepted is application/json" in decoded(answer)["detail"]
 
 
-@BOTH_CLASSES
 def test_a_batch_has_an_answer_for_each_line(server):
     line = msgspec.json.encode({"id": "a", **examples.SCHEDULE_OWN_FLEET})
     answer = ask(server, "POST", "/v1/schedule/batch", b"\n".join([line, b"{}", b"", b"  ", b"[", line]), LINES)
@@ -127,7 +126,6 @@ def test_a_batch_has_an_answer_for_each_line(server):
     assert answer.headers["content-type"] == LINES
 
 
-@BOTH_CLASSES
 def test_a_plan_with_progress_ends_with_the_plan(server):
     body = msgspec.json.encode(examples.PLAN, order="sorted") + b"\n"
     answer = ask(server, "POST", "/v1/plan/progress", body.replace(b",", b",\n", 3))
@@ -153,7 +151,6 @@ def test_a_client_may_wait_for_an_answer_before_it_sends_the_next_line(server):
     assert received.count(b'"id":7') == 3
 
 
-@FAST_ONLY
 def test_a_client_may_send_a_whole_batch_before_it_reads(server):
     line = msgspec.json.encode({"id": "x" * 8000, **examples.SCHEDULE}) + b"\n"
     with Wire(server.port) as wire:
@@ -162,7 +159,6 @@ def test_a_client_may_send_a_whole_batch_before_it_reads(server):
         assert wire.answer().body.count(b'"decision"') == 800
 
 
-@BOTH_CLASSES
 @cases(
     ("body", "answered", "detail"),
     {

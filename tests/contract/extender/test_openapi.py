@@ -10,7 +10,7 @@ import schemathesis
 from hypothesis import HealthCheck, assume, given, settings
 from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
-from servers import FAST_ONLY, Wire, request
+from servers import Wire, request
 
 from extender.protocols.native import examples, openapi, routes
 
@@ -43,7 +43,6 @@ CASES = [
 ]
 
 
-@FAST_ONLY
 @pytest.mark.parametrize(("operation", "mode"), CASES)
 def test_generated_requests_get_answers_as_described(server, operation, mode):
     @given(case=operation.as_strategy(generation_mode=mode))
@@ -111,7 +110,6 @@ def client(tmp_path_factory):
     sys.path.remove(str(folder))
 
 
-@FAST_ONLY
 def test_the_generated_client_asks_and_decodes(client, server):
     api, models = lambda name: client(f"api.default.{name}").sync, client("models")
     with client("client").Client(base_url=server.url) as service:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from reviews import POLICY, admission_review
-from servers import FAST_ONLY, request
+from servers import request
 from waiting import LIMIT_S, wait_for
 from webhook_process import running
 
@@ -30,7 +30,6 @@ def is_allowed(wire):
     return answer.status == 200 and json.loads(answer.body)["response"]["allowed"]
 
 
-@FAST_ONLY
 def test_chunked_bodies_that_never_end_do_not_delay_others(server):
     with ExitStack() as stack:
         for _ in range(12):  # of 8 threads
@@ -42,7 +41,6 @@ def test_chunked_bodies_that_never_end_do_not_delay_others(server):
         assert time.monotonic() - started < SOON_S
 
 
-@FAST_ONLY
 def test_an_incomplete_handshake_ends_at_the_deadline(server, connection):
     with ExitStack() as stack:
         address = ("127.0.0.1", server.port)

@@ -18,8 +18,7 @@ from waiting import LIMIT_S, wait_for
 from webhook_process import Pair, Server, make_pair, running
 
 REVIEW = json.dumps(admission_review(POLICY)).encode()
-BOTH = pytest.mark.parametrize("worker_class", ["fast", "gthread"])
-FAILURES = "berthmaster_webhook_certificate_reload_failures_total"
+FAILURES = "berthmaster_webhook_credential_reload_failures_total"
 
 
 def answered(connection):
@@ -38,11 +37,10 @@ def served_serial(server):
     return x509.load_pem_x509_certificate(pem.encode()).serial_number
 
 
-@BOTH
-def test_a_new_pair_is_served_at_once_and_a_mixed_pair_never(tmp_path, worker_class):
+def test_a_new_pair_is_served_at_once_and_a_mixed_pair_never(tmp_path):
     old, new = make_pair(), make_pair(days=60)
     with (
-        running(tmp_path, f"--worker-class={worker_class}", "--workers=1", "--drain-s=0", pair=old) as server,
+        running(tmp_path, "--workers=1", "--drain-s=0", pair=old) as server,
         closing(server.connection()) as kept,
     ):
         assert reviewed(kept) == 200
@@ -62,10 +60,9 @@ def test_a_new_pair_is_served_at_once_and_a_mixed_pair_never(tmp_path, worker_cl
         assert expiry == x509.load_pem_x509_certificate(new.certificate).not_valid_after_utc.timestamp()
 
 
-@BOTH
-def test_all_workers_agree_on_the_last_good_pair_and_later_ones_too(tmp_path, worker_class):
+def test_all_workers_agree_on_the_last_good_pair_and_later_ones_too(tmp_path):
     new = make_pair(days=60)
-    with running(tmp_path, f"--worker-class={worker_class}", "--workers=3", "--drain-s=0") as server:
+    with running(tmp_path, "--workers=3", "--drain-s=0") as server:
         new.write(tmp_path)
         assert served_serial(server) == new.serial, "one worker has read it"
         Pair(make_pair().certificate[:100], new.key).write(tmp_path)
@@ -76,12 +73,11 @@ def test_all_workers_agree_on_the_last_good_pair_and_later_ones_too(tmp_path, wo
         assert {served_serial(server) for _ in range(9)} == {new.serial}
 
 
-@BOTH
-def test_client_certificates_are_required_and_a_replaced_ca_ends_connections_of_its_clients(tmp_path, worker_class):
+def test_client_certificates_are_required_and_a_replaced_ca_ends_connections_of_its_clients(tmp_path):
     old, new = make_pair(name="old"), make_pair(name="new")
     ca = tmp_path / "ca.crt"
     ca.write_bytes(old.certificate)
-    options = (f"--worker-class={worker_class}", "--workers=1", "--drain-s=0", "--client-ca-file", str(ca))
+    options = ("--workers=1", "--drain-s=0", "--client-ca-file", str(ca))
     with running(tmp_path, *options) as server, closing(server.connection(old, tmp_path)) as known:
         assert reviewed(known) == 200
         ca.write_bytes(old.certificate + new.certificate)
@@ -89,9 +85,8 @@ def test_client_certificates_are_required_and_a_replaced_ca_ends_connections_of_
             assert reviewed(other) == 200
         assert reviewed(known) == 200, "a CA was added"
         ca.write_bytes(new.certificate)
-        if worker_class == "fast":
-            known.sock.settimeout(30)
-            assert known.sock.recv(1) == b"", "the server closes an idle connection"
+        known.sock.settimeout(30)
+        assert known.sock.recv(1) == b"", "the server closes an idle connection"
         known.auto_open = 0  # else the client would connect again
         with pytest.raises((OSError, HTTPException)):
             reviewed(known)
@@ -103,9 +98,8 @@ def test_client_certificates_are_required_and_a_replaced_ca_ends_connections_of_
         assert server.probe("/livez")[0] == 200
 
 
-@BOTH
-def test_a_stop_fails_readiness_and_no_request(tmp_path, worker_class):
-    options = (f"--worker-class={worker_class}", "--workers=2", "--drain-s=300", "--keepalive-s=5")
+def test_a_stop_fails_readiness_and_no_request(tmp_path):
+    options = ("--workers=2", "--drain-s=300", "--keepalive-s=5")
     with running(tmp_path, *options) as server, ExitStack() as stack:
         stack.callback(server.stop, signal.SIGQUIT)  # ends the time for which it drains
         failures, statuses, stop = [], [], threading.Event()
@@ -138,8 +132,8 @@ def test_a_stop_fails_readiness_and_no_request(tmp_path, worker_class):
         assert server.probe("/livez")[0] == 0, "the probes stop with the server"
 
 
-def test_gthread_closes_connections_with_their_next_response_while_it_drains(tmp_path):
-    options = ("--worker-class=gthread", "--workers=1", "--drain-s=300", "--keepalive-s=300")
+def test_the_server_closes_connections_with_their_next_response_while_it_drains(tmp_path):
+    options = ("--workers=1", "--drain-s=300", "--keepalive-s=300")
     with running(tmp_path, *options) as server, ExitStack() as stack, closing(server.connection()) as connection:
         stack.callback(server.stop, signal.SIGQUIT)  # ends the time for which it drains
         assert answered(connection).headers["Connection"] == "keep-alive"
@@ -148,9 +142,8 @@ def test_gthread_closes_connections_with_their_next_response_while_it_drains(tmp
         assert answered(connection).headers["Connection"] == "close"
 
 
-@BOTH
-def test_a_worker_that_dies_during_a_rotation_is_replaced(tmp_path, worker_class):
-    with running(tmp_path, f"--worker-class={worker_class}", "--workers=1", "--drain-s=0") as server:
+def test_a_worker_that_dies_during_a_rotation_is_replaced(tmp_path):
+    with running(tmp_path, "--workers=1", "--drain-s=0") as server:
         kept = server.connection()  # trusts the served certificate, not the new files
         (tmp_path / "tls.key").write_bytes(make_pair().key)
         os.kill(server.workers()[0], signal.SIGKILL)
@@ -180,9 +173,8 @@ def test_a_stopped_worker_keeps_the_files_that_others_share(tmp_path):
         assert "Exception" not in server.log.read_text()
 
 
-@BOTH
-def test_probes_are_served_again_after_their_process_was_killed(tmp_path, worker_class):
-    with running(tmp_path, f"--worker-class={worker_class}", "--workers=2", "--drain-s=0") as server:
+def test_probes_are_served_again_after_their_process_was_killed(tmp_path):
+    with running(tmp_path, "--workers=2", "--drain-s=0") as server:
         children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children")
         for _ in range(2):
             [serves_probes] = set(map(int, children.read_text().split())).difference(server.workers())
