@@ -497,6 +497,7 @@ def check_policies(manifests: Manifests, *, lenient: bool) -> None:
         return
     from webhook.admission.reviews import lint  # noqa: PLC0415 - importing all rules takes a while
     from webhook.admission.rule_catalog import AdmissionContext  # noqa: PLC0415
+    from webhook.admission.rules.failover import PURGE_MODE  # noqa: PLC0415
     from webhook.admission.schema import UNKNOWN_FIELD  # noqa: PLC0415
     from webhook.admission.settings import AdmissionSettings, Level  # noqa: PLC0415
 
@@ -507,6 +508,9 @@ def check_policies(manifests: Manifests, *, lenient: bool) -> None:
     for document, policy in zip(manifests.policy_documents, manifests.policies, strict=True):
         found, before = lint(document.raw, context, DEFAULT_NAMESPACE), edits.get(policy.reference)
         problems = [FieldError(each.path, each.detail) for each in (found.errors if found is not None else ())]
+        for each in found.warnings if found is not None and not document.stored else ():
+            if each.rule == PURGE_MODE:
+                complain(str(document.error(FieldError(each.path, each.detail))))
         for problem in (*problems, *(update_errors(before, policy) if before is not None else ())):
             error = document.error(problem)
             if not (lenient or document.stored):

@@ -11,7 +11,13 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any, Final
 
 from berthmaster.deciding.copy_checks import UNREAD, remains
-from berthmaster.model.binding import DIRECTLY, AggregatedStatusItem, Binding, GracefulEvictionTask
+from berthmaster.model.binding import (
+    DIRECTLY,
+    AggregatedStatusItem,
+    Binding,
+    GracefulEvictionTask,
+    deletes_directly,
+)
 from berthmaster.model.meta import Timestamp
 from berthmaster.model.move import (
     EVICTION_REASON,
@@ -238,7 +244,7 @@ def _task(binding: Binding, state: MoveState, cluster: str, producer: str) -> Gr
         purge_mode=purge_mode,
         message=f"{state.reason.value}: the old copy goes before the new one starts",
         replicas=state.source[cluster] or None,
-        suppress_deletion=True if purge_mode == DIRECTLY else None,
+        suppress_deletion=True if deletes_directly(purge_mode) else None,
         preserved_label_state={} if isinstance(preserved, MoveRefusal) else preserved,
         clusters_before_failover=tuple(sorted(state.source)) if preserved else (),
     )

@@ -10,6 +10,7 @@ from berthmaster.model.cluster import Condition
 from berthmaster.model.meta import Count, Int32, Int64, ObjectMeta, Timestamp, Value, is_valid_name
 from berthmaster.model.policy import (
     DEFAULT_SCHEDULER,
+    FORMER_PURGE_MODES,
     FailoverBehavior,
     Placement,
     Policy,
@@ -39,6 +40,11 @@ REBALANCE: Final = "policy.berthmaster.io/rebalance"
 """The annotation of a WorkloadRebalancer that asks for the fewest moves, and of the bindings that it marks."""
 MINIMAL: Final = "minimal"
 """The value of ``REBALANCE`` on a WorkloadRebalancer. A binding has it with the time of the mark."""
+
+
+def deletes_directly(purge_mode: str) -> bool:
+    """Return whether a purge mode deletes the copy at once. Karmada named it Immediately before 1.15."""
+    return FORMER_PURGE_MODES.get(purge_mode, purge_mode) == DIRECTLY
 
 
 class ObjectReference(Value, frozen=True):
@@ -95,6 +101,11 @@ class GracefulEvictionTask(Value, frozen=True):
     preserved_label_state: dict[str, str] = {}
     clusters_before_failover: tuple[str, ...] = ()
     creation_timestamp: Timestamp | None = None
+
+    @property
+    def keeps_copy(self) -> bool:
+        """Whether the copy on the cluster stays for now. Karmada deletes that of a task with Directly at once."""
+        return not deletes_directly(self.purge_mode)
 
 
 class BindingSnapshot(Value, frozen=True):

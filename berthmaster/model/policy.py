@@ -191,6 +191,8 @@ DEFAULT_SCHEDULER: Final = "default-scheduler"
 PolicyKind = Literal["PropagationPolicy", "ClusterPropagationPolicy"]
 POLICY_KINDS: Final[tuple[PolicyKind, ...]] = get_args(PolicyKind)
 _GRACEFULLY: Final = "Gracefully"
+FORMER_PURGE_MODES: Final = {"Immediately": "Directly", "Graciously": "Gracefully"}
+"""The names of purge modes before Karmada 1.15, and those of today. Karmada accepts both from 1.15 to 1.18."""
 _TOLERATION_S: Final = 300
 _GRACE_S: Final = 600
 _SERVICE_IMPORT: Final = ("multicluster.x-k8s.io/v1alpha1", "ServiceImport")
@@ -232,6 +234,11 @@ class ApplicationFailoverBehavior(Value, frozen=True):
     purge_mode: str = ""  # text: stored objects may hold values of earlier Karmada versions
     grace_period_seconds: Int32 | None = None
     state_preservation: StatePreservation | None = None
+
+    @property
+    def is_graceful(self) -> bool:
+        """Whether the old copy stays until the new one is healthy, for a grace period at most."""
+        return FORMER_PURGE_MODES.get(self.purge_mode, self.purge_mode) == _GRACEFULLY
 
 
 class ClusterFailoverBehavior(Value, frozen=True):
@@ -361,13 +368,13 @@ def _defaulted_failover(failover: FailoverBehavior | None) -> FailoverBehavior |
         return None
     application, cluster = failover.application, failover.cluster
     if application is not None:
-        mode, conditions = application.purge_mode or _GRACEFULLY, application.decision_conditions
+        conditions = application.decision_conditions
+        application = msgspec.structs.replace(application, purge_mode=application.purge_mode or _GRACEFULLY)
         seconds, grace_s = conditions.toleration_seconds, application.grace_period_seconds
         application = msgspec.structs.replace(
             application,
             decision_conditions=DecisionConditions(_TOLERATION_S if seconds is None else seconds),
-            purge_mode=mode,
-            grace_period_seconds=_GRACE_S if grace_s is None and mode == _GRACEFULLY else grace_s,
+            grace_period_seconds=_GRACE_S if grace_s is None and application.is_graceful else grace_s,
         )
     if cluster is not None:
         cluster = msgspec.structs.replace(cluster, purge_mode=cluster.purge_mode or _GRACEFULLY)

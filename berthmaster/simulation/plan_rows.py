@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from berthmaster.model.binding import APPLIED_PLACEMENT, DIRECTLY, Binding
+from berthmaster.model.binding import APPLIED_PLACEMENT, Binding
 from berthmaster.model.claims import takes
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import decode_json
@@ -109,7 +109,7 @@ def _left(planned: PlannedWorkload) -> tuple[list[str], list[str], list[str]]:
     left = sorted(name for name, (_, now) in planned.moves.items() if now is None)
     binding = None if planned.is_deleted else planned.after.workload.binding
     tasks = binding.spec.graceful_eviction_tasks if binding is not None else ()
-    evicting = {each.from_cluster for each in tasks if each.purge_mode != DIRECTLY}.intersection(left)
+    evicting = {each.from_cluster for each in tasks if each.keeps_copy}.intersection(left)
     gone = [name for name in left if name not in evicting]
     kept = preserves(planned.before.workload.binding)
     return [] if kept else gone, gone if kept else [], sorted(evicting)

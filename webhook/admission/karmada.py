@@ -131,6 +131,7 @@ _CONSTRAINT_DEFAULTS: Final[Mapping[tuple[bool, bool], Mapping[str, str | int]]]
     (True, True): {"spreadByField": "cluster", "minGroups": 1},
 }
 """The defaults of a spread constraint without a field and a label, and without ``minGroups``."""
+_GRACEFUL_MODES: Final = ("Gracefully", "Graciously")
 _FINALIZERS: Final = {
     "PropagationPolicy": "karmada.io/propagation-policy-controller",
     "ClusterPropagationPolicy": "karmada.io/cluster-propagation-policy-controller",
@@ -148,7 +149,7 @@ def apply_defaults(draft: Draft, namespace: str) -> None:
         draft.complete(lambda each: default if not each.get("namespace") else {}, "spec", "resourceSelectors")
     _default_placement(draft)
     failover = draft.get("spec", "failover", "application") or {}
-    if failover.get("purgeMode") == "Gracefully" and failover.get("gracePeriodSeconds") is None:
+    if failover.get("purgeMode") in _GRACEFUL_MODES and failover.get("gracePeriodSeconds") is None:
         draft.set(GRACE_PERIOD_S, "spec", "failover", "application", "gracePeriodSeconds")
 
 
@@ -265,7 +266,7 @@ def _check_application(failover: ApplicationFailoverBehavior) -> Iterator[FieldP
             "a duration cannot be negative", "use 0 or more",
         )  # fmt: skip
     path, grace_s = "spec.failover.application.gracePeriodSeconds", failover.grace_period_seconds
-    gracefully = failover.purge_mode == "Gracefully"
+    gracefully = failover.is_graceful
     if grace_s is None:
         if gracefully:
             yield FieldProblem(

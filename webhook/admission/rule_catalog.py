@@ -9,6 +9,7 @@ from webhook.admission.kubeadmiral import KUBEADMIRAL_RULES
 from webhook.admission.rebalancer import REBALANCER_RULES
 from webhook.admission.rules.affinities import AFFINITY_RULES, SPREADING_RULES, TOLERATION_RULES
 from webhook.admission.rules.division import DIVISION_RULES, MOVE_RULES
+from webhook.admission.rules.failover import FAILOVER_RULES
 from webhook.admission.rules.rule import (
     KUBEADMIRAL_SIZE_RULE,
     SIZE_RULES,
@@ -27,6 +28,7 @@ POLICY_RULES: Final[tuple[AdmissionRule[ReviewedPolicy], ...]] = (
     *about(lambda reviewed: reviewed.policy.spec.placement.replica_scheduling, DIVISION_RULES),
     *about(lambda reviewed: reviewed.policy.spec.placement.cluster_tolerations, TOLERATION_RULES),
     *UNSUPPORTED_RULES,
+    *FAILOVER_RULES,
     *MOVE_RULES,
 )
 ALL_RULES: Final[tuple[AdmissionRule[Any], ...]] = (

@@ -16,11 +16,14 @@ import msgspec
 from berthmaster.model.hints import closest
 from berthmaster.model.kinds import is_namespaced
 from berthmaster.model.meta import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, Timestamp
+from berthmaster.model.policy import FORMER_PURGE_MODES
 from berthmaster.model.selector import is_dns_subdomain, is_label_key, is_label_value
 from webhook.admission.outcome import ABSENT, FieldProblem
 
 TABLE: Final = Path(__file__).with_name("crd_schemas.json")
 SCHEMA: Final = "schema"
+FORMER_VALUES: Final[Mapping[str, Mapping[str, str]]] = {"spec.failover.application.purgeMode": FORMER_PURGE_MODES}
+"""The values that the definitions of supported earlier versions have, by field, with the values of today."""
 UNKNOWN_FIELD: Final = "unknown-field"
 _METADATA: Final = "ObjectMeta"
 LABEL_KEY_REMEDY: Final = "use letters, digits and -_. inside, with an optional DNS prefix and a slash"
@@ -151,7 +154,7 @@ def _unknown(path: str, name: str, schema: Schema) -> FieldProblem:
 
 
 def _value_problems(schema: Schema, value: Any, path: str) -> Iterator[FieldProblem]:  # noqa: ANN401
-    if schema.enum and value not in schema.enum:
+    if schema.enum and value not in schema.enum and value not in FORMER_VALUES.get(path, ()):
         close = closest(str(value), map(str, schema.enum))
         hint = f"did you mean {close}? " if close else ""
         listed = ", ".join(map(str, schema.enum))

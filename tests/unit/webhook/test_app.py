@@ -199,7 +199,7 @@ def test_the_table_has_every_default_of_the_examples():
 
 def test_the_catalog_has_every_rule_that_a_module_defines():
     names = (
-        *("rules.affinities", "rules.division", "rules.rule", "rules.selection"),
+        *("rules.affinities", "rules.division", "rules.failover", "rules.rule", "rules.selection"),
         *("kubeadmiral", "rebalancer"),
     )
     modules = [importlib.import_module(f"webhook.admission.{name}") for name in names]

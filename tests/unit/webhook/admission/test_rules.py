@@ -59,6 +59,13 @@ MOVE_ANNOTATIONS = [
     (CPP, "pause_moves", "true", "priority-drop", "{}"),
 ]
 OVERFLOW = {"clusterNames": ["a"], "overflowAffinities": [{"affinityName": "o", "clusterNames": ["b"]}]}
+
+
+def failing_over(mode):
+    application = {"decisionConditions": {"tolerationSeconds": 60}, "purgeMode": mode}
+    return selecting(DEPLOYMENT, propagateDeps=True, failover={"application": application})
+
+
 CASES = [
     # kind, rule, a spec that it finds, the field, a spec that it accepts
     (CPP, "preemption-without-namespace", selecting(DEPLOYMENT, preemption="Always", priority=1), "spec.resourceSelectors[0].namespace", selecting(DEPLOYMENT)),
@@ -98,6 +105,7 @@ CASES = [
     (PP, "unsupported-placement", {**placed(racks=1), "schedulerName": "berthmaster"}, "spec.placement.racks", {**placed(clusterAffinity={}), "schedulerName": "berthmaster"}),
     (CPP, "unsupported-placement", {**placed(clusterAffinity={"racks": []}), "schedulerName": "berthmaster"}, "spec.placement.clusterAffinity.racks", {**placed(clusterAffinity={}), "schedulerName": "berthmaster"}),
     (PP, "placement-field-unknown", groups({"clusterNames": ["a"], "racks": 1}), "spec.placement.clusterAffinities[0].racks", groups({"clusterNames": ["a"]})),
+    (PP, "purge-mode-removed", failing_over("Immediately"), "spec.failover.application.purgeMode", failing_over("Directly")),
     *(
         (kind, "move-annotation-invalid", annotated(key, bad), f"metadata.annotations[{OURS}{key}]", annotated(right, good))
         for kind, key, bad, right, good in MOVE_ANNOTATIONS
