@@ -138,7 +138,7 @@ class VolumeLoss(Enum):
 
 EVICTION_REASON: Final = "MovedByBerthmaster"
 UNDER_WAY: Final = frozenset({MovePhase.ADMITTED, MovePhase.SURGING, MovePhase.SOAKING})
-"""The phases in which copies change. Budgets count the moves in these phases."""
+"""The phases in which copies change. Budgets count the moves in these phases, except those that wait for others."""
 WAITING: Final = frozenset({MovePhase.ELIGIBLE, MovePhase.STABILISING})
 """The phases before the admission."""
 AFTER_FAILURE: Final = frozenset({MovePhase.ROLLED_BACK, MovePhase.HELD_DOWN})
@@ -163,7 +163,7 @@ class MoveState(Value, frozen=True):
         termination_s: how long the pods of the old copies may take to end, in seconds.
         returning: a move with BreakBeforeMake failed, and returns to where it came from.
         message: what the move waits for, or how it ended.
-        cause: the kind of what a move waits for (``Cause``); empty in other phases.
+        cause: the kind of what a move waits for (``Cause``); empty if it does not wait for others.
     """
 
     reason: MoveReason
@@ -189,6 +189,11 @@ class MoveState(Value, frozen=True):
     @property
     def under_way(self) -> bool:
         return self.phase in UNDER_WAY
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether budgets count the move. One that waits for others, maybe for long, must not keep them from moving."""
+        return self.under_way and not self.cause
 
     @property
     def replicas(self) -> int:

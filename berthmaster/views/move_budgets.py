@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Final, NamedTuple, get_args
+from typing import Final, NamedTuple, assert_never, get_args
 
 import msgspec.structs
 
@@ -19,7 +19,7 @@ from berthmaster.model.binding import Binding, holder
 from berthmaster.model.cached import cached_property
 from berthmaster.model.errors import InputError, name_list
 from berthmaster.model.gaps import ANY_READER, Gap, GapKind, Reader, texts
-from berthmaster.model.move import WAITING, MovePhase, MoveReason, MoveState, as_moved
+from berthmaster.model.move import WAITING, Cause, MovePhase, MoveReason, MoveState, as_moved
 from berthmaster.model.policy import PolicyReference
 from berthmaster.views.move_rows import (
     BindingMove,
@@ -68,15 +68,47 @@ def waits_for(move: BindingMove, leader: LeaderMoves, now: datetime) -> list[Wai
     if leader.braked and (state.phase in WAITING or state.under_way):
         return [WaitReason("brake", f"the storm brake stops all moves: {leader.braked}")]
     if state.phase not in WAITING:
-        return []
+        return [WaitReason(state.cause, state.message)] if state.cause else []
     return list(_waits(move, state, leader, now))
+
+
+def _wait_word(cause: Cause) -> str:
+    """Return the ``WaitReason.cause`` of a cause that stands in a record; empty if budgets and the brake say it."""
+    match cause:
+        case Cause.NO_PLACE | Cause.SAME_CLUSTERS:
+            return "place"
+        case Cause.BRAKE | Cause.PAUSED | Cause.WINDOW | Cause.LIMIT | Cause.STARTING:
+            return ""
+        case (
+            Cause.KEEPS_OLD_COPY
+            | Cause.STATE_UNREADABLE
+            | Cause.INVALID_POLICY
+            | Cause.DRY_RUN
+            | Cause.OLD_COPY
+            | Cause.WORKS_UNREAD
+            | Cause.SUSPENDED
+            | Cause.TEMPLATE_PAUSED
+            | Cause.JOB_FINISHED
+            | Cause.JOB_DIVIDED
+            | Cause.REPLICAS_RETAINED
+            | Cause.VOLUMES
+            | Cause.NEEDED
+        ):
+            return str(cause.value)
+        case _:
+            assert_never(cause)
 
 
 def _waits(move: BindingMove, state: MoveState, leader: LeaderMoves, now: datetime) -> Iterator[WaitReason]:
     if state.held_down(now) and state.reason is not MoveReason.FAILOVER:
         yield WaitReason("held-down", "an earlier move did not last", until=state.held_down_until)
+    cause = next((each for each in Cause if each.value == state.cause), None)
     if state.phase is MovePhase.ELIGIBLE:
-        yield WaitReason("place", state.message or "no cluster can hold the workload")
+        word = "place" if cause is None else _wait_word(cause) or "place"
+        yield WaitReason(word, state.message or "no cluster can hold the workload")
+        return
+    if cause is not None and (word := _wait_word(cause)):
+        yield WaitReason(word, state.message)
         return
     if state.until is not None and state.until > now:
         yield WaitReason("stabilising", "the place must last before the move begins", until=state.until)
@@ -253,7 +285,7 @@ def moves_report(known: KnownMoves, query: MoveQuery = MoveQuery()) -> tuple[Mov
     sources = lease.sources if lease is not None else None
     braked = lease.brake.reason if lease is not None else ""
     totals = None if sources is None else known.totals(config, sources.scheduler)
-    active = [each.candidate for each in known.moves if each.state is not None and each.state.under_way]
+    active = [each.candidate for each in known.moves if each.state is not None and each.state.is_counted]
     leader = LeaderMoves(config, braked, [each for each in active if each is not None], known.annotations, totals)
     reader, context = Reader(query.namespaces), RowContext(known.now, braked)
     moves = stated_moves((each for each in known.moves if reader.sees(each.binding.metadata.namespace)), context)

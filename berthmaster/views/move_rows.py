@@ -138,7 +138,8 @@ class WaitReason(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
 
     Attributes:
         cause: ``brake``, ``paused``, ``place`` (no cluster can hold the workload), ``stabilising`` (the place must
-            last), ``held-down``, ``window`` or ``limit`` (of a budget), or ``controller`` (the next look).
+            last), ``held-down``, ``window`` or ``limit`` (of a budget), ``controller`` (the next look), or another
+            value of ``Cause``.
     """
 
     cause: str
@@ -323,7 +324,7 @@ def _state(state: MoveState | None, context: RowContext) -> RowState:
     if state.phase in WAITING or state.phase in UNDER_WAY:
         if context.braked:
             return RowState.BLOCKED
-        if state.phase in WAITING:
+        if state.phase in WAITING or state.cause:
             return RowState.WAITING
         late = state.until is not None and (context.now - state.until).total_seconds() > _OVERDUE_S
         return RowState.OVERDUE if late else RowState.MOVING
@@ -332,7 +333,7 @@ def _state(state: MoveState | None, context: RowContext) -> RowState:
 
 def _message(state: MoveState, context: RowContext) -> str:
     parts = [state.message]
-    if state.phase in UNDER_WAY and state.until is not None:
+    if state.is_counted and state.until is not None:
         word = "old copies go at" if state.phase is MovePhase.SOAKING else "deadline"
         parts.append(f"{word} {_time(state.until)}")
     if state.held_down(context.now) and state.held_down_until is not None:

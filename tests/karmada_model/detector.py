@@ -15,7 +15,7 @@ from kube_store import JSON
 
 POLICY: Final = "policy.karmada.io/v1alpha1"
 _SKIPPED_GROUPS: Final = ("cluster", "policy", "work", "config", "networking", "autoscaling", "remedy", "apps")
-_SKIPPED_KINDS: Final = ("Event", "Lease", "Namespace", "PriorityClass", "CustomResourceDefinition")
+_SKIPPED_KINDS: Final = ("Event", "Lease", "Namespace", "PriorityClass")
 _RESERVED: Final = ("karmada-system", "karmada-cluster", "karmada-es-", "kube-")
 _LANES: Final = {"PropagationPolicy": "policies", "ClusterPropagationPolicy": "cluster policies"}
 _KEPT_LABEL: Final = "namespace.karmada.io/skip-auto-propagation"

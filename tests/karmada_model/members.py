@@ -378,6 +378,9 @@ class Members:
             member.volumes.discard(f"{gone.namespace}/{gone.name}")
             self.harm.append(f"the volume of {gone.name} on {cluster} is deleted")
         for which, other in list(member.copies.items()):
+            work = self._objects.get(which)
+            if work is None or "deletionTimestamp" in work["metadata"]:
+                continue  # it goes, too
             if any(ident(each) == gone for each in _mounted(other.manifest)) and gone.kind != "PersistentVolumeClaim":
                 self.harm.append(f"{other.manifest['metadata']['name']} on {cluster} needs {gone.kind} {gone.name}")
             if gone.kind == "CustomResourceDefinition" and _defines(copy.manifest, other.manifest):

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterable, Iterator
+from heapq import nsmallest
 from typing import Final, NamedTuple, TypeVar
 
 from berthmaster.controllers.controller_context import ControllerContext
@@ -10,9 +11,11 @@ from berthmaster.kube.informer import Handler, Informer
 from berthmaster.kube.requests import CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS
 from berthmaster.model.binding import Binding, holder
 from berthmaster.model.cluster import Cluster
+from berthmaster.model.kinds import group_of, metadata_suffices
 from berthmaster.model.meta import Key
 from berthmaster.model.move import MOVE, move_of
 from berthmaster.model.policy import AffinityTerm, ClusterAffinity, PolicyReference
+from berthmaster.model.template_facts import kind_of
 from berthmaster.model.unsupported import SharingReader
 
 K = TypeVar("K")
@@ -157,6 +160,62 @@ def _affinity(binding: Binding) -> ClusterAffinity | None:
     return next((each for each in terms if each.affinity_name == observed), terms[0] if terms else _EVERY)
 
 
+_NEEDING_SHOWN: Final = 4
+
+
+class NeedIndex:
+    """Indexes which workloads are in a cluster, so that what they need there stays. Safe for several threads.
+
+    It holds what runs, or may run: resources of kinds that are more than metadata (``metadata_suffices``). A workload
+    is in a cluster as long as its binding names the cluster: in the assignment, in an eviction task, or because another
+    workload requires it there.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._there: dict[tuple[str, str], set[str]] = {}
+
+    def changed(self, _key: Key, before: Binding | None, after: Binding | None) -> None:
+        """Index the latest version of a binding. It is an event handler: ``before`` was the last ``after``."""
+        old, new = (frozenset() if each is None else _presence(each) for each in (before, after))
+        if old == new:
+            return
+        with self._lock:
+            for place, name in old - new:
+                _discard(self._there, place, name)
+            for place, name in new - old:
+                self._there.setdefault(place, set()).add(name)
+
+    def needing(self, binding: Binding, cluster: str, defines: str) -> tuple[str, ...]:
+        """Return the first workloads in a cluster that need a resource there, by name.
+
+        A custom resource needs its CustomResourceDefinition. A workload may need any ConfigMap, Service or account of
+        its namespace, and any resource without a namespace: manifests do not name all that they need.
+
+        Args:
+            defines: the kind that the resource defines, as ``TemplateFacts.defines``.
+        """
+        resource = binding.spec.resource
+        if not defines and not metadata_suffices(resource.api_version, resource.kind):
+            return ()
+        with self._lock:
+            found = self._there.get((cluster, defines or resource.namespace), ())
+            return tuple(nsmallest(_NEEDING_SHOWN, found))
+
+
+def _presence(binding: Binding) -> frozenset[tuple[tuple[str, str], str]]:
+    """Return what a binding means for ``NeedIndex``: a cluster with a namespace or a kind, and the name."""
+    spec = binding.spec
+    resource = spec.resource
+    if metadata_suffices(resource.api_version, resource.kind):
+        return frozenset()
+    clusters = {each.name for each in spec.clusters} | {each.from_cluster for each in spec.graceful_eviction_tasks}
+    clusters |= {each.name for snapshot in spec.required_by for each in snapshot.clusters}
+    name = "/".join(filter(None, (resource.namespace, resource.kind, resource.name)))
+    topics = {"", resource.namespace, kind_of(resource.kind, group_of(resource.api_version))}
+    return frozenset(((cluster, topic), name) for cluster in clusters for topic in topics)
+
+
 class BindingCache:
     """The bindings of both kinds: as observed, or as written by this process if that is newer.
 
@@ -176,8 +235,10 @@ class BindingCache:
             context.informer(collection, read) for collection in (RESOURCE_BINDINGS, CLUSTER_RESOURCE_BINDINGS)
         ]
         self.index = BindingIndex()
+        self.needs = NeedIndex()
         for informer in self._informers:
             informer.subscribe(self.index.changed, standby=True)  # before handlers that ask the index
+            informer.subscribe(self.needs.changed, standby=True)
         self._written: dict[Key, tuple[frozenset[str], Binding]] = {}
         self._writing = threading.Lock()
 

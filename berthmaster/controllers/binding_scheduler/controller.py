@@ -100,7 +100,7 @@ class BindingScheduler:
             None if self._estimators is None else self._estimators.max_available,
             keeps_inputs=context.decisions is not None,
             moves=self._moves,
-            read_copies=partial(read_copies, context.client),
+            read_copies=partial(read_copies, context.client, self._bindings.needs.needing),
             overcommit_protection=settings.gates.on(SCHEDULING_OVERCOMMIT_PROTECTION),
         )
         by_priority = settings.gates.on(PRIORITY_BASED_SCHEDULING)

@@ -10,6 +10,8 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import Final
 
+import msgspec.structs
+
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.metrics import ENDED, PHASE_SECONDS
 from berthmaster.controllers.moves.control import LiveControl
@@ -24,6 +26,7 @@ from berthmaster.kube.listing import Unread, pages
 from berthmaster.kube.requests import decode_response, key_text
 from berthmaster.model.binding import Binding, holder
 from berthmaster.model.errors import ApiError, FieldError
+from berthmaster.model.kinds import metadata_suffices
 from berthmaster.model.meta import Key
 from berthmaster.model.move import (
     FAILBACK,
@@ -46,7 +49,11 @@ MAX_WORKS: Final = 20_000
 _READ_TIMEOUT_S: Final = 10.0
 
 
-def read_copies(client: APIClient, binding: Binding) -> Copies:
+Needing = Callable[[Binding, str, str], tuple[str, ...]]
+"""Returns who needs a resource in a cluster, as ``NeedIndex.needing``."""
+
+
+def read_copies(client: APIClient, needing: Needing, binding: Binding) -> Copies:
     """Return the copies of a workload, by the Works with the permanent id of its binding. Few bindings move at a time.
 
     It never raises: ``problem`` says why they could not be read.
@@ -55,9 +62,13 @@ def read_copies(client: APIClient, binding: Binding) -> Copies:
     if not selector:
         return Copies(problem="the binding has no permanent id, so its Works cannot be found; Karmada sets the id")
     try:
-        return copies_of(_listed(client, selector))
+        copies = copies_of(_listed(client, selector))
     except ApiError as error:
         return Copies(problem=f"the Works of the binding cannot be read: {error}")
+    defines = next((each.facts.defines for each in copies.by_cluster.values() if each.facts.defines), "")
+    clusters = sorted(copies.by_cluster.keys() | binding.assignment.keys())
+    found = {name: who for name in clusters if (who := needing(binding, name, defines))}
+    return msgspec.structs.replace(copies, needed=found)
 
 
 def _listed(client: APIClient, selector: str) -> list[KarmadaWork]:
@@ -243,6 +254,14 @@ class MoveSupervisor:
 
         An invalid annotation turns nothing on; ``problem`` names it.
         """
+        found = self._policy(binding)
+        resource = binding.spec.resource
+        if not metadata_suffices(resource.api_version, resource.kind):
+            return found
+        # It does not run, so it never runs twice. Workloads that need it would be without it.
+        return replace(found, settings=replace(found.settings, strategy=MoveStrategy.MAKE_BEFORE_BREAK))
+
+    def _policy(self, binding: Binding) -> PolicyMoves:
         settings = self._control.config.settings_for(subject_of(binding))
         reference = holder(binding.metadata)
         annotations = self._annotations_of(reference)
@@ -268,7 +287,7 @@ class MoveSupervisor:
     def observe(self, key: Key, binding: Binding) -> None:
         """Record the move in an observed or written version of a binding."""
         state = move_of(binding)
-        active = self._candidate(key, binding, state) if state is not None and state.under_way else None
+        active = self._candidate(key, binding, state) if state is not None and state.is_counted else None
         with self._lock:
             self._control.admissions.observe(key, active, binding.metadata.resource_version)
 

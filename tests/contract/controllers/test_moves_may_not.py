@@ -1,12 +1,16 @@
 """What keeps a move from beginning or ending, under the modelled Karmada: where a copy cannot start, or must not go."""
 
-import pytest
-from karmada_plane import deployment
-from kube_store import JSON
-from move_plays import BREAK, ON, REPLICAS, STATIC, WEB, Play, Twice, draining
+from dataclasses import replace
 
-from berthmaster.deciding.config import MovesConfig
-from berthmaster.model.move import Cause, MovePhase
+import pytest
+from karmada_model.stage import Stage
+from karmada_plane import cluster, deployment, policy, resource, selector
+from kube_store import JSON
+from move_plays import BREAK, ON, REPLICAS, SETTINGS, STATIC, WEB, Play, Twice, draining, terms_of
+
+from berthmaster.deciding.config import Budget, MovesConfig
+from berthmaster.model.decode import decode_json
+from berthmaster.model.move import DRAINING, MOVE, Cause, MovePhase, MoveState
 
 BOTH = pytest.mark.parametrize(
     "moves", [pytest.param(ON, id="MakeBeforeBreak"), pytest.param(BREAK, id="BreakBeforeMake")]
@@ -214,3 +218,77 @@ def test_a_stateful_set_with_claims_of_its_own_stays(moves: MovesConfig):
     play.drain("m1")
     play.run(600)
     assert (play.clusters, cause_of(play)) == ({"m1": 4}, Cause.VOLUMES)
+
+
+# What others need
+
+
+CRD: JSON = {
+    "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+    "metadata": {"name": "basins.example.org"},
+    "spec": {"group": "example.org", "names": {"kind": "Basin", "plural": "basins"}},
+}  # fmt: skip
+BASINS: list[JSON] = [
+    {"apiVersion": "example.org/v1", "kind": "Basin", "metadata": {"name": f"b{number}", "namespace": "shop"},
+     "spec": {"litres": number}}
+    for number in range(3)
+]  # fmt: skip
+SETTINGS_MAP = resource("settings", "ConfigMap")
+ACCOUNT = resource("runner", "ServiceAccount")
+POD: JSON = {"serviceAccountName": "runner", "volumes": [{"name": "s", "configMap": {"name": "settings"}}]}
+NEEDY = deployment("web", REPLICAS, **POD)
+
+
+def needed(limit: int, moves: MovesConfig = ON) -> Stage:
+    """Return a stage whose resources are in m1, and may go to m2."""
+    groups = {"clusterAffinities": terms_of({"g": ["m1"], "next": ["m2"]})}
+    everywhere = {"clusterAffinity": {"clusterNames": ["m1", "m2"]}}
+    own = {"schedulerName": "berthmaster"}
+    selectors = [selector("ConfigMap", "v1"), selector("ServiceAccount", "v1"), selector("Basin", "example.org/v1")]
+    stage = Stage(
+        *(cluster(name) for name in ("m1", "m2")),
+        policy("crd", selector(CRD["kind"], CRD["apiVersion"]), namespace="", placement=everywhere, **own),
+        policy("needs", *selectors, placement=groups, **own),
+        policy("web", selector(name="web"), placement={**groups, "replicaScheduling": STATIC}, **own),
+        CRD, *BASINS, SETTINGS_MAP, ACCOUNT, NEEDY,
+        settings=SETTINGS, moves=replace(moves, budgets=(Budget("all", max_moves=limit),)),
+    )  # fmt: skip
+    stage.run(60)
+    assert stage.model.members.healthy(NEEDY) == {"m1": REPLICAS}
+    return stage
+
+
+def start_drain(stage: Stage, name: str) -> None:
+    stage.edit(cluster(name), spec={"taints": [{"key": DRAINING, "effect": "NoSchedule"}]})
+
+
+@BOTH
+@pytest.mark.parametrize("limit", [1, 2, 20])
+def test_what_others_need_leaves_a_drained_cluster_last(moves: MovesConfig, limit: int):
+    stage = needed(limit, moves)
+    start_drain(stage, "m1")
+    stage.run(3000)
+    placed = {each["metadata"]["name"]: stage.assignment(each) for each in (CRD, *BASINS, SETTINGS_MAP, ACCOUNT)}
+    assert all(found.keys() == {"m2"} for found in placed.values()), placed
+    assert stage.assignment(NEEDY) == {"m2": REPLICAS}
+    assert stage.model.members.harm == []
+
+
+@BOTH
+def test_what_a_workload_needs_stays_with_it_while_it_cannot_leave(moves: MovesConfig):
+    stage = needed(1, moves)
+    stage.model.members.break_workload("m2", "web")
+    start_drain(stage, "m1")
+    stage.run(3000)
+    for each in (SETTINGS_MAP, ACCOUNT):
+        assert stage.assignment(each).keys() == {"m1", "m2"}
+        state = decode_json(MoveState, (stage.binding(each) or {})["metadata"]["annotations"][MOVE])
+        assert (state.cause, state.phase) == ("needed", MovePhase.SOAKING)
+        assert "shop/Deployment/web on m1" in state.message
+    assert stage.assignment(CRD).keys() == {"m2"}, "no custom resource is left there"
+    assert stage.model.members.harm == []
+    stage.model.members.mend()
+    stage.run(6000)
+    assert stage.assignment(NEEDY) == {"m2": REPLICAS}
+    assert stage.assignment(SETTINGS_MAP).keys() == {"m2"}
+    assert stage.model.members.harm == []
