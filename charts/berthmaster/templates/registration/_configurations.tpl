@@ -162,3 +162,18 @@ kind: SchedulerPluginWebhookConfiguration
 metadata: {name: {{ $name }}}
 {{- end }}
 {{- end -}}
+
+{{/* Everything that a Job registers, as documents. */}}
+{{- define "berthmaster.registered" -}}
+{{- if .Values.webhook.enabled -}}
+{{- include "berthmaster.webhookConfiguration" (list . "mutate") }}
+---
+{{ include "berthmaster.webhookConfiguration" (list . "validate") }}
+{{- end }}
+{{- if include "berthmaster.registersPlugin" . }}
+{{- if .Values.webhook.enabled }}
+---
+{{ end }}
+{{- include "berthmaster.schedulerPlugin" . }}
+{{- end }}
+{{- end -}}
