@@ -207,6 +207,10 @@ bench-drift: $(VENV)/.run ## Measure drift after 200 random events, and what a f
 bench-plan-property: $(VENV)/.dev ## Compare 10,000 plans with what then happens, on a model of Karmada
 	@PYTHONPATH=tests $(BIN)/python bench/plan_property.py $(ARGS)
 
+.PHONY: bench-present-property
+bench-present-property: $(VENV)/.dev ## Compare simulations without changes with what schedulers then do (FLEETS=1700)
+	@FLEETS=$${FLEETS:-1700} $(BIN)/pytest -q -n 2 tests/properties/test_fleets_in_use.py
+
 .PHONY: bench-loss-property
 bench-loss-property: $(VENV)/.dev ## Compare 1,600 losses of clusters with what then happens, on a model of Karmada
 	@PYTHONPATH=tests $(BIN)/python bench/losses.py $(ARGS)

@@ -12,10 +12,10 @@ from berthmaster.deciding import writes
 from berthmaster.deciding.decision_recorder import DecisionInputs, DecisionOutcome
 from berthmaster.deciding.failover import FailoverOptions, Replacement, eviction_tasks, replacement
 from berthmaster.deciding.lifecycle import CopiesChange
+from berthmaster.deciding.rules import BERTHMASTER, SchedulerRules, misses_cluster, trigger_by
 from berthmaster.deciding.writes import AssignmentWrite, SchedulingResult
 from berthmaster.model.binding import (
     CLUSTERS_SHOWN,
-    NO_CLUSTER_FIT,
     SCHEDULED,
     Binding,
     TargetComponent,
@@ -25,7 +25,7 @@ from berthmaster.model.move import MoveRefusal
 from berthmaster.model.unsupported import unsupported_message, unsupported_parts
 from berthmaster.scheduling.karmada.minimal import rescheduled
 from berthmaster.scheduling.karmada.selection import places_whole_sets
-from berthmaster.scheduling.karmada.trigger import Trigger, trigger_of
+from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.pending_replicas import PendingReplicas
 from berthmaster.scheduling.request import Attempt, Decision, Request
 from berthmaster.scheduling.scheduler import Scheduler
@@ -57,6 +57,7 @@ class ClusterState:
     unready_since_s: Mapping[str, float]
     failover: FailoverOptions
     draining: AbstractSet[str] = frozenset()
+    rules: SchedulerRules = BERTHMASTER
 
     @property
     def unusable(self) -> frozenset[str]:
@@ -114,6 +115,79 @@ class BindingDecision(msgspec.Struct, frozen=True):
         return (not self.result.ok and self.result.reason not in _FINAL) or bool(self.warning)
 
 
+class Verdict(msgspec.Struct, frozen=True):
+    """What a scheduler does with a binding now. Controllers write it, and simulations apply it.
+
+    Attributes:
+        binding: the binding, with the effective group of its assignment.
+        decision: where it goes; None if nothing triggers its scheduling, or if lost clusters are replaced.
+        replaced: the assignment without lost clusters; None if none is replaced.
+        stays: why it stays on lost clusters; empty if no cluster is lost, or if they are replaced.
+        unsupported: the parts of its placement that this version does not know. The binding is held.
+    """
+
+    trigger: Trigger
+    binding: Binding
+    request: Request
+    decision: Decision | None = None
+    replaced: Replacement | None = None
+    stays: str = ""
+    unsupported: tuple[str, ...] = ()
+
+
+def judge(
+    scheduler: Scheduler,
+    binding: Binding,
+    rules: SchedulerRules,
+    *,
+    lost: frozenset[str] = frozenset(),
+    bounds: Mapping[str, int] | None = None,
+    may_fail_over: Callable[[Replacement], str] = lambda _: "",
+    avoided: frozenset[str] = frozenset(),
+) -> Verdict:
+    """Return what a scheduler does with a binding with a placement: the one answer to this question.
+
+    Args:
+        scheduler: filters, scores, selects and divides over a fleet.
+        rules: those of the scheduler that the binding names.
+        lost: its clusters that are not ready for too long, which failover replaces.
+        bounds: more replicas that clusters can take, as their estimators report; None if none was asked.
+        may_fail_over: returns why a failover must wait; empty if it may happen.
+        avoided: clusters that a failover must not use.
+    """
+    binding = writes.effective(binding)
+    request = Request.of(binding)
+    if unsupported := unsupported_parts(binding.spec.placement):
+        return Verdict(trigger_by(rules, binding, scheduler.fleet), binding, request, unsupported=tuple(unsupported))
+    if bounds is not None:
+        request = replace(request, bounds=bounds)
+    stays = ""
+    if lost:
+        found = fail_over(scheduler, request, lost, may_fail_over, avoided)
+        if isinstance(found, Replacement):
+            return Verdict(Trigger.FAILOVER, binding, request, replaced=found)
+        stays = found
+    trigger = trigger_by(rules, binding, scheduler.fleet)
+    decision = None if trigger is Trigger.NONE else rescheduled(scheduler, request)
+    return Verdict(trigger, binding, request, decision, stays=stays)
+
+
+def fail_over(
+    scheduler: Scheduler,
+    request: Request,
+    lost: frozenset[str],
+    may_fail_over: Callable[[Replacement], str] = lambda _: "",
+    avoided: frozenset[str] = frozenset(),
+) -> Replacement | str:
+    """Return the assignment without lost clusters, or why the workload stays on them. The arguments are ``judge``'s."""
+    within = replace(request, evicted_from=request.evicted_from | avoided) if avoided else request
+    found = replacement(scheduler, within, lost)
+    blocked = found.message if isinstance(found, MoveRefusal) else may_fail_over(found)
+    if isinstance(found, Replacement) and not blocked:
+        return found
+    return f"stays on {', '.join(sorted(lost))}, which is not ready: {blocked}"
+
+
 def decide(
     state: ClusterState,
     binding: Binding,
@@ -124,49 +198,43 @@ def decide(
     may_fail_over: Callable[[Replacement], str] = lambda _: "",
     avoided: frozenset[str] = frozenset(),
 ) -> BindingDecision:
-    """Decide for a binding with a placement. ``moves.decide_with_moves`` adds moves.
+    """Decide what to write for a binding with a placement. ``moves.decide_with_moves`` adds moves.
 
     Args:
-        bounds: more replicas that clusters can take, as their estimators report; None if none was asked.
+        bounds, may_fail_over, avoided: see ``judge``.
         explain: whether the result carries the steps of the decision. They cost extra time.
-        may_fail_over: returns why a failover must wait; empty if it may happen.
-        avoided: clusters that a failover must not use.
     """
-    binding = writes.effective(binding)
-    request = Request.of(binding)
-    if unsupported := unsupported_parts(binding.spec.placement):
-        held = SchedulingResult(writes.UNSUPPORTED_PLACEMENT, unsupported_message(unsupported))
-        return BindingDecision(trigger_for(state, binding), binding, request, held)
-    if bounds is not None:
-        request = replace(request, bounds=bounds)
     lost, requeue_after_s = lost_clusters(state, binding, now_s)
-    warning = ""
-    if lost:
-        found = replacement(
-            state.scheduler, replace(request, evicted_from=request.evicted_from | avoided) if avoided else request, lost
-        )
-        blocked = found.message if isinstance(found, MoveRefusal) else may_fail_over(found)
-        if isinstance(found, Replacement) and not blocked:
-            return _fail_over(state, binding, request, found, now_s)
-        warning = f"stays on {', '.join(sorted(lost))}, which is not ready: {blocked}"
-    trigger = trigger_for(state, binding)
-    if trigger is Trigger.NONE:
+    verdict = judge(
+        state.scheduler, binding, state.rules,
+        lost=lost, bounds=bounds, may_fail_over=may_fail_over, avoided=avoided,
+    )  # fmt: skip
+    binding, request, trigger = verdict.binding, verdict.request, verdict.trigger
+    if verdict.unsupported:
+        held = SchedulingResult(writes.UNSUPPORTED_PLACEMENT, unsupported_message(verdict.unsupported))
+        return BindingDecision(trigger, binding, request, held)
+    if verdict.replaced is not None:
+        return _fail_over(state, binding, request, verdict.replaced, now_s)
+    if verdict.decision is None:
         return BindingDecision(
-            trigger, binding, request, unchanged(binding), warning=warning, requeue_after_s=requeue_after_s
+            trigger, binding, request, unchanged(binding), warning=verdict.stays, requeue_after_s=requeue_after_s
         )
-    decision = schedule(state, binding, request, trigger, explain=explain)
+    decision = _scheduled(state, verdict, verdict.decision, explain=explain)
     if decision.result.ok and decision.write is not None and decision.clusters is not None:
         requeue_after_s = _next_loss_s(state, decision.clusters, binding, now_s)
-    if warning or requeue_after_s is not None:
-        decision = replace(decision, warning=warning, requeue_after_s=requeue_after_s)
+    if verdict.stays or requeue_after_s is not None:
+        decision = replace(decision, warning=verdict.stays, requeue_after_s=requeue_after_s)
     return decision
 
 
-def schedule(
-    state: ClusterState, binding: Binding, request: Request, trigger: Trigger, *, explain: bool = False
-) -> BindingDecision:
-    """Schedule a binding for a reason. The arguments are those of ``decide``."""
-    decision = rescheduled(state.scheduler, request) if request.minimal else state.scheduler.schedule(request)
+def schedule(state: ClusterState, binding: Binding, request: Request, trigger: Trigger) -> BindingDecision:
+    """Schedule a binding for a reason, whether or not something triggers it."""
+    decision = rescheduled(state.scheduler, request)
+    return _scheduled(state, Verdict(trigger, binding, request), decision, explain=False)
+
+
+def _scheduled(state: ClusterState, verdict: Verdict, decision: Decision, *, explain: bool) -> BindingDecision:
+    binding, request, trigger = verdict.binding, verdict.request, verdict.trigger
     attempts = _explained(state.scheduler, request, decision) if explain else ()
     if decision.failure is not None:
         result = SchedulingResult(writes.REASONS[decision.failure.kind], _failure(state.scheduler, request, decision))
@@ -222,23 +290,7 @@ def needs_decision(state: ClusterState, binding: Binding, now_s: float) -> bool:
     if unsupported_parts(binding.spec.placement):
         return False
     lost, _ = lost_clusters(state, binding, now_s)
-    return bool(lost) or trigger_for(state, binding) is not Trigger.NONE
-
-
-def trigger_for(state: ClusterState, binding: Binding) -> Trigger:
-    """Return why a binding must be scheduled. Two triggers are not Karmada's.
-
-    A binding that fits no cluster is tried again even if it has no replicas. A cluster that no longer exists is left
-    even if its deletion was never observed. If all clusters are gone, that is more likely a fault, and nothing is done.
-    """
-    fleet = state.scheduler.fleet
-    trigger = trigger_of(binding, fleet)
-    if trigger is not Trigger.NONE:
-        return trigger
-    if any(each.type == SCHEDULED and each.reason == NO_CLUSTER_FIT for each in binding.status.conditions):
-        return Trigger.RECONCILE
-    gone = len(fleet) > 0 and any(fleet.get(each.name) is None for each in binding.spec.clusters)
-    return Trigger.FAILOVER if gone else Trigger.NONE
+    return bool(lost) or trigger_by(state.rules, binding, state.scheduler.fleet) is not Trigger.NONE
 
 
 def lost_clusters(state: ClusterState, binding: Binding, now_s: float) -> tuple[frozenset[str], float | None]:
@@ -269,10 +321,11 @@ def _waits_s(state: ClusterState, clusters: Iterable[str], now_s: float) -> dict
 def _fail_over(
     state: ClusterState, binding: Binding, request: Request, found: Replacement, now_s: float
 ) -> BindingDecision:
-    """Decide to leave lost clusters. A requested rescheduling follows at once, because healthy replicas stayed."""
+    """Decide to leave lost clusters, of which healthy replicas stay. What else is due follows at once."""
     tasks = eviction_tasks(binding, found, state.failover.producer)
     message = f"scheduled to {short_assignment(found.clusters)} in place of {', '.join(found.left)}, not ready"
     requested = binding.reschedule_requested
+    missing = state.rules.leaves_missing_clusters and misses_cluster(binding, state.scheduler.fleet)
     return BindingDecision(
         Trigger.FAILOVER,
         binding,
@@ -282,7 +335,7 @@ def _fail_over(
             binding, request.placement, found.clusters, found.group, tasks, components_of(state, binding, request)
         ),
         refresh=not requested,
-        requeue_after_s=0.0 if requested else _next_loss_s(state, found.clusters, binding, now_s),
+        requeue_after_s=0.0 if requested or missing else _next_loss_s(state, found.clusters, binding, now_s),
         clusters=found.clusters,
         replaced=found,
     )

@@ -31,13 +31,14 @@ from berthmaster.deciding.decide import (
     lost_clusters,
     schedule,
     scheduled_message,
-    trigger_for,
     unchanged,
 )
 from berthmaster.deciding.decision_recorder import MoveContext
 from berthmaster.deciding.failover import Replacement, eviction_tasks, replacement
 from berthmaster.deciding.lifecycle import CopiesChange, Step, Surroundings
+from berthmaster.deciding.move_end import before_superseded, superseded, tasks_of_others
 from berthmaster.deciding.move_targets import MoveRequest, Target
+from berthmaster.deciding.rules import trigger_by
 from berthmaster.deciding.writes import AssignmentWrite, SchedulingResult
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, GracefulEvictionTask
 from berthmaster.model.claims import MANAGED_BY
@@ -45,7 +46,6 @@ from berthmaster.model.errors import name_list
 from berthmaster.model.meta import Timestamp, with_spec
 from berthmaster.model.move import (
     AFTER_FAILURE,
-    EVICTION_REASON,
     MAX_MESSAGE,
     WAITING,
     Cause,
@@ -54,7 +54,6 @@ from berthmaster.model.move import (
     MoveRefusal,
     MoveState,
     MoveStrategy,
-    as_before,
     as_moved,
     is_intact,
     left_by,
@@ -64,7 +63,7 @@ from berthmaster.model.move import (
 )
 from berthmaster.model.unsupported import unsupported_parts
 from berthmaster.model.work import Copies
-from berthmaster.scheduling.karmada.trigger import Trigger, placement_changed
+from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.request import Request
 
 SOON_S: Final = 1.0
@@ -165,16 +164,15 @@ class MoveDecider:
 def continued(decider: MoveDecider, binding: Binding, move: MoveState) -> BindingDecision:
     """Decide the next step of a move under way."""
     moved = as_moved(binding)
-    if why := _superseded(binding, moved, move):
-        breaks = move.strategy is MoveStrategy.BREAK_BEFORE_MAKE
-        prior = moved if breaks and move.phase is not MovePhase.ADMITTED else as_before(binding)
-        if breaks:
+    if why := superseded(binding, moved, move):
+        prior = before_superseded(binding, moved, move)
+        if move.strategy is MoveStrategy.BREAK_BEFORE_MAKE:
             prior = with_spec(prior, graceful_eviction_tasks=tasks_after(binding, move, decider.moves.producer))
         return abandoned(decider, binding, prior, CopiesChange.SUPERSEDED, why, move)
     lost, loss_s = lost_clusters(decider.state, moved, decider.now_s)
     if decider.moves.braked:
         lost = frozenset()
-    trigger = Trigger.FAILOVER if lost else trigger_for(decider.state, moved)
+    trigger = Trigger.FAILOVER if lost else trigger_by(decider.state.rules, moved, decider.state.scheduler.fleet)
     found, tasks = _target_now(decider, moved, move, trigger, lost)
     if trigger is Trigger.NONE and _is_stalled(move):
         found = _back_to_its_group(decider, binding, move) or found
@@ -232,21 +230,6 @@ def sooner(decision: BindingDecision, after_s: float | None) -> BindingDecision:
     if after_s is None or (decision.requeue_after_s is not None and decision.requeue_after_s <= after_s):
         return decision
     return msgspec.structs.replace(decision, requeue_after_s=after_s)
-
-
-def _superseded(binding: Binding, moved: Binding, move: MoveState) -> str:
-    """Return what ends a move under way: an edit of the placement.
-
-    A failover is never ended: its target is decided again for the new placement, and all its copies stay until then.
-    """
-    placement, applied = binding.spec.placement, binding.metadata.annotations.get(APPLIED_PLACEMENT, "")
-    if placement is None or not applied:
-        return "the binding has no placement, or no record of the applied one"
-    if move.reason is not MoveReason.FAILOVER and placement_changed(
-        placement, applied, moved.status.scheduler_observing_affinity_name, in_order=False
-    ):
-        return "the placement was edited"
-    return ""
 
 
 def _target_now(
@@ -369,7 +352,7 @@ def _decided(decider: MoveDecider, binding: Binding) -> BindingDecision:
     if problem := move_problem(binding):
         return abandoned(decider, binding, binding, CopiesChange.ABANDONED, problem)
     # No move is under way, so nothing would ever remove its tasks.
-    leftover = _leftover_tasks(binding, decider.moves.producer)
+    leftover = tasks_of_others(binding, decider.moves.producer)
     if under_way or leftover is not None:
         prior = binding if leftover is None else with_spec(binding, graceful_eviction_tasks=leftover)
         why = "another client has changed the assignment"
@@ -380,13 +363,6 @@ def _decided(decider: MoveDecider, binding: Binding) -> BindingDecision:
             rest, write=writes.move_write(binding, None)
         )  # its policy is gone, so it is not scheduled any more
     return _at_rest(decider, binding, move)
-
-
-def _leftover_tasks(binding: Binding, producer: str) -> tuple[GracefulEvictionTask, ...] | None:
-    """Return all tasks of a binding without those of moves; None if there are none of moves."""
-    tasks = binding.spec.graceful_eviction_tasks
-    others = tuple(task for task in tasks if task.producer != producer or task.reason != EVICTION_REASON)
-    return None if len(others) == len(tasks) else others
 
 
 def _at_rest(decider: MoveDecider, binding: Binding, record: MoveState | None) -> BindingDecision:

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from berthmaster.deciding.copies import missing_replicas
+from berthmaster.deciding.move_end import as_ended
 from berthmaster.model.binding import Binding
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.minimal import DEFAULT_TOLERANCE, NOTHING, DriftKind, decide_minimal
@@ -18,7 +19,7 @@ from berthmaster.scheduling.prices import CostChange, Costs, change_of, total_of
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
-from berthmaster.simulation.eligibility import due, why_not_scheduled
+from berthmaster.simulation.eligibility import why_not_scheduled
 from berthmaster.simulation.run import scheduler_of
 from berthmaster.simulation.workload import SimulatedWorkload
 from berthmaster.simulation.world import World
@@ -129,7 +130,7 @@ def workload_drift(
     binding = workload.binding
     if binding is None:
         raise ValueError(f"{workload} has no binding, so that it has no drift")
-    base = due(binding, scheduler.fleet).binding
+    base = as_ended(binding, scheduler.fleet)
     request = Request.of(base)
     stuck = _stuck(base, scheduler.fleet, now, pending_s) if base is binding else NOTHING
     decided = decide_minimal(scheduler, request, tolerance=tolerance, stuck=stuck)

@@ -12,11 +12,11 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Final
 
 from msgspec.structs import replace
 
-from berthmaster.deciding.failover import Replacement, eviction_tasks, replacement
+from berthmaster.deciding.failover import Replacement, eviction_tasks
 from berthmaster.model import move as moves
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, GracefulEvictionTask, TargetCluster
 from berthmaster.model.claims import KUBE_PRIORITY_CLASS, MANAGED_BY, PRIORITY_CLASS, Existing, overrides_of
@@ -27,9 +27,8 @@ from berthmaster.model.meta import with_spec
 from berthmaster.model.policy import DEFAULT_SCHEDULER, AffinityTerm, Policy
 from berthmaster.model.unsupported import unsupported_parts
 from berthmaster.scheduling.fleet import Fleet
-from berthmaster.scheduling.karmada.trigger import Trigger, decoded_placement, placement_changed, trigger_of
+from berthmaster.scheduling.karmada.trigger import Trigger, decoded_placement, trigger_of
 from berthmaster.scheduling.request import Request
-from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.plan_answer import TAINT_MANAGER, Assumptions
 from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload, Unscheduled
 
@@ -153,43 +152,6 @@ def _may_use(binding: Binding | None, versions: Iterable[Cluster]) -> bool:
     return any(term.matches(each) for each in versions)
 
 
-class Due(NamedTuple):
-    """What is due for a binding.
-
-    ``binding``: the binding as the decision sees it: as if its move had ended, or had not begun.
-    """
-
-    binding: Binding
-    trigger: Trigger
-
-
-def due(binding: Binding, fleet: Fleet) -> Due:
-    """Return what is due for a binding. An edit of the placement ends its move: it is decided from the source."""
-    moved = moves.as_moved(binding)
-    if moved is binding:
-        return Due(binding, trigger_of(binding, fleet))
-    placement, applied = binding.spec.placement, binding.metadata.annotations.get(APPLIED_PLACEMENT, "")
-    group = moved.status.scheduler_observing_affinity_name
-    edited = placement is not None and bool(applied) and placement_changed(placement, applied, group, in_order=False)
-    base = moves.as_before(binding) if edited or binding.reschedule_requested else moved
-    return Due(base, trigger_of(base, fleet))
-
-
-def after_rollback(binding: Binding, fleet: Fleet) -> Binding | None:
-    """Return a binding after the rollback of its move; None if no move is rolled back.
-
-    Copies on a cluster that is not ready never become healthy. A move to such a cluster ends where it came from.
-    """
-    moved = moves.as_moved(binding)
-    state = moves.move_of(binding) if moved is not binding else None
-    if state is None:
-        return None
-    unready = {name for name in (*state.source, *state.target) if (held := fleet.get(name)) and not held.ready}
-    if not moved.assignment.keys() & unready or not state.can_return(unready):
-        return None
-    return moves.as_before(binding)
-
-
 def move_note(binding: Binding) -> str:
     """Return a sentence about the move of a binding; empty without one."""
     state = moves.move_of(binding)
@@ -284,28 +246,8 @@ def evicted_after_s(taints: Sequence[Taint], tolerations: Iterable[Toleration]) 
     return min(limits, default=None)
 
 
-def replaced(scheduler: Scheduler, binding: Binding, assumptions: Assumptions, now: datetime) -> Binding | str | None:
-    """Return a binding after Berthmaster's failover (``deciding/failover.py``), or a note that says why it stays.
-
-    Returns None if the failover does not concern it. A scheduler looks at the binding, and no move is under way.
-    """
-    if not assumptions.replaces or binding.scheduler != assumptions.replaces:
-        return None
-    lost = frozenset(
-        each.name
-        for each in binding.spec.clusters
-        if (cluster := scheduler.fleet.get(each.name)) is not None and not cluster.ready
-    )
-    if not lost:
-        return None
-    request = Request.of(binding)
-    found = replacement(scheduler, request, lost)
-    if isinstance(found, moves.MoveRefusal):
-        return f"stays on {', '.join(sorted(lost))}, which is not ready: {found.message}"
-    return _with_replacement(binding, request, found, now)
-
-
-def _with_replacement(binding: Binding, request: Request, found: Replacement, now: datetime) -> Binding:
+def with_replacement(binding: Binding, request: Request, found: Replacement, now: datetime) -> Binding:
+    """Return a binding as Berthmaster's failover writes it (``deciding/failover.py``)."""
     tasks = tuple(replace(each, creation_timestamp=now) for each in eviction_tasks(binding, found, _PRODUCER))
     spec = replace(
         binding.spec,

@@ -15,6 +15,7 @@ import msgspec.structs
 
 from berthmaster.deciding.config import DEFAULT_BRAKE, BrakeLimits
 from berthmaster.deciding.lease_record import ControllersRecord
+from berthmaster.deciding.rules import OWN
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import NO_EXECUTE, Cluster, Condition
 from berthmaster.model.meta import with_status
@@ -58,6 +59,7 @@ class Assumptions(msgspec.Struct, frozen=True, rename="camel"):
         evicts: whether Karmada's taint manager evicts workloads that do not tolerate the NoExecute taints of a cluster.
         taints_lost: whether a cluster that is lost gets a NoExecute taint.
         tainted_by: the ClusterTaintPolicies that give a cluster that is not ready a NoExecute taint.
+        scheduler: the ``spec.schedulerName`` of the bindings that Berthmaster's controllers schedule.
         replaces: the ``spec.schedulerName`` of the bindings whose lost clusters Berthmaster replaces; empty for none.
     """
 
@@ -65,6 +67,7 @@ class Assumptions(msgspec.Struct, frozen=True, rename="camel"):
     evicts: bool = False
     taints_lost: bool = False
     tainted_by: tuple[str, ...] = ()
+    scheduler: str = OWN
     replaces: str = ""
     replaced_after_s: float = 0.0
     failover_basis: Basis = Basis.DEFAULT
@@ -114,6 +117,7 @@ def assumptions(
     found = Assumptions(
         failover,
         tainted_by=tainted_by,
+        scheduler=(controllers.scheduler if controllers is not None else "") or OWN,
         preemption=preemption,
         preempts=preemption is Switch.ON if asked else recorded,
         preemption_basis=Basis.ASKED if asked else basis,

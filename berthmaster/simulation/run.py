@@ -1,6 +1,7 @@
 """Schedule the workloads of a world, also so that decisions see each other's replicas (``--shared-capacity``)."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache, partial
 from itertools import starmap
@@ -9,15 +10,18 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec.structs import force_setattr, replace
 
+from berthmaster.deciding.decide import fail_over, judge
+from berthmaster.deciding.move_end import as_ended, as_ending, has_tasks, never_healthy, restored, without_tasks
+from berthmaster.deciding.rules import SchedulerRules, misses_cluster
+from berthmaster.deciding.writes import effective
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, target_of
 from berthmaster.model.cached import cached_property
 from berthmaster.model.cluster import Cluster
-from berthmaster.model.move import as_before, as_moved
+from berthmaster.model.move import as_moved
 from berthmaster.model.policy import PolicyReference
 from berthmaster.scheduling.diagnosis import Diagnosis, GroupFailure, explain, failures_of
 from berthmaster.scheduling.fleet import Fleet
-from berthmaster.scheduling.karmada.minimal import rescheduled
-from berthmaster.scheduling.karmada.trigger import Trigger, trigger_of
+from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.pending_replicas import TakenCluster, pods_of
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Decision, Failure, Request
@@ -270,7 +274,7 @@ def examine(
     binding = result.workload.binding
     if result.decision is not None or binding is None or binding.spec.placement is None:
         return result
-    request = Request.of(eligibility.due(binding, scheduler.fleet).binding)
+    request = Request.of(as_ended(binding, scheduler.fleet))
     decision = scheduler.schedule(request)
     return replace(result, diagnosis=explain(scheduler, request, decision, most))
 
@@ -288,7 +292,7 @@ def schedule_one(
 ) -> WorkloadResult:
     """Schedule one workload if it needs it, and record in the scheduler's peers where it is.
 
-    Before that it leaves the clusters that Karmada's taint manager or Berthmaster's failover takes it off.
+    Karmada's taint manager takes it off clusters before that, and Berthmaster's failover after that.
 
     Args:
         shared: deducts the replicas that the decision adds; None if decisions do not see each other.
@@ -300,53 +304,107 @@ def schedule_one(
     binding = workload.binding
     if binding is None or unscheduled is not None:
         return WorkloadResult(workload, Trigger.NONE, unscheduled=unscheduled)
-    base, trigger = eligibility.due(binding, scheduler.fleet)
-    moved = eligibility.replaced(scheduler, base, world.assumptions, now)
-    if isinstance(moved, Binding):
-        base = moved
-        if not base.reschedule_requested:
-            return _after_failover(scheduler, replace(workload, binding=base), shared)
-        trigger = Trigger.RESCHEDULED
-    elif trigger is Trigger.NONE and (restored := eligibility.after_rollback(binding, scheduler.fleet)) is not None:
-        base, trigger = restored, trigger_of(restored, scheduler.fleet)
-    elif moved is not None:
-        workload = replace(workload, notes=(*workload.notes, moved))
-    if trigger is Trigger.FAILOVER and eligibility.misses_deletion(base, scheduler.fleet):
-        trigger = Trigger.NONE
-    if trigger is Trigger.NONE:
-        # A move under way stays on record: a later change may end it.
-        kept = workload if base is binding or _is_target(binding, base) else replace(workload, binding=base)
-        return WorkloadResult(kept, trigger)
-    request = Request.of(base)
-    decision = rescheduled(scheduler, request)
-    if decision.failure is not None and _is_target(binding, base):  # the move is rolled back
-        base = as_before(binding)
+    cycle = _Cycle(scheduler, now, world, world.rules_of(binding), diagnose, shared, most, keeps_rows=keeps_rows)
+    result = cycle.triggered(workload, binding, as_ending(binding, scheduler.fleet))
+    # A move ends when all its copies are healthy. Until then its tasks exclude the clusters that the workload leaves.
+    ends = never_healthy(binding, scheduler.fleet).isdisjoint(result.assignment)
+    if ends and has_tasks(binding):
+        result = cycle.after_move(result)
+    return cycle.failed_over(result, ends=ends)
+
+
+@dataclass(frozen=True, slots=True)
+class _Cycle:
+    """What happens to one workload, in the order of time: its triggers, the end of its move, and failover."""
+
+    scheduler: Scheduler
+    now: datetime
+    world: World
+    rules: SchedulerRules
+    diagnose: Diagnosed
+    shared: SharedCapacity | None
+    most: int | None
+    keeps_rows: bool
+
+    def triggered(self, workload: SimulatedWorkload, binding: Binding, base: Binding) -> WorkloadResult:
+        """Return the result of what is due now.
+
+        Args:
+            binding: the binding of the workload.
+            base: the binding from which the scheduler decides: as if its move under way had ended.
+        """
+        scheduler, rules = self.scheduler, self.rules
+        verdict = judge(scheduler, base, rules)
+        decision, trigger = verdict.decision, verdict.trigger
+        if trigger is Trigger.FAILOVER and not rules.notices_deletions:
+            decision = None if eligibility.misses_deletion(base, scheduler.fleet) else decision
+        if decision is None:
+            # A move under way stays on record: a later change may end it.
+            kept = workload if base is binding or _is_target(binding, base) else replace(workload, binding=base)
+            return WorkloadResult(kept, Trigger.NONE)
+        if decision.failure is not None and _is_target(binding, base):  # the move is rolled back
+            before = restored(binding)
+            return self.triggered(replace(workload, binding=before), before, before)
+        if not rules.retries and decision.failure is None and decision.assignment and eligibility.stalls(workload):
+            return WorkloadResult(workload, Trigger.NONE, unscheduled=eligibility.not_retried(decision.assignment))
+        diagnosis = explain(scheduler, verdict.request, decision, self.most) if self.diagnose == "all" else None
+        asks_why = decision.failure is not None and self.diagnose != "none"
+        failures = failures_of(scheduler, verdict.request, decision) if asks_why else ()
+        # The results of all workloads are kept, and each one can have all clusters.
+        decision.release(keeps_rows=self.keeps_rows)
+        recorded = _recorded(scheduler, verdict.binding, decision, self.now)
+        self._take(recorded, verdict.request)
+        return WorkloadResult(replace(workload, binding=recorded), trigger, decision, diagnosis, failures)
+
+    def after_move(self, result: WorkloadResult) -> WorkloadResult:
+        """Return the result once the tasks of a move are gone: a duplicated workload may get a cluster again."""
+        binding = result.workload.binding
+        if binding is None or result.unscheduled is not None:
+            return result
+        ended = without_tasks(as_moved(binding))
+        again = self.triggered(replace(result.workload, binding=ended), ended, ended)
+        if again.decision is not None:
+            return again
+        return result if result.decision is None else replace(result, workload=again.workload)
+
+    def failed_over(self, result: WorkloadResult, *, ends: bool) -> WorkloadResult:
+        """Return the result once Berthmaster's failover has replaced lost clusters, or a note that says why not.
+
+        ``ends``: whether a move under way ends.
+        """
+        binding = result.workload.binding
+        if binding is None or result.unscheduled is not None:
+            return result
+        moved = as_moved(binding)
+        base = effective(without_tasks(moved) if ends else moved)
+        lost = _lost(self.scheduler.fleet, base, self.world)
+        if not lost:
+            return result
         request = Request.of(base)
-        decision = rescheduled(scheduler, request)
-    if decision.failure is None and decision.assignment and eligibility.stalls(workload):
-        return WorkloadResult(workload, Trigger.NONE, unscheduled=eligibility.not_retried(decision.assignment))
-    diagnosis = explain(scheduler, request, decision, most) if diagnose == "all" else None
-    asks_why = decision.failure is not None and diagnose != "none"
-    failures = failures_of(scheduler, request, decision) if asks_why else ()
-    decision.release(keeps_rows=keeps_rows)  # the results of all workloads are kept, and each one can have all clusters
-    recorded = _recorded(scheduler, base, decision, now)
-    _take(scheduler, recorded, request, shared)
-    return WorkloadResult(replace(workload, binding=recorded), trigger, decision, diagnosis, failures)
+        found = fail_over(self.scheduler, request, lost)
+        if isinstance(found, str):
+            return replace(result, workload=replace(result.workload, notes=(*result.workload.notes, found)))
+        after = eligibility.with_replacement(base, request, found, self.now)
+        workload = replace(result.workload, binding=after)
+        if after.reschedule_requested or misses_cluster(after, self.scheduler.fleet):
+            return self.triggered(workload, after, after)
+        self._take(after, request)
+        return WorkloadResult(workload, Trigger.FAILOVER)
+
+    def _take(self, recorded: Binding, request: Request) -> None:
+        """Record where a workload is after a decision: in the scheduler's peers, and in the shared capacity."""
+        assignment = recorded.assignment
+        self.scheduler.peers.place(request, assignment)
+        if self.shared is not None:
+            self.shared.take(request, assignment)
 
 
-def _after_failover(scheduler: Scheduler, workload: SimulatedWorkload, shared: SharedCapacity | None) -> WorkloadResult:
-    """Return the result of Berthmaster's failover. The scheduler does not look at the binding again after it."""
-    if workload.binding is not None:
-        _take(scheduler, workload.binding, Request.of(workload.binding), shared)
-    return WorkloadResult(workload, Trigger.FAILOVER)
-
-
-def _take(scheduler: Scheduler, recorded: Binding, request: Request, shared: SharedCapacity | None) -> None:
-    """Record where a workload is after a decision: in the scheduler's peers, and in the shared capacity."""
-    assignment = recorded.assignment
-    scheduler.peers.place(request, assignment)
-    if shared is not None:
-        shared.take(request, assignment)
+def _lost(fleet: Fleet, binding: Binding, world: World) -> frozenset[str]:
+    """Return the clusters of a binding that Berthmaster's failover replaces, under the assumptions of a world."""
+    if not world.assumptions.replaces or binding.scheduler != world.assumptions.replaces:
+        return frozenset()
+    named = (fleet.get(each.name) for each in binding.spec.clusters)
+    return frozenset(each.name for each in named if each is not None and not each.ready)
 
 
 def _is_target(binding: Binding, base: Binding) -> bool:

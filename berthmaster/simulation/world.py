@@ -7,7 +7,9 @@ from typing import Protocol
 import msgspec
 from msgspec.structs import replace
 
+from berthmaster.deciding.rules import SchedulerRules, rules_of
 from berthmaster.manifests import Manifests
+from berthmaster.model.binding import Binding
 from berthmaster.model.claims import UNKNOWN, Existing, PolicyCatalog
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import ManifestError
@@ -54,6 +56,10 @@ class World(msgspec.Struct, frozen=True):
             existing=self.existing if existing is None else existing,
             preempts=self.assumptions.preempts,
         )
+
+    def rules_of(self, binding: Binding) -> SchedulerRules:
+        """Return the rules of the scheduler that a binding names."""
+        return rules_of(binding, self.assumptions.scheduler)
 
     def find(self, name: ResourceName) -> list[SimulatedWorkload]:
         return [workload for workload in self.workloads if name.matches(workload.resource)]

@@ -14,13 +14,13 @@ from berthmaster.deciding.decide import (
     ClusterState,
     decide,
     needs_decision,
-    trigger_for,
 )
 from berthmaster.deciding.decision_recorder import DecisionInputs, FleetLog, MoveContext, MoveTrace
 from berthmaster.deciding.failover import FailoverOptions
 from berthmaster.deciding.lifecycle import CopiesChange
 from berthmaster.deciding.move_targets import about_to_move, is_draining
 from berthmaster.deciding.moves import decide_refused, decide_with_moves
+from berthmaster.deciding.rules import trigger_by
 from berthmaster.deciding.writes import effective
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
@@ -308,7 +308,7 @@ class ClusterCache:
     def trigger(self, binding: Binding) -> Trigger:
         """Return why a binding would be scheduled now."""
         with self._lock:
-            return trigger_for(self._state, effective(binding))
+            return trigger_by(self._state.rules, effective(binding), self._scheduler.fleet)
 
     def observe_assignment(self, key: Key, before: Binding | None, after: Binding) -> None:
         """Store an assignment that this process did not write: for workload affinity, and until clusters report it."""

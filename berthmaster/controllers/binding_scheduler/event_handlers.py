@@ -314,7 +314,7 @@ class EventHandlers:
                 self._gained.add(after.name)
         if before is not None and _affects_bindings(before, after):
             self._push_all(self._bindings.index.affected((before, after)), "ClusterChanged", eligible)
-        if before is not None and ((before.ready and not after.ready) or is_draining(before) != is_draining(after)):
+        if before is not None and _concerns_copies(before, after):
             self._push_all(self._bindings.index.on(after.name), "ClusterChanged", names_scheduler)
 
     def activate_unschedulable(self) -> None:
@@ -431,6 +431,15 @@ def _free(summary: ResourceSummary, name: str) -> int:
     amounts = (summary.allocatable, summary.allocated, summary.allocating)
     allocatable, *used = (amount_of(name, each[name]) if name in each else 0 for each in amounts)
     return allocatable - sum(used)
+
+
+def _concerns_copies(before: Cluster, after: Cluster) -> bool:
+    """Whether a change of a cluster concerns each binding that names it, whatever its affinity matches."""
+    return (
+        (before.ready and not after.ready)
+        or is_draining(before) != is_draining(after)
+        or (after.deleting and not before.deleting)
+    )
 
 
 def _affects_bindings(before: Cluster, after: Cluster) -> bool:

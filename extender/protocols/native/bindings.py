@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from berthmaster.deciding.move_end import as_ended
 from berthmaster.kube.kinds import BINDINGS
 from berthmaster.ledger.records import HistoryRow, PastExplanation, RecordId
 from berthmaster.model.binding import Binding, binding_name, holder
@@ -40,7 +41,7 @@ from berthmaster.scheduling.request import Peers, Request
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.detector import metadata_of
 from berthmaster.simulation.drift import WorkloadDrift, workload_drift
-from berthmaster.simulation.eligibility import due, move_note, why_not_scheduled
+from berthmaster.simulation.eligibility import move_note, why_not_scheduled
 from berthmaster.simulation.report import claim_rows, explanation
 from berthmaster.simulation.run import examine, present
 from berthmaster.simulation.why_not import request_of, why_not
@@ -164,7 +165,7 @@ def room_of(services: Services, view: BindingView, tried: Collection[str | None]
         return None
     with state.reading() as cache:
         scheduler, fleet = cache.scheduler, cache.fleet
-        request = Request.of(due(binding, fleet).binding)
+        request = Request.of(as_ended(binding, fleet))
         groups = [each for each in scheduler.compile(request.placement).groups if each.name in tried] if tried else []
         rows = {row for group in groups for row in scheduler.fitting(request, group).tolist()}
         found = [fleet.clusters[row] for row in rows] if rows else fleet.clusters
@@ -184,7 +185,7 @@ def room_of(services: Services, view: BindingView, tried: Collection[str | None]
 
 
 def _looked(scheduler: Scheduler, binding: Binding, index: int | None, most: int | None) -> Outlook:
-    base = due(binding, scheduler.fleet).binding
+    base = as_ended(binding, scheduler.fleet)
     if base.spec.placement is None:
         return Outlook([], problem=_NO_PLACEMENT)
     if unknown := unsupported_parts(base.spec.placement):

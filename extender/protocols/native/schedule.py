@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
+from berthmaster.deciding.move_end import as_ended
+from berthmaster.deciding.rules import rules_of, trigger_by
 from berthmaster.kube.kinds import CLUSTER_KINDS, CLUSTERS, WatchOptions
 from berthmaster.model.binding import Binding
 from berthmaster.model.decode import decode_json, encode_json
@@ -24,7 +26,6 @@ from berthmaster.scheduling.diagnosis import explain
 from berthmaster.scheduling.fleet import fleet_of
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
-from berthmaster.simulation.eligibility import due
 from extender.protocols.native.parameters import flag, values
 from extender.protocols.problem import RETRY_SOON, Refusal, internal_error, problem, problem_of, refuse_invalid
 from extender.protocols.route import JSON_LINES, Reply, is_light
@@ -158,7 +159,8 @@ def decide_on(
     metrics: "ServiceMetrics | None" = None,
 ) -> Decided:
     """Decide with a scheduler that no other thread uses meanwhile."""
-    base, trigger = due(binding, scheduler.fleet)
+    base = as_ended(binding, scheduler.fleet)
+    trigger = trigger_by(rules_of(base), base, scheduler.fleet)
     request = Request.of(base)
     decision = scheduler.schedule(request, work)
     if metrics is not None:

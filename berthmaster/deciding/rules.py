@@ -1,0 +1,68 @@
+"""What distinguishes the schedulers that a binding can name. In everything else they decide alike.
+
+karmada-scheduler (``pkg/scheduler``, commit f8fdd02df) and Berthmaster's binding scheduler filter, score, select and
+divide in the same way. They differ in what makes them look at a binding again. docs/differences.md has the reasons.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from berthmaster.model.binding import NO_CLUSTER_FIT, SCHEDULED, Binding
+from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.karmada.trigger import Trigger, trigger_of
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerRules:
+    """The rules of one scheduler.
+
+    Attributes:
+        retries: whether it tries a binding again that fitted no cluster, also if it has no replicas. karmada-scheduler
+            ignores that error (``getConditionByError``).
+        leaves_missing_clusters: whether it leaves a cluster that does not exist, although nobody observed its deletion.
+        notices_deletions: whether the deletion of a cluster makes it look at each binding that names the cluster.
+            karmada-scheduler looks at those only whose affinity matches the cluster (``enqueueAffectedBindings``).
+        deducts: whether a decision sees the replicas that earlier decisions have added, before clusters report them.
+    """
+
+    retries: bool
+    leaves_missing_clusters: bool
+    notices_deletions: bool
+    deducts: bool
+
+
+KARMADA: Final = SchedulerRules(retries=False, leaves_missing_clusters=False, notices_deletions=False, deducts=False)
+BERTHMASTER: Final = SchedulerRules(retries=True, leaves_missing_clusters=True, notices_deletions=True, deducts=True)
+OWN: Final = "berthmaster"
+"""The ``spec.schedulerName`` of Berthmaster's binding scheduler, unless its controllers record another one."""
+
+
+def rules_of(binding: Binding, own: str = OWN) -> SchedulerRules:
+    """Return the rules of the scheduler that a binding names.
+
+    Args:
+        own: the name that Berthmaster's scheduler serves. Every other name stands for Karmada's rules.
+    """
+    return BERTHMASTER if binding.scheduler == own else KARMADA
+
+
+def trigger_by(rules: SchedulerRules, binding: Binding, fleet: Fleet) -> Trigger:
+    """Return why a scheduler must schedule a binding now.
+
+    If all clusters of a fleet are missing, that is more likely a fault, and nothing is done.
+    """
+    trigger = trigger_of(binding, fleet)
+    if trigger is not Trigger.NONE or binding.spec.placement is None:
+        return trigger
+    if rules.retries and any(
+        each.type == SCHEDULED and each.reason == NO_CLUSTER_FIT for each in binding.status.conditions
+    ):
+        return Trigger.RECONCILE
+    if rules.leaves_missing_clusters and len(fleet) and misses_cluster(binding, fleet):
+        return Trigger.FAILOVER
+    return Trigger.NONE
+
+
+def misses_cluster(binding: Binding, fleet: Fleet) -> bool:
+    """Return whether a binding names a cluster that does not exist."""
+    return any(fleet.get(each.name) is None for each in binding.spec.clusters)
