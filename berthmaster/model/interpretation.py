@@ -111,6 +111,14 @@ def interpreted(
     )
 
 
+def has_replica_count(api_version: str, kind: str) -> bool:
+    """Return whether resources of a kind that is known without a control plane say how many replicas they want."""
+    known = (api_version, kind)
+    return known in _COMPUTED or any(
+        (each.api_version, each.kind) == known for each in (*BUILT_IN_REPLICA_PATHS, *_PATHS)
+    )
+
+
 def check_replica_paths(paths: Iterable[ReplicaPath], resources: Iterable[Mapping[str, Any]]) -> None:
     """Check that each path of a user exists in a resource. Raises ``InputError`` if one does not."""
     by_kind: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
@@ -221,17 +229,23 @@ def _ray_service(raw: Mapping[str, Any]) -> Replicas:
     head = f"{config}.headGroupSpec.template"
     if value_at(raw, head) is None:
         return Replicas()
-    total, requirements = 1, requirements_at(raw, head)
-    requests = [requirements.resource_request]
+    total, of_head = 1, requirements_at(raw, head)
+    requests = [of_head.resource_request] if of_head is not None else []
     for index, group in enumerate(value_at(raw, f"{config}.workerGroupSpecs") or ()):
         path = f"{config}.workerGroupSpecs[{index}]"
         total += count_at(raw, f"{path}.replicas", absent=0)
+        of_group = None
         if isinstance(group, Mapping) and group.get("template") is not None:
-            requests.append(requirements_at(raw, f"{path}.template").resource_request)
+            of_group = requirements_at(raw, f"{path}.template")
+        if of_group is not None:
+            requests.append(of_group.resource_request)
     shared = largest_amounts({key: each[key] for key in ("cpu", "memory") if key in each} for each in requests)
-    claim, priority = requirements.node_claim, requirements.priority_class_name
-    merged = {**requirements.resource_request, **shared}
-    return Replicas(total, ReplicaRequirements(merged, claim, priority_class_name=priority))
+    if of_head is None:
+        return Replicas(total)  # the script merges the groups into the requirements of the head, if it has some
+    merged = {**of_head.resource_request, **shared}
+    return Replicas(
+        total, ReplicaRequirements(merged, of_head.node_claim, priority_class_name=of_head.priority_class_name)
+    )
 
 
 _COMPUTED: Final[Mapping[Kind, Callable[[Mapping[str, Any]], Replicas]]] = {

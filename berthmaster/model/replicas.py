@@ -246,8 +246,15 @@ def _node_claim(pod: PodSpec) -> NodeClaim | None:
     return NodeClaim(hard_node_affinity=affinity, node_selector=pod.node_selector or {}, tolerations=pod.tolerations)
 
 
-def requirements_at(raw: Mapping[str, Any], path: str) -> ReplicaRequirements:
-    """Return the requirements of the pod template at a path; empty is the resource. Raises ``FieldError``."""
+def requirements_at(raw: Mapping[str, Any], path: str) -> ReplicaRequirements | None:
+    """Return the requirements of the pod template at a path; an empty path means the resource.
+
+    A template that requests nothing and has no constraint on its node has no requirements, as in Karmada (``pkg/util``
+    ``helper.GenerateReplicaRequirements``). With 0 replicas it is then no workload: all candidates get it.
+
+    Raises:
+        FieldError: there is no template, or it is invalid.
+    """
     found = value_at(raw, path)
     if found is None:
         raise FieldError(path, "is missing; accepted is a pod template")
@@ -257,11 +264,11 @@ def requirements_at(raw: Mapping[str, Any], path: str) -> ReplicaRequirements:
         raise (error.below(path) if path else error) from None
     for problem in pod_errors(pod):
         raise problem.below(f"{path}.spec" if path else "spec")
-    return ReplicaRequirements(
-        resource_request=pod_requests(pod),
-        node_claim=_node_claim(pod),
-        priority_class_name=pod.priority_class_name,
-    )
+    claim = _node_claim(pod)
+    requests = {name: amount for name, amount in pod_requests(pod).items() if amount.nanos > 0}
+    if claim is None and not requests:
+        return None
+    return ReplicaRequirements(resource_request=requests, node_claim=claim, priority_class_name=pod.priority_class_name)
 
 
 def count_at(raw: Mapping[str, Any], path: str, *, absent: int = 1) -> int:

@@ -17,6 +17,7 @@ from berthmaster.model.claims import PolicyCatalog
 from berthmaster.model.cluster import EFFECTS, NO_EXECUTE, NO_SCHEDULE, Cluster, Taint
 from berthmaster.model.errors import InputError, name_list, shown
 from berthmaster.model.hints import closest
+from berthmaster.model.interpretation import has_replica_count
 from berthmaster.model.kinds import BUILT_IN_NAMES, KindNames, Scope, resolve, scope_of_group
 from berthmaster.model.meta import INT32_MAX, with_metadata, with_spec
 from berthmaster.model.policy import Policy, in_order
@@ -133,7 +134,8 @@ class Scale(msgspec.Struct, frozen=True):
             raise InputError(
                 f"cannot scale {self.resource}: {unscheduled.message if unscheduled else 'no policy claims it'}"
             )
-        if not binding.spec.is_workload:
+        # A Deployment with 0 replicas that requests nothing is no workload, and becomes one by a scale.
+        if not (binding.spec.is_workload or has_replica_count(workload.resource.api_version, workload.resource.kind)):
             raise InputError(f"cannot scale {self.resource}: a {workload.resource.kind} has no replicas")
         scaled = with_spec(binding, replicas=self.replicas)
         return replace(workload, binding=scaled, deferred=None, unscheduled=None)

@@ -89,7 +89,7 @@ def test_node_claims():
 
 def test_a_node_preference_is_not_a_requirement():
     preferred = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}}
-    assert replicas_of(deployment(pod_spec={"affinity": preferred})).requirements.node_claim is None
+    assert replicas_of(deployment(pod_spec={"affinity": preferred})).requirements is None
 
 
 WIDGET = ReplicaPath("example.io/v1", "Widget", "spec.groups[1].size", "spec.worker")
