@@ -6,8 +6,6 @@ without TLS. The client uses plain sockets, so that its own time is a small part
 
 import json
 import os
-import threading
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,37 +13,11 @@ import carried
 import click
 import kube_scheduler
 import msgspec
-from served import Server, measure, post, serving
+from served import measure, post, serving
 from workloads import Scenario, generated
 
-from berthmaster.model.decode import builtins, encode_json
+from berthmaster.model.decode import encode_json
 from berthmaster.native_api.wire import ScheduleRequest
-
-
-def batch_rate(server: Server, workload: Scenario, lines: int) -> float:
-    """Return the decisions per second of one batch."""
-    body = b"".join(
-        msgspec.json.encode({"id": index, "binding": builtins(workload.bindings[index % len(workload.bindings)])})
-        + b"\n"
-        for index in range(lines)
-    )
-    client = server.connect(60)
-    start = time.perf_counter()
-    sender = threading.Thread(
-        target=client.sendall, args=(post("/v1/schedule/batch", body, "application/x-ndjson"),), daemon=True
-    )
-    sender.start()
-    answers, tail = 0, b""
-    while not tail.endswith(b"\r\n0\r\n\r\n"):
-        received = client.recv(1 << 20)
-        if not received:
-            raise ConnectionError("the server closed the connection")
-        answers += received.count(b'"decision":{')
-        tail = (tail + received)[-7:]
-    elapsed = time.perf_counter() - start
-    if answers < lines * 0.999:  # the counted text may be split between two reads
-        raise RuntimeError(f"{answers} of {lines} lines were answered")
-    return lines / elapsed
 
 
 def native_requests(workload: Scenario) -> list[bytes]:
@@ -97,8 +69,7 @@ def kube_scheduler_requests(verb: str, names: Sequence[str]) -> list[bytes]:
 @click.option("--count", default=3000, show_default=True, type=click.IntRange(10), help="Requests over one connection.")
 @click.option("--connections", default=4, show_default=True, type=click.IntRange(1), help="Connections of the pool.")
 @click.option("--seconds", default=5.0, show_default=True, help="The duration of the pool's load.")
-@click.option("--lines", default=20_000, show_default=True, help="Lines of the batch.")
-def main(size: int, count: int, connections: int, seconds: float, lines: int) -> None:
+def main(size: int, count: int, connections: int, seconds: float) -> None:
     """Print the times of requests."""
     workload = next(each for each in generated(7) if len(each.clusters) == size)
     print(f"{size} clusters, {os.cpu_count()} cores, 2 workers, plain HTTP, {connections} connections in the pool\n")
@@ -115,8 +86,6 @@ def main(size: int, count: int, connections: int, seconds: float, lines: int) ->
         for what, requests in asked.items():
             figures = measure(server, requests, count=count, connections=connections, seconds=seconds)
             print(f"{what:>36} {figures.p50:8.3f} {figures.p99:8.3f} {figures.rate:10,.0f}", flush=True)
-        batch_rate(server, workload, 2000)
-        print(f"{'POST /v1/schedule/batch, per line':>36} {'':>8} {'':>8} {batch_rate(server, workload, lines):10,.0f}")
         carrying = [
             carried.native(workload),
             carried.select(KUBEADMIRAL_UNIT, [federated(index) for index in range(size)]),

@@ -44,14 +44,9 @@ class _ExtenderFlags(KubeconfigFlags, ServingFlags, SchedulingFlags, LedgerFlags
     )
     token_file: Path | None = option("A file with the accepted bearer tokens, one TOKEN[,NAME] per line.")
     insecure: bool = option("Allow other addresses than loopback without TLS and authentication.")
-    max_line_bytes: int = option(
-        "The maximum size of a line of a batch, in bytes.", 4 * _MIB, click.IntRange(1024, 512 * _MIB)
-    )
-    max_batch_lines: int = option("The maximum number of lines in a batch.", 100_000, click.IntRange(1))
     stream_timeout_s: float = option(
-        "The timeout of a whole batch, in seconds. Each line has the timeout of a request.",
-        300.0, click.FloatRange(1, 3600),
-    )  # fmt: skip
+        "The timeout of a plan with progress, in seconds.", 300.0, click.FloatRange(1, 3600)
+    )
     pass_in_doubt: bool = option(
         "What the KubeAdmiral filter answers about a request that it cannot check, such as an invalid one or one that "
         "takes too long. KubeAdmiral removes workloads from clusters that are rejected.",
@@ -107,7 +102,7 @@ def command(flags: _ExtenderFlags) -> None:
             manifests=flags.manifests,
             token_file=flags.token_file,
             insecure=flags.insecure,
-            limits=RequestLimits(flags.max_body_bytes, flags.max_line_bytes, flags.max_batch_lines),
+            limits=RequestLimits(flags.max_body_bytes),
             stream_timeout_s=flags.stream_timeout_s,
             interval_s=flags.interval_s,
             bindings=BindingOptions(

@@ -110,7 +110,7 @@ class _Console:
         tls = options.server.tls is not None
         # Half of the threads are for streams. A quarter of the other half stays free.
         app = create_app(replace(options.app, tls=tls, waiting_requests=max(1, options.server.threads * 3 // 8)), parts)
-        collection = BodyCollection(options.app.form_bytes, events=frozenset({EVENTS}))
+        collection = BodyCollection(options.app.form_bytes, frozenset({EVENTS}))
         return ServedApp(app, {}, collection, answers_wait=True, refusals=refusals_of(app, tls=tls))
 
     def started(self, report: ReportReadiness) -> None:

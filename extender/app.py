@@ -5,7 +5,7 @@ request id, counts, logs, and gives every refusal the shape of its protocol.
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl
@@ -17,7 +17,7 @@ from berthmaster.model.validation import DEFAULT_LIMITS, PlacementLimits
 from berthmaster.native_api.wire import InvalidField, Problem
 from berthmaster.runtime.logs import BurstFilter, fields, span
 from berthmaster.runtime.stopping import release_unused
-from berthmaster.serving.bodies import BodyError, begun_at, has_gone, read_body, read_lines
+from berthmaster.serving.bodies import BodyError, begun_at, has_gone, read_body
 from berthmaster.serving.fast_path import ViewRoute, request_id_of
 from berthmaster.serving.fast_path import create_app as create_flask_app
 from berthmaster.serving.responses import HTTPReply
@@ -78,7 +78,7 @@ class Middleware:
         stream_timeout_s: float,
         authenticate: Authenticate = lambda _environ: True,
     ) -> None:
-        """Set up the middleware. ``stream_timeout_s`` is the time limit for a whole streamed request."""
+        """Set up the middleware. ``stream_timeout_s`` is the time limit for a streamed reply."""
         self._services = services
         self._request_timeout_s = request_timeout_s
         self._stream_timeout_s = stream_timeout_s
@@ -153,20 +153,11 @@ class Middleware:
         self, route: Route, environ: "WSGIEnvironment", request_id: str, begun: float, path_values: Mapping[str, str]
     ) -> Call:
         query = _query(environ, route.query)
-        if route.streamed:
-            bursts = self._bursts(environ)
-            return Call(request_id, begun + self._stream_timeout_s, b"", bursts, query, path_values)
         first_byte = begun_at(environ)
         begun = begun if first_byte is None else first_byte
+        timeout_s = self._stream_timeout_s if route.streamed else self._request_timeout_s
         body = read_body(environ, self._services.limits.body_bytes) if route.method == "POST" else b""
-        gone = partial(has_gone, environ)
-        return Call(request_id, begun + self._request_timeout_s, body, (), query, path_values, gone)
-
-    def _bursts(self, environ: "WSGIEnvironment") -> Iterator[Sequence[bytes]]:
-        try:
-            yield from read_lines(environ, self._services.limits.line_bytes)
-        except BodyError as error:
-            raise Refusal(error.status, str(error)) from None
+        return Call(request_id, begun + timeout_s, body, query, path_values, partial(has_gone, environ))
 
     def _log(self, path: str, status: int, request_id: str, elapsed_s: float) -> None:
         level = logging.DEBUG if status < 400 else logging.INFO

@@ -221,8 +221,6 @@ def _extender() -> Iterator[Input]:
     )  # fmt: skip
     shared = {"fleet": [cluster()], "request": {"binding": binding()}}
     yield Input("POST /v1/schedule", shared, lambda given: _call("/v1/schedule", given["request"], given["fleet"]))
-    lines = {"fleet": [cluster()], "lines": [{"id": "line-0", "binding": binding()}]}
-    yield Input("POST /v1/schedule/batch", lines, _batch)
     simulate = {
         "fleet": [cluster()], "bindings": [binding()], "policies": [manifest(Policy, _KARMADA, "PropagationPolicy")],
         "request": sample(
@@ -298,13 +296,6 @@ def _answering(path: str, services: Services, call: Call) -> Work:
         return reply.body if isinstance(reply.body, bytes) else b"".join(reply.body)
 
     return work
-
-
-def _batch(given: JSON) -> Work:
-    services = _services(given["fleet"])
-    burst = [msgspec.json.encode(line) for line in given["lines"]]
-    call = Call("request", ALWAYS, bursts=[burst])
-    return _answering("/v1/schedule/batch", services, call)
 
 
 def _simulate_request(given: JSON) -> Work:

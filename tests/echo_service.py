@@ -9,7 +9,7 @@
 | ``POST /hold``, ``/waits`` | the body, the path of a file, once that file exists; ``PATH.begun`` is made first |
 | ``POST /stall`` | the same, in the polling thread |
 | ``POST /big`` | as many bytes as the body says |
-| ``POST /stream`` | each line of the body as it arrives, in capitals |
+| ``POST /stream`` | the body in capitals, streamed in two pieces |
 | ``POST /crash`` | an error |
 | ``GET /events`` | ``one`` and ``two``, streamed |
 | ``GET /endless`` | ``more`` without end, streamed; the file of the query is made once the application may end |
@@ -23,7 +23,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from berthmaster.serving.bodies import BodyError, read_body, read_lines
+from berthmaster.serving.bodies import BodyError, read_body
 from berthmaster.serving.probes import Readiness
 from berthmaster.serving.request_parser import BodyCollection
 from berthmaster.serving.server import ServedApp, ServerOptions, serve
@@ -37,9 +37,6 @@ def application(environ, start_response):
     thread = "polling" if threading.current_thread() is threading.main_thread() else "pool"
     fields = [("Content-Type", "text/plain"), ("X-Thread", thread)]
     try:
-        if path == "/stream":
-            start_response("200 OK", fields)
-            return (b"".join(line.upper() + b"\n" for line in burst) for burst in read_lines(environ, 10_000))
         body = read_body(environ, BODY_BYTES) if environ["REQUEST_METHOD"] == "POST" else b""
     except BodyError as error:
         start_response(f"{error.status} Refused", [*fields, *error.headers])
@@ -50,6 +47,9 @@ def application(environ, start_response):
         hold(Path(body.strip().decode()))
     elif path == "/big":
         body = b"x" * int(body)
+    elif path == "/stream":
+        start_response("200 OK", fields)
+        return iter([body.upper()[:1], body.upper()[1:]])
     elif path == "/events":
         start_response("200 OK", fields)
         return iter([b"one", b"two"])
@@ -84,7 +84,7 @@ class Service:
     def application(self, _metrics):
         cheap = {"/cheap": lambda body: not body.startswith(b"slow"), "/stall": bool, "/waits": lambda _body: False}
         collection = BodyCollection(
-            BODY_BYTES, {"/stream"}, lambda fields: "HTTP_X_STRANGER" not in fields, frozenset({"/events", "/endless"})
+            BODY_BYTES, {"/stream", "/events", "/endless"}, lambda fields: "HTTP_X_STRANGER" not in fields
         )
         return ServedApp(application, cheap, collection, frozenset({"/waits"}))
 

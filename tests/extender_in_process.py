@@ -39,7 +39,7 @@ class ExtenderInProcess:
         def ask(
             method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None, _most: int = 0
         ) -> Answer:
-            found = app.open(path, method=method, data=body, headers=headers)
+            found = app.open(path, method=method, data=body, headers=headers or {"Content-Type": "application/json"})
             return Answer(found.status_code, found.status, found.data)
 
         client._connection.ask = ask  # noqa: SLF001 - no socket

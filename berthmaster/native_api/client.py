@@ -11,13 +11,11 @@ from pathlib import Path
 from typing import Self, TypeVar
 from urllib.parse import quote, urlencode
 
-import msgspec
-
 from berthmaster.ledger.records import PastExplanation
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
-from berthmaster.model.decode import decode_json, encode_json
-from berthmaster.model.errors import FieldError, InputError, ServiceError
+from berthmaster.model.decode import encode_json
+from berthmaster.model.errors import InputError
 from berthmaster.native_api import why, wire
 from berthmaster.native_api.connection import ExtenderAccess, ServiceConnection
 from berthmaster.native_api.fleet import FleetView, StateVersion, WorkloadPage, WorkloadQuery
@@ -99,12 +97,6 @@ class Client:
         return self._connection.request(
             "POST", _with_query("/v1/schedule", explain=explain), wire.Decided, encode_json(request)
         )
-
-    def schedule_batch(self, lines: Iterable[wire.BatchLine], *, explain: bool = False) -> Iterator[wire.BatchAnswer]:
-        """Yield the answers to many requests, in order, while sending them. The number of lines has no limit."""
-        encoded = (encode_json(line) + b"\n" for line in lines)
-        answers = self._connection.stream(_with_query("/v1/schedule/batch", explain=explain), encoded, _batch_answer)
-        return (msgspec.structs.replace(answer, line=number) for number, answer in enumerate(answers, 1))
 
     def simulate(
         self,
@@ -267,14 +259,3 @@ def _path_of(name: str, namespace: str) -> str:
 
 def _with_query(path: str, *, explain: bool) -> str:
     return f"{path}?explain=true" if explain else path
-
-
-def _batch_answer(line: bytes) -> wire.BatchAnswer:
-    try:
-        answer = decode_json(wire.BatchAnswer, line)
-    except FieldError as error:
-        raise ServiceError(f"the batch ended early: {error}") from None
-    if answer.line is None:
-        detail = answer.problem.detail if answer.problem is not None else "no reason given"
-        raise ServiceError(f"the service ended the batch: {detail}", answer.problem.status if answer.problem else 0)
-    return answer

@@ -2,7 +2,7 @@
 
 import ssl
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -22,9 +22,6 @@ from berthmaster.runtime.logs import trace_headers
 MAX_ANSWER_BYTES: Final = 256 * 2**20
 REVIEW_PATH: Final = "/v1/review"
 _JSON: Final = "application/json"
-_JSON_LINES: Final = "application/x-ndjson"
-_WINDOW_BYTES: Final = 32 * 2**10
-"""The size of the lines of one request. Their answers are in memory together."""
 _UNREACHABLE: Final = (
     urllib3.exceptions.NewConnectionError,
     urllib3.exceptions.ConnectTimeoutError,
@@ -224,22 +221,11 @@ class ServiceConnection(WebClient):
         Raises:
             ServiceError: the service refuses the request, cannot be reached, or sends something else.
         """
-        content = self._content(method, path, body, _JSON)
+        content = self._content(method, path, body)
         try:
             return decode_json(answer, content)
         except FieldError as error:
             raise UnansweredError(self._url, f"sent an answer that cannot be decoded: {error}", 200) from None
-
-    def stream(self, path: str, lines: Iterator[bytes], decode: Callable[[bytes], T]) -> Iterator[T]:
-        """Yield one answer for each line, in order. A request has as many lines as fit in a few kilobytes.
-
-        Raises:
-            ServiceError: the service refuses a request or cannot be reached; the errors of ``decode``.
-        """
-        while window := _window(lines):
-            answers = iter(self._content("POST", path, b"".join(window), _JSON_LINES).splitlines())
-            for _ in window:
-                yield decode(next(answers, b""))
 
     def ask(
         self,
@@ -254,8 +240,8 @@ class ServiceConnection(WebClient):
             given.setdefault("Content-Type", _JSON)
         return super().ask(method, path, body, given, most_bytes)
 
-    def _content(self, method: str, path: str, body: bytes | None, content_type: str) -> bytes:
-        answer = self.ask(method, path, body, {"Content-Type": content_type} if body is not None else None)
+    def _content(self, method: str, path: str, body: bytes | None) -> bytes:
+        answer = self.ask(method, path, body)
         if answer.status == HTTPStatus.OK:
             return answer.content
         try:
@@ -263,11 +249,3 @@ class ServiceConnection(WebClient):
         except FieldError:
             raise ServiceError(f"the service answered {answer.status} {answer.reason}", answer.status) from None
         raise RequestRefusedError(problem, answer.status)
-
-
-def _window(lines: Iterator[bytes]) -> list[bytes]:
-    window, size = [], 0
-    while size < _WINDOW_BYTES and (line := next(lines, None)) is not None:
-        window.append(line)
-        size += len(line)
-    return window

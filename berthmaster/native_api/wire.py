@@ -119,12 +119,6 @@ class ScheduleRequest(RequestPart, frozen=True):
     clusters: tuple[Cluster, ...] | None = None
 
 
-class BatchLine(ScheduleRequest, frozen=True):
-    """One line of a batch."""
-
-    id: str | int | None = None
-
-
 class Decided(AnswerPart, frozen=True):
     """The decision on a binding.
 
@@ -146,19 +140,6 @@ class Decided(AnswerPart, frozen=True):
     message: str | None
     clears_assignment: bool
     diagnosis: Diagnosis | msgspec.UnsetType = msgspec.UNSET
-
-
-class BatchAnswer(AnswerPart, frozen=True, omit_defaults=True):
-    """The answer to a line: a decision or a problem.
-
-    Attributes:
-        problem: why the line failed; without ``line`` it ended the batch.
-    """
-
-    id: str | int | None = None
-    line: int | None = None
-    decision: Decided | None = None
-    problem: Problem | None = None
 
 
 class BindingExplanation(Explanation, frozen=True, rename="camel"):

@@ -5,9 +5,7 @@ The functions take a WSGI environment. The worker puts its ``ClientRequest`` int
 
 import select
 import sys
-from collections.abc import Iterator, Sequence
 from http import HTTPStatus
-from itertools import takewhile
 from typing import IO, TYPE_CHECKING, Final
 
 from berthmaster.serving.request_parser import REFUSED_BODY_BYTES, ClientRequest
@@ -17,7 +15,6 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
 
 _RETRY_AFTER_S: Final = 1
-_PIECE_BYTES: Final = 64 * 2**10
 _LENGTH_DIGITS: Final = len(str(sys.maxsize)) - 1
 
 
@@ -63,8 +60,8 @@ def read_body(environ: "WSGIEnvironment", limit: int) -> bytes:
     stream: IO[bytes] = environ["wsgi.input"]
     try:
         body = stream.read(limit + 1 if length is None else length)
-    except OSError as error:
-        raise _body_error(error) from None
+    except OSError:
+        raise BodyError(400, "the connection was lost before the end of the body") from None
     if len(body) > limit:
         raise BodyError(413, f"the body has more than {limit} bytes", body)
     if length is not None and len(body) < length:
@@ -81,45 +78,6 @@ def read_head(environ: "WSGIEnvironment") -> bytes:
         return b""
 
 
-def read_lines(environ: "WSGIEnvironment", line_bytes: int) -> Iterator[Sequence[bytes]]:
-    """Yield the lines of a body as they arrive, without line ends. The last line may lack its line end.
-
-    Raises:
-        BodyError: a line is longer than ``line_bytes``, the body is malformed, incomplete or too slow, or the server
-            refuses the request.
-    """
-    _check_refusal(environ)
-    begun: list[bytes] = []
-    length = 0
-    for piece in _pieces(environ):
-        first, *others = piece.split(b"\n")
-        begun.append(first)
-        length += len(first)
-        if others and length <= line_bytes:
-            *lines, last = b"".join(begun), *others
-            yield list(takewhile(lambda line: len(line) <= line_bytes, lines))
-            longest = max(map(len, lines))
-            begun, length = [last], longest if longest > line_bytes else len(last)
-        if length > line_bytes:
-            raise BodyError(413, f"a line has more than {line_bytes} bytes")
-    if length:
-        yield [b"".join(begun)]
-
-
-def _pieces(environ: "WSGIEnvironment") -> Iterator[bytes]:
-    """Yield a body as it arrives."""
-    stream: IO[bytes] = environ["wsgi.input"]
-    missing = _declared_length(environ) or 0
-    try:
-        while piece := stream.read(_PIECE_BYTES):
-            missing -= len(piece)
-            yield piece
-        if missing > 0:
-            raise ConnectionResetError
-    except (OSError, ValueError) as error:
-        raise _body_error(error) from None
-
-
 def _check_refusal(environ: "WSGIEnvironment") -> None:
     request: ClientRequest | None = environ.get(REQUEST_KEY)
     if request is not None and request.refusal is not None:
@@ -134,12 +92,3 @@ def _declared_length(environ: "WSGIEnvironment") -> int | None:
     if not declared.isdecimal() or len(declared) > _LENGTH_DIGITS:
         raise BodyError(400, "Content-Length is not a number")
     return int(declared)
-
-
-def _body_error(error: Exception) -> BodyError:
-    match error:
-        case TimeoutError():
-            return BodyError(408, "the body did not arrive in time")
-        case OSError():
-            return BodyError(400, "the connection was lost before the end of the body")
-    return BodyError(400, f"the chunked body is malformed: {error}")

@@ -1,20 +1,18 @@
 """A connection of a client, with or without TLS, and what connections share: threads, and memory.
 
 Two kinds of threads use a connection. The polling thread never waits: it takes the bytes that have arrived, and keeps
-here what a client does not accept at once. A thread of the pool serves one streamed request, and waits for its client.
+here what a client does not accept at once. A thread of the pool sends one streamed answer, and waits for its client.
 """
 
 import errno
-import math
 import socket
 import ssl
-import time
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Mapping
 from enum import IntEnum, auto
 from typing import TYPE_CHECKING, Final
 
-from berthmaster.serving.request_parser import ClientRequest, RequestParser
+from berthmaster.serving.request_parser import RequestParser
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
@@ -23,10 +21,6 @@ PIECE_BYTES: Final = 16 * 2**10
 """The size of one read. It is the size of the largest TLS record: after a partial read, poll would not see the rest."""
 _SEND_BYTES: Final = 64 * 2**10
 _SENDS_IN_A_ROW: Final = 16
-_LAST_PIECE_S: Final = 1.0
-"""The time for an answer that says that the client was too slow."""
-_BACKLOG_BYTES: Final = 8 * 2**20
-"""The part of a streamed response that waits for a client that reads only after it has sent its whole request."""
 _NOT_NOW: Final = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
@@ -72,7 +66,6 @@ class Connection:
         queue: the queue in which it waits for a thread, or from which it has one.
         read_at: the monotonic time of the last read. Bytes behind the current request arrived with it.
         knows_interim: whether the client may get interim responses. HTTP/1.0 has none.
-        held_since: the monotonic time since which a thread waits for the client; infinite if none does.
     """
 
     def __init__(
@@ -96,7 +89,6 @@ class Connection:
         self.queue: FairQueue
         self.keep = self.knows_interim = True
         self.ended = False
-        self.held_since = math.inf
         self.out = bytearray()
         self._limits_s = limits_s
         self._wait_s = limits_s[Phase.REQUESTING]
@@ -133,84 +125,24 @@ class Connection:
             return False
         return not self.out
 
-    def interrupt(self) -> None:
-        """End the wait of another thread for this client."""
-        # Bypass TLS: its state belongs to the thread that waits.
-        try:
-            socket.socket.shutdown(self.socket, socket.SHUT_RDWR)
-        except OSError:
-            return  # the client has disconnected
-
     # For a thread of the pool that serves a stream.
 
-    def send(self, data: bytes, *, leave_bytes: int = _BACKLOG_BYTES) -> None:
-        """Send data as soon as the client accepts it, and keep up to ``leave_bytes``.
-
-        If nothing were kept, a client that reads only after it has sent everything would wait for us, and we for it.
+    def send(self, data: bytes) -> None:
+        """Send data, and wait until the client has accepted it.
 
         Raises:
             OSError: the connection is lost, or the client was too slow.
         """
         self.out += data
+        self.socket.settimeout(self._wait_s)
         while self.out:
-            waits = len(self.out) > leave_bytes
-            self.socket.settimeout(self._wait_s if waits else 0.0)
             try:
                 self._send_some()
             except (TimeoutError, *_NOT_NOW):
-                if waits:
-                    raise self._too_slow() from None
-                return
-
-    def receive(self) -> None:
-        """Wait for bytes of the client, and parse them.
-
-        Raises:
-            OSError: the connection is lost, or the client was too slow.
-        """
-        self.socket.settimeout(self._wait_s)
-        self.held_since = time.monotonic()
-        try:
-            piece = self.socket.recv(PIECE_BYTES)
-        except (TimeoutError, *_NOT_NOW):
-            raise self._too_slow() from None
-        finally:
-            self.held_since = math.inf
-        if not piece:
-            self.ended = True
-            raise ConnectionResetError
-        self.read_at = time.monotonic()
-        self.rest = self.parser.feed(piece)
+                raise TimeoutError(errno.ETIMEDOUT, "the client was too slow") from None
 
     def _send_some(self) -> None:
         del self.out[: self.socket.send(self.out[:_SEND_BYTES])]
-
-    def _too_slow(self) -> TimeoutError:
-        self._wait_s = _LAST_PIECE_S
-        return TimeoutError(errno.ETIMEDOUT, "the client was too slow")
-
-
-class ArrivingBody:
-    """The body of a request that an application reads while it arrives, in a thread of the pool."""
-
-    def __init__(self, conn: Connection, request: ClientRequest) -> None:
-        self._conn = conn
-        self._request = request
-
-    def read(self, _size: int = -1) -> bytes:
-        """Wait for the next bytes, with the time limit of a request, and return them; b"" at the end of the body.
-
-        Raises:
-            OSError: the connection is lost, or the client was too slow.
-            ValueError: the body is malformed.
-        """
-        request = self._request
-        while not request.body and not request.complete:
-            if request.refusal is not None:
-                raise ValueError(request.refusal.problem)
-            self._conn.receive()
-        body, request.body = bytes(request.body), bytearray()
-        return body
 
 
 class FairQueue:

@@ -34,16 +34,14 @@ class BodyCollection(NamedTuple):
     """What the polling thread collects.
 
     Attributes:
-        streams: the POST paths whose bodies the application reads while they arrive.
+        streams: the paths whose answers last. They have threads of their own.
         admits: returns whether a client may send a large body, given the header fields by their names in a WSGI
             environment. The application refuses the others, and needs only the beginning of their bodies.
-        events: the GET paths whose answers last. They share the threads of streams.
     """
 
     body_bytes: int
     streams: Container[str] = ()
     admits: Callable[[Mapping[str, str]], bool] = lambda _fields: True
-    events: Container[str] = ()
 
 
 @dataclass(slots=True, eq=False)
@@ -52,7 +50,7 @@ class ClientRequest:
 
     Attributes:
         knows_chunks: whether the client has HTTP/1.1. Other clients know neither chunks nor interim responses.
-        streamed: the application reads the body while it arrives, or sends an answer that lasts.
+        streamed: the application sends an answer that lasts.
         enough_bytes: with this much of the body the application can refuse the request; None if it needs all.
     """
 
@@ -73,9 +71,9 @@ class ClientRequest:
 
     @property
     def ready(self) -> bool:
-        """Whether the application can answer, or begin to read."""
+        """Whether the application can answer."""
         enough = self.enough_bytes is not None and len(self.body) >= self.enough_bytes
-        return self.complete or (self.has_head and (enough or self.streamed or self.refusal is not None))
+        return self.complete or (self.has_head and (enough or self.refusal is not None))
 
 
 class RequestParser:
@@ -102,9 +100,7 @@ class RequestParser:
             view = view[len(piece) :]
             self._silent_bytes += len(piece)
             self._parse(piece)
-            if self.requests and (
-                self.requests[0].complete or (self.requests[0].ready and not self.requests[0].streamed)
-            ):
+            if self.requests and self.requests[0].ready:
                 break
         return bytes(view)
 
@@ -213,8 +209,7 @@ class RequestParser:
     def _read_framing(self, request: ClientRequest) -> None:
         """Decide how much of a request must arrive before the application gets it."""
         fields, collection = request.fields, self._collection
-        endless = collection.streams if request.method == "POST" else collection.events
-        request.streamed = request.method in {"GET", "POST"} and request.path in endless
+        request.streamed = request.method in {"GET", "POST"} and request.path in collection.streams
         self._body_left = length = int(fields.get("CONTENT_LENGTH") or 0)
         if (coding := fields.get("HTTP_TRANSFER_ENCODING")) is not None:
             if coding.lower() != "chunked" or not request.knows_chunks:

@@ -30,7 +30,7 @@ from typing import Any, Final, cast
 from gunicorn.workers.base import Worker
 
 from berthmaster.runtime.clock import SystemClock, TokenBucket
-from berthmaster.serving.connection import PIECE_BYTES, ArrivingBody, Connection, FairQueue, MemoryShare, Phase
+from berthmaster.serving.connection import PIECE_BYTES, Connection, FairQueue, MemoryShare, Phase
 from berthmaster.serving.request_parser import REFUSED_BODY_BYTES, ClientRequest, RequestParser, ServerRefusal
 from berthmaster.serving.responses import RefusalForm, WSGICaller, refusal_response
 from berthmaster.serving.server import ServedApp
@@ -317,8 +317,6 @@ _PROCESSING_FACTOR: Final = 13
 """
 _PATIENCE_S: Final = 1.0
 """The time that a client has for a large request while other clients wait for memory."""
-_STREAM_PATIENCE_S: Final = 0.25
-"""The time that a client has for a piece of its stream while other clients wait for its thread."""
 _LATE: Final = ServerRefusal(408, "the body did not arrive in time")
 _BUSY: Final = ServerRefusal(503, "the server is busy with other requests; retry later, or send a smaller request")
 
@@ -422,7 +420,7 @@ class Dispatcher:
         """Answer a request in this thread if it is cheap, else queue it. To refuse a request is cheap."""
         request.began_at, conn.knows_interim = conn.began_at, request.knows_chunks
         cheap = self._cheap.get(request.path) if request.method == "POST" else None
-        if request.streamed:
+        if request.streamed and request.complete:
             self._enqueue(conn, self._streams)
             return
         small = len(request.body) <= _SMALL_BYTES
@@ -521,20 +519,16 @@ class Dispatcher:
                 self._at_work += 1
                 task = self._pool.submit(serve, conn, conn.parser.requests[0])
                 task.add_done_callback(partial(self._done, conn))
-        self._drop_slow_streams()
 
     def _serve_stream(self, conn: Connection, request: ClientRequest) -> tuple[bytes, bool]:
         """Answer a streamed request, and return the end of the answer and whether the connection stays open."""
         keep = self._worker.keeps_connections() and request.keep and request.knows_chunks
         try:
-            if request.expects:
-                conn.send(_CONTINUE, leave_bytes=0)
-            for piece in self._caller.answer(request, conn.environ, ArrivingBody(conn, request), keep=keep):
+            for piece in self._caller.answer(request, conn.environ, io.BytesIO(request.body), keep=keep):
                 conn.send(piece)
-            conn.send(b"", leave_bytes=0)
         finally:
             conn.socket.settimeout(0.0)
-        return b"", keep and request.complete
+        return b"", keep
 
     def _done(self, conn: Connection, task: Future[tuple[bytes, bool]]) -> None:
         self._worker.call_soon(partial(self._finish, conn, task))
@@ -552,15 +546,6 @@ class Dispatcher:
             self._finish_answer(conn, answer, keep)
         self._give_threads()
 
-    def _drop_slow_streams(self) -> None:
-        """If all threads of streams are taken, interrupt as many slow clients as there are waiting ones."""
-        if (waiting := len(self._streams)) and not self._streams.free_threads:
-            streaming = [conn for conn in self._worker.waiting(Phase.SERVED) if conn.queue is self._streams]
-            slow_before = time.monotonic() - _STREAM_PATIENCE_S
-            for conn in sorted(streaming, key=lambda each: each.held_since)[:waiting]:
-                if conn.held_since < slow_before:
-                    conn.interrupt()
-
     # Refusals.
 
     def check_deadlines(self, overdue: Sequence[Connection]) -> None:
@@ -572,7 +557,6 @@ class Dispatcher:
                 self.close(conn)
         if self._paused and self._arrived.exhausted:
             self._make_way()
-        self._drop_slow_streams()
 
     def _make_way(self) -> None:
         """Drop a slow client while others wait for memory. If all wait, let one read on."""

@@ -68,7 +68,7 @@ class Route(NamedTuple):
 
     Attributes:
         path: an exact path, or one with ``{names}`` that each match one segment.
-        streamed: the handler reads ``Call.bursts`` instead of ``Call.body``.
+        streamed: the reply lasts, and its body is an iterator.
         accepts: the accepted content types of the body; empty for any.
         refuse: writes any error of a request in the format of the protocol, from a wrong method to a crash.
         brings_fleet: whether a request may bring clusters or nodes, so that it may be large.

@@ -5,7 +5,7 @@ Reviews first: long computations of other requests pause while a review is judge
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -35,14 +35,11 @@ class Call(NamedTuple):
 
     Attributes:
         deadline_s: when the reply is due, on the monotonic clock of ``Services.clock``.
-        bursts: on a streamed route the lines of the body, without line ends, as they arrive. Reading raises
-            ``Refusal`` if the body exceeds a limit or does not arrive.
     """
 
     request_id: str
     deadline_s: float
     body: bytes = b""
-    bursts: Iterable[Sequence[bytes]] = ()
     query: Mapping[str, str] = _EMPTY
     path_values: Mapping[str, str] = _EMPTY
     has_gone: Callable[[], bool] = lambda: False
@@ -56,8 +53,6 @@ class RequestLimits:
     """The limits of one request."""
 
     body_bytes: int = 32 * 2**20
-    line_bytes: int = 4 * 2**20
-    batch_lines: int = 100_000
 
 
 class DecisionLog:

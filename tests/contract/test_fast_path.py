@@ -30,7 +30,7 @@ def extender(authenticate=lambda _environ: True):
     clusters = {raw["metadata"]["name"]: convert(Cluster, raw) for raw in examples.CLUSTERS}
     binding = convert(Binding, examples.BINDING)
     world = World(clusters, [SimulatedWorkload(binding.spec.resource, (), binding)])
-    services = services_of(world, metrics=ServiceMetrics(), limits=RequestLimits(BODY_BYTES, 16384, 1000))
+    services = services_of(world, metrics=ServiceMetrics(), limits=RequestLimits(BODY_BYTES))
     middleware = Middleware(services, request_timeout_s=5, stream_timeout_s=5, authenticate=authenticate)
     return create_extender(middleware, all_routes())
 

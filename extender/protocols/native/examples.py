@@ -118,6 +118,5 @@ def answer_of(route: Route, services: Services) -> Any:  # noqa: ANN401 - a JSON
     sent = encode_json(next(iter(operation.bodies.values()))) if operation is not None and operation.bodies else b""
     query = {name: each.schema["examples"][0] for name, each in (route.query or {}).items() if each.required}
     deadline_s = services.clock.monotonic_s() + _LIMIT_S
-    body, lines = (b"", [[sent]]) if route.streamed else (sent, [])
-    answer = route.handler(services, Call("example", deadline_s, body, lines, query, _PATH_VALUES)).body
+    answer = route.handler(services, Call("example", deadline_s, sent, query, _PATH_VALUES)).body
     return msgspec.json.decode(answer if isinstance(answer, bytes) else next(answer))

@@ -24,7 +24,7 @@ _PROBLEMS: Final[Mapping[int, str]] = {
     405: "The path has another method.",
     408: "The body did not arrive in time.",
     409: "The answer needs objects that the service does not watch, or a policy is not known; `detail` says which.",
-    413: "The body, a line or the batch is too large.",
+    413: "The body is too large.",
     415: "The body has another content type.",
     429: "Another simulation is running; retry later.",
     503: "No fleet is known yet, or the answer was not ready in time.",

@@ -38,7 +38,7 @@ from extender.protocols.native.simulate import RequestedChange, as_stored, chang
 from extender.protocols.native.visible import limited, visible_plan
 from extender.protocols.problem import RETRY_SOON, Refusal, internal_error, problem_of, refuse_invalid
 from extender.protocols.route import JSON_LINES, Reply
-from extender.protocols.services import Call, Services, sized
+from extender.protocols.services import Call, Services
 from extender.state.state import State
 
 _WAITING: Final = 0.5
@@ -95,20 +95,14 @@ class Planner:
         self._prepared = version
 
     def lines(self, services: Services, call: Call) -> Reply:
-        """Read a request, and reply with lines: each second how far the plan is, then the plan.
+        """Reply with lines: each second how far the plan is, then the plan.
 
         The plan ends if the client closes its connection.
 
         Raises:
-            InputError, Refusal: the request is invalid or too large.
+            InputError: the request is invalid.
         """
-        body = b""
-        for burst in call.bursts:
-            body += b"\n".join(burst)
-            if len(body) > services.limits.body_bytes:
-                break  # it is refused below
-        with sized(services, call, body, brings_fleet=False):
-            request = decode_json(PlanRequest, body)
+        request = decode_json(PlanRequest, call.body)
         return Reply(self._lines(services, call, request), content_type=JSON_LINES)
 
     def _lines(self, services: Services, call: Call, request: PlanRequest) -> Iterator[bytes]:

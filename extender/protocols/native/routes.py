@@ -19,11 +19,10 @@ from extender.protocols.native.review import PlanReviewer
 from extender.protocols.native.schedule import PROTOCOL, require_synced
 from extender.protocols.native.simulate import Simulator
 from extender.protocols.native.visible import visible_binding, visible_decision
-from extender.protocols.route import JSON, JSON_LINES, Handler, Operation, Parameter, Reply, Route, never_cheap
+from extender.protocols.route import JSON, Handler, Operation, Parameter, Reply, Route, never_cheap
 from extender.protocols.services import Call, Services
 
 Ask = Callable[[Services, Call], object]
-LINES: Final = (JSON_LINES, "application/jsonl", "application/json-lines")
 _GROUP: Final = {"group": bindings.PARAMETERS["group"]}
 _WHY_NOT: Final = {
     "cluster": Parameter("The cluster.", {"type": "string", "minLength": 1, "examples": ["public-1"]}, required=True),
@@ -58,10 +57,6 @@ def routes(planner: Planner | None = None, drifts: drift.Drifts | None = None) -
               operation=Operation("schedule", "Schedule a binding", wire.Decided, wire.ScheduleRequest,
                                   {"on the service's fleet": examples.SCHEDULE,
                                    "on a fleet of its own": examples.SCHEDULE_OWN_FLEET}, (404,), example=True)),
-        Route("POST", "/v1/schedule/batch", schedules.schedule_batch, PROTOCOL, streamed=True, accepts=LINES,
-              query=schedules.PARAMETERS,
-              operation=Operation("scheduleBatch", "Schedule many bindings, one per line", wire.BatchAnswer,
-                                  wire.BatchLine, {"a line": {"id": "1", **examples.SCHEDULE}}, (404,), example=True)),
         _posted("/v1/simulate", simulator.simulate,
                 Operation("simulate", "Simulate changes", what_if.SimulateAnswer, what_if.SimulateRequest,
                           {"a lost cluster": examples.SIMULATE}, (404, 409, 429), example=True)),

@@ -1,11 +1,6 @@
-"""``/v1/schedule`` and ``/v1/schedule/batch``: decisions on bindings.
-
-A batch is JSON Lines in and JSON Lines out, in the same order. The service answers the lines that have arrived before
-it reads more. A client may wait for an answer before it sends the next line, or send all lines while it reads answers.
-"""
+"""``/v1/schedule``: decisions on bindings."""
 
 import logging
-from collections.abc import Iterator, Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -16,20 +11,20 @@ from berthmaster.deciding.rules import rules_of, trigger_by
 from berthmaster.kube.kinds import CLUSTER_KINDS, CLUSTERS, WatchOptions
 from berthmaster.model.binding import Binding
 from berthmaster.model.decode import decode_json, encode_json
-from berthmaster.model.errors import FieldError, InputError
+from berthmaster.model.errors import FieldError
 from berthmaster.model.unsupported import unknown_placement_fields
 from berthmaster.model.validation import OPTION, binding_errors, cluster_errors, placement_excess
-from berthmaster.native_api.wire import ABOUT_BLANK, NOT_READY, BatchAnswer, BatchLine, Decided, ScheduleRequest
-from berthmaster.runtime.logs import fields, log_exceptions
+from berthmaster.native_api.wire import ABOUT_BLANK, NOT_READY, Decided, ScheduleRequest
+from berthmaster.runtime.logs import fields
 from berthmaster.scheduling.columns import Work
 from berthmaster.scheduling.diagnosis import explain
 from berthmaster.scheduling.fleet import fleet_of
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 from extender.protocols.native.parameters import flag, values
-from extender.protocols.problem import RETRY_SOON, Refusal, internal_error, problem, problem_of, refuse_invalid
-from extender.protocols.route import JSON_LINES, Reply, is_light
-from extender.protocols.services import Call, Services, sized
+from extender.protocols.problem import RETRY_SOON, Refusal, refuse_invalid
+from extender.protocols.route import Reply, is_light
+from extender.protocols.services import Call, Services
 from extender.state.state import NO_SOURCE, State
 
 if TYPE_CHECKING:
@@ -65,6 +60,13 @@ class _PlacementOfRequest(msgspec.Struct, frozen=True, gc=False):
 _OUTLINE: Final = msgspec.json.Decoder(_PlacementOfRequest)
 
 
+class _Clusters(msgspec.Struct):
+    clusters: msgspec.Raw = msgspec.Raw()
+
+
+_CLUSTERS: Final = msgspec.json.Decoder(_Clusters)
+
+
 def schedule_one(services: Services, call: Call) -> Reply:
     """Answer a request of ``/v1/schedule``."""
     diagnose = values(PARAMETERS, call.query)["explain"]
@@ -85,32 +87,12 @@ def schedule_one(services: Services, call: Call) -> Reply:
     return Reply(body)
 
 
-def schedule_batch(services: Services, call: Call) -> Reply:
-    """Answer the lines of a batch. A line with a problem gets that problem as its answer."""
-    lines = _batch(services, call, diagnose=values(PARAMETERS, call.query)["explain"])
-    return Reply(lines, content_type=JSON_LINES)
-
-
-def _batch(services: Services, call: Call, *, diagnose: bool) -> Iterator[bytes]:
-    number, most = 0, services.limits.batch_lines
-    try:
-        for burst in call.bursts:
-            lines = list(filter(bytes.strip, burst))
-            yield from _answer_lines(services, call, number, lines[: most - number], diagnose=diagnose)
-            number += len(lines)
-            if number > most:
-                yield _encoded(BatchAnswer(problem=problem(413, f"more than {most} lines", call.request_id)))
-                return
-    except Refusal as refusal:
-        yield _encoded(BatchAnswer(problem=problem_of(refusal, call.request_id)))
-
-
 def is_cheap(body: bytes) -> bool:
     """Return whether a request is light and brings no clusters."""
     if not is_light(body):
         return False
     try:
-        clusters = bytes(_LINE.decode(body).clusters)
+        clusters = bytes(_CLUSTERS.decode(body).clusters)
     except (msgspec.DecodeError, RecursionError):
         return True  # the error is cheap
     return clusters in (b"", b"null")
@@ -277,71 +259,3 @@ def _record(services: Services, call: Call, verb: str, begun_s: float, decided: 
             "group": decided.group or "", "assignment": decided.clusters, "error": decided.message or "",
         },
     )  # fmt: skip
-
-
-def _answer_lines(
-    services: Services, call: Call, before: int, lines: Sequence[bytes], *, diagnose: bool
-) -> Iterator[bytes]:
-    """Yield the answers to lines that arrived together, as one piece, until the deadline."""
-    answered: list[bytes] = []
-    refusal: Refusal | None = None
-    try:
-        services.check_deadline(call)
-        for number, line in enumerate(lines, start=before + 1):
-            services.check_deadline(call)
-            answered.append(_answer_line(services, call, number, line, diagnose=diagnose))
-    except Refusal as late:
-        refusal = late
-    if answered:
-        yield b"".join(answered)
-    if refusal is not None:
-        raise refusal
-
-
-def _answer_line(services: Services, call: Call, number: int, line: bytes, *, diagnose: bool) -> bytes:
-    """Answer a line, even if that crashes. The other lines are not affected."""
-    answers: list[bytes] = []
-
-    def answer() -> None:
-        answers.append(_decide_line(services, call, number, line, diagnose=diagnose))
-
-    if not log_exceptions(
-        answer, services.log, "a line of a batch failed", request_id=call.request_id, line=str(number)
-    ):
-        answers.append(_encoded(BatchAnswer(_id_of(line), number, problem=internal_error(call.request_id))))
-    return answers[0]
-
-
-def _decide_line(services: Services, call: Call, number: int, line: bytes, *, diagnose: bool) -> bytes:
-    request = None
-    begun_s = services.clock.monotonic_s()
-    try:
-        with sized(services, call, line, brings_fleet=True):
-            request = _decoded(services, BatchLine, line)
-            decided = decide_request(services, request, call, size_bytes=len(line), diagnose=diagnose)
-    except (InputError, Refusal) as error:
-        found = problem_of(error, call.request_id)
-    else:
-        _record(services, call, "schedule/batch", begun_s, decided)
-        return _encoded(BatchAnswer(request.id, number, decided))
-    return _encoded(BatchAnswer(request.id if request is not None else _id_of(line), number, problem=found))
-
-
-def _encoded(answer: BatchAnswer) -> bytes:
-    return encode_json(answer) + b"\n"
-
-
-class _Line(msgspec.Struct):
-    id: str | int | None = None
-    clusters: msgspec.Raw = msgspec.Raw()
-
-
-_LINE: Final = msgspec.json.Decoder(_Line)
-
-
-def _id_of(line: bytes) -> str | int | None:
-    """Return the id of an invalid line; None if it cannot be found."""
-    try:
-        return _LINE.decode(line).id
-    except (msgspec.DecodeError, RecursionError):
-        return None

@@ -25,7 +25,7 @@ def _started(tmp_path_factory: pytest.TempPathFactory, *more: object) -> Iterato
     log = tmp_path_factory.mktemp("extender") / "log"
     flags = (
         "-f", EXAMPLES / "clusters.yaml", "-f", EXAMPLES / "groups", "--workers", 1, "--threads", 4,
-        "--max-body-bytes", 65536, "--max-line-bytes", 16384, "--max-batch-lines", 1000, *more,
+        "--max-body-bytes", 65536, *more,
     )  # fmt: skip
     with running("extender", *flags, log=log) as started:
         yield started

@@ -10,12 +10,10 @@ from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import ServiceError
-from berthmaster.native_api import connection
 from berthmaster.native_api.client import Client
 from berthmaster.native_api.fleet import WorkloadQuery
 from berthmaster.native_api.what_if import DownChange, PlanRequest
 from berthmaster.native_api.why import PolicyQuery
-from berthmaster.native_api.wire import BatchLine
 from berthmaster.simulation.plan_answer import Switch
 from berthmaster.views.move_rows import MoveQuery
 from berthmaster_cli.main import main
@@ -76,20 +74,6 @@ def test_a_reader_may_have_more_namespaces_than_a_request_line_holds(client):
     assert planned.counts.workloads == 1
 
 
-@pytest.mark.parametrize("count", [0, 1, 1500])
-def test_a_batch_may_have_more_lines_than_a_request(client, count):
-    lines = (BatchLine(BINDING, CLUSTERS, number) for number in range(count))
-    answers = list(client.schedule_batch(lines))
-    assert [(each.id, each.line) for each in answers] == [(number, number + 1) for number in range(count)]
-    assert all(each.decision.clusters == {"private-1": 6} for each in answers)
-
-
-def test_a_batch_that_the_service_ends_early_is_an_error(client, monkeypatch):
-    monkeypatch.setattr(connection, "_WINDOW_BYTES", 2**30)
-    with pytest.raises(ServiceError, match="more than 1000 lines"):
-        list(client.schedule_batch(BatchLine(BINDING, None, number) for number in range(1500)))
-
-
 def test_the_error_of_a_refusal_has_the_request_id(client):
     with pytest.raises(
         ServiceError, match=r"there is no binding 'default/nothing' \(request [0-9a-f]{32}\)"
@@ -98,26 +82,11 @@ def test_the_error_of_a_refusal_has_the_request_id(client):
     assert refused.value.status == 404
 
 
-@pytest.mark.parametrize(
-    ("ask", "problem"),
-    [
-        pytest.param(
-            lambda client, large: client.schedule(large),
-            "the body has [0-9]+ bytes; the limit is 65536",
-            id="a request",
-        ),
-        pytest.param(
-            lambda client, large: list(client.schedule_batch([BatchLine(BINDING), BatchLine(large)])),
-            "a line has more than 16384 bytes",
-            id="a line of a batch",
-        ),
-    ],
-)
-def test_a_request_that_is_too_large_is_an_error_before_it_is_sent_completely(client, ask, problem):
+def test_a_request_that_is_too_large_is_an_error_before_it_is_sent_completely(client):
     annotations = {"a": "x" * 40 * 2**20}  # more than the buffers of a socket
     large = replace(BINDING, metadata=replace(BINDING.metadata, annotations=annotations))
-    with pytest.raises(ServiceError, match=problem) as refused:
-        ask(client, large)
+    with pytest.raises(ServiceError, match=r"the body has [0-9]+ bytes; the limit is 65536") as refused:
+        client.schedule(large)
     assert refused.value.status == 413
 
 

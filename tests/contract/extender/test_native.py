@@ -1,13 +1,12 @@
 """The native API over sockets."""
 
 import re
-import time
 
 import msgspec
 from conftest import ROOT
 from servers import Wire, request
 from tables import cases
-from waiting import LIMIT_S, wait_for
+from waiting import wait_for
 
 from extender.protocols.native import examples
 
@@ -113,19 +112,6 @@ def test_another_content_type_is_refused(server):
     assert "accepted is application/json" in decoded(answer)["detail"]
 
 
-def test_a_batch_has_an_answer_for_each_line(server):
-    line = msgspec.json.encode({"id": "a", **examples.SCHEDULE_OWN_FLEET})
-    answer = ask(server, "POST", "/v1/schedule/batch", b"\n".join([line, b"{}", b"", b"  ", b"[", line]), LINES)
-    rows = lines_of(answer)
-    assert [(row.get("id"), row["line"], "decision" in row) for row in rows] == [
-        ("a", 1, True),
-        (None, 2, False),
-        (None, 3, False),
-        ("a", 4, True),
-    ]
-    assert answer.headers["content-type"] == LINES
-
-
 def test_a_plan_with_progress_ends_with_the_plan(server):
     body = msgspec.json.encode(examples.PLAN, order="sorted") + b"\n"
     answer = ask(server, "POST", "/v1/plan/progress", body.replace(b",", b",\n", 3))
@@ -134,51 +120,6 @@ def test_a_plan_with_progress_ends_with_the_plan(server):
     assert (answer.status, answer.headers["content-type"]) == (200, LINES)
     refused = ask(server, "POST", "/v1/plan/progress", b"{")
     assert (refused.status, refused.headers["content-type"]) == (400, "application/problem+json")
-
-
-def test_a_client_may_wait_for_an_answer_before_it_sends_the_next_line(server):
-    line = msgspec.json.encode({"id": 7, **examples.SCHEDULE}) + b"\n"
-    with Wire(server.port) as wire:
-        wire.send(request("POST", "/v1/schedule/batch", b"", LINES, Transfer_Encoding="chunked"))
-        received = b""
-        for number in (1, 2, 3):
-            wire.send(b"%x\r\n%b\r\n" % (len(line), line))
-            while b'"line":%d' % number not in received:
-                received += wire.socket.recv(65536)
-        wire.send(b"0\r\n\r\n")
-        while not received.endswith(b"0\r\n\r\n"):
-            received += wire.socket.recv(65536)
-    assert received.count(b'"id":7') == 3
-
-
-def test_a_client_may_send_a_whole_batch_before_it_reads(server):
-    line = msgspec.json.encode({"id": "x" * 8000, **examples.SCHEDULE}) + b"\n"
-    with Wire(server.port) as wire:
-        wire.send(request("POST", "/v1/schedule/batch", line * 800, LINES))  # the answers are as large
-        time.sleep(0.2)
-        assert wire.answer().body.count(b'"decision"') == 800
-
-
-@cases(
-    ("body", "answered", "detail"),
-    {
-        "too many lines": (b"{}\n" * 1001, 1000, "more than 1000 lines"),
-        "a line that is too long": (b"{}\n" + b" " * 20_000, 1, "a line has more than 16384 bytes"),
-    },
-)
-def test_a_batch_above_a_limit_ends(server, body, answered, detail):
-    rows = lines_of(ask(server, "POST", "/v1/schedule/batch", body, LINES))
-    assert len(rows) == answered + 1
-    assert (rows[-1]["problem"]["status"], rows[-1]["problem"]["detail"]) == (413, detail)
-
-
-def test_an_incomplete_batch_times_out(hasty):
-    with Wire(hasty.port) as wire:
-        start = time.monotonic()
-        wire.send(request("POST", "/v1/schedule/batch", b"{}\n", LINES, Content_Length="100"))
-        rows = lines_of(wire.answer())
-    assert [row["problem"]["status"] for row in rows] == [400, 408]
-    assert time.monotonic() - start < LIMIT_S
 
 
 def test_the_example_of_the_documentation_works(server):

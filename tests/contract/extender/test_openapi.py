@@ -56,7 +56,7 @@ def test_generated_requests_get_answers_as_described(server, operation, mode):
         # A request that fits the schema may name a cluster that does not exist.
         excluded = [positive_data_acceptance]
         if operation.body:
-            # As in an API server null means absent, and a batch refuses single lines.
+            # As in an API server null means absent.
             excluded.append(negative_data_rejection)
         response = case.call(base_url=server.url)
         assume(response.status_code != 414)  # gunicorn refuses the longest queries before the service sees them
@@ -75,7 +75,7 @@ def test_the_document_is_served(server):
 
 @pytest.mark.parametrize(
     "operation",
-    ["post /v1/schedule", "post /v1/schedule/batch", "post /v1/simulate", "post /v1/plan", "get /v1/clusters",
+    ["post /v1/schedule", "post /v1/simulate", "post /v1/plan", "get /v1/clusters",
      "get /v1/fleet", "get /v1/workloads", "get /v1/bindings/{namespace}/{name}",
      "get /v1/bindings/{namespace}/{name}/decision", "get /v1/bindings/{namespace}/{name}/why-not"],
 )  # fmt: skip
@@ -86,7 +86,7 @@ def test_the_document_has_an_example_of_each_answer(operation):
     assert "private" in msgspec.json.encode(media["example"]).decode()
 
 
-STREAMED = {"scheduleBatch": "/v1/schedule/batch", "planWithProgress": "/v1/plan/progress"}
+STREAMED = {"planWithProgress": "/v1/plan/progress"}
 """The operations that generators leave out: their answers are JSON Lines."""
 
 

@@ -4,7 +4,6 @@ import os
 import shutil
 import signal
 import ssl
-import time
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -184,15 +183,6 @@ def test_it_refuses_to_serve_beyond_loopback_without_protection(flags, missing):
     result = CliRunner().invoke(main, ["extender", *flags])
     assert missing in str(result.exception)
     assert "--insecure" in str(result.exception)
-
-
-def test_a_batch_over_tls_may_be_sent_whole_before_an_answer_is_read(secured, authority):
-    line = msgspec.json.encode({"id": "x" * 8000, **examples.SCHEDULE_OWN_FLEET}) + b"\n"
-    with Wire(secured[0].port, context(authority)) as wire:
-        head = {"Authorization": f"Bearer {TOKEN}"}
-        wire.send(request("POST", "/v1/schedule/batch", line * 700, "application/x-ndjson", **head))
-        time.sleep(0.2)
-        assert wire.answer().body.count(b'"decision"') == 700
 
 
 def test_clients_that_have_connected_before_the_stop_are_answered_and_later_ones_refused(tmp_path):

@@ -140,8 +140,6 @@ BOUNDS = [
     ("webhook", "--max-body-bytes", "`--max-body-bytes` of the webhook, 7 MiB", 7 * 2**20),
     ("webhook", "--request-timeout-s", "webhook 2.5", 2.5),
     ("extender", "--max-body-bytes", "`--max-body-bytes` of the extender, 32 MiB", 32 * 2**20),
-    ("extender", "--max-line-bytes", "`--max-line-bytes` 4 MiB", 4 * 2**20),
-    ("extender", "--max-batch-lines", "`--max-batch-lines` 100,000", 100_000),
     ("extender", "--request-timeout-s", "extender 5", 5),
     ("controllers", "--kube-api-qps", "`--kube-api-qps` 1000", 1000),
     ("controllers", "--kube-api-burst", "`--kube-api-burst` 2000", 2000),

@@ -133,6 +133,6 @@ def test_large_requests_wait_for_each_other_and_small_ones_for_none():
 
 def test_only_requests_with_a_fleet_of_their_own_may_be_large():
     native = {route.path for route in all_routes() if route.path.startswith("/v1/") and route.brings_fleet}
-    assert native == {"/v1/schedule"}, "and the lines of a batch, one by one"
+    assert native == {"/v1/schedule"}
     others = [route for route in all_routes() if not route.path.startswith("/v1/") and route.method == "POST"]
     assert all(route.brings_fleet for route in others)

@@ -2,16 +2,13 @@
 
 import io
 import socket
-from types import SimpleNamespace
 
 import pytest
-from gunicorn.http.body import Body, ChunkedReader, LengthReader
-from gunicorn.http.unreader import IterUnreader
 from hypothesis import given
 from hypothesis import strategies as st
 from tables import cases
 
-from berthmaster.serving.bodies import BodyError, has_gone, read_body, read_lines
+from berthmaster.serving.bodies import BodyError, has_gone, read_body
 from berthmaster.serving.request_parser import BodyCollection, RequestParser
 
 PARTS = st.sampled_from([
@@ -47,53 +44,6 @@ def test_the_requests_of_a_connection_do_not_depend_on_how_they_arrive(data, cut
         pieces.append(data[at : at + cut])
         at += cut
     assert parsed(filter(None, (*pieces, data[at:]))) == parsed([data])
-
-
-def sized(parts, length=None):
-    # An empty piece would mean the end of the connection.
-    length = sum(map(len, parts)) if length is None else length
-    body = Body(LengthReader(IterUnreader(filter(None, parts)), length))
-    return {"wsgi.input": body, "CONTENT_LENGTH": str(length)}
-
-
-def chunked(parts):
-    data = [b"%x\r\n%b\r\n" % (len(part), part) for part in parts if part] + [b"0\r\n\r\n"]
-    return {"wsgi.input": Body(ChunkedReader(None, IterUnreader(data)))}
-
-
-@given(st.lists(st.binary(max_size=20).map(lambda part: part.replace(b"\0", b"\n"))), st.sampled_from([sized, chunked]))
-def test_the_lines_of_a_body_do_not_depend_on_how_it_arrives(parts, framed):
-    found = [line for burst in read_lines(framed(parts), 10_000) for line in burst]
-    wanted = b"".join(parts).split(b"\n")
-    assert found == (wanted if wanted[-1] else wanted[:-1])
-
-
-def test_complete_lines_are_returned_at_once():
-    pieces = iter([b"a\nb", b"b\nc\n", b"d", b""])
-    bursts = read_lines({"wsgi.input": SimpleNamespace(read=lambda _size: next(pieces))}, 100)
-    assert [list(burst) for burst in bursts] == [[b"a"], [b"bb", b"c"], [b"d"]]
-
-
-def test_bytes_after_the_body_stay_for_the_next_request():
-    environ = sized([b"a\nGET / HTTP/1.1"], length=2)
-    assert [list(burst) for burst in read_lines(environ, 100)] == [[b"a"]]
-    assert environ["wsgi.input"].reader.unreader.read() == b"GET / HTTP/1.1"
-
-
-@cases(
-    ("parts", "length", "status"),
-    {
-        "a line that is too long": ([b"x" * 11], None, 413),
-        "a line that becomes too long": ([b"x" * 6, b"x" * 6], None, 413),
-        "a long line after others": ([b"a\n", b"x" * 11 + b"\n"], None, 413),
-        "a long line between others": ([b"a\n" + b"x" * 11 + b"\nb"], None, 413),
-        "an incomplete body": ([b"a\n"], 5, 400),
-    },
-)
-def test_lines_and_bodies_beyond_their_limits_are_refused(parts, length, status):
-    with pytest.raises(BodyError) as refused:
-        list(read_lines(sized(parts, length), 10))
-    assert refused.value.status == status
 
 
 @cases(

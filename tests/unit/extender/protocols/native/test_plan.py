@@ -173,7 +173,7 @@ def reported(plane, monkeypatch):
 
     def ask(**request):
         running, planner = plane(), Reporting()
-        call = Call("1", running.clock.passed_s + LIMIT_S, bursts=[[b"{"], [msgspec.json.encode(request)[1:]]])
+        call = Call("1", running.clock.passed_s + LIMIT_S, msgspec.json.encode(request))
         return planner, map(msgspec.json.decode, planner.lines(running.services, call).body), running
 
     return ask
@@ -206,7 +206,7 @@ def test_a_plan_whose_client_leaves_ends(plane, monkeypatch):
     monkeypatch.setattr("extender.protocols.native.plan._REPORT_S", 0.01)
     running, planner = plane(), Reporting()
     body = msgspec.json.encode({"update": [web(MOVED)]})
-    lines = planner.lines(running.services, Call("1", running.clock.passed_s + LIMIT_S, bursts=[[body]])).body
+    lines = planner.lines(running.services, Call("1", running.clock.passed_s + LIMIT_S, body)).body
     next(lines)
     lines.close()
     wait_for(planner.gone.is_set)

@@ -1,11 +1,10 @@
-"""Schedule, one binding or a batch."""
+"""Schedule a binding."""
 
 import json
 
 import pytest
 from builders import binding, cluster
 from extender_services import refusing, services_of
-from fake_metrics import FakeMetrics
 from tables import cases
 
 from berthmaster.model.decode import convert, decode_json, encode_json
@@ -15,7 +14,7 @@ from berthmaster.native_api.wire import ScheduleRequest
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.request import FailureKind
 from berthmaster.simulation.world import World
-from extender.protocols.native import examples, schedule
+from extender.protocols.native import schedule
 from extender.protocols.native.schedule import decide_request, is_cheap
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Call
@@ -141,57 +140,3 @@ def test_a_body_with_too_many_groups_is_refused_before_it_is_decoded(services, m
     with pytest.raises(Refusal, match=r"clusterAffinities: 66,561 groups and overflow .*; at most 66,560 are read"):
         schedule.schedule_one(services, Call("id", 1e9, body))
     assert decoded == []
-
-
-@pytest.fixture
-def metrics():
-    return FakeMetrics()
-
-
-@pytest.fixture
-def answers(clock, metrics):
-    services = services_of(clock=clock, metrics=metrics)
-
-    def ask(*bursts):
-        given = [
-            [json.dumps({"id": name, **examples.SCHEDULE_OWN_FLEET}).encode() for name in burst] for burst in bursts
-        ]
-        call = Call("request-1", clock.passed_s + 10, bursts=given)
-        pieces = schedule.schedule_batch(services, call).body
-        return [json.loads(line) for piece in pieces for line in piece.splitlines()]
-
-    return ask
-
-
-def test_a_crash_on_one_line_does_not_affect_the_others(answers, metrics, monkeypatch, caplog):
-    def fail(services, asked, asking, **how):
-        if asked.id == "b":
-            raise KeyError("an unexpected error")
-        return decide_request(services, asked, asking, **how)
-
-    monkeypatch.setattr(schedule, "decide_request", fail)
-    found = answers("ab", "c")
-    assert [(each["id"], each["line"]) for each in found] == [("a", 1), ("b", 2), ("c", 3)]
-    assert [each.get("problem", {}).get("status") for each in found] == [None, 500, None]
-    assert "an unexpected error" in caplog.text
-    assert "unexpected" not in json.dumps(found), "the cause is in the log only"
-    [crash] = [record for record in caplog.records if record.exc_info]  # other tests may have set the level to info
-    assert (crash.fields, len(metrics.calls_of("decided"))) == ({"request_id": "request-1", "line": "2"}, 2)
-
-
-@cases(
-    ("bursts", "answered"),
-    {
-        "between lines that arrived together": (["abcdefgh"], "abcd"),
-        "between lines that arrived separately": (["ab", "cd", "ef"], "abcd"),
-    },
-)
-def test_a_batch_ends_at_its_deadline(answers, clock, monkeypatch, bursts, answered):
-    def slow(services, asked, asking, **how):
-        clock.pass_by(2.5)
-        return decide_request(services, asked, asking, **how)
-
-    monkeypatch.setattr(schedule, "decide_request", slow)
-    *found, last = answers(*bursts)
-    assert [each["id"] for each in found] == list(answered)
-    assert (last.get("line"), last["problem"]["status"]) == (None, 503)
