@@ -2,19 +2,21 @@
 
 A history has workloads on groups of clusters, with both strategies. Clusters flap, cannot be reached, and are drained.
 Their capacities swing, and replicas are unschedulable. Drift is repaired in most histories. Workloads break, are
-scaled, edited, rescheduled and evicted. Quotas fill. Karmada's controllers restart. The storm
-brake engages. The scheduler is killed before or after any of its writes, is refused, or gets no answer. The time is
-the test's.
+scaled, edited, rescheduled and evicted, also from all clusters, and pods fail for a moment. Quotas fill, and are
+lowered below the use. Moves are paused, and budgets close. Karmada's controllers restart. The storm brake engages. The
+scheduler is killed before or after any of its writes, is refused, or gets no answer. The time is the test's.
 """
 
 import json
 import random
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from decisions import DYNAMIC
+from karmada_model.evictions import evict
 from karmada_model.stage import Stage
 from karmada_plane import cluster, deployment, policy, selector
 from kube_store import JSON
@@ -50,6 +52,8 @@ HIDDEN_S: Final = 75.0
 REST_LIMIT_S: Final = 3 * 86400
 RETURN_S: Final = 120.0
 """How long a workload without copies may wait for writes that are refused now and then."""
+AWAY_S: Final = 900.0
+"""How long a workload may be assigned nowhere while a group could hold it: the deadline, the end of pods, retries."""
 LOOP_S: Final = 120.0
 MAX_STARTS: Final = 2
 """How many moves of one workload may start within ``LOOP_S``. A failover may follow another move at once."""
@@ -112,6 +116,7 @@ class History:
             if self._random.random() < 0.4
         )
         config = MovesConfig(defaults=settings, rules=rules, budgets=(Budget("all", max_moves=self._limit),))
+        self._config = config
         strategies = [self._random.choice(_STRATEGIES) for _ in self._templates]
         self._policies = [
             policy(
@@ -134,6 +139,8 @@ class History:
         self._trouble = 0.0
         self._before: dict[str, JSON] = {}
         self._full: frozenset[str] = frozenset()
+        self._quota: int | None = None
+        self._away_s: dict[str, float] = {}
         self._braked = ""
         self._starts: dict[str, list[float]] = defaultdict(list)
         self._rebalanced_s: dict[str, float] = {}
@@ -164,12 +171,14 @@ class History:
             except Killed:
                 self.kills += 1
                 self.stage.restart_scheduler()
+                self.stage.scheduler.configure(self._config)
                 self._engage(self._braked)
                 self._start_asking()
                 continue
             break
         self._check_groups()
         self._check_return()
+        self._check_away()
         self._check_vanished()
 
     # What happens
@@ -180,6 +189,8 @@ class History:
             self._edit_template, self._edit_placement, self._evict, self._drain, self._undrain, self._break, self._mend,
             self._return_with_its_pods, self._return_with_its_pods, self._restart_karmada, self._fill_at_a_move,
             self._fill, self._brake, self._reschedule, self._edit_other_group, self._swing, self._swing, self._crowd,
+            self._pause, self._scale_in_a_move, self._scale_in_a_move, self._evict_unhealthy, self._evict_from_all,
+            self._lose_pods, self._limit_replicas, self._lose_the_source_at_a_deadline,
         ]  # fmt: skip
         action = self._random.choice(actions)
         self.log.append(f"{self.stage.clock.monotonic_s():.0f} {action.__name__}")
@@ -219,6 +230,78 @@ class History:
         found = [_move_of(self.stage.binding(each)) for each in self._templates]
         freed = [name for each in found if each and each.phase is MovePhase.ADMITTED for name in sorted(each.target)]
         self._full = frozenset() if self._full else frozenset({self._random.choice(freed or self._clusters)})
+
+    def _limit_replicas(self) -> None:
+        """Set a quota for all replicas, also below the use, or remove it."""
+        used = sum(sum(self.stage.assignment(each).values()) for each in self._templates)
+        self._quota = None if self._quota is not None else max(1, used + self._random.choice((-2, 0, 0, 2)))
+
+    def _pause(self) -> None:
+        """Pause moves, use up the budget, or end both."""
+        closed = self._config.pause != "None" or self._config.budgets[0].max_moves == 0
+        budget = Budget("all", max_moves=self._limit)
+        if closed:
+            self._config = replace(self._config, pause="None", budgets=(budget,))
+        elif self._random.random() < 0.5:
+            self._config = replace(self._config, pause=self._random.choice(("Planned", "All")))
+        else:
+            self._config = replace(self._config, budgets=(Budget("all", max_moves=0),))
+        self.stage.scheduler.configure(self._config)
+
+    def _scale_in_a_move(self) -> None:
+        """Scale a workload that moves, also to 0 and back, often after moves were paused."""
+        if self._random.random() < 0.5:
+            self._drain()
+            self.run(self._random.choice((3.0, 40.0, 70.0, 90.0)))
+        moving = [each for each in self._templates if (move := _move_of(self.stage.binding(each))) and move.under_way]
+        if self._random.random() < 0.5:
+            self._pause()
+        for _ in range(self._random.choice((1, 1, 2, 6))):
+            self.stage.scale(self._random.choice(moving or self._templates), self._random.randint(0, 6))
+            self.run(self._random.choice((1.0, 10.0, 60.0)))
+
+    def _evict_unhealthy(self) -> None:
+        """Evict copies that are not healthy, as the failover of applications does."""
+        for template in self._templates:
+            binding = self.stage.binding(template) or {}
+            healthy = _healthy_by_report(binding)
+            for each in binding["spec"].get("clusters") or ():
+                if not healthy.get(each["name"]) and self._random.random() < 0.7:
+                    path = self.stage.api.served.path(binding)
+                    self.stage.api.change(path, partial(evict, cluster=each["name"]))
+
+    def _evict_from_all(self) -> None:
+        binding = self.stage.binding(self._random.choice(self._templates))
+        for each in (binding or {"spec": {}})["spec"].get("clusters") or ():
+            self.stage.api.change(self.stage.api.served.path(binding), partial(evict, cluster=each["name"]))
+
+    def _lose_pods(self) -> None:
+        chosen = self._random.choice(self._templates)
+        names = sorted(self.stage.model.members.copies(chosen))
+        if names:
+            self._disturb()
+            self.stage.model.members.lose_pods(self._random.choice(names), chosen, self._random.randint(1, 2))
+
+    def _lose_the_source_at_a_deadline(self) -> None:
+        """Let new copies fail, and lose a cluster that they came from around the deadline."""
+        self._drain()
+        self.run(self._random.choice((5.0, 50.0)))
+        found = [move for each in self._templates if (move := _move_of(self.stage.binding(each))) and move.under_way]
+        if not found:
+            return
+        move = self._random.choice(found)
+        for each in self._templates:
+            for name in move.target:
+                self._disturb()
+                self.stage.model.members.break_workload(name, each["metadata"]["name"])
+        self.run(self._random.uniform(200.0, 330.0))
+        name = self._random.choice(sorted(move.source))
+        if self.stage.model.members.member(name).up:
+            self._disturb()
+            self.stage.model.members.lose(name)
+            self.run(self._random.choice((5.0, 60.0, 200.0)))
+            self._disturb()
+            self.stage.model.members.recover(name, pods_ran=self._random.random() < 0.5)
 
     def _brake(self) -> None:
         self._engage("" if self._braked else "a test")
@@ -322,7 +405,9 @@ class History:
     def _recover(self) -> None:
         members = self.stage.model.members
         members.mend()
-        self._full = frozenset()
+        self._full, self._quota = frozenset(), None
+        self._config = replace(self._config, pause="None", budgets=(Budget("all", max_moves=self._limit),))
+        self.stage.scheduler.configure(self._config)
         self._engage("")
         for name in self._clusters:
             if not members.member(name).up:
@@ -375,10 +460,21 @@ class History:
         spec = (json.loads(request.body) if request.body else {}).get("spec") or {}
         if any(each["name"] in self._full for each in spec.get("clusters") or ()):
             raise ApiError(403, "QuotaExceeded", "exceeds the quota")
+        if "clusters" in spec and self._exceeds_quota(request.path, spec["clusters"] or ()):
+            raise ApiError(403, "QuotaExceeded", "exceeds the quota of all")
         if self._random.random() < self._trouble:
             raise self._random.choice(
                 (ApiError(409, "Conflict", "changed"), ApiError(422, "Invalid", "refused"), ApiError(500, "", "failed"))
             )
+
+    def _exceeds_quota(self, path: str, clusters: Iterable[JSON]) -> bool:
+        """Whether karmada-webhook refuses an assignment: another use that is above the quota, even if it is smaller."""
+        if self._quota is None:
+            return False
+        before = (self.stage.api.get(path) or {"spec": {}})["spec"].get("clusters") or ()
+        added = sum(each.get("replicas", 0) for each in clusters) - sum(each.get("replicas", 0) for each in before)
+        used = sum(sum(self.stage.assignment(each).values()) for each in self._templates)
+        return added != 0 and used + added > self._quota
 
     def _fault(self) -> None:
         if self._random.random() < self._trouble:
@@ -394,6 +490,8 @@ class History:
             if now.reason is MoveReason.REBALANCE:
                 self._check_rest(before["metadata"]["name"])
         self._check_budget()
+        assert now is None or not now.under_way or now.until is not None, self._history(f"no end: {now}")
+        self._check_kept(then, now, before, after)
         if now is None or before["spec"].get("clusters") == after["spec"].get("clusters"):
             return
         if not (now.under_way or (then is not None and then.under_way)):
@@ -423,6 +521,22 @@ class History:
         wanted = min(wanted, after["spec"].get("replicas", 0)) if _is_divided(after) else wanted
         self.checked += 1
         assert left >= min(wanted, ran), self._history(f"{left} of {ran} healthy replicas stay, {wanted} wanted: {now}")
+
+    def _check_kept(self, then: MoveState | None, now: MoveState | None, before: JSON, after: JSON) -> None:
+        """With BreakBeforeMake, healthy new copies go only for a lost cluster, an edit, an eviction or a scale down."""
+        if then is None or then.strategy is not MoveStrategy.BREAK_BEFORE_MAKE or then.phase not in _NEW_RUN:
+            return
+        if now is None or now.phase is MovePhase.HELD_DOWN or _is_scaled_down(then, after):
+            return
+        if not _is_divided(after) and any(count > after["spec"].get("replicas", 0) for count in then.target.values()):
+            return
+        ready = {each for each in self._clusters if _is_ready(self.stage.get(cluster(each)))}
+        known = {each["name"]: each.get("replicas", 0) for each in before["spec"].get("clusters") or ()}
+        healthy = {name: min(count, known.get(name, 0)) for name, count in _healthy_by_report(before).items()}
+        assigned = {each["name"]: each.get("replicas", 0) for each in after["spec"].get("clusters") or ()}
+        gone = {name for name, count in healthy.items() if name in ready and count > assigned.get(name, 0)}
+        self.checked += 1
+        assert not gone, self._history(f"the healthy new copies on {gone} go: {then}\n{now}")
 
     def _check_once(self, template: JSON, then: MoveState | None, now: MoveState, after: JSON) -> None:
         """With BreakBeforeMake, new copies start only when no pod runs elsewhere. Evictions are another matter."""
@@ -454,7 +568,7 @@ class History:
     def _check_budget(self) -> None:
         found = [_move_of(each) for each in map(self.stage.binding, self._templates) if each is not None]
         planned = [
-            each for each in found if each is not None and each.under_way and each.reason is not MoveReason.FAILOVER
+            each for each in found if each is not None and each.is_counted and each.reason is not MoveReason.FAILOVER
         ]
         assert len(planned) <= self._limit, self._history(f"{len(planned)} moves, the budget has {self._limit}")
 
@@ -479,6 +593,35 @@ class History:
             whole = [each for each in places if each and all(members.member(name).up for name in each)]
             waited_s = (self.stage.clock.now() - move.gone_since).total_seconds() - move.termination_s
             assert not whole or self._is_hidden() or waited_s < RETURN_S, self._history(f"no copies: {move}")
+
+    def _check_away(self) -> None:
+        """A workload that is assigned nowhere is assigned again, as long as a group could hold it all the time."""
+        now_s = self.stage.clock.monotonic_s()
+        for template in self._templates:
+            name, binding = template["metadata"]["name"], self.stage.binding(template)
+            if binding is None or any(self.stage.assignment(template).values()) or not self._has_place(binding):
+                self._away_s.pop(name, None)
+                continue
+            away_s = now_s - self._away_s.setdefault(name, now_s)
+            assert away_s < AWAY_S, self._history(f"{name} is nowhere: {binding['metadata']} {binding['status']}")
+
+    def _has_place(self, binding: JSON) -> bool:
+        """Whether a group could hold a workload: nothing is known against any of its clusters."""
+        if not binding["spec"].get("replicas") or self._full or self._quota is not None or self._braked:
+            return False
+        held = [each for each in binding["spec"]["placement"]["clusterAffinities"] if "labelSelector" not in each]
+        evicted = {each["fromCluster"] for each in binding["spec"].get("gracefulEvictionTasks") or ()}
+        up = {name for name in self._clusters if self.stage.model.members.member(name).up}
+        works = self.stage.works(next(each for each in self._templates if _is_of(each, binding)))
+        if works.keys() - up:  # a copy that cannot be asked may run
+            return False
+        free = {name for name in up - evicted - works.keys() if self._is_free(name)}
+        return any(free >= {*each["clusterNames"]} for each in held)
+
+    def _is_free(self, name: str) -> bool:
+        found = self.stage.get(cluster(name)) or {}
+        cpu = found.get("status", {}).get("resourceSummary", {}).get("allocatable", {}).get("cpu")
+        return not found.get("spec", {}).get("taints") and _is_ready(found) and cpu == "100"
 
     def _check_vanished(self) -> None:
         """Nobody deletes Works here, so the copies of a released move are never gone."""
@@ -522,6 +665,28 @@ def _move_of(binding: JSON | None) -> MoveState | None:
 def _is_scaled_down(move: MoveState | None, after: JSON) -> bool:
     """Whether the workload of a move under way was scaled down. That acts at once, as without a move."""
     return move is not None and _is_divided(after) and sum(move.target.values()) > after["spec"].get("replicas", 0)
+
+
+def _healthy_by_report(binding: JSON) -> dict[str, int]:
+    """Return the replicas that the clusters of a binding report as ready, if they report the workload as applied."""
+    reported = binding.get("status", {}).get("aggregatedStatus") or ()
+    return {
+        each["clusterName"]: (each.get("status") or {}).get("readyReplicas", 0)
+        for each in reported
+        if each.get("applied")
+    }
+
+
+def _is_ready(found: JSON | None) -> bool:
+    conditions = (found or {}).get("status", {}).get("conditions") or ()
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+
+def _is_of(template: JSON, binding: JSON) -> bool:
+    return bool(template["metadata"]["name"] == binding["spec"]["resource"]["name"])
+
+
+_NEW_RUN: Final = frozenset({MovePhase.SURGING, MovePhase.SOAKING})
 
 
 def _is_divided(binding: JSON) -> bool:

@@ -100,21 +100,32 @@ def lag_left_s(state: MoveState, now: Timestamp) -> float:
     return max(0.0, STATUS_LAG_S - seconds_since(state.since, now))
 
 
-def rollback_loses_replicas(binding: Binding, state: MoveState) -> bool:
+def rollback_loses_replicas(binding: Binding, state: MoveState, unready: Container[str] = ()) -> bool:
     """Return whether the members report more healthy replicas of the target of a move than of its source.
 
-    The last report of a cluster that is not ready counts: its pods may still serve. With BreakBeforeMake there is
-    nothing to compare: the old copies are gone, and they start again only after the new ones are gone.
+    The last report of a cluster that is not ready counts: its pods may still serve. With BreakBeforeMake the old copies
+    are gone, so each healthy new one counts. They are given up only with their cluster.
     """
     if state.strategy is MoveStrategy.BREAK_BEFORE_MAKE:
-        return False
-    return _healthy_replicas(binding, state.source) < _healthy_replicas(binding, state.target)
+        return state.phase is not MovePhase.ADMITTED and bool(healthy_new_copies(binding, state, unready))
+    return _healthy_replicas(binding, state.home) < _healthy_replicas(binding, state.target)
+
+
+def healthy_new_copies(binding: Binding, state: MoveState, unready: Container[str] = ()) -> int:
+    """Return how many replicas of the target of a move are healthy, in clusters that are ready."""
+    ready = {name: replicas for name, replicas in state.target.items() if name not in unready}
+    return _healthy_replicas(binding, ready)
 
 
 def reported_copies(binding: Binding, clusters: Iterable[str]) -> list[str]:
     """Return those of the clusters that still report a copy. A cluster without a report may still run one."""
     reported = {each.cluster_name for each in binding.status.aggregated_status}
     return sorted(reported.intersection(clusters))
+
+
+def required_clusters(binding: Binding) -> set[str]:
+    """Return the clusters that need the resource for another one there. Its copies on them are none of a move."""
+    return {each.name for snapshot in binding.spec.required_by for each in snapshot.clusters}
 
 
 def missing_replicas(binding: Binding) -> dict[str, int]:
@@ -186,6 +197,7 @@ def _has(status: Any, field: str) -> bool:  # noqa: ANN401 - any JSON value
     return isinstance(status, Mapping) and field in status
 
 
+_GRACEFUL: Final = frozenset({"", "Gracefully", "Graciously"})
 _PATH: Final = re.compile(r"\{?\s*\$?((?:\.[A-Za-z_][A-Za-z0-9_-]*)+)\s*\}?")
 
 
@@ -200,53 +212,67 @@ def why_not_broken(binding: Binding, clusters: Iterable[str]) -> MoveRefusal | N
     return None
 
 
-def tasks_before(binding: Binding, state: MoveState, producer: str) -> tuple[GracefulEvictionTask, ...]:
+def tasks_before(
+    binding: Binding, state: MoveState, producer: str, unready: Container[str] = ()
+) -> tuple[GracefulEvictionTask, ...]:
     """Return all tasks of a binding from the time on when the old copies go. ``why_not_broken`` must be None for it.
+
+    Tasks of an earlier way of the move go.
 
     A task with the purge mode ``Directly`` and ``suppressDeletion`` makes Karmada delete the copy at once, and stays.
     It must stay, because Karmada injects preserved state into a new copy only from a task (karmada
     ``pkg/controllers/binding/common.go``).
     """
     kept = written_clusters(state)
-    leaving = [name for name in sorted(state.source) if name not in kept]
-    others = tuple(task for task in binding.spec.graceful_eviction_tasks if task.from_cluster not in leaving)
-    return (*others, *(_task(binding, state, name, producer) for name in leaving))
+    left = {name: replicas for name, replicas in sorted(state.source.items()) if name not in kept}
+    left |= _evicted(binding, kept, unready)
+    others = tuple(task for task in binding.spec.graceful_eviction_tasks if task.from_cluster not in left)
+    own = (_task(binding, state, name, replicas, producer) for name, replicas in left.items())
+    return (*(task for task in others if not _is_own(task, producer)), *own)
 
 
-def tasks_after(binding: Binding, state: MoveState, producer: str) -> tuple[GracefulEvictionTask, ...]:
-    """Return all tasks of a binding without those of its move."""
-    clusters = state.source.keys() | state.target.keys()
-    return tuple(
-        task
+def _evicted(binding: Binding, kept: Container[str], unready: Container[str]) -> dict[str, int]:
+    """Return the replicas on clusters that another controller evicts gracefully: Karmada keeps them until others run.
+
+    A move with BreakBeforeMake waits until they are gone, so it takes their tasks over. The copy on a cluster that is
+    not ready cannot go. With the purge mode Directly it would keep all new copies away.
+    """
+    return {
+        task.from_cluster: task.replicas or 0
         for task in binding.spec.graceful_eviction_tasks
-        if not (task.producer == producer and task.reason == EVICTION_REASON and task.from_cluster in clusters)
-    )
+        if task.reason != EVICTION_REASON
+        and task.purge_mode in _GRACEFUL
+        and not task.suppress_deletion
+        and task.from_cluster not in kept
+        and task.from_cluster not in unready
+    }
 
 
-def returning_tasks(
-    binding: Binding, state: MoveState, back: MoveState, producer: str
-) -> tuple[GracefulEvictionTask, ...]:
-    """Return all tasks of a binding whose move turns around: the tasks of the way there go."""
-    others = tasks_after(binding, state, producer)
-    kept = written_clusters(back)
-    leaving = [name for name in sorted(back.source) if name not in kept]
-    listed = {task.from_cluster for task in others}
-    return (*others, *(_task(binding, back, name, producer) for name in leaving if name not in listed))
+def tasks_after(binding: Binding, producer: str) -> tuple[GracefulEvictionTask, ...]:
+    """Return all tasks of a binding without those of its move."""
+    return tuple(task for task in binding.spec.graceful_eviction_tasks if not _is_own(task, producer))
 
 
-def _task(binding: Binding, state: MoveState, cluster: str, producer: str) -> GracefulEvictionTask:
+def _is_own(task: GracefulEvictionTask, producer: str) -> bool:
+    return task.producer == producer and task.reason == EVICTION_REASON
+
+
+def _task(binding: Binding, state: MoveState, cluster: str, replicas: int, producer: str) -> GracefulEvictionTask:
     purge_mode = _behavior(binding).purge_mode or DIRECTLY
     preserved = _preserved(binding, cluster)
+    if isinstance(preserved, MoveRefusal):  # a copy that was never healthy: what its predecessor left counts
+        known = (task.preserved_label_state for task in reversed(binding.spec.graceful_eviction_tasks))
+        preserved = next((each for each in known if each), {})
     return GracefulEvictionTask(
         cluster,
         producer=producer,
         reason=EVICTION_REASON,
         purge_mode=purge_mode,
         message=f"{state.reason.value}: the old copy goes before the new one starts",
-        replicas=state.source[cluster] or None,
+        replicas=replicas or None,
         suppress_deletion=True if deletes_directly(purge_mode) else None,
-        preserved_label_state={} if isinstance(preserved, MoveRefusal) else preserved,
-        clusters_before_failover=tuple(sorted(state.source)) if preserved else (),
+        preserved_label_state=preserved,
+        clusters_before_failover=tuple(sorted({cluster, *state.source})) if preserved else (),
     )
 
 

@@ -5,7 +5,7 @@ writes state, clusters and tasks together.
 """
 
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from enum import Enum
 from typing import Final, Literal, assert_never
@@ -17,7 +17,7 @@ from berthmaster.deciding.copies import (
     CopiesNotReadError,
     lag_left_s,
     reported_copies,
-    returning_tasks,
+    required_clusters,
     rollback_loses_replicas,
     seconds_since,
     tasks_after,
@@ -138,7 +138,7 @@ def begun(binding: Binding, state: MoveState, around: Surroundings) -> Step:
     if breaks:
         state = _admitted(state, around)
     else:
-        state = _entered(state, MovePhase.SURGING, around.now, around.settings.deadline_s)
+        state = _timed(_entered(state, MovePhase.SURGING, around.now, around.settings.deadline_s))
     state = msgspec.structs.replace(state, template=_template(binding), message="")
     note = f"{state.reason.value}: {short_assignment(state.source)} -> {short_assignment(state.target)}"
     return Step(
@@ -146,7 +146,7 @@ def begun(binding: Binding, state: MoveState, around: Surroundings) -> Step:
         CopiesChange.BEGUN,
         written_clusters(state),
         state.source_group,
-        tasks_before(binding, state, around.producer) if breaks else None,
+        tasks_before(binding, state, around.producer, around.unready) if breaks else None,
         _wait(state, around.now),
         note,
     )
@@ -175,17 +175,18 @@ def advanced(binding: Binding, state: MoveState, around: Surroundings) -> Step:
     step = _surging(binding, state, around) if state.phase is MovePhase.SURGING else _soaking(binding, state, around)
     if isinstance(step, Step):
         return step
-    if not around.returnable:
+    if state.returning:
+        return _return_ended(binding, state, around, f"{_failure(state)}; there, too, it is {step}"[:MAX_MESSAGE])
+    if rollback_loses_replicas(binding, state, around.unready):
         return _stalled(state, now, step)
-    if rollback_loses_replicas(binding, state):
-        return _stalled(state, now, step, settings.deadline_s)
-    return rolled_back(binding, state, around, step)
+    return rolled_back(binding, state, around, step) if around.returnable else _stalled(state, now, step)
 
 
 def retargeted(binding: Binding, state: MoveState, target: Mapping[str, int], group: str, around: Surroundings) -> Step:
     """Give a move under way another target. The old copies stay; after a scale down they are reduced.
 
-    With BreakBeforeMake the copies of the former target go before those of other clusters start.
+    With BreakBeforeMake the copies of the former target go before those of other clusters start. The deadline is that
+    of the first target. A move that is overdue has another one, because nothing else can end it.
     """
     now, replicas = around.now, binding.spec.replicas
     removed = written_clusters(state).keys() - target.keys() - state.source.keys()
@@ -195,24 +196,30 @@ def retargeted(binding: Binding, state: MoveState, target: Mapping[str, int], gr
     divided = sum(target.values()) == replicas
     tasks = None
     started = state.strategy is MoveStrategy.BREAK_BEFORE_MAKE and state.phase is not MovePhase.ADMITTED
-    if started and target.keys() - state.target.keys():
-        before = state
+    leaves = any(name not in target or target[name] < count for name, count in state.target.items())
+    if started and leaves and target.keys() - state.target.keys():
         state = msgspec.structs.replace(
-            state, source=state.target, source_group=state.target_group, target=dict(target), target_group=group
+            state,
+            origin=state.first,
+            origin_group=state.first_group,
+            source=state.target,
+            source_group=state.target_group,
+            target=dict(target),
+            target_group=group,
         )
-        state = _admitted(state, around)
-        tasks = returning_tasks(binding, before, state, around.producer)
+        state = _within_deadline(_admitted(state, around), now)
+        tasks = tasks_before(binding, state, around.producer, around.unready)
     else:
         source = reduced(state.source, replicas, divided=divided)
         leaving = state.source.keys() - state.target.keys()
         state = msgspec.structs.replace(state, source=source, target=dict(target), target_group=group)
         if state.phase is MovePhase.ADMITTED and state.source.keys() - target.keys() <= leaving:
             # The copies that go are the same, so the time since they are gone counts.
-            state = _entered(state, state.phase, now, around.settings.deadline_s + state.termination_s)
+            state = msgspec.structs.replace(state, since=_whole(now))
         elif state.phase is MovePhase.ADMITTED:
-            state = _admitted(state, around)
+            state = _within_deadline(_admitted(state, around), now)
         else:
-            state = _entered(state, MovePhase.SURGING, now, around.settings.deadline_s)
+            state = _surging_again(state, around)
     return Step(
         state,
         CopiesChange.RETARGETED,
@@ -228,21 +235,44 @@ def rolled_back(binding: Binding, state: MoveState, around: Surroundings, why: s
     """Restore the old assignment, and hold the binding down."""
     breaks = state.strategy is MoveStrategy.BREAK_BEFORE_MAKE
     if state.phase is not MovePhase.ADMITTED:
-        if (held := _held_copies(binding, state, state.target.keys() - state.source.keys(), around)) is not None:
+        if (held := _held_copies(binding, state, state.target.keys() - state.home.keys(), around)) is not None:
             return held
-        if breaks and (blocked := blocked_start(binding, state.source, around.works())) is not None:
+        if breaks and (blocked := blocked_start(binding, state.home, around.works())) is not None:
             return held_step(binding, state, around, blocked)
-    if breaks and state.phase is not MovePhase.ADMITTED:
+    if breaks and (state.phase is not MovePhase.ADMITTED or state.origin):
         return _returned(binding, state, around, why)
     until = later(around.now, hold_down_s(state.failures + 1, around.settings))
+    restored, group = state.home, state.home_group
     state = _failed(state, MovePhase.ROLLED_BACK, around.now, until, why)
-    note = f"{state.reason.value}: {why}; {short_assignment(state.source)} is restored until {until:%Y-%m-%d %H:%M:%S}Z"
     return Step(
         state,
         CopiesChange.ROLLED_BACK,
-        state.source,
-        state.source_group,
-        tasks_after(binding, state, around.producer) if breaks else None,
+        restored,
+        group,
+        tuple(task for task in tasks_after(binding, around.producer) if task.from_cluster not in restored),
+        (until - around.now).total_seconds(),
+        _restored_note(state, restored, why, until),
+    )
+
+
+def _restored_note(state: MoveState, restored: Mapping[str, int], why: str, until: Timestamp) -> str:
+    return f"{state.reason.value}: {why}; {short_assignment(restored)} is restored until {until:%Y-%m-%d %H:%M:%S}Z"
+
+
+def _return_ended(binding: Binding, state: MoveState, around: Surroundings, why: str) -> Step:
+    """End a move with BreakBeforeMake that has returned to where it came from, and is held down from now on.
+
+    Its copies stay even if they are not healthy either. After the hold-down the next move is tried.
+    """
+    until = later(around.now, hold_down_s(state.failures, around.settings))
+    note = _restored_note(state, state.target, why, until)
+    state = _failed(state, MovePhase.ROLLED_BACK, around.now, until, why, state.failures)
+    return Step(
+        state,
+        CopiesChange.ROLLED_BACK,
+        state.target,
+        state.target_group,
+        tasks_after(binding, around.producer),
         (until - around.now).total_seconds(),
         note,
     )
@@ -250,8 +280,10 @@ def rolled_back(binding: Binding, state: MoveState, around: Surroundings, why: s
 
 def new_copies_started(state: MoveState, around: Surroundings) -> Step:
     """Start the new copies of a move with BreakBeforeMake whose old copies are gone."""
-    state = _entered(state, MovePhase.SURGING, around.now, around.settings.deadline_s)
-    state = msgspec.structs.replace(state, gone_since=None, message="")
+    entered = _entered(state, MovePhase.SURGING, around.now, around.settings.deadline_s)
+    # A target that replaced another one keeps the deadline of the first.
+    state = _within_deadline(entered, around.now) if state.origin else _timed(entered)
+    state = msgspec.structs.replace(state, gone_since=None, message=_kept_message(state))
     note = f"{state.reason.value}: the old copies are gone, {short_assignment(state.target)} starts"
     return Step(
         state, CopiesChange.NEW_STARTED, dict(state.target), state.source_group, None, _wait(state, around.now), note
@@ -260,11 +292,13 @@ def new_copies_started(state: MoveState, around: Surroundings) -> Step:
 
 def released(binding: Binding, state: MoveState, around: Surroundings) -> Step:
     """End a move well: only the target stays."""
+    if state.returning:
+        return _return_ended(binding, state, around, _failure(state))
     hold_s = hold_down_s(max(1, state.failures), around.settings)
     rest_s = REBALANCE_HOLD_DOWNS * around.settings.hold_down_s if state.reason is MoveReason.REBALANCE else 0
     until = later(around.now, max(hold_s, rest_s))
     after = msgspec.structs.replace(
-        state, phase=MovePhase.RELEASED, since=_whole(around.now), until=until, template="", message=""
+        _without_way(state), phase=MovePhase.RELEASED, since=_whole(around.now), until=until, template="", message=""
     )
     source, target = short_assignment(state.source), short_assignment(state.target)
     note = f"{state.reason.value}: {target} is healthy, {source} is released"
@@ -277,7 +311,7 @@ def released(binding: Binding, state: MoveState, around: Surroundings) -> Step:
         CopiesChange.RELEASED,
         state.target,
         state.target_group,
-        tasks_after(binding, state, around.producer) if breaks else None,
+        tasks_after(binding, around.producer) if breaks else None,
         (until - around.now).total_seconds(),
         note,
     )
@@ -304,9 +338,7 @@ def refused(
         case CopiesChange.ROLLED_BACK:
             return None if before is None or before.gone_since is None else new_copies_started(before, around)
         case CopiesChange.RETARGETED:
-            if before is None or not around.returnable or rollback_loses_replicas(binding, before):
-                return None
-            return rolled_back(binding, before, around, why)
+            return None if before is None else _continued_without(binding, before, around, why)
         case (
             CopiesChange.NONE
             | CopiesChange.HEALTHY
@@ -323,9 +355,22 @@ def refused(
             assert_never(change)
 
 
+def _continued_without(binding: Binding, state: MoveState, around: Surroundings, why: str) -> Step:
+    """Continue a move whose other target is refused, for example because a quota has no room for another scale."""
+    step = advanced(binding, state, around)
+    if step.change is not CopiesChange.NONE or step.state is None:
+        return step
+    return replace(step, state=msgspec.structs.replace(step.state, message=why))
+
+
 def flapped(state: MoveState, settings: MoveSettings, now: Timestamp, why: str) -> MoveState:
     """Return the record of a binding whose released move did not last: one more failure, and a hold-down."""
     return _failed(state, MovePhase.HELD_DOWN, now, later(now, hold_down_s(state.failures + 1, settings)), why)
+
+
+def _without_way(state: MoveState) -> MoveState:
+    """Return the state of a move that has ended, without what only a move under way needs."""
+    return msgspec.structs.replace(state, origin={}, origin_group="", deadline_at=None, overdue=False, returning=False)
 
 
 def is_over(state: MoveState, now: Timestamp) -> bool:
@@ -356,6 +401,7 @@ def plausible(state: MoveState, settings: MoveSettings, now: Timestamp) -> MoveS
         started_at=None if state.started_at is None else min(state.started_at, now),
         until=None if until is None else min(until, later(since, longest_s)),
         held_down_until=None if held is None else min(held, later(since, settings.max_hold_down_s)),
+        deadline_at=None if state.deadline_at is None else min(state.deadline_at, later(now, longest_s)),
         gone_since=None if state.gone_since is None else min(state.gone_since, now),
         termination_s=min(state.termination_s, MAX_GRACE_S),
     )
@@ -417,53 +463,89 @@ def _breaking(binding: Binding, state: MoveState, around: Surroundings) -> Step:
     lost = sorted(name for name in state.target if name in around.unready)
     if lost and around.returnable:
         return rolled_back(binding, state, around, f"the target {name_list(lost)} is not ready")
-    if state.until is not None and now >= state.until:
-        return _overdue(binding, state, around)
     leaving = [name for name in state.source if name not in state.target and _exists(name, around)]
     if state.gone_since is None:
         if reported_copies(binding, leaving) and seconds_since(state.since, now) < _LOOK_S:
             return Step(state, wait_s=_wait(state, now))
-        if waits := _not_gone(state, leaving, around):
-            return Step(msgspec.structs.replace(state, message=waits[:MAX_MESSAGE]), wait_s=SOON_LOOK_S)
-        state = msgspec.structs.replace(state, gone_since=_whole(now), message="")
-        return Step(state, wait_s=float(state.termination_s))
-    left_s = state.termination_s - seconds_since(state.gone_since, now)
-    if left_s > 0:
+    elif (left_s := state.termination_s - seconds_since(state.gone_since, now)) > 0:
         return Step(state, wait_s=left_s)
-    if waits := _not_gone(state, leaving, around):
-        return Step(msgspec.structs.replace(state, gone_since=None, message=waits[:MAX_MESSAGE]), wait_s=_LOOK_S)
+    if waits := _not_gone(binding, state, leaving, around):
+        return _waiting_for_old_copies(binding, state, around, waits)
+    if state.gone_since is None:
+        state = msgspec.structs.replace(state, gone_since=_whole(now), message=_kept_message(state))
+        return Step(state, wait_s=float(state.termination_s))
+    if state.origin and around.returnable and _is_late(state, now):
+        return rolled_back(binding, state, around, "the deadline has passed")
     return new_copies_started(state, around)
 
 
 def _unstartable(binding: Binding, state: MoveState, around: Surroundings, why: MoveRefusal) -> Step:
     """Restore the old copies of a move with BreakBeforeMake whose new ones cannot start; wait if that is impossible."""
-    lost = any(name in around.unready for name in state.source)
-    can_return = bool(state.source) and (around.returnable or (state.returning and not lost))
-    if can_return and blocked_start(binding, state.source, around.copies or UNREAD) is None:
+    lost = any(name in around.unready for name in state.home)
+    can_return = bool(state.home) and (around.returnable or (state.returning and not lost))
+    if can_return and blocked_start(binding, state.home, around.copies or UNREAD) is None:
         return rolled_back(binding, state, around, why.message)
     return held_step(binding, state, around, why)
 
 
-def _not_gone(state: MoveState, leaving: list[str], around: Surroundings) -> str:
-    """Return which copies a move with BreakBeforeMake waits for; empty if all are gone."""
+def _not_gone(binding: Binding, state: MoveState, leaving: list[str], around: Surroundings) -> str:
+    """Return which copies a move with BreakBeforeMake waits for; empty if all are gone.
+
+    It waits for each copy outside of its target, wherever that came from. A failover does not wait for the copies on
+    clusters that are lost.
+    """
     copies = around.works()
     if copies.problem:
         return copies.problem
     silent = sorted(name for name in leaving if name in around.unready)
     if silent:
         return f"{name_list(silent)} cannot be asked whether the old copy is gone"
-    there = sorted({*copies.by_cluster} & {*leaving} | copies.deleting & state.target.keys())
+    others = {*copies.by_cluster} - state.target.keys() - required_clusters(binding)
+    if state.reason is MoveReason.FAILOVER:
+        others = {name for name in others if name not in around.unready or name in state.source}
+    there = sorted(others | copies.deleting & state.target.keys())
     return f"the old copy on {name_list(there)} is still being removed" if there else ""
 
 
-def _overdue(binding: Binding, state: MoveState, around: Surroundings) -> Step:
-    """End the wait for old copies at the deadline: return to them, or report a move that cannot return."""
-    why = "; ".join(filter(None, ("the old copies are not gone in time", state.message)))
+def _waiting_for_old_copies(binding: Binding, state: MoveState, around: Surroundings, waits: str) -> Step:
+    """Wait for old copies until the deadline. Then return to them, or report a move that cannot return."""
+    late = _is_late(state, around.now)
+    message = state.message if state.returning and not late else waits[:MAX_MESSAGE]
+    state = msgspec.structs.replace(state, gone_since=None, message=message)
+    if not late:
+        return Step(state, wait_s=SOON_LOOK_S)
+    why = f"the old copies are not gone in time; {waits}"
     if around.returnable:
         return rolled_back(binding, state, around, why)
+    if state.overdue:
+        return Step(state, wait_s=_LOOK_S)
     note = f"{state.reason.value}: {why}; the move waits for them"
-    state = msgspec.structs.replace(state, until=None)
-    return Step(state, CopiesChange.STALLED, wait_s=_LOOK_S, note=note)
+    return Step(_overdue(state, around.now), CopiesChange.STALLED, wait_s=_LOOK_S, note=note)
+
+
+def without_target(state: MoveState, now: Timestamp, why: str) -> Step:
+    """Wait while a move has no target, and nothing better to return to."""
+    state = msgspec.structs.replace(state, message=why[:MAX_MESSAGE])
+    return Step(_overdue(state, now) if _is_late(state, now) else state, wait_s=SOON_LOOK_S)
+
+
+def _kept_message(state: MoveState) -> str:
+    """Return the message of a move that waits for nothing special. A move that returns says why until its end."""
+    return state.message if state.returning else ""
+
+
+def _failure(state: MoveState) -> str:
+    return state.message or "the move failed"
+
+
+def _is_late(state: MoveState, now: Timestamp) -> bool:
+    """Whether the deadline of the phase has passed. The record of a stalled move of earlier checkouts has none."""
+    return state.until is None or now >= state.until
+
+
+def _overdue(state: MoveState, now: Timestamp) -> MoveState:
+    """Return the state of a move whose deadline has passed, and that can only wait. It gives its budget back."""
+    return msgspec.structs.replace(state, overdue=True, until=state.until or _whole(now))
 
 
 def _surging(binding: Binding, state: MoveState, around: Surroundings) -> Step | str:
@@ -478,10 +560,10 @@ def _surging(binding: Binding, state: MoveState, around: Surroundings) -> Step |
         problems = unhealthy_by_works(binding, state, around.works(), around.unready)
     if not problems:
         state = _entered(state, MovePhase.SOAKING, now, settings.soak_s)
-        state = msgspec.structs.replace(state, template=_template(binding), message="")
+        state = msgspec.structs.replace(state, template=_template(binding), message=_kept_message(state))
         note = f"{state.reason.value}: {short_assignment(state.target)} is healthy"
         return Step(state, CopiesChange.HEALTHY, wait_s=_wait(state, now), note=note)
-    if state.until is None or now < state.until:
+    if not _is_late(state, now):
         wait_s = _wait(state, now)
         return Step(state, wait_s=lag_left_s(state, now) or wait_s)
     return f"not healthy in time: {_problems(problems)}"
@@ -489,11 +571,14 @@ def _surging(binding: Binding, state: MoveState, around: Surroundings) -> Step |
 
 def _soaking(binding: Binding, state: MoveState, around: Surroundings) -> Step | str:
     """Release the old copies when the new ones stayed healthy. A text says why the move has failed."""
-    settings, now = around.settings, around.now
+    now = around.now
     if state.template != _template(binding):
-        state = _entered(state, MovePhase.SURGING, now, settings.deadline_s)
+        state = _surging_again(state, around)
         return Step(msgspec.structs.replace(state, template=_template(binding)), wait_s=_wait(state, now))
     problems = unhealthy_by_report(binding, state, now, around.unready)
+    if problems and state.strategy is MoveStrategy.BREAK_BEFORE_MAKE:
+        # A return would take healthy copies down, and a pod may be away for a moment only.
+        return _surging_step(state, around, problems)
     if problems:
         return f"unhealthy while soaking: {_problems(problems)}"
     if state.until is not None and now < state.until:
@@ -502,8 +587,7 @@ def _soaking(binding: Binding, state: MoveState, around: Surroundings) -> Step |
         return _unread(state, unread)
     problems = unhealthy_by_works(binding, state, around.works(), around.unready)
     if problems:  # the reports are older than the Works
-        state = _entered(state, MovePhase.SURGING, now, settings.deadline_s)
-        return Step(msgspec.structs.replace(state, message=_problems(problems)[:MAX_MESSAGE]), wait_s=_wait(state, now))
+        return _surging_step(state, around, problems)
     breaks = state.strategy is MoveStrategy.BREAK_BEFORE_MAKE  # then nothing goes now
     going = [] if breaks else [name for name in state.leaving if _exists(name, around)]
     return _held_copies(binding, state, going, around) or released(binding, state, around)
@@ -562,63 +646,107 @@ def _unread(state: MoveState, problem: str) -> Step:
     return Step(msgspec.structs.replace(state, message=problem[:MAX_MESSAGE]), wait_s=_LOOK_S)
 
 
+def _surging_step(state: MoveState, around: Surroundings, problems: Mapping[str, str]) -> Step:
+    """Wait again until the new copies of a move that soaks are healthy."""
+    state = _surging_again(state, around)
+    message = _problems(problems)[:MAX_MESSAGE]
+    return Step(msgspec.structs.replace(state, message=message), wait_s=_wait(state, around.now))
+
+
+def _surging_again(state: MoveState, around: Surroundings) -> MoveState:
+    """Return the state of a move that waits for other new copies. The first deadline holds.
+
+    A move that soaks has reached it. It gets one deadline more in all, so that changes without end do not keep it.
+    """
+    now, settings = around.now, around.settings
+    if state.phase is MovePhase.SURGING:
+        if state.overdue:
+            return _timed(_entered(state, MovePhase.SURGING, now, settings.deadline_s))
+        return msgspec.structs.replace(state, since=_whole(now))
+    again = _entered(state, MovePhase.SURGING, now, settings.deadline_s)
+    if state.deadline_at is None or again.until is None:
+        return again
+    last = later(state.deadline_at, settings.soak_s + settings.deadline_s)
+    return msgspec.structs.replace(again, until=min(again.until, last))
+
+
+def _timed(state: MoveState) -> MoveState:
+    """Return the state of a move whose deadline begins now."""
+    return msgspec.structs.replace(state, deadline_at=state.until)
+
+
+def _within_deadline(state: MoveState, now: Timestamp) -> MoveState:
+    """Return the state of a move that keeps its first deadline in a new phase, unless it is overdue."""
+    if state.overdue or state.deadline_at is None:
+        return _timed(state)
+    return msgspec.structs.replace(state, until=max(state.deadline_at, _whole(now)))
+
+
 def _exists(cluster: str, around: Surroundings) -> bool:
     return around.clusters is None or cluster in around.clusters
 
 
 def _admitted(state: MoveState, around: Surroundings) -> MoveState:
     """Return the state of a move whose old copies go now, with the time that their pods may take to end."""
-    leaving = [name for name in state.source if name not in state.target]
     found = around.works().by_cluster
-    grace_s = max((found[name].grace_s for name in leaving if name in found), default=DEFAULT_GRACE_S)
+    grace_s = max((copy.grace_s for name, copy in found.items() if name not in state.target), default=DEFAULT_GRACE_S)
     termination_s = max(DEFAULT_GRACE_S, grace_s)
     state = msgspec.structs.replace(state, termination_s=termination_s, gone_since=None)
     return _entered(state, MovePhase.ADMITTED, around.now, around.settings.deadline_s + termination_s)
 
 
-def _stalled(state: MoveState, now: Timestamp, why: str, deadline_s: float | None = None) -> Step:
-    """Report a failed move that has nothing better to return to. All copies stay; it is judged again at a deadline."""
-    until = None if deadline_s is None else later(now, deadline_s)
-    message = why[:MAX_MESSAGE]
-    state = msgspec.structs.replace(state, phase=MovePhase.SURGING, since=_whole(now), until=until, message=message)
-    note = f"{state.reason.value}: {why}; old and new copies stay"
-    return Step(state, CopiesChange.STALLED, wait_s=_LOOK_S, note=note)
+def _stalled(state: MoveState, now: Timestamp, why: str) -> Step:
+    """Report a failed move that has nothing better to return to now. All copies stay; each look judges it again."""
+    if state.phase is MovePhase.SOAKING:
+        state = _entered(state, MovePhase.SURGING, now, 0)
+    known = state.overdue
+    state = msgspec.structs.replace(_overdue(state, now), message=why[:MAX_MESSAGE])
+    if known:
+        return Step(state, wait_s=_LOOK_S)
+    stays = "the new copies stay" if state.strategy is MoveStrategy.BREAK_BEFORE_MAKE else "old and new copies stay"
+    return Step(state, CopiesChange.STALLED, wait_s=_LOOK_S, note=f"{state.reason.value}: {why}; {stays}")
 
 
 def _returned(binding: Binding, state: MoveState, around: Surroundings, why: str) -> Step:
     """Turn a move with BreakBeforeMake around: the new copies go, and then the old ones start again."""
     failures = state.failures + 1
+    waits = state.phase is MovePhase.ADMITTED  # for the copies of a target that failed before
     back = msgspec.structs.replace(
         state,
-        source=state.target,
-        target=state.source,
-        source_group=state.target_group,
-        target_group=state.source_group,
+        source=state.source if waits else state.target,
+        target=state.first,
+        source_group=state.source_group if waits else state.target_group,
+        target_group=state.first_group,
+        origin={},
+        origin_group="",
         failures=failures,
         held_down_until=later(around.now, hold_down_s(failures, around.settings)),
         returning=True,
         message=why[:MAX_MESSAGE],
     )
     back = _admitted(back, around)
-    note = f"{state.reason.value}: {why}; it returns to {short_assignment(state.source)}"
+    note = f"{state.reason.value}: {why}; it returns to {short_assignment(back.target)}"
     return Step(
         back,
         CopiesChange.RETURNING,
         written_clusters(back),
         back.source_group,
-        returning_tasks(binding, state, back, around.producer),
+        tasks_before(binding, back, around.producer, around.unready),
         _wait(back, around.now),
         note,
     )
 
 
-def _failed(state: MoveState, phase: MovePhase, now: Timestamp, until: Timestamp, why: str) -> MoveState:
+def _failed(
+    state: MoveState, phase: MovePhase, now: Timestamp, until: Timestamp, why: str, failures: int | None = None
+) -> MoveState:
+    """Return the state after a failure. It is one more, unless ``failures`` says how many there are."""
     return msgspec.structs.replace(
-        state,
+        _without_way(state),
         phase=phase,
         since=_whole(now),
         until=until,
-        failures=state.failures + 1,
+        failures=state.failures + 1 if failures is None else failures,
         held_down_until=until,
         message=why,
         cause="",

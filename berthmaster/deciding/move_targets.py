@@ -4,6 +4,7 @@ docs/moves.md has the rules.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, NamedTuple
@@ -185,6 +186,19 @@ def earlier_target(
         problems.append(f"group {name}: {decision.failure.message}")
         about += [name, decision.failure.kind.name]
     return MoveRefusal(Cause.NO_PLACE, "; ".join(problems) or "it is in its first group", tuple(about))
+
+
+def any_target(scheduler: Scheduler, binding: Binding, avoided: AbstractSet[str]) -> Target | MoveRefusal:
+    """Return the best group that can hold a workload, also an earlier or a later one, or why none can.
+
+    Args:
+        avoided: clusters that get nothing.
+    """
+    request = replace(Request.of(binding), fresh=True)
+    decision = scheduler.schedule(replace(request, evicted_from=request.evicted_from | avoided))
+    if decision.failure is None:
+        return Target(decision.assignment, decision.group or "")
+    return MoveRefusal(Cause.NO_PLACE, decision.failure.message, (decision.failure.kind.name,))
 
 
 def drain_target(

@@ -9,15 +9,19 @@ fleet in a message do not matter. They change all the time, and each write costs
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import msgspec.structs
+from msgspec.structs import replace as replace_struct
 
 from berthmaster.deciding import lifecycle, move_targets, writes
 from berthmaster.deciding.config import MoveSettings
 from berthmaster.deciding.copies import (
     CopiesNotReadError,
+    healthy_new_copies,
     reported_copies,
+    required_clusters,
     rollback_loses_replicas,
     tasks_after,
     why_not_broken,
@@ -42,10 +46,10 @@ from berthmaster.deciding.rules import trigger_by
 from berthmaster.deciding.writes import AssignmentWrite, SchedulingResult
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, GracefulEvictionTask
 from berthmaster.model.claims import MANAGED_BY
+from berthmaster.model.cluster import NO_EXECUTE, repelling_taints
 from berthmaster.model.errors import name_list
 from berthmaster.model.meta import Timestamp, with_spec
 from berthmaster.model.move import (
-    AFTER_FAILURE,
     MAX_MESSAGE,
     WAITING,
     Cause,
@@ -102,24 +106,12 @@ class MoveDecider:
             self.state.unready_since_s,
             self.state.scheduler.fleet.row_of,
             self.moves.braked,
-            move is not None and move.can_return(self.state.unready_since_s),
+            move is not None and can_return(self.state, binding, move),
             self.moves.copies,
         )
 
     def decide(self, binding: Binding) -> BindingDecision:
         """Decide without moves. A failover waits for the storm brake and budgets, and for old copies of its target."""
-
-        def may_fail_over(found: Replacement) -> str:
-            if self.moves.braked:
-                return f"storm brake: {self.moves.braked}"
-            source = {name: replicas for name, replicas in binding.assignment.items() if name in found.left}
-            move = MoveState(MoveReason.FAILOVER, MovePhase.SURGING, source=source, target=found.clusters)
-            waiting = self.moves.admit(binding, move)
-            if waiting is not None:
-                return waiting.reason
-            blocked = blocked_failover(binding, found.left, found.clusters, self.copies(), self.settings(binding))
-            return "" if blocked is None else blocked.message
-
         avoided = self.moves.copies.deleting if self.moves.copies is not None else frozenset()
         avoided |= suspended_clusters(binding, self.state.scheduler.fleet.row_of)
         decision = decide(
@@ -128,12 +120,24 @@ class MoveDecider:
             self.now_s,
             self.bounds,
             explain=self.explain,
-            may_fail_over=may_fail_over,
+            may_fail_over=partial(self.why_no_failover, binding),
             avoided=avoided,
         )
         if decision.warning and (self.moves.braked or avoided):
             decision = sooner(decision, lifecycle.SOON_LOOK_S)
         return decision
+
+    def why_no_failover(self, binding: Binding, found: Replacement) -> str:
+        """Return what a failover waits for; empty if it may begin."""
+        if self.moves.braked:
+            return f"storm brake: {self.moves.braked}"
+        source = {name: replicas for name, replicas in binding.assignment.items() if name in found.left}
+        move = MoveState(MoveReason.FAILOVER, MovePhase.SURGING, source=source, target=found.clusters)
+        waiting = self.moves.admit(binding, move)
+        if waiting is not None:
+            return waiting.reason
+        blocked = blocked_failover(binding, found.left, found.clusters, self.copies(), self.settings(binding))
+        return "" if blocked is None else blocked.message
 
     def stepped(self, binding: Binding, step: Step, trigger: Trigger) -> BindingDecision:
         move, placement = step.state, binding.spec.placement
@@ -167,24 +171,25 @@ def continued(decider: MoveDecider, binding: Binding, move: MoveState) -> Bindin
     if why := superseded(binding, moved, move):
         prior = before_superseded(binding, moved, move)
         if move.strategy is MoveStrategy.BREAK_BEFORE_MAKE:
-            prior = with_spec(prior, graceful_eviction_tasks=tasks_after(binding, move, decider.moves.producer))
+            prior = with_spec(prior, graceful_eviction_tasks=tasks_after(binding, decider.moves.producer))
         return abandoned(decider, binding, prior, CopiesChange.SUPERSEDED, why, move)
     lost, loss_s = lost_clusters(decider.state, moved, decider.now_s)
     if decider.moves.braked:
         lost = frozenset()
     trigger = Trigger.FAILOVER if lost else trigger_by(decider.state.rules, moved, decider.state.scheduler.fleet)
     found, tasks = _target_now(decider, moved, move, trigger, lost)
-    if trigger is Trigger.NONE and _is_stalled(move):
-        found = _back_to_its_group(decider, binding, move) or found
+    if trigger is Trigger.NONE and (elsewhere := _elsewhere(decider, binding, move)) is not None:
+        found = elsewhere
     if isinstance(found, MoveRefusal):
         step = _without_target(decider, binding, move, found)
-    elif found.clusters != move.target:
+    elif found.clusters != move.target and not _waits_for_its_end(binding, move, found, lost):
         step = _retargeted(decider, binding, move, found)
     else:
         step = lifecycle.advanced(binding, move, decider.around(binding, move))
     if tasks and step.tasks is None:
         step = replace(step, tasks=(*binding.spec.graceful_eviction_tasks, *tasks))
-    requested = trigger is Trigger.RESCHEDULED and step.state is not None and step.state.phase not in AFTER_FAILURE
+    retargets = isinstance(found, Target) and (step.change is CopiesChange.RETARGETED or found.clusters == move.target)
+    requested = trigger is Trigger.RESCHEDULED and retargets
     decision = decider.stepped(binding, step, Trigger.RESCHEDULED if requested else Trigger.NONE)
     return sooner(msgspec.structs.replace(decision, refresh=requested), loss_s)
 
@@ -240,12 +245,12 @@ def _target_now(
     state = decider.state
     draining = move_targets.draining_clusters(state, moved) - move.source.keys()
     # A move that returns goes to where it came from, drained or not. Healthy new copies of an unhealthy source stay.
-    if decider.moves.braked or move.returning or rollback_loses_replicas(moved, move):
+    if decider.moves.braked or move.returning or rollback_loses_replicas(moved, move, state.unready_since_s):
         draining = frozenset()
     if lost or draining:
         found = replacement(state.scheduler, Request.of(moved), lost | draining, leaves=bool(draining))
         if isinstance(found, MoveRefusal):
-            return found if lost else same, ()
+            return found if lost or move.phase is MovePhase.ADMITTED else same, ()
         left = replace(found, left=tuple(name for name in found.left if name in lost))
         return Target(dict(found.clusters), found.group), eviction_tasks(moved, left, decider.moves.producer)
     if trigger is Trigger.NONE:
@@ -261,15 +266,53 @@ def _target_now(
     return Target(dict(decision.clusters), decision.result.group), ()
 
 
-def _is_stalled(move: MoveState) -> bool:
-    return move.reason is MoveReason.FAILOVER and move.phase is MovePhase.SURGING and move.until is None
+def _elsewhere(decider: MoveDecider, binding: Binding, move: MoveState) -> Target | None:
+    """Return another place for a move that is overdue and cannot return; None without one, and for other moves.
 
-
-def _back_to_its_group(decider: MoveDecider, binding: Binding, move: MoveState) -> Target | None:
-    """Return an earlier group that can hold a stalled failover; None without one. All its copies count as present."""
+    A failover goes back to an earlier group. Another move, whose source is not ready, goes to any group. All copies
+    count as present.
+    """
+    state = decider.state
+    late = move.overdue and (move.until is None or move.until <= decider.now)
+    if not late or move.phase is not MovePhase.SURGING or decider.moves.braked or can_return(state, binding, move):
+        return None
     running = without_move(binding, binding.assignment, move.target_group)
-    found = move_targets.earlier_target(decider.state.scheduler, running, decider.state.unusable, 0)
+    if move.reason is MoveReason.FAILOVER:
+        found = move_targets.earlier_target(state.scheduler, running, state.unusable, 0)
+        if isinstance(found, Target):
+            return found
+    if healthy_new_copies(binding, move, state.unready_since_s):
+        return None
+    found = move_targets.any_target(state.scheduler, running, state.unusable | move.target.keys())
     return found if isinstance(found, Target) else None
+
+
+def can_return(state: ClusterState, binding: Binding, move: MoveState) -> bool:
+    """Whether a move can be rolled back if it fails: what it came from is ready, and takes the workload again.
+
+    Karmada evicts a cluster with a taint NoExecute again.
+    """
+    if not move.can_return(state.unready_since_s):
+        return False
+    placement, fleet = binding.spec.placement, state.scheduler.fleet
+    tolerations = placement.cluster_tolerations if placement is not None else ()
+    evicted = move.home.keys() - move.source.keys()
+    found = (fleet.get(name) for name in evicted)
+    return not any(
+        cluster is None or repelling_taints(cluster.spec.taints, tolerations, frozenset({NO_EXECUTE}))
+        for cluster in found
+    )
+
+
+def _waits_for_its_end(binding: Binding, move: MoveState, found: Target, lost: frozenset[str]) -> bool:
+    """Whether another target waits for the end of a move with BreakBeforeMake: it would take healthy copies down."""
+    if move.strategy is not MoveStrategy.BREAK_BEFORE_MAKE or move.phase is MovePhase.ADMITTED:
+        return False
+    if sum(found.clusters.values()) < sum(move.target.values()):  # a scale down acts at once
+        return not move.target.keys() >= found.clusters.keys()
+    taken = {name: count for name, count in move.target.items() if found.clusters.get(name, -1) < count}
+    given_up = msgspec.structs.replace(move, target=taken)
+    return bool(healthy_new_copies(binding, given_up, lost))
 
 
 def _without_target(decider: MoveDecider, binding: Binding, move: MoveState, found: MoveRefusal) -> Step:
@@ -279,25 +322,33 @@ def _without_target(decider: MoveDecider, binding: Binding, move: MoveState, fou
     # A move that returns has no copies in this phase. If where it returns to is lost, it starts where it was.
     unready = decider.state.unready_since_s
     restored = move.returning and move.phase is MovePhase.ADMITTED and not move.source.keys() & unready.keys()
-    if braked or not (restored or move.can_return(unready)) or rollback_loses_replicas(binding, move):
-        return Step(msgspec.structs.replace(move, message=found.message[:MAX_MESSAGE]), wait_s=lifecycle.SOON_LOOK_S)
+    returns = restored or can_return(decider.state, binding, move)
+    if braked or rollback_loses_replicas(binding, move, unready):
+        return lifecycle.without_target(move, decider.now, found.message)
+    if not returns:
+        running = without_move(binding, binding.assignment, move.target_group)
+        other = move_targets.any_target(decider.state.scheduler, running, decider.state.unusable)
+        if isinstance(other, Target) and other.clusters != move.target:
+            return _retargeted(decider, binding, move, other)
+        return lifecycle.without_target(move, decider.now, found.message)
     gone = f"the target is gone: {found.message}"[:MAX_MESSAGE]
     return lifecycle.rolled_back(binding, move, decider.around(binding, move), gone)
 
 
 def _retargeted(decider: MoveDecider, binding: Binding, move: MoveState, found: Target) -> Step:
-    """Change the target of a move; roll back if the new one does not serve its reason, and no healthy copy is lost."""
+    """Change the target of a move; roll back if the new one does not serve its reason, and no healthy copy is lost.
+
+    Budgets, pauses and windows are asked only when a move begins.
+    """
     around = decider.around(binding, move)
-    source = Target(move.source, move.source_group)
+    source = Target(move.first, move.first_group)
     changed = msgspec.structs.replace(move, target=found.clusters, target_group=found.group)
-    if not binding.spec.replicas and any(move.source.values()):
+    ends = move.phase is not MovePhase.ADMITTED  # else the old copies have not gone yet
+    if ends and not binding.spec.replicas and any(move.first.values()):
         return lifecycle.released(binding, changed, around)
-    if move.can_return(decider.state.unready_since_s) and not rollback_loses_replicas(binding, move):
-        if not move_targets.is_better(decider.state, binding, move.reason, found, source):
-            return lifecycle.rolled_back(binding, move, around, "no target is better than the source")
-        waiting = decider.moves.admit(binding, changed)
-        if waiting is not None:
-            return lifecycle.rolled_back(binding, move, around, waiting.reason)
+    returns = around.returnable and not rollback_loses_replicas(binding, move, decider.state.unready_since_s)
+    if returns and not move_targets.is_better(decider.state, binding, move.reason, found, source):
+        return lifecycle.rolled_back(binding, move, around, "no target is better than the source")
     return lifecycle.retargeted(binding, move, found.clusters, found.group, around)
 
 
@@ -373,6 +424,8 @@ def _at_rest(decider: MoveDecider, binding: Binding, record: MoveState | None) -
         return _failed_over(decider, binding, decision, decision.replaced, record)
     if decision.trigger is Trigger.RESCHEDULED and _is_movable(decider, binding, decision):
         return _rescheduled(decider, binding, decision, record)
+    if not decision.result.ok and (elsewhere := _placed_anywhere(decider, binding, decision, record)) is not None:
+        return elsewhere
     if decision.write is not None:
         return _plainly_changed(decider, decision, record)
     if not decision.result.ok:
@@ -381,6 +434,39 @@ def _at_rest(decider: MoveDecider, binding: Binding, record: MoveState | None) -
     if request is None:
         return _recorded(decider, binding, decision, ended_record(record, decider.now))
     return _requested(decider, binding, decision, request, record)
+
+
+def _placed_anywhere(
+    decider: MoveDecider, binding: Binding, decision: BindingDecision, record: MoveState | None
+) -> BindingDecision | None:
+    """Decide for a workload that neither its group nor a later one can hold: an earlier one may hold it.
+
+    Karmada asks no earlier group. A workload that was evicted from its last group would stay without copies. It waits
+    for no hold-down. None if it has its copies, or no group can hold it.
+    """
+    placement, clears = binding.spec.placement, decision.write is not None
+    short = sum(binding.assignment.values()) < binding.spec.replicas
+    if placement is None or not placement.cluster_affinities or not decision.waits_for_capacity:
+        return None
+    if binding.spec.clusters and not short and not clears:
+        return None
+    request = replace_struct(Request.of(binding), fresh=True, minimal=False, bounds=decider.bounds)
+    fresh = schedule(decider.state, binding, request, decision.trigger)
+    if not binding.spec.clusters and not fresh.result.ok:
+        return fresh  # it names each group that was asked
+    if decider.state.unusable & (fresh.clusters or {}).keys():
+        request = replace_struct(request, evicted_from=request.evicted_from | decider.state.unusable)
+        fresh = schedule(decider.state, binding, request, decision.trigger)
+    if not fresh.result.ok or fresh.clusters is None:
+        return None
+    found = Replacement(dict(fresh.clusters), fresh.result.group, (), binding.assignment)
+    if binding.spec.clusters:  # what runs stays until the new copies are healthy
+        breaks = decider.settings(binding).strategy is MoveStrategy.BREAK_BEFORE_MAKE
+        waits = breaks or decider.why_no_failover(binding, found)
+        return None if waits else _failed_over(decider, binding, fresh, found, record)
+    if decider.copies().deleting & fresh.clusters.keys():  # Karmada cannot write a Work that it is deleting
+        return sooner(decision, lifecycle.SOON_LOOK_S)
+    return _failed_over(decider, binding, fresh, found, record)
 
 
 def _vanished(decider: MoveDecider, binding: Binding, record: MoveState) -> frozenset[str]:
@@ -441,7 +527,10 @@ def _failed_over(
     if record is not None and record.phase is MovePhase.RELEASED:
         why = f"left {', '.join(found.left)} again after a {record.reason.value}"
         record = lifecycle.flapped(record, decider.settings(binding), decider.now, why)
-    if all(name in found.clusters and replicas <= found.clusters[name] for name, replicas in kept.items()):
+    breaks = decider.settings(binding).strategy is MoveStrategy.BREAK_BEFORE_MAKE
+    evicted = breaks and not binding.spec.clusters and bool(_copies_elsewhere(decider, binding, found.clusters))
+    fits = all(name in found.clusters and replicas <= found.clusters[name] for name, replicas in kept.items())
+    if fits and not evicted:
         plainly = _also(msgspec.structs.replace(decision, plain=decision), writes.move_write(binding, record))
         return sooner(plainly, SOON_S) if _may_be_away(decider, plainly) else plainly
     step = _failover_step(decider, binding, found, kept, record)
@@ -463,6 +552,11 @@ def _failover_step(
     lost = (*binding.spec.graceful_eviction_tasks, *eviction_tasks(binding, found, decider.moves.producer))
     step = lifecycle.begun(with_spec(binding, graceful_eviction_tasks=lost), state, decider.around(binding))
     return replace(step, tasks=step.tasks if step.tasks is not None else lost)
+
+
+def _copies_elsewhere(decider: MoveDecider, binding: Binding, clusters: Mapping[str, int]) -> set[str]:
+    """Return the other clusters that still have a copy of a workload."""
+    return {*decider.copies().by_cluster.keys() - required_clusters(binding) - clusters.keys()}
 
 
 def _is_movable(decider: MoveDecider, binding: Binding, decision: BindingDecision) -> bool:
@@ -522,9 +616,7 @@ def _old_copies(binding: Binding, state: MoveState, copies: Copies) -> MoveRefus
 
     Karmada finishes the deletion of such a copy later, and would delete what a move has put there.
     """
-    wanted = {each.name for snapshot in binding.spec.required_by for each in snapshot.clusters}
-    wanted |= binding.assignment.keys()
-    there = {name for name in copies.by_cluster if name not in wanted} | copies.deleting
+    there = copies.by_cluster.keys() - required_clusters(binding) - binding.assignment.keys() | copies.deleting
     names = sorted(there & state.target.keys())
     if not names:
         return None

@@ -150,12 +150,17 @@ class MoveState(Value, frozen=True):
     """The content of the annotation ``MOVE``. Times are wall clock times in UTC, in whole seconds.
 
     Attributes:
-        source: the assignment before the move: replicas by cluster. A failover lists only the clusters that it keeps.
+        source: the copies that leave: replicas by cluster. At first this is the assignment before the move. A failover
+            lists only the clusters that it keeps.
         target: the assignment after the move; empty in the phase Eligible.
         source_group, target_group: the groups of the two; empty without groups.
         started_at: since when the binding should move.
+        origin, origin_group: the assignment before the move, and its group, if ``source`` is not it any more: other
+            copies leave now, or a cluster of it was evicted.
         until: when the wait of the phase ends: stabilised, deadline, soaked, or the end of the hold-down; None if the
             phase has no end of its own.
+        deadline_at: when the new copies must be healthy. Another target or scale does not change it.
+        overdue: the deadline has passed, and the move has nothing better to return to yet. Budgets do not count it.
         failures: how many moves of the binding failed or did not last, since the last success or policy edit.
         held_down_until: until this time only a failover may start; None for no hold-down.
         template: the version of the workload when the phase began. A newer template starts new pods.
@@ -185,6 +190,29 @@ class MoveState(Value, frozen=True):
     message: str = ""
     cause: str = ""
     about: tuple[str, ...] = ()
+    origin: dict[str, Count] = {}
+    origin_group: str = ""
+    deadline_at: Timestamp | None = None
+    overdue: bool = False
+
+    @property
+    def first(self) -> dict[str, int]:
+        """The assignment before the move."""
+        return self.origin or self.source
+
+    @property
+    def first_group(self) -> str:
+        return self.origin_group if self.origin else self.source_group
+
+    @property
+    def home(self) -> dict[str, int]:
+        """The copies that a failed move restores. With MakeBeforeBreak, copies that are not evicted are enough."""
+        kept = self.strategy is MoveStrategy.MAKE_BEFORE_BREAK and self.source
+        return self.source if kept else self.first
+
+    @property
+    def home_group(self) -> str:
+        return self.source_group if self.home == self.source else self.origin_group
 
     @property
     def under_way(self) -> bool:
@@ -193,7 +221,7 @@ class MoveState(Value, frozen=True):
     @property
     def is_counted(self) -> bool:
         """Whether budgets count the move. One that waits for others, maybe for long, must not keep them from moving."""
-        return self.under_way and not self.cause
+        return self.under_way and not self.cause and not self.overdue
 
     @property
     def replicas(self) -> int:
@@ -209,10 +237,10 @@ class MoveState(Value, frozen=True):
         return _growth(self.target, self.source)
 
     def can_return(self, unready: Container[str]) -> bool:
-        """Whether the move can be rolled back if it fails: all clusters of its source are ready."""
+        """Whether the move can be rolled back if it fails: all clusters that it came from are ready."""
         if self.reason is MoveReason.FAILOVER or self.returning:
             return False
-        return bool(self.source) and not any(name in unready for name in self.source)
+        return bool(self.home) and not any(name in unready for name in self.home)
 
     def held_down(self, now: Timestamp) -> bool:
         """Whether no move except a failover may start at this time."""
@@ -279,7 +307,7 @@ def as_moved(binding: Binding) -> Binding:
 def as_before(binding: Binding) -> Binding:
     """Return a binding as if its move had not begun; the binding itself if no move is under way."""
     state = _intact_move(binding)
-    return binding if state is None else without_move(binding, state.source, state.source_group)
+    return binding if state is None else without_move(binding, state.home, state.home_group)
 
 
 def _intact_move(binding: Binding) -> MoveState | None:
@@ -301,6 +329,8 @@ def left_by(binding: Binding, state: MoveState) -> MoveState:
     return msgspec.structs.replace(
         state,
         source={name: replicas for name, replicas in state.source.items() if name not in evicted},
+        origin=state.first if evicted & state.source.keys() else state.origin,
+        origin_group=state.first_group if evicted & state.source.keys() else state.origin_group,
         target={name: replicas for name, replicas in state.target.items() if name not in evicted},
     )
 

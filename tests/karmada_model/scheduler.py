@@ -11,7 +11,7 @@ from berthmaster.controllers.binding_scheduler.controller import BindingSchedule
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.moves.supervisor import ROUND_S
 from berthmaster.controllers.settings import ControllerSettings
-from berthmaster.deciding.budgets import Admissions, Budgets
+from berthmaster.deciding.budgets import Admissions, Budgets, MoveCandidate
 from berthmaster.deciding.config import MovesConfig
 from berthmaster.kube.events import EventContent
 
@@ -79,6 +79,15 @@ class SteppedScheduler:
     def brake(self, reason: str) -> None:
         """Engage the storm brake; an empty reason ends it."""
         self._control.brake = reason
+
+    def configure(self, moves: MovesConfig) -> None:
+        """Replace the configuration of moves."""
+        self._control.config = moves
+        self._control.admissions.set_budgets(Budgets(moves))
+
+    def active_moves(self) -> list[MoveCandidate]:
+        """Return the moves that hold a slot of a budget."""
+        return self._control.admissions.active(self._clock.monotonic_s())
 
     def estimate(self, ask: Ask) -> None:
         self.controller._clusters._ask = ask  # noqa: SLF001 - as above

@@ -142,8 +142,24 @@ def test_which_clusters_still_report_a_copy():
 )
 def test_whether_a_rollback_loses_healthy_replicas(items: list[AggregatedStatusItem], *, loses: bool):
     assert rollback_loses_replicas(reporting(*items), MOVE) is loses
-    breaks = msgspec.structs.replace(MOVE, strategy=MoveStrategy.BREAK_BEFORE_MAKE)
-    assert not rollback_loses_replicas(reporting(*items), breaks)
+
+
+@cases(
+    ("items", "phase", "unready", "loses"),
+    {
+        "the new copies are healthy": ([item("new")], MovePhase.SURGING, (), True),
+        "some new replicas are ready": ([item("new", status={"readyReplicas": 1})], MovePhase.SOAKING, (), True),
+        "no new replica is ready": ([item("new", status=None)], MovePhase.SURGING, (), False),
+        "the old copies are reported although they are gone": ([item("old"), item("new")], MovePhase.SURGING, (), True),
+        "the cluster of the new copies is not ready": ([item("new")], MovePhase.SURGING, ("new",), False),
+        "there are no new copies yet": ([item("new")], MovePhase.ADMITTED, (), False),
+    },
+)
+def test_with_break_before_make_each_healthy_new_replica_would_be_lost(
+    items: list[AggregatedStatusItem], phase: MovePhase, unready: tuple[str, ...], *, loses: bool
+):
+    breaks = msgspec.structs.replace(MOVE, strategy=MoveStrategy.BREAK_BEFORE_MAKE, phase=phase)
+    assert rollback_loses_replicas(reporting(*items), breaks, unready) is loses
 
 
 @cases(

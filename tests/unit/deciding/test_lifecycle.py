@@ -57,7 +57,9 @@ def test_a_move_begins_with_old_and_new_copies_in_the_group_of_the_old_ones():
         "then it is released": (state(MovePhase.SOAKING, until=at(60)), [HEALTHY], 60, "Released", {"new": 4}),
         "unhealthy while soaking": (state(MovePhase.SOAKING, until=at(60)), [], 30, "RolledBack", {"old": 4}),
         "a new template surges again": (state(MovePhase.SOAKING, until=at(60), template="1"), [], 30, "Surging", None),
-        "a stalled move waits for health": (state(until=None), [], 10**6, "Surging", None),
+        "an overdue move ends when it can": (state(overdue=True, until=at(9)), [], 930, "RolledBack", {"old": 4}),
+        "an overdue move whose copies are healthy soaks": (state(overdue=True), [HEALTHY], 950, "Soaking", None),
+        "a stalled move of an earlier version is judged": (state(until=None), [], 10**6, "RolledBack", {"old": 4}),
     },
 )
 def test_the_next_phase(given: MoveState, items: list[AggregatedStatusItem], seconds: int, phase: str, clusters: Any):
@@ -66,10 +68,12 @@ def test_the_next_phase(given: MoveState, items: list[AggregatedStatusItem], sec
 
 
 @pytest.mark.parametrize("given", [state(), state(MovePhase.SOAKING, until=at(60))])
-def test_a_move_without_a_whole_source_stalls_and_keeps_both(given: MoveState):
+def test_a_move_without_a_whole_source_stalls_keeps_both_and_gives_its_budget_back(given: MoveState):
     step = lifecycle.advanced(reporting(), given, around(900, returnable=False))
-    assert (step.state.phase, step.state.until, step.clusters) == (MovePhase.SURGING, None, None)
-    assert step.change is CopiesChange.STALLED
+    assert (step.state.phase, step.state.until, step.clusters) == (MovePhase.SURGING, at(900), None)
+    assert (step.change, step.state.is_counted) == (CopiesChange.STALLED, False)
+    again = lifecycle.advanced(reporting(), step.state, around(930, returnable=False))
+    assert (again.state.until, again.change) == (at(900), CopiesChange.NONE), "it is reported once"
 
 
 def test_a_move_is_not_rolled_back_to_copies_that_are_less_healthy_than_the_new_ones():
@@ -77,9 +81,9 @@ def test_a_move_is_not_rolled_back_to_copies_that_are_less_healthy_than_the_new_
     soaking = state(MovePhase.SOAKING, until=at(60))
     stalled = lifecycle.advanced(reporting(partly), soaking, around(30))
     assert (stalled.state.phase, stalled.clusters, stalled.change) == (MovePhase.SURGING, None, CopiesChange.STALLED)
-    assert stalled.state.until == at(30 + SETTINGS.deadline_s), "it looks again"
+    assert stalled.wait_s == pytest.approx(30), "it looks again"
     old = AggregatedStatusItem("old", {"replicas": 4, "readyReplicas": 2}, applied=True, health="Unhealthy")
-    returned = lifecycle.advanced(reporting(partly, old), stalled.state, around(30 + SETTINGS.deadline_s))
+    returned = lifecycle.advanced(reporting(partly, old), stalled.state, around(60))
     assert (returned.state.phase, returned.clusters) == (MovePhase.ROLLED_BACK, {"old": 4})
 
 
@@ -144,6 +148,20 @@ def test_a_new_target_starts_the_time_again_and_keeps_the_old_copies():
     )
     assert (step.state.phase, step.state.until) == (MovePhase.SURGING, at(950))
     assert step.clusters == {"old": 2, "new": 2}
+
+
+@cases(
+    ("given", "until"),
+    {
+        "while it surges the first deadline holds": (state(deadline_at=at(900)), 900),
+        "a move that soaks gets one more": (state(MovePhase.SOAKING, until=at(880), deadline_at=at(900)), 850 + 900),
+        "but not without end": (state(MovePhase.SOAKING, until=at(880), deadline_at=at(-900)), SETTINGS.soak_s),
+        "an overdue one gets one": (state(overdue=True, deadline_at=at(0), until=at(0)), 850 + 900),
+    },
+)
+def test_the_deadline_of_another_target(given: MoveState, until: int):
+    step = lifecycle.retargeted(reporting(), given, {"newer": 4}, "g1", around(850))
+    assert step.state.until == at(until)
 
 
 def test_times_are_whole_seconds():

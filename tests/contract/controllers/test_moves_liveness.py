@@ -1,0 +1,178 @@
+"""What a move must keep in any trouble: healthy new copies stay, and a workload without copies is tried again."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from karmada_model.evictions import evict
+from karmada_plane import cluster
+from move_plays import BREAK, ON, STATIC, WEB, Play, Twice, draining, refuse_if
+
+from berthmaster.deciding.config import Budget
+from berthmaster.model.move import MovePhase
+
+DEADLINE_S = 120
+HOLD_DOWN_S = 300
+QUICK = replace(BREAK, defaults=replace(BREAK.defaults, deadline_s=DEADLINE_S, hold_down_s=HOLD_DOWN_S))
+
+
+def pause(play: Play) -> None:
+    play.stage.scheduler.configure(replace(QUICK, pause="All"))
+
+
+def use_up(play: Play) -> None:
+    play.stage.scheduler.configure(replace(QUICK, budgets=(Budget("none", max_moves=0),)))
+
+
+def limit(play: Play) -> None:
+    play.stage.api.before = refuse_if(lambda clusters: sum(clusters.values()) > 4)
+
+
+@pytest.mark.parametrize("closed", [pause, use_up, limit])
+@pytest.mark.parametrize("phase", [MovePhase.SURGING, MovePhase.SOAKING])
+def test_a_scale_that_is_not_admitted_keeps_the_new_copies(closed: Callable[[Play], None], phase: MovePhase):
+    play = draining(phase, moves=QUICK)
+    play.run(25)
+    play.watch()
+    closed(play)
+    play.stage.scale(WEB, 5)
+    play.run(600)
+    assert (play.clusters.keys(), play.lowest) == ({"m2"}, 4)
+    assert play.move is None or not play.move.under_way
+    assert "MoveReturning" not in play.events
+
+
+def test_a_target_that_gains_a_cluster_starts_it_at_once_and_remembers_where_it_came_from():
+    play = Play({"g": ["m1"], "next": ["m2", "m3"]}, STATIC, moves=QUICK)
+    play.stage.scale(WEB, 1)
+    play.run(60)
+    play.drain("m1")
+    play.until(MovePhase.SURGING)
+    play.stage.scale(WEB, 4)
+    play.run(5)
+    assert play.move.phase is MovePhase.SURGING, "nothing leaves, so nothing is waited for"
+    assert sum(play.clusters.values()) == 4
+    play.stage.model.members.break_workload("m2", "web")
+    play.stage.model.members.break_workload("m3", "web")
+    play.run(DEADLINE_S + 200)
+    assert (play.clusters.keys(), play.healthy) == ({"m1"}, 4)
+
+
+@pytest.mark.parametrize("lost_s", [0.0, 30.0, DEADLINE_S - 40.0, DEADLINE_S + 20.0])
+def test_a_source_that_is_not_ready_at_the_deadline_starts_again_when_it_is_ready(lost_s: float):
+    play = draining(moves=QUICK)
+    play.stage.model.members.break_workload("m2", "web")
+    play.until(MovePhase.SURGING)
+    play.run(lost_s)
+    play.stage.model.members.lose("m1")
+    play.run(DEADLINE_S + 60 - lost_s)
+    assert play.healthy == 0
+    play.stage.model.members.recover("m1")
+    twice = Twice(play)
+    twice.run(200)
+    assert (play.clusters, play.healthy, twice.seen) == ({"m1": 4}, 4, False)
+
+
+def test_a_union_whose_source_was_not_ready_at_the_deadline_ends_when_it_is_ready_and_frees_its_slot_before():
+    quick = replace(QUICK, defaults=replace(ON.defaults, deadline_s=DEADLINE_S), budgets=(Budget("one", max_moves=1),))
+    play = draining(moves=quick)
+    play.stage.model.members.break_workload("m2", "web")
+    play.until(MovePhase.SURGING)
+    play.stage.model.members.lose("m1")
+    play.run(DEADLINE_S + 60)
+    assert play.move.phase is MovePhase.SURGING
+    assert play.move.until is not None
+    assert not play.stage.scheduler.active_moves(), "a move that nothing can end holds no slot"
+    play.stage.model.members.recover("m1", pods_ran=True)
+    play.run(100)
+    assert (play.clusters, play.move.phase, play.healthy) == ({"m1": 4}, MovePhase.ROLLED_BACK, 4)
+
+
+def test_a_target_that_is_evicted_is_gone_before_the_source_starts_again():
+    failover = {"application": {"decisionConditions": {"tolerationSeconds": 5}, "purgeMode": "Gracefully"}}
+    play = draining(moves=QUICK, failover=failover)
+    play.stage.model.members.break_workload("m2", "web")
+    play.until(MovePhase.SURGING)
+    play.run(15)
+    evict_now(play, "m2")
+    twice = Twice(play)
+    twice.run(250)
+    assert (play.clusters, play.healthy, twice.seen) == ({"m1": 4}, 4, False)
+    assert play.move.phase is MovePhase.ROLLED_BACK
+
+
+def evict_now(play: Play, name: str) -> None:
+    """Evict a cluster, as Karmada's controllers do."""
+    path = play.stage.api.served.path(play.stage.binding(play.template))
+    play.stage.api.change(path, lambda content: evict(content, name))
+
+
+def test_a_workload_that_is_evicted_from_the_last_group_returns_to_the_first_one_at_once():
+    play = Play({"g": ["m1"], "next": ["m2"]}, STATIC)
+    play.fail_over_and_back("m1")
+    assert play.clusters == {"m2": 4}
+    play.stage.model.members.break_workload("m2", "web")
+    evict_now(play, "m2")
+    play.run(90)
+    assert (play.clusters, play.healthy) == ({"m1": 4}, 4)
+
+
+def test_old_copies_that_are_gone_count_although_the_deadline_has_passed():
+    play = draining(MovePhase.ADMITTED, moves=QUICK)
+    play.stage.clock.pass_by(7200.0)
+    play.stage.restart_scheduler()
+    play.run(100)
+    assert play.clusters == {"m2": 4}
+    assert not {"MoveReturning", "MoveRolledBack"} & {*play.events}
+
+
+def test_a_pod_that_is_not_ready_for_a_moment_in_the_soak_takes_no_copy_down():
+    play = draining(MovePhase.SOAKING, moves=QUICK)
+    play.watch()
+    play.stage.model.members.lose_pods("m2", WEB, 1)
+    play.run(300)
+    assert (play.clusters, play.lowest) == ({"m2": 4}, 3)
+    assert "MoveReturning" not in play.events
+
+
+def test_a_scale_to_zero_and_back_while_the_old_copies_go_runs_nothing_twice():
+    play = draining(moves=QUICK)
+    play.stage.model.members.delays = replace(play.stage.model.members.delays, terminate_s=30.0)
+    play.until(MovePhase.ADMITTED)
+    twice = Twice(play)
+    play.stage.scale(WEB, 0)
+    twice.run(3)
+    play.stage.scale(WEB, 4)
+    twice.run(200)
+    assert (play.clusters, play.healthy, twice.seen) == ({"m2": 4}, 4, False)
+
+
+def test_a_return_ends_as_rolled_back_and_is_held_down_from_its_end():
+    play = draining(moves=QUICK)
+    play.stage.model.members.break_workload("m2", "web")
+    play.run(DEADLINE_S)
+    play.phases.clear()
+    play.until(MovePhase.ROLLED_BACK)
+    assert "Released" not in play.phases
+    left_s = (play.move.held_down_until - play.stage.clock.now()).total_seconds()
+    assert left_s > HOLD_DOWN_S - 20
+    assert (play.clusters, play.healthy) == ({"m1": 4}, 4)
+    assert play.events[-1] == "MoveRolledBack"
+
+
+def test_scales_every_half_minute_do_not_keep_a_workload_away():
+    play = draining(moves=QUICK)
+    play.stage.model.members.break_workload("m2", "web")
+    for turn in range(20):
+        play.stage.scale(WEB, 4 + turn % 2)
+        play.run(30)
+    assert play.clusters.keys() == {"m1"}
+    assert play.healthy >= 4
+
+
+def test_a_target_that_begins_to_drain_before_it_has_copies_gets_none():
+    play = draining(MovePhase.ADMITTED, moves=QUICK)
+    play.drain("m2")
+    play.stage.edit(cluster("m1"), spec={"taints": []})
+    play.run(100)
+    assert (play.clusters, play.healthy) == ({"m1": 4}, 4)
