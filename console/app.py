@@ -5,7 +5,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -25,6 +25,7 @@ from berthmaster.model.errors import InputError
 from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import fields
+from berthmaster.serving.bodies import has_gone
 from berthmaster.serving.fast_path import request_id_of
 from berthmaster.serving.request_parser import ServerRefusal
 from berthmaster.serving.responses import RefusalForm
@@ -181,7 +182,7 @@ class _RequestHooks:
             return None
         self._take_place()
         g.visitor = visitor = replace(visitor, namespaces=parts.namespaces_of(visitor, self._namespace_of_page()))
-        source = VisibleSource(parts.source, visitor)
+        source = VisibleSource(parts.source, visitor, partial(has_gone, request.environ))
         g.services = ConsoleServices(source, parts.clock, self._options.page_rows, parts.watcher.seen.known_version)
         return None
 

@@ -19,7 +19,8 @@ import msgspec.structs
 from berthmaster.manifests import ManifestLimits, objects_in
 from berthmaster.manifests.files import parse_file
 from berthmaster.manifests.loader import objects_of
-from berthmaster.model.errors import InputError, name_list, shown
+from berthmaster.model.decode import decode_json
+from berthmaster.model.errors import FieldError, InputError, name_list, shown
 from berthmaster.model.gaps import ANY_READER, texts
 from berthmaster.model.hints import closest
 from berthmaster.model.policy import Policy
@@ -39,7 +40,7 @@ from berthmaster.simulation.changes import (
     taint_change,
 )
 from berthmaster.simulation.plan_answer import Switch
-from console.query import QueryError
+from console.query import MAX_TEXT, QueryError
 from console.source import SourceError
 
 if TYPE_CHECKING:
@@ -48,8 +49,10 @@ if TYPE_CHECKING:
 MAX_ADDRESS: Final = 3800
 """The most characters of a question in an address. The server reads request lines of up to 4,094 bytes. The answer to a
 longer question has no address of its own."""
-MAX_JSON_BYTES: Final = 256 * 2**10
+MAX_JSON_BYTES: Final = 64 * 2**10
+"""The largest question that an address carries."""
 MAX_ENTRIES: Final = 100
+MAX_POLICY_BYTES: Final = 256 * 2**10
 SEPARATORS: Final = re.compile(r"[\s,]+")
 _WORDS: Final = ("lose", "recover", "leave", "taints", "labels", "scales", "deleted")
 _HELP: Final = "open /what-if and ask again with the form"
@@ -84,12 +87,30 @@ class WhatIfQuestion(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unk
 
 
 def question_of(form: "MultiDict[str, str]") -> WhatIfQuestion:
-    """Return the question that a form asks. Words are separated by spaces, commas or lines."""
+    """Return the question that a form asks. Words are separated by spaces, commas or lines.
+
+    Raises ``QueryError`` if it is too large.
+    """
     words = {name: _words(form.getlist(name)) for name in _WORDS}
     policies = "\n".join(form.getlist("policies")).replace("\r\n", "\n").strip()
     failover, preemption = (_switch(form.getlist(name)) for name in ("failover", "preemption"))
     asked = WhatIfQuestion(policies=policies, failover=failover, preemption=preemption)
-    return msgspec.structs.replace(asked, **words)
+    return _bounded(msgspec.structs.replace(asked, **words))
+
+
+def _bounded(question: WhatIfQuestion) -> WhatIfQuestion:
+    """Return a question that costs a bounded time. Raises ``QueryError`` for one that is too large."""
+    for name in _WORDS:
+        count = len(getattr(question, name))
+        if count > MAX_ENTRIES:
+            raise QueryError(f"{LABELS[name]}: {count:,} words; at most {MAX_ENTRIES} are accepted")
+        longest = max(getattr(question, name), key=len, default="")
+        if len(longest) > MAX_TEXT:
+            raise QueryError(f"{LABELS[name]}: {shown(longest)} is longer than {MAX_TEXT} characters")
+    if len(question.policies) > MAX_POLICY_BYTES:
+        count = len(question.policies)
+        raise QueryError(f"{LABELS['policies']}: {count:,} characters; at most {MAX_POLICY_BYTES:,} are accepted")
+    return question
 
 
 def _switch(values: list[str]) -> Switch:
@@ -113,8 +134,8 @@ def decoded(text: str) -> WhatIfQuestion:
         content = reader.decompress(data, MAX_JSON_BYTES)
         if not reader.eof or reader.unused_data:
             raise QueryError(f"question: {shown(text)} is incomplete or too large; {_HELP}")
-        return msgspec.json.decode(content, type=WhatIfQuestion)
-    except (UnicodeEncodeError, binascii.Error, zlib.error, msgspec.DecodeError):
+        return _bounded(decode_json(WhatIfQuestion, content))
+    except (UnicodeEncodeError, binascii.Error, zlib.error, FieldError):
         raise QueryError(f"question: {shown(text)} is not a question of this page; {_HELP}") from None
 
 
@@ -143,7 +164,8 @@ _READERS: Final[Sequence[tuple[str, Callable[[str], _Change]]]] = (
     ("scales", scale_change),
 )
 """How the words of each field are read, in the order in which changes take effect in ``berthmaster simulate``."""
-_LIMITS: Final = ManifestLimits(file_bytes=256 * 2**10, depth=50, aliased_nodes=10_000, documents=MAX_ENTRIES)
+_LIMITS: Final = ManifestLimits(file_bytes=MAX_POLICY_BYTES, depth=50, aliased_nodes=10_000, documents=MAX_ENTRIES)
+_MAX_HINTS: Final = 10
 _PLACE: Final = re.compile(r"(changes|create|delete)\[(\d+)\]\.?(.*)")
 """A path in the request: its list, the number of the entry, and the path in the entry."""
 _KINDS: Final = {"propagationpolicy": "PropagationPolicy", "clusterpropagationpolicy": "ClusterPropagationPolicy"}
@@ -181,6 +203,15 @@ class ReadQuestion:
     clusters: Collection[str] = ()
     may_see: Callable[[str], bool] = lambda _namespace: True
 
+    def unknown_cluster(self, text: str, cluster: str) -> str:
+        """Return the problem of a text that names no cluster of the fleet. The first problems have hints."""
+        problem = f"{shown(text)}: there is no cluster {shown(cluster)}"
+        if len(self.problems) >= _MAX_HINTS:
+            return problem
+        close = closest(cluster, self.clusters)
+        hint = f"did you mean {close}?" if close else f"the fleet has {name_list(sorted(self.clusters), 5)}"
+        return f"{problem}; {hint}"
+
     def add(self, change: _Change, name: str, text: str) -> None:
         """Add a change that a text of a field asks for."""
         self.changes.append(cast("PlannableChange", wire_change(change)))
@@ -212,7 +243,6 @@ def read(
     _read_policies(found, question.policies)
     for text in question.deleted:
         _add_deletion(found, text)
-    found.problems += _too_large(question)
     return found
 
 
@@ -267,19 +297,11 @@ def _add_change(found: ReadQuestion, name: str, text: str, reader: Callable[[str
     if isinstance(change, Scale):
         problem = "" if found.may_see(change.resource.namespace) else _hidden(text, change.resource.namespace)
     else:
-        problem = _unknown_cluster(text, change.cluster, found.clusters)
+        problem = "" if change.cluster in found.clusters else found.unknown_cluster(text, change.cluster)
     if problem:
         found.problems.append(FormProblem(name, problem))
     else:
         found.add(change, name, text)
-
-
-def _unknown_cluster(text: str, cluster: str, clusters: Collection[str]) -> str:
-    if cluster in clusters:
-        return ""
-    close = closest(cluster, clusters)
-    hint = f"did you mean {close}?" if close else f"the fleet has {name_list(sorted(clusters), 5)}"
-    return f"{shown(text)}: there is no cluster {shown(cluster)}; {hint}"
 
 
 def _hidden(text: str, namespace: str) -> str:
@@ -332,10 +354,3 @@ def _add_deletion(found: ReadQuestion, text: str) -> None:
         found.problems.append(FormProblem("deleted", _hidden(text, name.namespace)))
     else:
         found.delete.append(PolicyName(kind=kind, name=name.name, namespace=name.namespace))  # type: ignore[arg-type]
-
-
-def _too_large(question: WhatIfQuestion) -> Iterator[FormProblem]:
-    for name, label in LABELS.items():
-        count = 0 if name == "policies" else len(getattr(question, name))
-        if count > MAX_ENTRIES:
-            yield FormProblem(name, f"{count} words; at most {MAX_ENTRIES} are accepted in the field {label}")

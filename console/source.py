@@ -321,8 +321,9 @@ class VisibleSource:
     of plans count all namespaces.
     """
 
-    def __init__(self, source: ExtenderSource, visitor: Visitor) -> None:
-        self._source = source.for_page()
+    def __init__(self, source: ExtenderSource, visitor: Visitor, has_gone: Callable[[], bool] = lambda: False) -> None:
+        """Prepare the source of one request. ``has_gone`` returns whether the visitor has closed the connection."""
+        self._source, self._has_gone = source.for_page(), has_gone
         self._visitor = visitor
         self._seen = visitor.namespaces
 
@@ -390,7 +391,7 @@ class VisibleSource:
         for change in request.changes:
             if isinstance(change, ScaleChange):
                 self._require(namespace_of(change.resource))
-        return self._source.simulated(Client.plan, replace(request, namespaces=self._seen))
+        return self._source.simulated(Client.plan, replace(request, namespaces=self._seen), given_up=self._has_gone)
 
     def _require(self, namespace: str) -> None:
         """Refuse a question about a namespace that the visitor may not see."""

@@ -3,7 +3,7 @@
 It uses the types of ``berthmaster.native_api.wire`` and persistent connections. Safe for several threads.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from datetime import datetime
 from enum import Enum
@@ -14,14 +14,15 @@ from urllib.parse import quote, urlencode
 from berthmaster.ledger.records import PastExplanation
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
-from berthmaster.model.decode import encode_json
-from berthmaster.model.errors import InputError
+from berthmaster.model.decode import decode_json, encode_json
+from berthmaster.model.errors import FieldError, InputError, ServiceError
 from berthmaster.native_api import why, wire
-from berthmaster.native_api.connection import ExtenderAccess, ServiceConnection
+from berthmaster.native_api.connection import ExtenderAccess, RequestRefusedError, ServiceConnection
 from berthmaster.native_api.fleet import FleetView, StateVersion, WorkloadPage, WorkloadQuery
 from berthmaster.native_api.what_if import (
     Change,
     PlanAnswer,
+    PlanLine,
     PlanRequest,
     SimulateAnswer,
     SimulateRequest,
@@ -110,9 +111,17 @@ class Client:
         request = SimulateRequest(tuple(changes), show_all, failover, preemption)
         return self._connection.request("POST", "/v1/simulate", SimulateAnswer, encode_json(request))
 
-    def plan(self, request: PlanRequest) -> PlanAnswer:
-        """Return what changes of policies, clusters and replicas would move."""
-        return self._connection.request("POST", "/v1/plan", PlanAnswer, encode_json(request))
+    def plan(self, request: PlanRequest, *, given_up: Callable[[], bool] | None = None) -> PlanAnswer:
+        """Return what changes of policies, clusters and replicas would move.
+
+        Args:
+            given_up: asked about each second. If it returns true, the question ends with an ``AbandonedError``, and so
+                does the work of the service.
+        """
+        body = encode_json(request)
+        if given_up is None:
+            return self._connection.request("POST", "/v1/plan", PlanAnswer, body)
+        return self._connection.last_of("/v1/plan/progress", body, _plan_of, given_up)
 
     def clusters(self) -> Iterator[wire.ClusterView]:
         after: str | None = ""
@@ -259,3 +268,14 @@ def _path_of(name: str, namespace: str) -> str:
 
 def _with_query(path: str, *, explain: bool) -> str:
     return f"{path}?explain=true" if explain else path
+
+
+def _plan_of(line: bytes) -> PlanAnswer | None:
+    """Return the plan of a line; None if the line says only how far it is."""
+    try:
+        found = decode_json(PlanLine, line)
+    except FieldError as error:
+        raise ServiceError(f"the plan cannot be decoded: {error}") from None
+    if found.problem is not None:
+        raise RequestRefusedError(found.problem, found.problem.status)
+    return found.plan

@@ -2,7 +2,7 @@
 
 import ssl
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -20,6 +20,7 @@ from berthmaster.native_api.wire import Problem
 from berthmaster.runtime.logs import trace_headers
 
 MAX_ANSWER_BYTES: Final = 256 * 2**20
+_MAX_PROBLEM_BYTES: Final = 2**20
 REVIEW_PATH: Final = "/v1/review"
 _JSON: Final = "application/json"
 _UNREACHABLE: Final = (
@@ -59,6 +60,13 @@ class UnansweredError(ServiceError):
         self.late = late
         self.unreachable = unreachable
         super().__init__(f"{url} {problem}", status)
+
+
+class AbandonedError(ServiceError):
+    """The question was given up before its answer: nobody waits for it."""
+
+    def __init__(self) -> None:
+        super().__init__("the question was given up")
 
 
 class Answer(NamedTuple):
@@ -130,14 +138,32 @@ class WebClient:
                     time.sleep(pause_s)
             return self._exchanged(method, path, body, headers, most_bytes)
         except (urllib3.exceptions.HTTPError, OSError) as error:
-            # In urllib3 a refused connection is a timeout, too.
-            late = isinstance(error, urllib3.exceptions.TimeoutError) and not isinstance(
-                error, urllib3.exceptions.NewConnectionError
+            raise self._unanswered(error) from None
+
+    def begin(
+        self, method: str, path: str, body: bytes, headers: Mapping[str, str]
+    ) -> urllib3.response.BaseHTTPResponse:
+        """Send a request, and return the response when its head is there. Close it after the last read.
+
+        Raises:
+            UnansweredError: the server cannot be reached.
+        """
+        try:
+            return self._pool.urlopen(
+                method, path, body, headers, redirect=False, preload_content=False, timeout=self._timeout
             )
-            unreachable = isinstance(error, _UNREACHABLE)
-            cause = without_urllib3_object(str(error)) or type(error).__name__
-            problem = f"{'cannot be reached' if unreachable else 'did not answer'}: {cause}"
-            raise UnansweredError(self._url, problem, late=late, unreachable=unreachable) from None
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise self._unanswered(error) from None
+
+    def _unanswered(self, error: Exception) -> UnansweredError:
+        # In urllib3 a refused connection is a timeout, too.
+        late = isinstance(error, urllib3.exceptions.TimeoutError) and not isinstance(
+            error, urllib3.exceptions.NewConnectionError
+        )
+        unreachable = isinstance(error, _UNREACHABLE)
+        cause = without_urllib3_object(str(error)) or type(error).__name__
+        problem = f"{'cannot be reached' if unreachable else 'did not answer'}: {cause}"
+        return UnansweredError(self._url, problem, late=late, unreachable=unreachable)
 
     def _exchanged(
         self, method: str, path: str, body: bytes | None, headers: Mapping[str, str] | None, most_bytes: int
@@ -227,6 +253,46 @@ class ServiceConnection(WebClient):
         except FieldError as error:
             raise UnansweredError(self._url, f"sent an answer that cannot be decoded: {error}", 200) from None
 
+    def last_of(self, path: str, body: bytes, read: Callable[[bytes], T | None], given_up: Callable[[], bool]) -> T:
+        """Send a request that is answered with lines, and return what ``read`` finds in one of them.
+
+        The connection is closed when the question ``given_up`` is, or takes longer than the timeout. The service then
+        ends its work.
+
+        Raises:
+            AbandonedError: the question was given up.
+            ServiceError: the service refuses the request or cannot be reached; the errors of ``read``.
+        """
+        begun_s, limit_s = time.monotonic(), self._timeout.read_timeout
+        headers = {**self._headers, **trace_headers(), "Content-Type": _JSON}
+        response = self.begin("POST", path, body, headers)
+        try:
+            if response.status != HTTPStatus.OK:
+                raise _refused(Answer(response.status, response.reason or "", response.read(_MAX_PROBLEM_BYTES)))
+            for line in self._lines(response):
+                if line.strip() and (found := read(line)) is not None:
+                    return found
+                if given_up():
+                    raise AbandonedError
+                if isinstance(limit_s, int | float) and time.monotonic() - begun_s > limit_s:
+                    raise UnansweredError(self._url, "did not answer in time", late=True)
+            raise UnansweredError(self._url, "ended its answer before the last line")
+        finally:
+            response.close()
+
+    def _lines(self, response: urllib3.response.BaseHTTPResponse) -> Iterator[bytes]:
+        """Yield the lines of a body as they arrive, of bounded size."""
+        rest = b""
+        try:
+            for piece in response.stream(decode_content=False):
+                *lines, rest = (rest + piece).split(b"\n")
+                yield from lines
+                if len(rest) > MAX_ANSWER_BYTES:
+                    raise UnansweredError(self._url, f"sent more than {MAX_ANSWER_BYTES:,} bytes", response.status)
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise self._unanswered(error) from None
+        yield rest
+
     def ask(
         self,
         method: str,
@@ -244,8 +310,12 @@ class ServiceConnection(WebClient):
         answer = self.ask(method, path, body)
         if answer.status == HTTPStatus.OK:
             return answer.content
-        try:
-            problem = decode_json(Problem, answer.content)
-        except FieldError:
-            raise ServiceError(f"the service answered {answer.status} {answer.reason}", answer.status) from None
-        raise RequestRefusedError(problem, answer.status)
+        raise _refused(answer)
+
+
+def _refused(answer: Answer) -> ServiceError:
+    try:
+        problem = decode_json(Problem, answer.content)
+    except FieldError:
+        return ServiceError(f"the service answered {answer.status} {answer.reason}", answer.status)
+    return RequestRefusedError(problem, answer.status)

@@ -88,6 +88,7 @@ def _note(cluster: FleetCluster) -> str:
 
 BLUEPRINT: Final = Blueprint("what_if", __name__)
 ADDRESS: Final = "/what-if"
+_FORBIDDEN: Final = HTTPStatus.FORBIDDEN
 _OUTDATED: Final = "the form is out of date, for example because the console has restarted; send it once more"
 _INVALID: Final = (
     HTTPStatus.BAD_REQUEST,
@@ -116,9 +117,11 @@ def ask() -> Response | str | tuple[str, int]:
 
     Otherwise the form comes back with what is wrong, so that nothing of it is lost.
     """
-    question = questions.question_of(request.form)
-    if not has_form_token():
-        return _page(question, questions.FormProblem("", _OUTDATED), HTTPStatus.FORBIDDEN)
+    valid, question = has_form_token(), questions.question_of(request.form)
+    if not valid:
+        return _form(
+            question, questions.ReadQuestion(problems=[questions.FormProblem("", _OUTDATED)], status=_FORBIDDEN)
+        )
     text = questions.encoded(question)
     if len(text) > questions.MAX_ADDRESS:
         return _page(question)
@@ -139,19 +142,24 @@ def _read(question: questions.WhatIfQuestion) -> tuple[questions.ReadQuestion, S
     return questions.read(question, names, visitor().may_see, domains_of(clusters)), clusters
 
 
-def _page(
-    question: questions.WhatIfQuestion,
-    problem: questions.FormProblem | None = None,
-    status: int = HTTPStatus.BAD_REQUEST,
-) -> Response | str | tuple[str, int]:
+def _page(question: questions.WhatIfQuestion) -> Response | str | tuple[str, int]:
     found, clusters = _read(question)
-    if problem is not None:
-        found.problems.insert(0, problem)
-    plan, long = None, len(questions.encoded(question)) > questions.MAX_ADDRESS
+    plan = None
     if not question.empty and not found.problems:
         plan = _plan(question, found)
     if plan is not None and (file := downloads.asked(plan.files())):
         return file
+    return _form(question, found, clusters, plan)
+
+
+def _form(
+    question: questions.WhatIfQuestion,
+    found: questions.ReadQuestion,
+    clusters: Sequence[FleetCluster] = (),
+    plan: PlanView | None = None,
+) -> str | tuple[str, int]:
+    """Return the page with the form as it was written, and with what is wrong or the answer."""
+    long = len(questions.encoded(question)) > questions.MAX_ADDRESS
     page = render_template(
         "what_if.html",
         question=question,
@@ -167,7 +175,7 @@ def _page(
         fleet_names={each.name for each in clusters},
         long=long,
     )
-    return (page, found.status or status) if found.problems else page
+    return (page, found.status or HTTPStatus.BAD_REQUEST) if found.problems else page
 
 
 def _plan(question: questions.WhatIfQuestion, found: questions.ReadQuestion) -> PlanView | None:

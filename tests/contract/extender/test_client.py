@@ -4,13 +4,16 @@ import pytest
 from click.testing import CliRunner
 from conftest import ROOT
 from free_ports import free_port
+from http_peer import HttpPeer, http_response
 from msgspec.structs import replace
+from tables import cases
 
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import ServiceError
 from berthmaster.native_api.client import Client
+from berthmaster.native_api.connection import AbandonedError, RequestRefusedError, UnansweredError
 from berthmaster.native_api.fleet import WorkloadQuery
 from berthmaster.native_api.what_if import DownChange, PlanRequest
 from berthmaster.native_api.why import PolicyQuery
@@ -48,6 +51,7 @@ def test_the_client_decodes_answers(client):
     assert client.decision("nginx-deployment", "default").clusters == {"member1": 2}
     planned = client.plan(convert(PlanRequest, examples.PLAN))
     assert (planned.counts.workloads, planned.counts.moved) == (1, 0), "the policy selects no workload of the fleet"
+    assert client.plan(convert(PlanRequest, examples.PLAN), given_up=lambda: False) == planned
     assert client.binding("nginx-deployment", "default").resource.kind == "Deployment"
     fleet, page = client.fleet(), client.workloads(WorkloadQuery(q="nginx", namespaces=frozenset({"default"})))
     assert ([each.name for each in fleet.clusters], page.items[0].kind) == (
@@ -108,3 +112,38 @@ def test_an_unreachable_service_is_an_error():
 )
 def test_the_service_gives_the_output_of_the_command(server, command):
     assert berthmaster(*command, "--server", server.url) == berthmaster(*command, *MANIFESTS)
+
+
+def chunked(*lines: bytes, ends: bool = True) -> bytes:
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    chunks = b"".join(b"%x\r\n%b\r\n" % (len(each), each) for each in lines)
+    return head + chunks + (b"0\r\n\r\n" if ends else b"")
+
+
+PROGRESS = b'{"progress":{"about":"the plan","begunAt":"2026-01-01T00:00:00Z","done":1,"total":9}}\n'
+PROBLEM = b'{"problem":{"title":"","status":409,"detail":"not observed"}}\n'
+REFUSED = b'{"title":"","status":429,"detail":"busy"}'
+
+
+@cases(
+    ("answer", "given_up", "error", "text"),
+    {
+        "the visitor has gone": (chunked(PROGRESS, ends=False), True, AbandonedError, "given up"),
+        "a problem in the last line": (chunked(PROGRESS, PROBLEM), False, RequestRefusedError, "not observed"),
+        "a refusal": (http_response("429 Busy", body=REFUSED), False, RequestRefusedError, "busy"),
+        "no last line": (chunked(PROGRESS), False, UnansweredError, "before the last line"),
+        "an answer that breaks": (chunked(PROGRESS, ends=False), False, UnansweredError, "did not answer"),
+        "something else": (chunked(b"<html>\n"), False, ServiceError, "cannot be decoded"),
+    },
+)
+def test_a_plan_that_has_no_answer(answer, given_up, error, text):
+    peer = HttpPeer([answer])
+    try:
+        with (
+            Client(f"http://127.0.0.1:{peer.port}", timeout_s=1.0) as client,
+            pytest.raises(error, match=text) as failed,
+        ):
+            client.plan(convert(PlanRequest, examples.PLAN), given_up=lambda: given_up)
+    finally:
+        peer.close()
+    assert type(failed.value) is error

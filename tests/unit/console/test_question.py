@@ -103,11 +103,34 @@ def test_what_is_wrong_is_said_at_its_field(question, field, message):
     assert message in found.problems[0].message
 
 
-def test_an_unknown_field_of_a_policy_and_too_many_words_are_wrong():
-    found = asked(WhatIfQuestion(lose=("a",) * 101, policies=POLICY.replace("clusterNames", "clusterName")))
-    unknown, many = (each.message for each in found.problems)
+def test_an_unknown_field_of_a_policy_is_wrong():
+    found = asked(WhatIfQuestion(policies=POLICY.replace("clusterNames", "clusterName")))
+    [unknown] = (each.message for each in found.problems)
     assert re.search("document 1.*clusterName", unknown, re.DOTALL)
-    assert "at most 100" in many
+
+
+@cases(
+    ("question", "problem"),
+    {
+        "many words": (WhatIfQuestion(lose=tuple(map(str, range(101)))), "Clusters to lose: 101 words; at most 100"),
+        "a long word": (WhatIfQuestion(taints=("x" * 513,)), "longer than 512 characters"),
+        "long policies": (WhatIfQuestion(policies=f"#{'x' * 50_000}"), ""),
+        "very long policies": (WhatIfQuestion(policies="x" * 300_000), "incomplete or too large"),
+    },
+)
+def test_a_question_that_is_too_large_is_refused_before_it_is_read(question, problem):
+    """An address of some hundred characters can carry a thousand times as much."""
+    if not problem:
+        assert decoded(encoded(question)) == question
+        return
+    with pytest.raises(QueryError, match=problem):
+        decoded(encoded(question))
+
+
+def test_the_first_unknown_clusters_have_hints():
+    found = read(WhatIfQuestion(lose=tuple(f"c{number}x" for number in range(50))), {"c1", "c2"}, lambda _: True)
+    assert len(found.problems) == 50
+    assert sum("did you mean" in each.message or "the fleet has" in each.message for each in found.problems) == 10
 
 
 def test_a_domain_fails_as_a_whole_and_each_cluster_once():

@@ -2,6 +2,7 @@
 
 import random
 import re
+import time
 
 import pytest
 from console_answers import HOSTILE, fleet_cluster, fleet_view, lost_workload, plan_answer, planned_move
@@ -17,6 +18,10 @@ from console.pages.what_if import MAX_BOXES, form_boxes
 from console.question import WhatIfQuestion, decoded, encoded
 from console.source import SourceError
 
+BOMB = tuple(f"member-x{number}" for number in range(3000))
+"""Each word would be compared with each cluster."""
+BOMB_S = 2.0
+"""Of processor time. It would be a minute."""
 POLICY = (DATA / "edited_policy.yaml").read_text()
 
 
@@ -221,6 +226,31 @@ def test_the_form_survives_what_prevents_an_answer(answers, token, status, probl
     assert problem in answer.text
     assert written in answer.text
     assert 'value="a"' in answer.text
+
+
+def test_a_form_without_its_token_asks_nothing():
+    """A page of another site can post a form, and does not know its token."""
+    client, source = client_of()
+    answer = client.post("/what-if", data={"lose": "a b c", "policies": POLICY})
+    assert (answer.status_code, source.asked) == (403, [])
+
+
+@cases(
+    "sent",
+    {
+        "an address": lambda client: client.get(f"/what-if?question={encoded(WhatIfQuestion(lose=BOMB[:3] * 1500))}"),
+        "a form": lambda client: posted(client, lose=" ".join(BOMB)),
+        "a form without its token": lambda client: client.post("/what-if", data={"lose": " ".join(BOMB)}),
+    },
+)
+def test_a_question_of_many_words_is_refused_before_any_work(sent):
+    client, source = client_of(fleet=fleet_view(*(f"member-{number}" for number in range(2000))))
+    client.get("/what-if")
+    source.asked, begun_s = [], time.process_time()
+    answer = sent(client)
+    assert answer.status_code in {400, 403}
+    assert "plan" not in {name for name, *_ in source.asked}
+    assert time.process_time() - begun_s < BOMB_S
 
 
 def test_what_the_extender_refuses_keeps_the_form():
