@@ -111,6 +111,11 @@ class _ConsoleFlags(OidcFlags, KubeconfigFlags, serving_options.ServingFlags):
     trusted_groups_header: str = option(
         "The header in which the proxy lists the groups of the user, separated by commas.", "", metavar="NAME"
     )
+    trusted_address_header: str = option(
+        "The header in which the proxy names the address of the client, for example X-Forwarded-For; the last address "
+        "counts. Attempts to sign in are limited by address.",
+        "", metavar="NAME",
+    )  # fmt: skip
     trusted_proxy_names: tuple[str, ...] = option(
         "The common name of the client certificate that proves the proxy; needs --client-ca-file. Repeatable.",
         names=("--trusted-proxy-name",), metavar="NAME",
@@ -183,6 +188,7 @@ def command(flags: _ConsoleFlags) -> None:
                     frozenset(flags.trusted_proxy_names),
                     flags.trusted_proxy_secret_file,
                     _oidc_from(flags),
+                    flags.trusted_address_header,
                 ),
                 flags.title,
                 form_bytes=flags.max_body_bytes,

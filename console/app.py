@@ -93,6 +93,11 @@ class ConsoleParts:
     namespaces_of: Callable[[Visitor, str], frozenset[str] | None] = lambda _visitor, _namespace: None
 
 
+def cookie_name(*, tls: bool) -> str:
+    """Return the name of the cookie of sessions. With TLS, no other host of the domain can set a cookie of its name."""
+    return "__Host-berthmaster" if tls else "berthmaster"
+
+
 def create_app(options: AppOptions, parts: ConsoleParts) -> Flask:
     app = Flask("console")
     app.config.update(
@@ -101,9 +106,10 @@ def create_app(options: AppOptions, parts: ConsoleParts) -> Flask:
         MAX_FORM_MEMORY_SIZE=options.form_bytes,
         MAX_FORM_PARTS=200,
         PERMANENT_SESSION_LIFETIME=SESSION_LIFETIME,
-        SESSION_COOKIE_NAME="berthmaster",
+        SESSION_COOKIE_NAME=cookie_name(tls=options.tls),
         SESSION_COOKIE_HTTPONLY=True,
         SESSION_COOKIE_SECURE=options.tls,
+        SESSION_COOKIE_PATH="/",
         # Not Strict: a link in a chat or in an event must open its page for a visitor who has signed in.
         SESSION_COOKIE_SAMESITE="Lax",
         SESSION_REFRESH_EACH_REQUEST=False,
@@ -166,6 +172,7 @@ class _RequestHooks:
         g.mark = parts.watcher.seen.mark
         if not self._options.sign_in.required and not security.is_local_host(request.host):
             raise BadRequest("Without a sign-in, the console answers only to names of this machine, such as localhost.")
+        g.address = parts.authentication.address(request.environ)
         g.visitor = visitor = self._visitor()
         if request.endpoint == "static":
             return None
@@ -188,14 +195,14 @@ class _RequestHooks:
 
     def _visitor(self) -> Visitor | None:
         """Return who sent the request; None if the visitor must sign in."""
-        authentication, address = self._parts.authentication, request.remote_addr or ""
-        credential = authentication.credential(request.environ)
-        if credential and not self._attempts.begin(address, credential):
-            raise TooManyRequests("Too many attempts to sign in. Wait a minute, then try again.", retry_after=60)
-        visitor = authentication.visitor(request.environ, session, self._parts.clock.now())
-        if credential:
-            self._attempts.end(address, credential, accepted=visitor is not None)
-        return visitor
+        authentication = self._parts.authentication
+        # Each secret is judged by itself: a valid one must not hide guesses of another kind.
+        for each in authentication.credentials(request.environ):
+            credential = f"{each.kind} {each.secret}"
+            if not self._attempts.begin(g.address, credential):
+                raise TooManyRequests("Too many attempts to sign in. Wait a minute, then try again.", retry_after=60)
+            self._attempts.end(g.address, credential, accepted=each.accepted)
+        return authentication.visitor(request.environ, session, self._parts.clock.now())
 
     def _namespace_of_page(self) -> str:
         """Return the namespace that the page is about; empty for a page about all."""
@@ -336,7 +343,7 @@ def _static_address(name: str) -> str:
 
 
 def _key_of(visitor: Visitor | None) -> str:
-    return f"user {visitor.name}" if visitor is not None and visitor.name else f"address {request.remote_addr}"
+    return f"user {visitor.name}" if visitor is not None and visitor.name else f"address {g.address}"
 
 
 def _address_with(**changes: object) -> str:

@@ -6,15 +6,17 @@ means the same user.
 
 import hashlib
 import hmac
+import ipaddress
 import secrets
 import ssl
 import time
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from berthmaster.model.errors import InputError, shown
@@ -52,6 +54,7 @@ class Visitor:
 _MAX_GROUPS: Final = 256
 _RESERVED: Final = "system:"
 CALLBACK: Final = "/sign-in/callback"
+OUTDATED: Final = "This sign-in is out of date. Begin it again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +142,8 @@ def _require_safe(option: str, url: str) -> None:
 
 
 _DIGEST_BYTES: Final = 16
+_SCANS: Final = 16
+"""How often a process looks for old files in the lifetime of a session."""
 
 
 class RevokedSessions:
@@ -146,14 +151,20 @@ class RevokedSessions:
 
     def __init__(self, folder: Path, lifetime_s: float) -> None:
         """Use a folder, which exists."""
-        self._folder, self._lifetime_s = folder, lifetime_s
+        self._folder, self._lifetime_s, self._clean_at_s = folder, lifetime_s, 0.0
 
     def add(self, session: str) -> None:
         """End a session. Raises ``OSError`` if the folder cannot be written."""
         self._file(session).touch()
+        now_s = time.time()
+        if now_s < self._clean_at_s:
+            return
+        # A scan takes time with the number of files, so it is not part of each sign-out.
+        self._clean_at_s = now_s + self._lifetime_s / _SCANS
         for each in self._folder.glob("session-*"):
-            if each.stat().st_mtime < time.time() - self._lifetime_s:
-                each.unlink(missing_ok=True)
+            with suppress(FileNotFoundError):  # another process cleans, too
+                if each.stat().st_mtime < now_s - self._lifetime_s:
+                    each.unlink()
 
     def __contains__(self, session: str) -> bool:
         return self._file(session).exists()
@@ -179,6 +190,8 @@ class SignInOptions:
         groups_header: the header in which it lists the groups, separated by commas.
         proxy_names: the common names of the client certificates that prove a proxy.
         proxy_secret_file: the secrets that prove a proxy, in the format of a token file.
+        address_header: the header in which it names the address of the client, such as X-Forwarded-For. The last
+            address counts, which is the one that the proxy itself saw.
     """
 
     token_file: Path | None = None
@@ -188,6 +201,7 @@ class SignInOptions:
     proxy_names: frozenset[str] = frozenset()
     proxy_secret_file: Path | None = None
     oidc: OidcOptions | None = None
+    address_header: str = ""
 
     def __post_init__(self) -> None:
         """Check that a trusted header comes with a proof.
@@ -196,13 +210,17 @@ class SignInOptions:
             InputError: any client could send the header, or a proof is useless.
         """
         proves = bool(self.proxy_names) or self.proxy_secret_file is not None
-        if self.user_header and not proves:
+        if (self.user_header or self.address_header) and not proves:
+            option = "--trusted-user-header" if self.user_header else "--trusted-address-header"
             raise InputError(
-                "--trusted-user-header needs --trusted-proxy-name or --trusted-proxy-secret-file: without a proof, "
+                f"{option} needs --trusted-proxy-name or --trusted-proxy-secret-file: without a proof, "
                 "each client could send the header"
             )
-        if proves and not self.user_header:
-            raise InputError("--trusted-proxy-name and --trusted-proxy-secret-file need --trusted-user-header")
+        if proves and not (self.user_header or self.address_header):
+            raise InputError(
+                "--trusted-proxy-name and --trusted-proxy-secret-file need --trusted-user-header or "
+                "--trusted-address-header"
+            )
         if self.proxy_names and not self.client_certificates:
             raise InputError("--trusted-proxy-name needs --client-ca-file: the name is that of a client certificate")
 
@@ -219,6 +237,14 @@ class SignInOptions:
     @property
     def files(self) -> list[Path]:
         return [each for each in (self.token_file, self.proxy_secret_file) if each is not None]
+
+
+class Credential(NamedTuple):
+    """A secret that a request carries in a header, and whether it is a valid one of its kind."""
+
+    kind: Literal["proxy", "token"]
+    secret: str
+    accepted: bool
 
 
 class Authentication:
@@ -280,10 +306,27 @@ class Authentication:
             self._revoked.add(name)
         session.clear()
 
-    def credential(self, environ: Mapping[str, Any]) -> str:
-        """Return the secret that a request carries in its header; empty without one. Cookies are signed."""
-        token = bearer_token(environ.get("HTTP_AUTHORIZATION", "")) if self._tokens is not None else ""
-        return (environ.get(_SECRET_FIELD, "") if self._proofs is not None else "") or token
+    def credentials(self, environ: Mapping[str, Any]) -> Iterator["Credential"]:
+        """Yield the secrets that a request carries in its headers. Cookies are signed."""
+        secret, token = environ.get(_SECRET_FIELD, ""), bearer_token(environ.get("HTTP_AUTHORIZATION", ""))
+        if self._proofs is not None and secret:
+            yield Credential("proxy", secret, accepted=self._proofs.user_of(secret) is not None)
+        if self._tokens is not None and token:
+            yield Credential("token", token, accepted=self._tokens.user_of(token) is not None)
+
+    def address(self, environ: Mapping[str, Any]) -> str:
+        """Return the address of the client; that which a proxy names if it proves itself."""
+        address = str(environ.get("REMOTE_ADDR") or "")
+        if not self.options.address_header:
+            return address
+        subject = _subject(environ) if self.options.client_certificates else None
+        if not self._from_proxy(environ, subject):
+            return address
+        named = str(environ.get(_field(self.options.address_header), "")).rpartition(",")[2].strip()
+        try:
+            return str(ipaddress.ip_address(named))
+        except ValueError:
+            return address
 
     def _of_session(self, session: Mapping[str, Any], now: datetime) -> Visitor | None:
         name, until = session.get("id"), session.get("until")

@@ -2,10 +2,10 @@
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from authlib.common.errors import AuthlibBaseError
@@ -15,9 +15,9 @@ from flask import Response, session
 from joserfc.errors import JoseError
 from requests import RequestException
 
-from berthmaster.model.errors import printable
+from berthmaster.model.errors import printable, shown
 from berthmaster.serving.reloaded_files import read_regular_file
-from console.authentication import OidcOptions, SignInFailedError, Visitor, user_of
+from console.authentication import OUTDATED, OidcOptions, SignInFailedError, Visitor, user_of
 
 _LOG: Final = logging.getLogger("berthmaster.console")
 _NAME: Final = "oidc"
@@ -28,6 +28,26 @@ _AT_ONCE: Final = 8
 _METADATA: Final = "/.well-known/openid-configuration"
 _ALGORITHMS: Final = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 """Signatures with a key of the provider. A token without a signature proves nothing."""
+
+
+_NOT_VALID: Final = "The provider refused the sign-in, or its token is not valid. The log of the console says why."
+_REASONS: Final = {
+    "access_denied": "The provider denied the sign-in.",
+    "login_required": "The provider has no session of yours. Begin the sign-in again.",
+    "interaction_required": "The provider needs an answer of yours. Begin the sign-in again.",
+    "consent_required": "The provider needs your consent. Begin the sign-in again.",
+    "invalid_grant": "The provider knows this sign-in no longer. Begin it again.",
+    "server_error": "The provider failed. Try again later.",
+    "temporarily_unavailable": "The provider cannot answer now. Try again later.",
+}
+"""What visitors read for the errors of OAuth 2 and OpenID Connect. The address of the callback can carry any text."""
+
+
+def _is_for(claims: Mapping[str, Any], client_id: str) -> bool:
+    """Return whether an ID token is for a client (OpenID Connect Core, 3.1.3.7): its audience, and its party."""
+    audience = claims.get("aud")
+    named = [audience] if isinstance(audience, str) else audience if isinstance(audience, list) else []
+    return client_id in named and claims.get("azp", client_id) == client_id
 
 
 class OidcSignIn:
@@ -67,7 +87,12 @@ class OidcSignIn:
         for key in sorted(pending, key=lambda each: session[each]["exp"])[: 1 - _PENDING]:
             session.pop(key)
         with self._asking():
+            self._metadata()
             return self._client.authorize_redirect(self._options.callback_url)  # type: ignore[no-any-return]
+
+    def began(self, state: str) -> bool:
+        """Return whether this visitor began the sign-in with a state."""
+        return bool(state) and f"{_STATE}{state}" in session
 
     def finish(self) -> Visitor:
         """Return the user that the provider sent back.
@@ -79,24 +104,36 @@ class OidcSignIn:
             file = self._options.client_secret_file
             self._client.client_secret = None if file is None else read_regular_file(file).decode().strip()
             issuer = {"iss": {"essential": True, "values": [self._options.issuer_url]}}
-            metadata = self._client.load_server_metadata()
-            metadata["id_token_signing_alg_values_supported"] = _ALGORITHMS
+            self._metadata()["id_token_signing_alg_values_supported"] = _ALGORITHMS
             claims = self._client.authorize_access_token(claims_options=issuer).get("userinfo")
         if claims is None:
             raise SignInFailedError("The provider sent no ID token.")
+        if not _is_for(claims, self._options.client_id):
+            raise SignInFailedError("The ID token is for another client of the provider.")
         return user_of(claims, self._options)
 
     def sign_out_url(self) -> str:
         """Return where a visitor ends the session at the provider; empty if the provider has no such page."""
         try:
             with self._asking():
-                if "end_session_endpoint" not in self._client.load_server_metadata():
+                if "end_session_endpoint" not in self._metadata():
                     return ""
                 after = self._options.public_url.rstrip("/") + "/sign-in"
                 leave = self._client.create_logout_url(after, client_id=self._options.client_id)
                 return str(leave["url"])
         except SignInFailedError:
             return ""
+
+    def _metadata(self) -> dict[str, Any]:
+        """Return the metadata of the provider, which must be that of the issuer (OpenID Connect Discovery, 4.3)."""
+        metadata: dict[str, Any] = self._client.load_server_metadata()
+        if metadata.get("issuer") != self._options.issuer_url:
+            _LOG.error(
+                "the metadata of the provider is of the issuer %s; correct --oidc-issuer-url",
+                shown(metadata.get("issuer")),
+            )
+            raise SignInFailedError(f"{self.host} is another provider than the console expects.")
+        return metadata
 
     @contextmanager
     def _asking(self) -> Iterator[None]:
@@ -107,11 +144,10 @@ class OidcSignIn:
         try:
             yield
         except MismatchingStateError:
-            raise SignInFailedError("This sign-in is out of date. Begin it again.") from None
+            raise SignInFailedError(OUTDATED) from None
         except (AuthlibBaseError, JoseError) as error:
             _LOG.warning("a sign-in with OpenID Connect failed: %s", printable(str(error), 500))
-            kind = getattr(error, "error", "") or type(error).__name__
-            raise SignInFailedError(f"The provider refused the sign-in, or its token is not valid: {kind}.") from None
+            raise SignInFailedError(_REASONS.get(getattr(error, "error", "") or "", _NOT_VALID)) from None
         except (RequestException, OSError, ValueError, KeyError, RuntimeError) as error:
             _LOG.warning("the OpenID Connect provider cannot be asked: %s", printable(str(error), 500))
             reason = f"{self.host} cannot be asked, or answered something unexpected. The log of the console says why."

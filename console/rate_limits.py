@@ -37,6 +37,7 @@ class RateLimits:
 _LOG: Final = logging.getLogger("berthmaster.console")
 _PER_S: Final = 0.2
 _BURST: Final = 10
+_RETURNS: Final = 3
 _MAX_GOOD: Final = 1000
 
 
@@ -49,14 +50,26 @@ class SignInAttempts:
 
     def __init__(self, clock: Clock) -> None:
         self._limits = RateLimits(clock, _PER_S, _BURST)
+        self._returns = RateLimits(clock, _PER_S, _RETURNS)
         self._good: OrderedDict[bytes, None] = OrderedDict()
         self._lock = threading.Lock()
 
     def begin(self, address: str, credential: str) -> bool:
+        """Count an attempt with a secret. Return False if there were too many."""
         with self._lock:
             if _digest(credential) in self._good:
                 return True
-        if self._limits.take(address):
+        return self._counted(self._limits, address)
+
+    def return_from_provider(self, state: str) -> bool:
+        """Count a visitor whom a provider sent back. Return False if it is too much.
+
+        The state is in the cookie of the visitor, so that nobody uses up the attempts of others behind one address.
+        """
+        return self._counted(self._returns, state)
+
+    def _counted(self, limits: RateLimits, key: str) -> bool:
+        if limits.take(key):
             return True
         SIGN_INS.labels("limited").inc()
         return False
@@ -71,11 +84,14 @@ class SignInAttempts:
                     self._good.popitem(last=False)
             else:
                 self._good.pop(digest, None)
+        if not accepted or not known:
+            self.report(address, accepted=accepted)
+
+    def report(self, address: str, *, accepted: bool) -> None:
+        """Count the result of a sign-in."""
+        SIGN_INS.labels("accepted" if accepted else "refused").inc()
         if not accepted:
-            SIGN_INS.labels("refused").inc()
             _LOG.warning("a sign-in was refused", extra=fields(client=address))
-        elif not known:
-            SIGN_INS.labels("accepted").inc()
 
 
 def _digest(credential: str) -> bytes:

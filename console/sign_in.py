@@ -9,7 +9,7 @@ from flask.sessions import SecureCookieSessionInterface
 
 from berthmaster.model.errors import shown
 from berthmaster.runtime.clock import Clock
-from console.authentication import CALLBACK, Authentication, SignInFailedError
+from console.authentication import CALLBACK, OUTDATED, Authentication, SignInFailedError
 from console.query import PageQuery
 from console.rate_limits import SignInAttempts
 
@@ -53,11 +53,11 @@ class _SignInPages:
 
     def begin(self) -> Any:  # noqa: ANN401 - a response of Flask
         target = local_address(request.form.get("next", ""))
-        address, token = request.remote_addr or "", request.form.get("token", "")[:_MAX_TOKEN].strip()
-        if not self._attempts.begin(address, token):
+        token = request.form.get("token", "")[:_MAX_TOKEN].strip()
+        if not self._attempts.begin(g.address, f"token {token}"):
             return self._too_many(target)
         accepted = self._authentication.begin_session(token, session, self._clock.now())
-        self._attempts.end(address, token, accepted=accepted)
+        self._attempts.end(g.address, f"token {token}", accepted=accepted)
         if not accepted:
             return self._page(target, "This token is not valid.", HTTPStatus.FORBIDDEN)
         session.permanent = True
@@ -74,9 +74,12 @@ class _SignInPages:
 
     def callback(self, oidc: "OidcSignIn") -> Any:  # noqa: ANN401 - a response of Flask
         """Begin a session for the visitor whom the provider sent back."""
+        state = request.args.get("state", "")[:_MAX_TOKEN]
+        if not oidc.began(state):
+            # Anyone can open this address. Without the state of a sign-in in the cookie, it is no attempt.
+            return self._page("/", OUTDATED, HTTPStatus.FORBIDDEN)
         target = local_address(str(session.pop(_TARGET, "")))
-        address, code = request.remote_addr or "", request.args.get("code", "")[:_MAX_TOKEN]
-        if not self._attempts.begin(address, code):
+        if not self._attempts.return_from_provider(state):
             return self._too_many(target)
         accepted = False
         try:
@@ -91,7 +94,7 @@ class _SignInPages:
         except SignInFailedError as error:
             return self._page(target, str(error), error.status)
         finally:
-            self._attempts.end(address, code, accepted=accepted)
+            self._attempts.report(g.address, accepted=accepted)
         return redirect(target, HTTPStatus.SEE_OTHER)
 
     def end(self) -> Any:  # noqa: ANN401 - a response of Flask

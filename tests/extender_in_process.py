@@ -1,9 +1,11 @@
 """An extender without a socket: it watches a control plane in memory, and clients call its WSGI application."""
 
 from collections.abc import Mapping
+from io import BytesIO
 
 from extender_services import WatchedPlane
 from kube_in_memory import KubeInMemory
+from urllib3 import HTTPResponse
 
 from berthmaster.ledger.reader import LedgerReader
 from berthmaster.native_api.client import Client
@@ -42,5 +44,9 @@ class ExtenderInProcess:
             found = app.open(path, method=method, data=body, headers=headers or {"Content-Type": "application/json"})
             return Answer(found.status_code, found.status, found.data)
 
-        client._connection.ask = ask  # noqa: SLF001 - no socket
+        def begin(method: str, path: str, body: bytes, headers: Mapping[str, str]) -> HTTPResponse:
+            found = app.open(path, method=method, data=body, headers=headers)
+            return HTTPResponse(BytesIO(found.data), status=found.status_code, preload_content=False)
+
+        client._connection.ask, client._connection.begin = ask, begin  # noqa: SLF001 - no socket
         return client

@@ -112,6 +112,12 @@ def test_a_visitor_is_led_to_the_provider_and_back_with_code_verifier_and_secret
         "no signature": lambda claims: {"id_token": f"{part({'alg': 'none'})}.{part(claims)}."},
         "another issuer": lambda claims: signed({**claims, "iss": "https://other.example.org"}),
         "another client": lambda claims: signed({**claims, "aud": "another"}),
+        "other clients": lambda claims: signed({**claims, "aud": ["another", "one more"]}),
+        "other clients, and this one as the party": lambda claims: signed(
+            {**claims, "aud": ["another", "one more"], "azp": "console"}
+        ),
+        "another party": lambda claims: signed({**claims, "aud": ["console", "another"], "azp": "another"}),
+        "an audience of another type": lambda claims: signed({**claims, "aud": {"console": 1}}),
         "another nonce": lambda claims: signed({**claims, "nonce": "of another sign-in"}),
         "no nonce": lambda claims: signed({k: v for k, v in claims.items() if k != "nonce"}),
         "an expired token": lambda claims: signed({**claims, "exp": 1}),
@@ -142,9 +148,48 @@ def test_a_lost_provider_is_named():
     assert (answer.status_code, "127.0.0.1:1 cannot be asked" in answer.text) == (503, True)
 
 
-def test_answers_of_a_provider_are_limited_like_tokens(client):
-    found = [client.get(f"/sign-in/callback?code={n}&state=s").status_code for n in range(11)]
-    assert found == [403] * 10 + [429]
+def test_who_began_no_sign_in_uses_up_the_attempts_of_nobody(client, provider):
+    stranger = client.application.test_client()
+    found = {stranger.get(f"/sign-in/callback?code={n}&state=s").status_code for n in range(30)}
+    assert (found, provider.asked) == ({403}, [])
+    assert come_back(client, provider)[1].status_code == 303
+
+
+def test_the_answers_to_one_sign_in_are_limited(client, provider):
+    led = client.get("/sign-in/provider")
+    state = parse_qs(urlsplit(led.headers["Location"]).query)["state"][0]
+    cookie = client.get_cookie("berthmaster").value
+    found = []
+    for _ in range(5):
+        client.set_cookie("berthmaster", cookie)
+        found.append(client.get(f"/sign-in/callback?code=c&state={state}").status_code)
+    assert found == [403] * 3 + [429] * 2
+    assert come_back(client, provider)[1].status_code == 303
+
+
+@cases(
+    ("given", "text"),
+    {
+        "a known error": ({"error": "access_denied"}, "The provider denied the sign-in."),
+        "another text": ({"error": "call +1 555 0100", "error_description": "call +1 555 0100"}, "refused the sign-in"),
+    },
+)
+def test_the_address_of_an_error_does_not_write_the_page(client, provider, given, text):
+    answer = come_back(client, provider, **given)[1]
+    assert answer.status_code == 403
+    assert text in answer.text
+    assert "555" not in answer.text
+    assert provider.asked == []
+
+
+@cases("metadata", {"another issuer": {"issuer": "https://other.example.org"}, "no issuer": {"issuer": None}})
+def test_the_metadata_of_another_issuer_do_not_count(client, provider, httpserver, metadata):
+    httpserver.clear()
+    found = {"authorization_endpoint": f"{provider.url}/auth", "token_endpoint": f"{provider.url}/token", **metadata}
+    httpserver.expect_request("/.well-known/openid-configuration").respond_with_json(found)
+    answer = client.get("/sign-in/provider")
+    assert answer.status_code == 403
+    assert "another provider than the console expects" in answer.text
 
 
 def test_a_session_of_another_provider_or_after_a_copy_is_of_no_use(client, provider, tmp_path):

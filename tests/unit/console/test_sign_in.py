@@ -1,17 +1,20 @@
 """The pages that begin and end a session, and forms that other sites cannot send."""
 
+import os
 import re
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from console_source import GivenSource, console_app
 from prometheus_client import REGISTRY
-from tables import data
+from tables import cases, data
 
-from console.authentication import SignInOptions
+from console.authentication import RevokedSessions, SignInOptions
 from console.sign_in import local_address
 
 TOKEN = "token-of-ada-0123456789"  # noqa: S105 - for these tests only
+PROOF = "proof-of-the-proxy-0123"
 HTML = {"Accept": "text/html"}
 
 
@@ -56,7 +59,11 @@ def test_the_cookie_is_for_this_site_and_not_for_scripts(client):
 def test_with_tls_the_cookie_is_sent_with_tls_only(tokens):
     client = console_app(GivenSource(), sign_in=SignInOptions(tokens), tls=True).test_client()
     answer = client.get("/sign-in")
-    assert "; Secure;" in answer.headers["Set-Cookie"]
+    cookie = answer.headers["Set-Cookie"]
+    assert cookie.startswith("__Host-berthmaster=")
+    assert "; Secure;" in cookie
+    assert "; Path=/;" in f"{cookie};"
+    assert "Domain" not in cookie
     assert answer.headers["Strict-Transport-Security"]
 
 
@@ -138,3 +145,58 @@ def test_guesses_by_header_and_by_form_have_one_limit_a_metric_and_a_warning(tok
     assert known.get("/help", headers=good).status_code == 200, "a credential that was accepted is no attempt"
     assert sign_ins() - before == Counter(accepted=1, refused=9, limited=4)
     assert caplog.text.count("a sign-in was refused") == 9
+
+
+@cases(
+    "signed_in_by",
+    {
+        "the secret of a proxy": {"X-Berthmaster-Proxy-Secret": PROOF, "X-Forwarded-User": "ada"},
+        "a cookie": {},
+    },
+)
+def test_guesses_beside_a_valid_sign_in_are_judged_by_themselves(tokens, tmp_path, signed_in_by):
+    (tmp_path / "proofs").write_text(f"{PROOF}\n")
+    options = SignInOptions(tokens, user_header="X-Forwarded-User", proxy_secret_file=tmp_path / "proofs")
+    client = console_app(GivenSource(), sign_in=options).test_client()
+    if not signed_in_by:
+        sign_in(client)
+    found = [
+        client.get("/help", headers={**signed_in_by, "Authorization": f"Bearer guess-{each}-0123456789"}).status_code
+        for each in range(12)
+    ]
+    assert 429 in found
+    guess = {"Authorization": "Bearer guess-0-0123456789"}
+    assert client.get("/help", headers=guess).status_code == 429, "a guess did not become a known credential"
+
+
+def test_visitors_behind_a_proxy_have_limits_of_their_own(tokens, tmp_path):
+    (tmp_path / "proofs").write_text(f"{PROOF}\n")
+    options = SignInOptions(tokens, address_header="X-Forwarded-For", proxy_secret_file=tmp_path / "proofs")
+    client = console_app(GivenSource(), sign_in=options).test_client()
+
+    def guess(address, number, **headers):
+        sent = {"Authorization": f"Bearer guess-{number}-0123456789", "X-Forwarded-For": address, **headers}
+        return client.get("/help", headers=sent).status_code
+
+    proven = {"X-Berthmaster-Proxy-Secret": PROOF}
+    assert [guess("203.0.113.7", number, **proven) for number in range(12)][-1] == 429
+    assert guess("203.0.113.7, 198.51.100.4", 20, **proven) == 401, "the last address is the one that the proxy saw"
+    assert [guess(f"203.0.113.{number}", number) for number in range(12)][-1] == 429, "without a proof it is no address"
+
+
+def test_a_sign_out_does_not_look_at_the_sign_outs_of_others(tmp_path, monkeypatch):
+    revoked, scans = RevokedSessions(tmp_path, 3600), []
+    monkeypatch.setattr(Path, "glob", lambda *_: scans.append(1) or iter(()))
+    for number in range(50):
+        revoked.add(str(number))
+    assert len(scans) == 1
+    assert "49" in revoked
+
+
+def test_old_sign_outs_are_forgotten(tmp_path):
+    RevokedSessions(tmp_path, 3600).add("old")
+    for each in tmp_path.iterdir():
+        os.utime(each, (1, 1))
+    revoked = RevokedSessions(tmp_path, 3600)
+    revoked.add("new")
+    assert ("old" in revoked, "new" in revoked) == (False, True)
