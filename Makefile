@@ -241,6 +241,10 @@ compatibility: $(VENV)/.dev ## Write the tables of docs/compatibility.md (KARMAD
 	@$(if $(KARMADA),$(BIN)/python tests/compatibility/derive.py $(KARMADA))
 	@PYTHONPATH=tests $(BIN)/python tests/field_page.py
 
+.PHONY: protobuf
+protobuf: $(VENV)/.dev ## Generate the messages of Karmada's estimators from estimator.proto
+	@$(BIN)/python -m grpc_tools.protoc --proto_path=. --python_out=. berthmaster/controllers/estimators/estimator.proto
+
 .PHONY: reference
 reference: $(VENV)/.dev ## Write docs/reference/ from the help texts of the commands, and docs/rules/ from the rules
 	@$(BIN)/python tests/command_pages.py

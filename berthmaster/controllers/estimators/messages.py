@@ -4,10 +4,10 @@ The messages contain types of Kubernetes (quantities, node selectors, toleration
 ``k8s.io/api/core/v1/generated.proto``, without the envelope of the API server.
 
 Karmada 1.18 gave these fields new numbers and the type bytes, and 1.19 removed the fields with the types themselves.
-Both have the same bytes. Every question has both, so that estimators of all releases read it.
+Both have the same bytes. Every question has both, so that estimators of all releases read it. ``estimator.proto`` has
+the fields.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, Final, NamedTuple
@@ -24,62 +24,6 @@ COMPONENT_SETS: Final = f"{_SERVICE}/MaxAvailableComponentSets"
 UNSCHEDULABLE: Final = f"{_SERVICE}/GetUnschedulableReplicas"
 METHODS: Final = (REPLICAS, COMPONENT_SETS, UNSCHEDULABLE)
 Metadata = tuple[tuple[str, str], ...]
-
-_PROTO: Final = """
-message Quantity { optional string string = 1; }
-message Amount { optional string key = 1; optional Quantity value = 2; }
-message Label { optional string key = 1; optional string value = 2; }
-message NodeSelectorRequirement { optional string key = 1; optional string operator = 2; repeated string values = 3; }
-message NodeSelectorTerm {
-  repeated NodeSelectorRequirement matchExpressions = 1;
-  repeated NodeSelectorRequirement matchFields = 2;
-}
-message NodeSelector { repeated NodeSelectorTerm nodeSelectorTerms = 1; }
-message Toleration {
-  optional string key = 1;
-  optional string operator = 2;
-  optional string value = 3;
-  optional string effect = 4;
-  optional int64 tolerationSeconds = 5;
-}
-message NodeClaim {
-  optional NodeSelector olderAffinity = 1;
-  repeated Label nodeSelector = 2;
-  repeated Toleration olderTolerations = 3;
-  optional NodeSelector nodeAffinity = 4;
-  repeated Toleration tolerations = 5;
-}
-message ReplicaRequirements {
-  optional NodeClaim nodeClaim = 1;
-  repeated Amount olderRequest = 2;
-  optional string namespace = 3;
-  optional string priorityClassName = 4;
-  repeated Amount resourceRequest = 5;
-}
-message ComponentReplicaRequirements {
-  optional NodeClaim nodeClaim = 1;
-  repeated Amount olderRequest = 2;
-  optional string priorityClassName = 3;
-  repeated Amount resourceRequest = 4;
-}
-message Component {
-  optional string name = 1;
-  optional ComponentReplicaRequirements replicaRequirements = 2;
-  optional int32 replicas = 3;
-}
-message Cluster { optional string cluster = 1; }
-message Replicas { optional ReplicaRequirements replicaRequirements = 2; }
-message ComponentSets { repeated Component components = 2; optional string namespace = 3; }
-message ObjectReference {
-  optional string apiVersion = 1;
-  optional string kind = 2;
-  optional string namespace = 3;
-  optional string name = 4;
-}
-message Unschedulable { optional ObjectReference resource = 2; optional int64 unschedulableThreshold = 3; }
-message Answer { optional int32 number = 1; }
-"""
-"""The fields that are sent and read. Maps are repeated entries, which have the same bytes."""
 
 
 class Question(NamedTuple):
@@ -156,10 +100,10 @@ def unschedulable_question(workload: ObjectReference, for_s: int) -> Question:
 
 def answered_number(response: bytes) -> int:
     """Decode the number in the response to any question. Raises ``ServiceError`` for anything else."""
-    from google.protobuf.message import DecodeError  # noqa: PLC0415 - an optional dependency
+    from google.protobuf.message import DecodeError  # noqa: PLC0415 - protobuf is an optional dependency
 
     try:
-        number: int = _classes()["Answer"].FromString(response).number
+        number: int = _generated().Answer.FromString(response).number
     except DecodeError as error:
         raise ServiceError(f"the response is not a protobuf message: {error}") from None
     return number
@@ -200,22 +144,12 @@ def _given(**fields: str | int) -> dict[str, Any]:
 
 
 def _encoded(message: str, fields: Mapping[str, Any]) -> bytes:
-    encoded: bytes = _classes()[message](**fields).SerializeToString()
+    encoded: bytes = getattr(_generated(), message)(**fields).SerializeToString()
     return encoded
 
 
 @cache
-def _classes() -> dict[str, Any]:
-    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory  # noqa: PLC0415 - as above
+def _generated() -> Any:  # noqa: ANN401 - the generated module has no types
+    from berthmaster.controllers.estimators import estimator_pb2  # noqa: PLC0415 - protobuf is an optional dependency
 
-    # A field of proto2 that is set to its default is sent, as the fields of a map's entry are.
-    file = descriptor_pb2.FileDescriptorProto(name="estimator.proto", syntax="proto2")
-    for name, body in re.findall(r"message (\w+) {(.*?)}", _PROTO, re.DOTALL):
-        message = file.message_type.add(name=name)
-        for label, kind, field, number in re.findall(r"(\w+) (\w+) (\w+) = (\d+);", body):
-            of_type = {"type_name": f".{kind}"} if kind[0].isupper() else {"type": f"TYPE_{kind.upper()}"}
-            message.field.add(name=field, number=int(number), label=f"LABEL_{label.upper()}", **of_type)
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    classes: dict[str, Any] = message_factory.GetMessageClassesForFiles([file.name], pool)
-    return classes
+    return estimator_pb2

@@ -338,4 +338,5 @@ def test_only_modules_of_extras_need_more_than_the_default_installation(default)
     assert default[1] == {
         "berthmaster.interpreters.sandbox": "lupa",
         "berthmaster.controllers.estimators.channels": "grpc",
+        "berthmaster.controllers.estimators.estimator_pb2": "google",
     }
