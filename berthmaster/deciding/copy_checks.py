@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from berthmaster.deciding.config import MoveSettings
+from berthmaster.deciding.quotas import why_no_quota
 from berthmaster.model.binding import AggregatedStatusItem, Binding
 from berthmaster.model.errors import name_list
 from berthmaster.model.move import VOLUMES, Cause, MoveRefusal, MoveState, MoveStrategy, VolumeLoss
@@ -97,7 +98,10 @@ def blocked_move(binding: Binding, state: MoveState, copies: Copies, settings: M
     wanted = {name: state.target[name] for name in state.arriving}
     if (refusal := blocked_start(binding, wanted, copies)) is not None:
         return refusal
-    needed = copies.needed if state.strategy is MoveStrategy.BREAK_BEFORE_MAKE else {}
+    breaks = state.strategy is MoveStrategy.BREAK_BEFORE_MAKE
+    if breaks and (refusal := why_no_quota(binding, state, copies.quotas)) is not None:
+        return refusal
+    needed = copies.needed if breaks else {}
     known = Copies(copies.by_cluster, copies.problem, needed)
     return blocked_removal(binding, state, state.leaving, known, settings)
 

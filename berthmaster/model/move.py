@@ -43,6 +43,8 @@ class Cause(Enum):
     """The data of the workload would be lost, or stay behind."""
     NEEDED = "needed"
     """Other workloads on the cluster need the resource."""
+    QUOTA = "quota"
+    """A quota would refuse the workload once its old copies are gone."""
     INVALID_POLICY = "invalid-policy"
     DRY_RUN = "dry-run"
     """The mode DryRun only reports."""

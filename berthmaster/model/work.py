@@ -90,11 +90,13 @@ class Copies(msgspec.Struct, frozen=True, array_like=True, gc=False):
     Attributes:
         problem: why they could not be read; empty if they were.
         needed: the workloads that need this resource, by the cluster where they are.
+        quotas: the quotas of its namespace.
     """
 
     by_cluster: dict[str, CopyOfWorkload] = {}
     problem: str = ""
     needed: dict[str, tuple[str, ...]] = {}
+    quotas: tuple["FederatedResourceQuota", ...] = ()
 
     @property
     def deleting(self) -> frozenset[str]:

@@ -93,6 +93,7 @@ def _wait_word(cause: Cause) -> str:
             | Cause.REPLICAS_RETAINED
             | Cause.VOLUMES
             | Cause.NEEDED
+            | Cause.QUOTA
         ):
             return str(cause.value)
         case _:

@@ -14,6 +14,7 @@ from typing import Final
 from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache
 from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
 from berthmaster.controllers.binding_scheduler.event_handlers import EventHandlers, IgnoredGates, SchedulingQueue
+from berthmaster.controllers.binding_scheduler.kept_quotas import WITHOUT, KeptQuotas
 from berthmaster.controllers.binding_scheduler.reconciler import BindingReconciler
 from berthmaster.controllers.controller import QueueController
 from berthmaster.controllers.controller_context import ControllerContext
@@ -33,9 +34,6 @@ from berthmaster.runtime.stopping import RepeatingThread
 
 SETTLE_S: Final = 0.25
 """How long a binding waits after a change: karmada-webhook watches quotas as well, and must see the change first."""
-_WITHOUT_QUOTAS: Final = (
-    "a binding that a FederatedResourceQuota refused is retried with backoff, and not as soon as the quota allows it"
-)
 
 
 def _watch_quotas(context: ControllerContext, bindings: BindingCache, queue: SchedulingQueue) -> None:
@@ -49,7 +47,7 @@ def _watch_quotas(context: ControllerContext, bindings: BindingCache, queue: Sch
                 INCOMING.labels("QuotaChanged").inc()
                 queue.add_after(each, SETTLE_S)
 
-    context.optional_informer(*FEDERATED_QUOTAS, _WITHOUT_QUOTAS).subscribe(changed)
+    context.optional_informer(*FEDERATED_QUOTAS, WITHOUT).subscribe(changed)
 
 
 def _was_refused(binding: Binding) -> bool:
@@ -93,6 +91,7 @@ class BindingScheduler:
         # Without a configuration of moves no right to read policies is needed.
         annotations = PolicyAnnotations(context) if control is not None or settings.moves_config is not None else None
         self._moves = MoveSupervisor(control or self._control, context.clock, settings.scheduler_name, annotations)
+        quotas = KeptQuotas(context, self._moves)
         self._clusters = ClusterCache(
             settings.profile,
             context.clock,
@@ -100,7 +99,7 @@ class BindingScheduler:
             None if self._estimators is None else self._estimators.max_available,
             keeps_inputs=context.decisions is not None,
             moves=self._moves,
-            read_copies=partial(read_copies, context.client, self._bindings.needs.needing),
+            read_copies=partial(read_copies, context.client, self._bindings.needs.needing, quotas.of),
             overcommit_protection=settings.gates.on(SCHEDULING_OVERCOMMIT_PROTECTION),
         )
         by_priority = settings.gates.on(PRIORITY_BASED_SCHEDULING)

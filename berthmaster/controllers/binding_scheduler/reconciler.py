@@ -11,6 +11,7 @@ import msgspec.structs
 from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache
 from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
 from berthmaster.controllers.binding_scheduler.event_handlers import SchedulingQueue, eligible
+from berthmaster.controllers.binding_scheduler.kept_quotas import KeptQuotas
 from berthmaster.controllers.controller import Requeue
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.metrics import ATTEMPTS, DURATION
@@ -89,6 +90,7 @@ class BindingReconciler:
     ) -> None:
         self._console = console
         self._moves = moves
+        self._quotas = KeptQuotas(context, moves)
         self._bindings = bindings
         self._clusters = clusters
         self._queue = queue
@@ -168,6 +170,7 @@ class BindingReconciler:
             self._record_events(binding, decision)
             return _Written(decision)
         try:
+            self._quotas.check(key, binding, decision.write.annotated(binding))
             version = self._patch(key, decision.write.patch(binding))
         except BerthmasterError as error:  # a response that cannot be decoded counts as lost
             self._clusters.mark_unconfirmed(key, decision)

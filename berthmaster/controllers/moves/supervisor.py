@@ -19,6 +19,7 @@ from berthmaster.deciding.budgets import MoveCandidate, Waiting, candidate_of, p
 from berthmaster.deciding.config import JOB, MoveSettings, failback_annotation, subject_of
 from berthmaster.deciding.copies import seconds_since
 from berthmaster.deciding.decision_recorder import MoveContext, PolicyMoves
+from berthmaster.deciding.quotas import given_up, use_of
 from berthmaster.kube.client import APIClient, ask
 from berthmaster.kube.informer import Informer
 from berthmaster.kube.kinds import POLICIES_BY_KIND, WORKS
@@ -41,7 +42,7 @@ from berthmaster.model.move import (
     move_of,
 )
 from berthmaster.model.policy import Policy, PolicyReference
-from berthmaster.model.work import Copies, KarmadaWork, copies_of, work_selector
+from berthmaster.model.work import Copies, FederatedResourceQuota, KarmadaWork, copies_of, work_selector
 from berthmaster.runtime.clock import Clock
 
 MAX_WORKS: Final = 20_000
@@ -51,9 +52,11 @@ _READ_TIMEOUT_S: Final = 10.0
 
 Needing = Callable[[Binding, str, str], tuple[str, ...]]
 """Returns who needs a resource in a cluster, as ``NeedIndex.needing``."""
+QuotasOf = Callable[[str], tuple[FederatedResourceQuota, ...]]
+"""Returns the quotas of a namespace."""
 
 
-def read_copies(client: APIClient, needing: Needing, binding: Binding) -> Copies:
+def read_copies(client: APIClient, needing: Needing, quotas: QuotasOf, binding: Binding) -> Copies:
     """Return the copies of a workload, by the Works with the permanent id of its binding. Few bindings move at a time.
 
     It never raises: ``problem`` says why they could not be read.
@@ -68,7 +71,7 @@ def read_copies(client: APIClient, needing: Needing, binding: Binding) -> Copies
     defines = next((each.facts.defines for each in copies.by_cluster.values() if each.facts.defines), "")
     clusters = sorted(copies.by_cluster.keys() | binding.assignment.keys())
     found = {name: who for name in clusters if (who := needing(binding, name, defines))}
-    return msgspec.structs.replace(copies, needed=found)
+    return msgspec.structs.replace(copies, needed=found, quotas=quotas(binding.metadata.namespace))
 
 
 def _listed(client: APIClient, selector: str) -> list[KarmadaWork]:
@@ -234,6 +237,8 @@ class MoveSupervisor:
         self._producer = producer
         self._annotations = annotations
         self._lock = threading.Lock()
+        self._planned_use: dict[Key, dict[str, int]] = {}
+        self._given_up: dict[Key, dict[str, int]] = {}
 
     def begin(self) -> None:
         """Note that this process leads from now on."""
@@ -288,8 +293,14 @@ class MoveSupervisor:
         """Record the move in an observed or written version of a binding."""
         state = move_of(binding)
         active = self._candidate(key, binding, state) if state is not None and state.is_counted else None
+        kept = given_up(binding, state)
         with self._lock:
             self._control.admissions.observe(key, active, binding.metadata.resource_version)
+            self._planned_use.pop(key, None)
+            if kept:
+                self._given_up[key] = kept
+            else:
+                self._given_up.pop(key, None)
 
     def written(self, key: Key, before: Binding, after: Binding) -> None:
         """Record what this process wrote: the move of a binding, and the end of a phase."""
@@ -304,11 +315,27 @@ class MoveSupervisor:
     def remove(self, key: Key) -> None:
         with self._lock:
             self._control.admissions.remove(key)
+            self._planned_use.pop(key, None)
+            self._given_up.pop(key, None)
+
+    def kept_use(self, key: Key) -> dict[str, int]:
+        """Return what is kept of the quotas of a namespace for other bindings whose old copies are gone.
+
+        It is in billionths of each resource; empty for a binding for which something is kept.
+        """
+        if not self._given_up and not self._planned_use:
+            return {}
+        with self._lock:
+            kept = {**self._planned_use, **self._given_up}
+        others = [use for each, use in kept.items() if each[0] == key[0]]
+        names = {name for use in others for name in use} if key not in kept else ()
+        return {name: sum(use.get(name, 0) for use in others) for name in names}
 
     def refused(self, key: Key) -> None:
         """Release what was admitted for a binding: the API server has not performed the write."""
         with self._lock:
             self._control.admissions.refused(key)
+            self._planned_use.pop(key, None)
 
     def lost(self, key: Key) -> None:
         """Keep what was admitted for a binding until its write can no longer happen: the response was lost."""
@@ -318,13 +345,17 @@ class MoveSupervisor:
     def _admit(self, key: Key, binding: Binding, state: MoveState) -> Waiting | None:
         candidate = self._candidate(key, binding, state)
         with self._lock:
-            return self._control.admissions.admit(
+            waiting = self._control.admissions.admit(
                 candidate,
                 binding.metadata.resource_version,
                 self._clock.now(),
                 self._clock.monotonic_s(),
                 self._control.totals,
             )
+            if waiting is None and state.strategy is MoveStrategy.BREAK_BEFORE_MAKE:
+                # Its write frees the use before this process sees that.
+                self._planned_use[key] = use_of(binding, binding.assignment)
+            return waiting
 
     def _candidate(self, key: Key, binding: Binding, state: MoveState) -> MoveCandidate:
         return candidate_of(key, binding, state, pause_of(self._annotations_of(holder(binding.metadata))))

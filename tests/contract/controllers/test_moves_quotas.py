@@ -1,0 +1,79 @@
+"""Moves and FederatedResourceQuotas under the modelled Karmada: what a move gives up is its own again."""
+
+import pytest
+from karmada_model.quotas import QuotaWebhook
+from karmada_plane import deployment, policy, selector
+from kube_store import JSON
+from move_plays import BREAK, ON, STATIC, WEB, Play, terms_of
+
+from berthmaster.deciding.config import MovesConfig
+from berthmaster.model.move import Cause, MovePhase
+
+GROUPS = {"g": ["m1"], "next": ["m2"]}
+NEXT = deployment("next", 2)
+
+
+def quota(cpu: str) -> JSON:
+    return {
+        "apiVersion": "policy.karmada.io/v1alpha1",
+        "kind": "FederatedResourceQuota",
+        "metadata": {"name": "all", "namespace": "shop"},
+        "spec": {"overall": {"cpu": cpu}},
+    }
+
+
+def with_a_full_quota(moves: MovesConfig = BREAK) -> Play:
+    """Return a play whose workload has all of a quota, and another workload that waits for it."""
+    play = Play(GROUPS, STATIC, moves=moves)
+    play.stage.put(quota("2"))  # four replicas of 500m
+    play.stage.edit(quota("2"), status={"overallUsed": {"cpu": "2"}})
+    play.stage.api.before = QuotaWebhook(play.stage)
+    placement = {"clusterAffinities": terms_of(GROUPS), "replicaScheduling": STATIC}
+    play.stage.put(policy("next", selector(name="next"), schedulerName="berthmaster", placement=placement))
+    play.stage.put(NEXT)
+    play.run(60)
+    assert not play.stage.assignment(NEXT)
+    return play
+
+
+def test_no_other_workload_gets_the_quota_that_a_move_has_given_up():
+    play = with_a_full_quota()
+    play.drain("m1")
+    play.until(MovePhase.ADMITTED)
+    play.run(60)
+    assert (play.clusters, play.healthy, play.stage.assignment(NEXT)) == ({"m2": 4}, 4, {})
+    play.stage.scale(WEB, 2)
+    play.run(400)
+    assert sum(play.stage.assignment(NEXT).values()) == 2, "what no move needs is free"
+
+
+def test_a_new_leader_keeps_the_quota_of_a_move_under_way():
+    play = with_a_full_quota()
+    play.drain("m1")
+    play.until(MovePhase.ADMITTED)
+    play.run(5)
+    play.stage.restart_scheduler()
+    play.run(60)
+    assert (play.clusters, play.stage.assignment(NEXT)) == ({"m2": 4}, {})
+
+
+@pytest.mark.parametrize("cpu", ["1900m", "500m"])
+def test_a_quota_below_the_use_keeps_the_old_copies(cpu: str):
+    play = with_a_full_quota()
+    play.stage.apply(quota(cpu))
+    play.watch()
+    play.drain("m1")
+    play.run(300)
+    assert (play.clusters, play.lowest) == ({"m1": 4}, 4)
+    assert play.move.cause == Cause.QUOTA.value
+    play.stage.apply(quota("2"))
+    play.run(400)
+    assert (play.clusters, play.healthy) == ({"m2": 4}, 4)
+
+
+def test_a_union_that_a_quota_refuses_does_not_begin_and_nothing_stops():
+    play = with_a_full_quota(ON)
+    play.watch()
+    play.drain("m1")
+    play.run(300)
+    assert (play.clusters, play.lowest, play.move.phase) == ({"m1": 4}, 4, MovePhase.HELD_DOWN)
