@@ -119,12 +119,17 @@ release: $(BIN)/python console-assets ## Write all files of a release to dist/ (
 	@$(BIN)/python packaging/release.py $(if $(REPOSITORY),--repository $(REPOSITORY)) $(if $(PLATFORMS),--platform $(PLATFORMS))
 
 .PHONY: lint
-lint: $(VENV)/.dev ## Check style, types and the direction of imports
+lint: $(VENV)/.dev ## Check style, types, the direction of imports, and the order of modules
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python packaging/message_comparisons.py
+	@$(BIN)/python packaging/constants_first.py
+
+.PHONY: size
+size: $(BIN)/python ## Print the statements of each room, without imports and docstrings
+	@$(BIN)/python packaging/size.py
 
 .PHONY: format
 format: $(VENV)/.dev ## Format the sources
