@@ -10,6 +10,7 @@ from urllib3 import HTTPResponse
 from berthmaster.ledger.reader import LedgerReader
 from berthmaster.native_api.client import Client
 from berthmaster.native_api.connection import Answer
+from berthmaster.runtime.clock import Clock
 from extender.app import Middleware, create_app
 from extender.protocols import native
 
@@ -25,9 +26,9 @@ class ExtenderInProcess:
         stop: ends the watches.
     """
 
-    def __init__(self, api: KubeInMemory, ledger: LedgerReader | None = None) -> None:
+    def __init__(self, api: KubeInMemory, ledger: LedgerReader | None = None, clock: Clock | None = None) -> None:
         """Start to watch, and wait until all objects are known. ``ledger`` is the one to answer from."""
-        plane = WatchedPlane(api)
+        plane = WatchedPlane(api, clock=clock)
         self.state, self.wait, self.stop = plane.state, plane.wait, plane.stop
         plane.services.ledger = ledger
         middleware = Middleware(plane.services, request_timeout_s=_LIMIT_S, stream_timeout_s=_LIMIT_S)

@@ -3,6 +3,7 @@
 Who reviews is an argument: the webhook in this process, or one that runs as a process of its own.
 """
 
+import itertools
 import json
 from collections.abc import Callable
 from typing import Final, NamedTuple
@@ -29,11 +30,15 @@ class GatedPlane:
 
     def __init__(self, stage: Stage, ask: Ask) -> None:
         self._stage, self._ask = stage, ask
+        self._ids = itertools.count()
 
     def write(self, policy: JSON, *, author: str = "alice", accepts: str = "", dry_run: bool = False) -> Verdict:
         """Create or replace a policy."""
         old = self._stage.get(policy)
-        metadata = {**(old or policy)["metadata"], "annotations": {ACCEPT: accepts} if accepts else {}}
+        metadata = {
+            **(old or self._identified(policy))["metadata"],
+            "annotations": {ACCEPT: accepts} if accepts else {},
+        }
         new = {**policy, "metadata": metadata}
         response = self._reviewed(new, old, "CREATE" if old is None else "UPDATE", author, dry_run=dry_run)
         if response["allowed"] and not dry_run:
@@ -46,6 +51,12 @@ class GatedPlane:
         if response["allowed"] and not dry_run:
             self._stage.delete(policy)
         return _verdict(response)
+
+    def _identified(self, policy: JSON) -> JSON:
+        """Return a new policy with a permanent id of its own, as karmada-webhook gives it."""
+        metadata = policy["metadata"]
+        labels = {label: f"id-{next(self._ids)}" for label in metadata["labels"]}
+        return {**policy, "metadata": {**metadata, "labels": labels}}
 
     def _reviewed(self, new: JSON | None, old: JSON | None, operation: str, author: str, *, dry_run: bool) -> JSON:
         subject = new or old

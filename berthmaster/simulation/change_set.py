@@ -120,6 +120,10 @@ class PlanIndex:
         if edit.after is not None:
             for selector in edit.after.spec.resource_selectors:
                 yield from self._selected(selector, edit.after)
+        elif edit.before is not None:
+            for selector in edit.before.spec.resource_selectors:
+                found = self._selected(selector, edit.before)
+                yield from (key for key in found if (each := self.get(key)) is not None and detector.is_pending(each))
         for resource in detector.named():
             yield key_of(resource)
 

@@ -346,12 +346,13 @@ _CLUSTER_KIND: Final = "ClusterPropagationPolicy"
 
 def recorded(workload: SimulatedWorkload) -> PolicyReference | None:
     """Return the policy that a template records, or else the one that holds the workload; None without one."""
-    if workload.template is not None:
-        metadata = metadata_of(workload.manifest)
-        found = holder(metadata)
-        if found is not None and metadata.labels.get(claims.PERMANENT_ID[found.kind]):
-            return found
-    return workload.held_by
+    found = _record(metadata_of(workload.manifest)) if workload.template is not None else None
+    return found if found is not None else workload.held_by
+
+
+def _record(metadata: ObjectMeta) -> PolicyReference | None:
+    found = holder(metadata)
+    return found if found is not None and metadata.labels.get(claims.PERMANENT_ID[found.kind]) else None
 
 
 def recorded_by_binding(workload: SimulatedWorkload, reference: PolicyReference, policy_id: str) -> bool:
@@ -519,6 +520,8 @@ class Detector:
         after = self._edit.after
         if after is None:
             changed = self._deleted(workload, template)
+        elif self.is_pending(workload):
+            changed = self._claimed(workload, template, after)
         elif recorded_by_binding(workload, self._edit.reference, self._id()):
             changed = self._found_by_binding(workload, template, after)
         elif recorded(workload) is None and _level(after, workload, template):
@@ -526,6 +529,25 @@ class Detector:
         else:
             changed = workload
         return self._preempted(changed, template)
+
+    def is_pending(self, workload: SimulatedWorkload) -> bool:
+        """Return whether Karmada may have yet to claim a stored workload: it records no policy that exists.
+
+        After the deletion of a policy this may also last: Karmada does not find all templates that it claimed.
+        """
+        if workload.template is None:
+            return False
+        metadata = metadata_of(workload.manifest)
+        found = _record(metadata)
+        if not metadata.uid or claims.claimed_externally(metadata):
+            return False
+        if found is None or found != workload.held_by:
+            return found != workload.held_by
+        policy = self._edit.before if found == self._edit.reference else self._catalog.get(found)
+        if policy is None:
+            return True
+        known = permanent_id(policy)
+        return bool(known) and known != metadata.labels[claims.PERMANENT_ID[found.kind]]
 
     def retried(self, workload: SimulatedWorkload) -> SimulatedWorkload:
         """Return a workload whose policy waited, after what the policy waits for was created."""
@@ -553,9 +575,26 @@ class Detector:
         """
         before = self._edit.before
         selectors = before.spec.resource_selectors if before is not None else ()
-        if recorded(workload) != self._edit.reference or not any(_may_select(each, template) for each in selectors):
+        if not any(_may_select(each, template) for each in selectors):
+            return workload
+        if before is not None and recorded(workload) != self._edit.reference and self.is_pending(workload):
+            return self._claimed(workload, template, before)
+        if recorded(workload) != self._edit.reference:
             return workload
         return self._reconciled(without_record(workload, self._edit.reference, self._id() or None), template)
+
+    def _claimed(self, workload: SimulatedWorkload, template: Template, policy: Policy) -> SimulatedWorkload:
+        """Return a workload that Karmada has not claimed yet: it will decide with the policies after the edit.
+
+        A policy with the name of a deleted one holds what still records that name.
+        """
+        found = recorded(workload)
+        if found == self._edit.reference:
+            return self._reconciled(workload, template, lazily=policy.lazy)
+        if workload.held_by != self._edit.reference and not _level(policy, workload, template):
+            return workload
+        free = without_record(workload, found) if found is not None else workload
+        return self._reconciled(replace(free, held_by=None), template, lazily=policy.lazy)
 
     def _found_by_binding(self, workload: SimulatedWorkload, template: Template, policy: Policy) -> SimulatedWorkload:
         """Return a workload whose binding records the policy. The template may record another one by now."""

@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -58,6 +58,19 @@ def at_most(steps: int, check: Callable[[], None]) -> Callable[[], None]:
     return step
 
 
+class Counted(Protocol):
+    """What has been counted of a change."""
+
+    @property
+    def workloads(self) -> int: ...
+    @property
+    def moved(self) -> int: ...
+    @property
+    def lost(self) -> int: ...
+    @property
+    def deleted_copies(self) -> int: ...
+
+
 class ReviewLimits(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """The most that a change may do. Null is no limit."""
 
@@ -65,6 +78,15 @@ class ReviewLimits(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_f
     percent: float | None = None
     lost: float | None = None
     deleted: float | None = None
+
+    def are_exceeded_by(self, counts: Counted) -> bool:
+        pairs = (
+            (self.moved, counts.moved),
+            (self.percent, 100 * counts.moved / counts.workloads if counts.workloads else 0),
+            (self.lost, counts.lost),
+            (self.deleted, counts.deleted_copies),
+        )
+        return any(limit is not None and found > limit for limit, found in pairs)
 
 
 @dataclass(slots=True)
@@ -91,15 +113,6 @@ class MoveCounts:
             self.lost += not planned.after.assignment
         if (planned.moves or fails) and len(self.worst) < _MAX_SHOWN:
             self.worst.append(planned)
-
-    def exceed(self, limits: ReviewLimits) -> bool:
-        pairs = (
-            (limits.moved, self.moved),
-            (limits.percent, 100 * self.moved / self.workloads if self.workloads else 0),
-            (limits.lost, self.lost),
-            (limits.deleted, self.deleted_copies),
-        )
-        return any(limit is not None and found > limit for limit, found in pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +215,7 @@ class _Reviewer:
             for key, planned in decided:
                 rows[key] = planned
                 counts.add(planned, fails=decider.fails_by_change(key, planned))
-                if limits is not None and counts.exceed(limits):
+                if limits is not None and limits.are_exceeded_by(counts):
                     return None
         return changed, decider, rows
 

@@ -21,7 +21,7 @@ from typing import Any, Final, Literal, NamedTuple
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import InputError
 from berthmaster.model.gaps import ANY_READER, Gap, texts
-from berthmaster.model.policy import Policy
+from berthmaster.model.policy import Policy, PolicyReference
 from berthmaster.native_api.what_if import (
     ChangeReview,
     PlanAnswer,
@@ -47,6 +47,7 @@ from extender.protocols.native.plan import (
     require_plannable,
     require_templates,
 )
+from extender.protocols.native.simulate import stored_policies
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Call, Services
 
@@ -63,6 +64,9 @@ _TRIES: Final = 2
 _LOOK_S: Final = 0.02
 _LOOKS: Final = 25
 """How often a review looks for a policy that is not known yet, and how long it waits in between."""
+_LOOK_PASSED_S: Final = 0.005
+_LOOKS_PASSED: Final = 50
+"""How often a review looks whether a change before it is observed, and how long it waits in between."""
 _MESSAGE: Final = 200
 _SHOWN: Final = 3
 _SHOWN_CLUSTERS: Final = 2
@@ -74,12 +78,23 @@ class PlanReviewer:
     def __init__(self, planner: Planner) -> None:
         self._planner = planner
         self._plans = _LongPlans()
+        self._passed = _PassedChanges()
 
     def review(self, services: Services, call: Call, request: ChangeReview) -> ReviewAnswer:
         if request.timeout_ms is not None:
             call = call.until(services.clock.monotonic_s() + request.timeout_ms / 1000)
         begun_s = services.clock.monotonic_s()
+        self._passed.await_observed(services, call)
         wanted = plan_request(request)
+        answer = self._answer(services, call, request, wanted, begun_s)
+        exceeds = request.limits is not None and request.limits.are_exceeded_by(answer)
+        if not request.dry_run and (request.accepts or not exceeds):
+            self._passed.add(services, wanted)
+        return answer
+
+    def _answer(
+        self, services: Services, call: Call, request: ChangeReview, wanted: PlanRequest, begun_s: float
+    ) -> ReviewAnswer:
         changes = changes_of(services, wanted)
         require_plannable(services)
         stored = _known(services, call, wanted)
@@ -96,7 +111,7 @@ class PlanReviewer:
         require_fresh(services)
         if reviewed.plan is not None:
             return review_answer(reviewed)
-        exceeds = request.limits is not None and reviewed.counts.exceed(request.limits)
+        exceeds = request.limits is not None and request.limits.are_exceeded_by(reviewed.counts)
         if exceeds and not request.accepts:
             return review_answer(reviewed, gaps)
 
@@ -129,7 +144,7 @@ class PlanReviewer:
 
     def _is_present(self, asked: "_Asked", made: "MadePlan", begun_s: float) -> bool:
         """Return whether a plan is about the fleet after a time: it was read later, or all that counts is the same."""
-        if made.read_s >= begun_s:
+        if made.read_s > begun_s:
             return True
         with asked.services.one_at_a_time(self._planner.lock, asked.call, "other reviews"):
             try:
@@ -159,6 +174,47 @@ class PlanReviewer:
         within = Call("review", clock.monotonic_s() + _PLAN_S)
         answer = decode_json(PlanAnswer, self._planner.plan(services, within, wanted, note=note))
         return MadePlan(answer, *read[-1])
+
+
+class _PassedChange(NamedTuple):
+    """A change that may be stored: its policy, what was known of that, and when, on the monotonic clock."""
+
+    reference: PolicyReference
+    before: Policy | None
+    at_s: float
+
+    def awaits(self, services: Services) -> bool:
+        """Return whether a change that was stored may still be on its way."""
+        if services.clock.monotonic_s() - self.at_s >= _LOOKS_PASSED * _LOOK_PASSED_S:
+            return False
+        return stored_policies(services).get(self.reference) is self.before
+
+
+class _PassedChanges:
+    """The changes that reviews just let pass. The next review waits until the service has observed them, for a moment.
+
+    Most are observed within milliseconds. One that is stored later, or never, does not delay others for longer.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._changes: list[_PassedChange] = []
+
+    def add(self, services: Services, wanted: PlanRequest) -> None:
+        now_s, stored = services.clock.monotonic_s(), stored_policies(services)
+        policies = [each.reference for each in (*wanted.create, *wanted.update)]
+        policies += [PolicyReference(each.kind, each.namespace, each.name) for each in wanted.delete]
+        with self._lock:
+            self._changes += [_PassedChange(each, stored.get(each), now_s) for each in policies]
+
+    def await_observed(self, services: Services, call: Call) -> None:
+        for _ in range(_LOOKS_PASSED):
+            with self._lock:
+                self._changes = [each for each in self._changes if each.awaits(services)]
+                waits = bool(self._changes) and services.clock.monotonic_s() < call.deadline_s
+            if not waits:
+                return
+            threading.Event().wait(_LOOK_PASSED_S)
 
 
 class _Asked(NamedTuple):

@@ -162,6 +162,41 @@ def test_a_new_policy_claims_what_no_policy_holds():
     assert move.reason == f"{Q_NAME} claims it"
 
 
+GONE = to("a", "gone")
+BETTER = to("b", "better", priority=5)
+
+
+def claimed_as(template, **labels):
+    return {**template, "metadata": {**template["metadata"], "labels": labels}}
+
+
+@cases(
+    ("template", "stored", "edit", "delete", "after"),
+    {
+        "a policy claimed it": (WEB, [P], [BETTER], [], {"a": 2}),
+        "no policy claimed it yet": (stored_template(), [P], [BETTER], [], {"b": 2}),
+        "the policy that claimed it is deleted": (stored_template(held_by=GONE), [P], [BETTER], [], {"b": 2}),
+        "another policy of that name claimed it": (
+            claimed_as(WEB, **{"propagationpolicy.karmada.io/permanent-id": "id-older"}), [P], [BETTER], [], {"b": 2},
+        ),
+        "that name returns": (
+            stored_template(held_by=GONE), [P], [to("b", "gone", new=True)], [], {"b": 2},
+        ),
+        "its next holder changes": (stored_template(), [P], [to("b")], [], {"b": 2}),
+        "its next holder is deleted": (stored_template(held_by=GONE), [P, BETTER], [], [BETTER], {"a": 2}),
+        "its next holder is deleted, and another one moves it": (
+            stored_template(held_by=GONE), [to("c"), BETTER], [], [BETTER], {"c": 2},
+        ),
+    },
+)  # fmt: skip
+def test_karmada_decides_later_with_the_policies_of_then(template, stored, edit, delete, after):
+    binding = stored_binding(template, {"a": 2}, policy=GONE)
+    found = planned(*stored, template, binding, edit=edit, delete=delete)
+    assert {name: count for each in found.moves for name, count in each.after.items()} == (
+        {} if after == {"a": 2} else after
+    )
+
+
 def test_a_new_lazy_policy_waits_for_the_template():
     free = stored_template(deployment("free", replicas=3, requests={"cpu": "1"}))
     found = planned(free, edit=[to("b", "q", activationPreference="Lazy")])

@@ -176,6 +176,29 @@ def test_a_plan_of_another_fleet_is_made_again(plane, monkeypatch, accepts):
     plane.wait(lambda: plane.assigned(moved_away) == {CLUSTERS[0]: 1})
 
 
+def test_a_review_waits_for_the_change_that_the_one_before_it_let_pass(plane):
+    heir = policy("heir", selector(), placement=placed(*CLUSTERS[:3]))
+    changed = {**heir, "spec": {**heir["spec"], "placement": placed(*CLUSTERS[3:])}}
+    store(plane.api, heir)
+    plane.wait(lambda: len(plane.state.world().policies) == 2)
+    assert plane.review(changed).moved == 0
+    late = threading.Timer(0.05, lambda: store(plane.api, changed))
+    late.start()
+    named = {"kind": "PropagationPolicy", "namespace": "shop", "name": "web"}
+    assert plane.review(None, change={"type": "delete", "policy": named}).moved == 51
+    late.join()
+    plane.api.remove(plane.api.served.path(heir))
+    plane.wait(lambda: len(plane.state.world().policies) == 1)
+
+
+def test_a_change_that_is_never_stored_delays_the_next_review_for_a_moment(plane):
+    assert plane.review(NONE_MOVES).moved == 0
+    begun_s = time.monotonic()
+    assert plane.review(ALL_MOVE).moved == 51
+    assert time.monotonic() - begun_s >= 0.1
+    assert plane.review(NONE_MOVES, dryRun=True).moved == 0
+
+
 def test_a_heartbeat_keeps_a_plan(plane, monkeypatch):
     monkeypatch.setattr(review, "_TURN_STEPS", 0)
     first = plane.review(NONE_MOVES)
