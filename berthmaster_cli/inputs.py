@@ -4,7 +4,6 @@ Also names of resources on the command line, as kubectl accepts them, and the ch
 effect that it has in Karmada.
 """
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -19,7 +18,7 @@ from berthmaster.deciding.config import DEFAULT_BRAKE
 from berthmaster.deciding.lease_record import lease_record
 from berthmaster.interpreters.lua import ScriptError, lua_interpreter
 from berthmaster.interpreters.worker import ScriptProcess, is_available
-from berthmaster.manifests import Document, Manifests, load_manifests, manifests_of, overlaid, read_documents
+from berthmaster.manifests import Document, Manifests, load_manifests, manifests_of, overlaid
 from berthmaster.model.binding import binding_name
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import convert, unknown_fields
@@ -43,6 +42,7 @@ from berthmaster_cli import options
 from berthmaster_cli.flags import Flags, option
 from berthmaster_cli.namespaces import placed
 from berthmaster_cli.output import complain, complain_about
+from berthmaster_cli.reading import documents_of, source_of
 
 if TYPE_CHECKING:
     from berthmaster.kube.kubeconfig import ClusterAccess
@@ -204,7 +204,7 @@ class WorkloadNamespaceFlags(NamespaceFlags):
     )  # fmt: skip
 
 
-class SourceFlags(LiveFlags, SimulationFlags, NamespaceFlags):
+class SourceFlags(LiveFlags, SimulationFlags, NamespaceFlags, options.KustomizeFlags):
     """Manifests or a control plane, and how to schedule what they hold."""
 
     paths: tuple[str, ...] = option(
@@ -273,7 +273,7 @@ def remote_from(flags: InputFlags) -> "Client | None":
     pair = options.certificate_pair(flags.client_cert_file, flags.client_key_file, "client-")
     if flags.server is None:
         return None
-    if flags.paths or flags.replica_paths:
+    if flags.paths or flags.kustomizations or flags.replica_paths:
         raise click.UsageError("--server cannot be combined with -f or --replica-path: the extender has its manifests")
     if flags.live or flags.kubeconfig is not None or flags.context is not None or flags.dump is not None:
         raise click.UsageError("--server cannot be combined with --live, --kubeconfig, --context or --dump")
@@ -342,7 +342,8 @@ def read_workload_manifests(
 
 def reads_live(flags: SourceFlags) -> bool:
     """Return whether the options ask for a control plane."""
-    live = not flags.paths or flags.live or flags.kubeconfig is not None or flags.context is not None
+    files = flags.paths or flags.kustomizations
+    live = not files or flags.live or flags.kubeconfig is not None or flags.context is not None
     if flags.dump is not None and not live:
         raise click.UsageError("--dump writes what a control plane holds; add --live, --kubeconfig or --context")
     if flags.redact and flags.dump is None:
@@ -363,9 +364,9 @@ def of_namespace(manifests: Manifests, namespace: str) -> Manifests:
 
 
 def _from_files(flags: SourceFlags) -> Manifests:
-    manifests = load_manifests(
-        flags.paths, stdin=sys.stdin.buffer, namespace=flags.namespace or DEFAULT_NAMESPACE, **flags.reading
-    )
+    documents = documents_of(flags.paths, flags.kustomizations)
+    origin = ", ".join((*flags.paths, *map(source_of, flags.kustomizations)))
+    manifests = manifests_of(documents, origin, namespace=flags.namespace or DEFAULT_NAMESPACE, **flags.reading)
     complain_about(manifests.gaps)
     return manifests
 
@@ -383,8 +384,7 @@ def _laid_over(live: "LiveDocuments", over: list[Document], flags: SourceFlags) 
 
 def _changed_files(flags: SourceFlags, access: "ClusterAccess") -> list[Document]:
     """Read the files that are laid over a control plane. The namespace of -n or of the context is that of objects."""
-    read = read_documents(flags.paths, stdin=sys.stdin.buffer) if flags.paths else ()
-    return placed(read, (flags.namespace, access.named_namespace))
+    return placed(documents_of(flags.paths, flags.kustomizations), (flags.namespace, access.named_namespace))
 
 
 def find_control_plane(

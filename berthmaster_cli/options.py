@@ -31,6 +31,15 @@ class LeaseFlags(Flags):
         return self.lease_namespace, self.lease_name
 
 
+class KustomizeFlags(Flags):
+    """Kustomizations that kubectl renders."""
+
+    kustomizations: tuple[str, ...] = option(
+        "A folder with a kustomization, which kubectl or kustomize renders. Otherwise like -f. Repeatable.",
+        type=click.Path(file_okay=False, exists=True), names=("-k", "--kustomize"), metavar="FOLDER",
+    )  # fmt: skip
+
+
 class ReadTimeoutFlags(Flags):
     """How long a command may read a control plane."""
 

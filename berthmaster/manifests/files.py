@@ -31,6 +31,13 @@ from typing import Any, BinaryIO, Final, NamedTuple
 import msgspec
 import yaml
 
+from berthmaster.manifests.foreign import (
+    Foreign,
+    PassedOver,
+    foreign_broken_file,
+    foreign_document,
+    foreign_file,
+)
 from berthmaster.manifests.heads import NESTED_LIST, is_list, required_errors
 from berthmaster.model.decode import builtins, convert
 from berthmaster.model.errors import FieldError, InputError, ManifestError, shown
@@ -203,7 +210,7 @@ _NOT_AN_OBJECT: Final = "is not an API object, but"
 def read_documents(
     paths: Iterable[str | Path], *, stdin: BinaryIO | None = None, limits: ManifestLimits = DEFAULT_LIMITS
 ) -> Iterator[Document]:
-    """Yield every object of files, folders and standard input.
+    """Yield every object of files, folders and standard input. Anything else in them is an error.
 
     A file holds any number of YAML or JSON documents, each an object or a ``List`` of objects. A folder is read
     recursively in the order of paths; folders with a leading dot are ignored. Links in a folder must stay inside it.
@@ -215,13 +222,62 @@ def read_documents(
     count = 0
     for source, data in read_files(paths, stdin=stdin or sys.stdin.buffer, limit=limits.file_bytes):
         for number, raw in parse_file(data, source, limits):
-            if raw is None:
-                continue
-            for document in objects_in(source, number, raw, limits.depth):
+            for document in objects_in(source, number, raw, limits.depth) if raw is not None else ():
                 count += 1
                 if count > limits.documents:
-                    raise ManifestError(source, number, f"more than {limits.documents} documents in all")
+                    raise ManifestError(source, number, _too_many(limits))
                 yield document
+
+
+def _too_many(limits: ManifestLimits) -> str:
+    return f"more than {limits.documents} documents in all"
+
+
+def scan_documents(
+    paths: Sequence[str | Path], *, stdin: BinaryIO | None = None, limits: ManifestLimits = DEFAULT_LIMITS
+) -> Iterator[Document | PassedOver]:
+    """Yield what ``read_documents`` yields, and pass over files and documents that are meant for other programs.
+
+    Raises:
+        ManifestError: at the first invalid document, after the documents before it.
+    """
+    count, named = 0, frozenset(map(str, paths))
+    for source, data in read_files(paths, stdin=stdin or sys.stdin.buffer, limit=limits.file_bytes):
+        for found in documents_in(data, source, limits, found=source not in named and source != STDIN):
+            count += isinstance(found, Document)
+            if count > limits.documents:
+                raise ManifestError(source, None, _too_many(limits))
+            yield found
+
+
+def documents_in(
+    data: bytes, source: str, limits: ManifestLimits = DEFAULT_LIMITS, *, found: bool = False
+) -> Iterator[Document | PassedOver]:
+    """Yield the objects of one file, and what is none. ``found``: whether the file was found in a folder."""
+    for number, raw in parsed_file(data, source, limits, found=found):
+        if isinstance(raw, Foreign):
+            yield PassedOver(source, raw, number)
+        elif raw is None:
+            continue
+        elif (what := foreign_document(raw)) is not None:
+            yield PassedOver(source, what, number)
+        else:
+            yield from objects_in(source, number, raw, limits.depth)
+
+
+def parsed_file(data: bytes, source: str, limits: ManifestLimits, *, found: bool) -> Iterator[tuple[int, Any]]:
+    """Yield the numbered documents of a file as ``parse_file``; a ``Foreign`` with 0 for a file that is none."""
+    what = foreign_file(source, data)
+    if what is not None:
+        yield 0, what
+        return
+    try:
+        yield from parse_file(data, source, limits)
+    except ManifestError:
+        what = foreign_broken_file(source, data, found=found)
+        if what is None:
+            raise
+        yield 0, what
 
 
 def read_files(paths: Iterable[str | Path], *, stdin: BinaryIO, limit: int) -> Iterator[tuple[str, bytes]]:

@@ -19,8 +19,9 @@ from berthmaster.manifests.files import (
     Identity,
     ManifestLimits,
     is_snapshot,
-    read_documents,
+    scan_documents,
 )
+from berthmaster.manifests.foreign import PassedOver
 from berthmaster.manifests.heads import head_errors
 from berthmaster.model import kubeadmiral
 from berthmaster.model.binding import Binding
@@ -156,6 +157,24 @@ _NODE: Final = ("v1", "Node")
 _IN_PLACEMENT: Final = "spec.placement."
 
 
+class GivenDocuments(NamedTuple):
+    """The objects of files and folders, and what was passed over."""
+
+    documents: list[Document]
+    passed_over: list[PassedOver]
+
+
+def given_documents(
+    paths: Sequence[str | Path], *, stdin: BinaryIO | None = None, limits: ManifestLimits = DEFAULT_LIMITS
+) -> GivenDocuments:
+    """Read files and folders: see ``scan_documents``."""
+    with _collector_paused():
+        found = list(scan_documents(paths, stdin=stdin, limits=limits))
+    return GivenDocuments(
+        [each for each in found if isinstance(each, Document)], [each for each in found if isinstance(each, PassedOver)]
+    )
+
+
 def load_manifests(
     paths: Iterable[str | Path],
     *,
@@ -165,10 +184,10 @@ def load_manifests(
     hold_unknown: bool = True,
     namespace: str = DEFAULT_NAMESPACE,
 ) -> Manifests:
-    """Load all manifests of the paths: see ``read_documents`` and ``manifests_of``."""
+    """Load all manifests of the paths: see ``scan_documents`` and ``manifests_of``."""
     given = [str(path) for path in paths]
     with _collector_paused():
-        documents = list(read_documents(given, stdin=stdin, limits=limits))
+        documents = given_documents(given, stdin=stdin, limits=limits).documents
         origin = ", ".join(given)
         return manifests_of(documents, origin, lenient=lenient, hold_unknown=hold_unknown, namespace=namespace)
 

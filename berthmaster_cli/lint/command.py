@@ -1,7 +1,7 @@
 """The command ``berthmaster lint``."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -22,8 +22,9 @@ from berthmaster_cli.lint.findings import (
     sarif,
 )
 from berthmaster_cli.main import EXIT_BAD_INPUT, EXIT_CHECK_FAILED
-from berthmaster_cli.options import KubeconfigFlags, ReadTimeoutFlags
+from berthmaster_cli.options import KubeconfigFlags, KustomizeFlags, ReadTimeoutFlags
 from berthmaster_cli.output import complain_about, echo, echo_command, inert, print_data, print_table
+from berthmaster_cli.reading import source_of
 from berthmaster_cli.rule_options import RuleFlags, rule_levels, scopes
 from webhook.admission.outcome import ABSENT, FieldProblem
 from webhook.admission.reviews import lint
@@ -97,7 +98,7 @@ def _address(_: click.Context, __: click.Parameter, url: str) -> str:
     return url
 
 
-class _LintFlags(KubeconfigFlags, ReadTimeoutFlags, RuleFlags):
+class _LintFlags(KubeconfigFlags, ReadTimeoutFlags, KustomizeFlags, RuleFlags):
     arguments: tuple[str, ...] = argument(nargs=-1, metavar="[PATH]...")
     paths: tuple[str, ...] = option(
         "Manifests, like the arguments: a file, a folder, or - for standard input. Repeatable.",
@@ -106,6 +107,10 @@ class _LintFlags(KubeconfigFlags, ReadTimeoutFlags, RuleFlags):
     output: str = option("Output format.", "text", click.Choice(FORMATS), names=("-o", "--output"))
     strict: bool = option("Exit with 1 on warnings too.")
     strict_files: bool = option("Documents that are skipped are errors.")
+    only_policies: bool = option(
+        "Leave out files whose text names no policy and no group of Karmada or KubeAdmiral, without a note. For hooks "
+        "that name every file of a repository."
+    )
     fleet_paths: tuple[str, ...] = option(
         "Manifests of the fleet, to find policies that name clusters which neither these nor the checked files have. "
         "Repeatable.",
@@ -151,7 +156,7 @@ def command(flags: _LintFlags) -> None:
         return
     paths = (*flags.paths, *flags.arguments)
     live = flags.live or flags.kubeconfig is not None or flags.context is not None
-    if not paths and not live:
+    if not paths and not flags.kustomizations and not live:
         raise click.UsageError("nothing to check: name files or folders (- for standard input), or use --live")
     run = _LintRun(settings, flags)
     run.add_fleet()
@@ -216,8 +221,10 @@ class _LintRun:
                 self._objects += 1
                 self._check(found, self._stored)
 
-    def report(self, paths: Iterable[str]) -> LintReport:
-        for found in sources.scan(paths):
+    def report(self, paths: Sequence[str]) -> LintReport:
+        """Read and check files and folders, and return all findings."""
+        known, folders = self._objects, self._flags.kustomizations
+        for found in sources.scan(paths, folders, only_policies=self._flags.only_policies):
             match found:
                 case sources.SourceObject():
                     self._objects += 1
@@ -226,6 +233,11 @@ class _LintRun:
                     self._skip(found)
                 case sources.LintFinding():
                     self._findings.append(found)
+        given = (*paths, *map(source_of, folders))
+        nothing = self._objects == known and not (self._findings or self._skipped or self._flags.only_policies)
+        if given and nothing:
+            message = "there is no object in the input"
+            self._findings.append(sources.unreadable(source=given[0], line=1, message=message))
         for about, problem in self._across.problems():
             level = across_level(problem.rule, self._settings)
             if level is not Level.OFF:

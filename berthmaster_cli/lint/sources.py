@@ -2,28 +2,32 @@
 
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Any, Final
 
 import msgspec
 import yaml
 
-from berthmaster.manifests.files import DEFAULT_LIMITS, STDIN, deeper_than, expand, parse_file, read_files
+from berthmaster.manifests.files import DEFAULT_LIMITS, STDIN, deeper_than, expand, parsed_file, read_files
+from berthmaster.manifests.foreign import Foreign, foreign_document
 from berthmaster.manifests.heads import NESTED_LIST, is_list, required_errors
 from berthmaster.model.cached import cached_property
-from berthmaster.model.errors import ManifestError
+from berthmaster.model.errors import InputError, ManifestError
+from berthmaster_cli.reading import rendered, source_of
 
 UNREADABLE: Final = "unreadable"
-TEMPLATE: Final = "is a template ({{ in its text); render it first, for example with `helm template`"
-_NO_OBJECT: Final = "is no Kubernetes object"
+TEMPLATE: Final = Foreign.TEMPLATE.value
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TOKENS: Final = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
 _PLACE: Final = re.compile(r"line (\d+)")
 _MAX_BYTES: Final = 4 * 2**20
 _MARK: Final = "{{"
+_CHECKED: Final = (b"karmada.io", b"kubeadmiral.io", b"PropagationPolicy", b"WorkloadRebalancer")
+"""A file that holds a policy, even one with a misspelled head, has one of these texts."""
 _LIMITS: Final = DEFAULT_LIMITS
 
 
@@ -117,10 +121,31 @@ unreadable: Final = partial(LintFinding, level="error", rule=UNREADABLE)
 Scanned = SourceObject | Skipped | LintFinding
 
 
-def scan(paths: Iterable[str]) -> Iterator[Scanned]:
-    """Yield every object of files and folders, and what cannot be read or is no object. Continues after an error."""
-    seen: set[str] = set()
+def scan(paths: Sequence[str], kustomizations: Sequence[str] = (), *, only_policies: bool = False) -> Iterator[Scanned]:
+    """Yield every object of files and folders, and what cannot be read or is no object. Continues after an error.
+
+    ``only_policies``: leave out files whose text names nothing that is checked.
+    """
     count = 0
+    for found in chain(_scan_folders(kustomizations), _scan_files(paths, only_policies=only_policies)):
+        count += isinstance(found, SourceObject)
+        if count > _LIMITS.documents:
+            problem = f"more than {_LIMITS.documents} objects in all; the rest is not checked"
+            yield unreadable(source=found.source, line=1, message=problem)
+            return
+        yield found
+
+
+def _scan_folders(kustomizations: Iterable[str]) -> Iterator[Scanned]:
+    for folder in kustomizations:
+        try:
+            yield from _scan_text(source_of(folder), rendered(folder), found=False)
+        except InputError as error:
+            yield unreadable(source=folder, line=1, message=str(error))
+
+
+def _scan_files(paths: Sequence[str], *, only_policies: bool) -> Iterator[Scanned]:
+    seen: set[str] = set()
     for path in paths:
         try:
             files = list(expand([path]))
@@ -131,41 +156,43 @@ def scan(paths: Iterable[str]) -> Iterator[Scanned]:
             if file in seen:
                 continue
             seen.add(file)
-            for found in _scan_file(file):
-                count += isinstance(found, SourceObject)
-                if count > _LIMITS.documents:
-                    problem = f"more than {_LIMITS.documents} objects in all; the rest is not checked"
-                    yield unreadable(source=file, line=1, message=problem)
-                    return
-                yield found
+            yield from _scan_file(file, found=file not in paths, only_policies=only_policies)
 
 
-def _scan_file(path: str) -> Iterator[Scanned]:
+def _scan_file(path: str, *, found: bool, only_policies: bool) -> Iterator[Scanned]:
     try:
         content = list(read_files([path], stdin=sys.stdin.buffer, limit=_LIMITS.file_bytes))
     except ManifestError as error:
         yield unreadable(source=STDIN if path == "-" else path, line=1, message=error.problem)
         return
     for source, data in content:
-        lines = LineFinder(data)
-        try:
-            for number, raw in parse_file(data, source, _LIMITS):
-                if isinstance(raw, dict | list) and deeper_than(raw, _LIMITS.depth):
-                    problem = f"nested more than {_LIMITS.depth} levels deep"
-                    yield unreadable(source=source, document=number, line=1, message=problem)
-                else:
-                    yield from _objects(source, number, raw, lines)
-        except ManifestError as error:
-            yield _broken(source, data, error)
+        if not only_policies or any(each in data for each in _CHECKED):
+            yield from _scan_text(source, data, found=found)
 
 
-def _broken(source: str, data: bytes, error: ManifestError) -> LintFinding | Skipped:
-    """Return what a parser's error means. Templates are rarely YAML."""
+def _scan_text(source: str, data: bytes, *, found: bool) -> Iterator[Scanned]:
+    lines = LineFinder(data)
+    try:
+        for number, raw in parsed_file(data, source, _LIMITS, found=found):
+            if isinstance(raw, Foreign):
+                yield Skipped(source, _marked_line(data) if raw is Foreign.TEMPLATE else 1, raw.value)
+            elif isinstance(raw, dict | list) and deeper_than(raw, _LIMITS.depth):
+                problem = f"nested more than {_LIMITS.depth} levels deep"
+                yield unreadable(source=source, document=number, line=1, message=problem)
+            else:
+                yield from _objects(source, number, raw, lines)
+    except ManifestError as error:
+        yield _broken(source, error)
+
+
+def _marked_line(data: bytes) -> int:
+    """Return the line of the first mark of a template."""
+    return data.split(_MARK.encode(), 1)[0].count(b"\n") + 1
+
+
+def _broken(source: str, error: ManifestError) -> LintFinding:
     place = _PLACE.search(error.problem)
     line = int(place[1]) if place else 1
-    if _MARK.encode() in data:
-        marked = data.split(_MARK.encode(), 1)[0].count(b"\n") + 1
-        return Skipped(source, marked, TEMPLATE)
     return unreadable(source=source, document=error.document or 0, line=line, path=error.path, message=error.problem)
 
 
@@ -189,8 +216,9 @@ def _objects(source: str, number: int, raw: Any, lines: LineFinder) -> Iterator[
 
 
 def _object(source: str, number: int, prefix: str, raw: Any, lines: LineFinder) -> Scanned:  # noqa: ANN401 - JSON
-    if not isinstance(raw, dict):
-        return Skipped(source, lines.line(number, prefix), f"{_NO_OBJECT}: it is no mapping")
+    what = foreign_document(raw)
+    if what is not None:
+        return Skipped(source, lines.line(number, prefix), what.value)
     for error in required_errors(raw):
         path = ".".join(filter(None, (prefix, error.path)))
         line = lines.line(number, path)
@@ -198,7 +226,9 @@ def _object(source: str, number: int, prefix: str, raw: Any, lines: LineFinder) 
     for field in ("apiVersion", "kind"):
         value = raw.get(field)
         if not isinstance(value, str) or not value:
-            return Skipped(source, lines.line(number, prefix), f"{_NO_OBJECT}: it has no {field}")
+            message = "is missing" if value in (None, "") else "accepted is a string"
+            path, line = ".".join(filter(None, (prefix, field))), lines.line(number, prefix)
+            return unreadable(source=source, document=number, line=line, path=path, message=message)
     found = SourceObject(source, number, prefix, raw, lines)
     metadata = raw.get("metadata")
     if metadata is not None and not isinstance(metadata, dict):

@@ -1,6 +1,5 @@
 """``berthmaster plan``: the objects that would be applied and deleted, checked as an apply would check them."""
 
-import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from berthmaster.manifests import Document, Manifests, manifests_of, overlaid, read_documents
+from berthmaster.manifests import Document, Manifests, manifests_of, overlaid
 from berthmaster.manifests.files import Identity
 from berthmaster.manifests.loader import objects_of
 from berthmaster.model.errors import BerthmasterError, FieldError, InputError, name_list
@@ -28,9 +27,10 @@ from berthmaster.simulation.world import World
 from berthmaster.views.texts import count_text
 from berthmaster_cli import inputs, namespaces
 from berthmaster_cli.flags import option, options
-from berthmaster_cli.options import KubeconfigFlags, ReadTimeoutFlags
+from berthmaster_cli.options import KubeconfigFlags, KustomizeFlags, ReadTimeoutFlags
 from berthmaster_cli.output import complain, complain_about, counting, print_data, print_page
 from berthmaster_cli.plan.page import SERVICES, markdown_lines, page, write_comment
+from berthmaster_cli.reading import documents_of
 from berthmaster_cli.tables import print_plan
 
 if TYPE_CHECKING:
@@ -227,7 +227,7 @@ EXIT_CODES_HELP: Final = (
 _PATHS: Final = click.Path(allow_dash=True)
 
 
-class PlanFlags(KubeconfigFlags, ReadTimeoutFlags, inputs.SimulationFlags, inputs.AssumptionFlags):
+class PlanFlags(KubeconfigFlags, ReadTimeoutFlags, KustomizeFlags, inputs.SimulationFlags, inputs.AssumptionFlags):
     """The options of ``berthmaster plan``."""
 
     paths: tuple[str, ...] = option(
@@ -320,7 +320,7 @@ def _exceeded(plan: Plan, flags: PlanFlags) -> Iterator[str]:
 def _check_usage(flags: PlanFlags) -> None:
     if flags.prune != bool(flags.selector):
         raise click.UsageError("--prune and -l go together: -l selects the objects that --prune deletes")
-    if not flags.paths and not flags.deleted:
+    if not flags.paths and not flags.kustomizations and not flags.deleted:
         raise click.UsageError("name the objects that would be applied with -f, or deleted with --delete")
     live_options = [name for name in ("kubeconfig", "context") if getattr(flags, name) is not None]
     if flags.against and live_options:
@@ -330,7 +330,7 @@ def _check_usage(flags: PlanFlags) -> None:
 
 
 def _changed_documents(flags: PlanFlags, access: "ClusterAccess | None") -> list[Document]:
-    read = read_documents(flags.paths, stdin=sys.stdin.buffer) if flags.paths else ()
+    read = documents_of(flags.paths, flags.kustomizations)
     named = (flags.namespace, access.named_namespace if access is not None else "")
     return namespaces.placed(read, named, strict=flags.strict_namespace)
 
@@ -343,7 +343,7 @@ def base_documents(
 ) -> tuple[list[Document], str]:
     """Return the stored objects with what ``changed`` selects, or those of ``--against``, and where they come from."""
     if flags.against:
-        documents = read_documents(flags.against, stdin=sys.stdin.buffer)
+        documents = documents_of(flags.against)
         namespace = flags.namespace or DEFAULT_NAMESPACE
         return [each.with_namespace(namespace) for each in documents], ", ".join(flags.against)
     from berthmaster_cli.live.source import live_fleet  # noqa: PLC0415 - files need no client

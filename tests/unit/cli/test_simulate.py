@@ -170,7 +170,7 @@ def test_an_empty_fleet_is_reported(tmp_path, monkeypatch, capsys):
     with pytest.raises(SystemExit) as ended:
         entry.run()
     assert ended.value.code == 2
-    assert capsys.readouterr().err.startswith(f"berthmaster: no cluster in {path}")
+    assert capsys.readouterr().err.startswith(f"berthmaster: there is no object in {path}")
 
 
 @cases(

@@ -105,7 +105,7 @@ def test_a_scale_to_0_is_the_plan_of_a_template_with_0(tmp_path):
     fleet, new = tmp_path / "fleet.json", tmp_path / "new.json"
     fleet.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
     new.write_text(json.dumps({**held, "spec": {**held["spec"], "replicas": 0}}))
-    scaled = CliRunner().invoke(main, ["simulate", f"--filename={fleet}", "--scale=deploy/web=0", "-o=json"])
+    scaled = CliRunner().invoke(main, ["simulate", f"--filename={fleet}", "--scale=deploy/web=0", "--output=json"])
     planned = CliRunner().invoke(main, ["plan", f"--against={fleet}", f"--filename={new}", "--output=json"])
     everywhere = {"a": 0, "b": 0, "c": 0}
     assert json.loads(scaled.stdout)[0]["after"]["clusters"] == everywhere

@@ -128,7 +128,7 @@ def question(**asked):
     return f"/what-if?question={quote(encoded(convert(WhatIfQuestion, asked)))}"
 
 
-MOVED = (DATA / "moved_policy.yaml").read_text().replace("NAMESPACE", "shop")
+MOVED = (DATA / "moved_policy.yaml.txt").read_text().replace("NAMESPACE", "shop")
 OF_SHOP = "/workloads/shop/web-deployment"
 PAGES = {
     "fleet": "/fleet",

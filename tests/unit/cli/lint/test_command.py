@@ -7,7 +7,8 @@ from tables import DATA, cases
 from berthmaster_cli.lint.command import command
 from webhook.admission.rule_catalog import ALL_RULES
 
-BAD, QUESTIONABLE, GOOD = ((DATA / "lint" / f"{each}.yaml").read_text() for each in ("bad", "questionable", "good"))
+NAMES = ("bad.yaml.txt", "questionable.yaml", "good.yaml")
+BAD, QUESTIONABLE, GOOD = ((DATA / "lint" / each).read_text() for each in NAMES)
 UNKNOWN = GOOD.replace("spec: {", "spec: {rackAwareness: Strict, ")
 
 

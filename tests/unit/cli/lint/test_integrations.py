@@ -140,7 +140,7 @@ def test_the_script_of_the_plan_action_comments_and_keeps_the_exit_code(tmp_path
     assert "1 of 5 workloads moves" in (tmp_path / "summary.md").read_text()
 
 
-SARIF_BAD = (DATA / "lint" / "bad_twice.yaml").read_text()
+SARIF_BAD = (DATA / "lint" / "bad_twice.yaml.txt").read_text()
 
 
 @pytest.fixture

@@ -1,0 +1,115 @@
+"""What people keep beside manifests: files and documents that no API server stores, and how they become objects.
+
+Commands pass over them with a note. A file that is meant to be a manifest, and is not one, stays an error.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path, PurePath
+from typing import Any, Final
+
+from berthmaster.manifests.heads import is_list, required_errors
+from berthmaster.model.kinds import group_of, scope_of, unknown_type
+
+_KUSTOMIZE: Final = "kustomize.config.k8s.io"
+_INIT: Final = ("config.karmada.io", "KarmadaInitConfig")
+_KUSTOMIZATIONS: Final = ("kustomization.yaml", "kustomization.yml")
+_CHART: Final = "Chart.yaml"
+_TEMPLATES: Final = "templates"
+_MARK: Final = b"{{"
+_API_VERSION: Final = b"apiVersion"
+_COMMENTS: Final = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_LAST_COMMA: Final = re.compile(r",(\s*[}\]])")
+_MAX_COMMENTED: Final = 2**20
+
+
+class Foreign(Enum):
+    """What a file or a document is, and how to make objects of it. Each text follows its name."""
+
+    KUSTOMIZATION = "is a kustomization; render it with `kubectl kustomize`, or name its folder with -k"
+    CHART = "is a part of a Helm chart; render the chart with `helm template`"
+    TEMPLATE = "is a template ({{ in its text); render it first, for example with `helm template`"
+    INSTALLATION = "is a configuration of `karmadactl init`, and no object"
+    CONFIGURATION = "is a configuration without metadata, and no object"
+    COMMENTED_JSON = "is JSON with comments, which kubectl does not read"
+    UNREADABLE = "is no Kubernetes object, and no YAML that kubectl reads"
+    NO_MAPPING = "is no Kubernetes object: it is no mapping"
+    NO_API_VERSION = "is no Kubernetes object: it has no apiVersion"
+    NO_KIND = "is no Kubernetes object: it has no kind"
+
+
+@dataclass(frozen=True, slots=True)
+class PassedOver:
+    """A file or a document that is not read. ``number`` is that of the document, from 1; 0 for the whole file."""
+
+    source: str
+    what: Foreign
+    number: int = 0
+
+
+def foreign_file(source: str, data: bytes) -> Foreign | None:
+    """Return what a whole file is, before it is parsed; None if its documents decide."""
+    path = PurePath(source)
+    if path.name in _KUSTOMIZATIONS:
+        return Foreign.KUSTOMIZATION
+    if path.name == _CHART:
+        return Foreign.CHART
+    if path.name.startswith("values") and _is_chart(path.parent):
+        return Foreign.CHART
+    if _MARK in data and any(each.name == _TEMPLATES and _is_chart(each.parent) for each in path.parents):
+        return Foreign.TEMPLATE
+    return None
+
+
+def foreign_broken_file(source: str, data: bytes, *, found: bool) -> Foreign | None:
+    """Return what a file is that is neither YAML nor JSON; None if it is a manifest with an error.
+
+    ``found``: whether the file was found in a folder. A file that the user names is meant to be a manifest.
+    """
+    if _MARK in data:
+        return Foreign.TEMPLATE
+    if source.endswith(".json") and len(data) <= _MAX_COMMENTED and _is_commented_json(data):
+        return Foreign.COMMENTED_JSON
+    return Foreign.UNREADABLE if found and _API_VERSION not in data else None
+
+
+def foreign_document(raw: object) -> Foreign | None:
+    """Return what a document is that is no object of an API server; None for an object, even an invalid one."""
+    if not isinstance(raw, Mapping):
+        return Foreign.NO_MAPPING
+    api_version, kind = raw.get("apiVersion"), raw.get("kind")
+    if not (api_version or kind):
+        return Foreign.NO_API_VERSION
+    if not (api_version and kind):
+        meant = "metadata" in raw or "items" in raw or any(required_errors(raw))
+        return None if meant else Foreign.NO_KIND if api_version else Foreign.NO_API_VERSION
+    return _foreign_type(raw, str(api_version), str(kind))
+
+
+def _foreign_type(raw: Mapping[str, Any], api_version: str, kind: str) -> Foreign | None:
+    group = group_of(api_version)
+    if group == _KUSTOMIZE:
+        return Foreign.KUSTOMIZATION
+    if (group, kind) == _INIT:
+        return Foreign.INSTALLATION
+    is_object = "metadata" in raw or is_list(raw) or any(required_errors(raw))
+    if is_object or scope_of(api_version, kind) is not None or unknown_type(api_version, kind) is not None:
+        return None
+    return Foreign.CONFIGURATION
+
+
+def _is_chart(folder: PurePath) -> bool:
+    return Path(folder, _CHART).is_file()
+
+
+def _is_commented_json(data: bytes) -> bool:
+    text = data.decode(errors="replace")
+    plain = _COMMENTS.sub(lambda found: found[1] or " ", text)
+    try:
+        json.loads(_LAST_COMMA.sub(r"\1", plain))
+    except (ValueError, RecursionError):
+        return False
+    return True
