@@ -2,9 +2,10 @@
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Row, func, select
+from sqlalchemy import Row, Select, Table, func, inspect, select, type_coerce
+from sqlalchemy.types import NullType
 
 from berthmaster.ledger.batches import (
     GENESIS,
@@ -23,7 +24,21 @@ from berthmaster.ledger.schema import batches, ledger, records, segments, touche
 from berthmaster.ledger.store import Store
 from berthmaster.model.errors import DamagedLedgerError, InputError
 
+_TABLES: Final = (ledger, segments, batches, records, touched)
 _ROW = [records.c[name] for name in RecordRow._fields]
+
+
+def _raw(table: Table) -> Select[Any]:
+    """Select rows as the database has them: in SQLite a value can have any type, whatever its column says."""
+    columns: list[Any] = [type_coerce(column, NullType()).label(column.name) for column in table.c]
+    return select(*columns)
+
+
+def _mistyped(table: Table, rows: Sequence[Row[Any]]) -> list[str]:
+    """Return which values have another type than their column, one for each row."""
+    kinds = [(column.name, column.type.python_type) for column in table.c]
+    found = (next((name for name, kind in kinds if not isinstance(getattr(row, name), kind)), "") for row in rows)
+    return [f"a value in the column {name} of the table {table.name} has another type" for name in found if name]
 
 
 class Audit(NamedTuple):
@@ -45,8 +60,17 @@ class Audit(NamedTuple):
 def audit(store: Store) -> Audit:
     """Read everything, and compare it with the chain."""
     with store.transaction() as connection:
-        head = connection.execute(select(ledger)).one_or_none()
-        opened = list(connection.execute(select(segments).order_by(segments.c.segment)))
+        replaced = sorted(each.name for each in _TABLES if each.name not in inspect(connection).get_table_names())
+        if replaced:
+            # A view can have other rows each time, and endlessly many.
+            missing = [f"{name} is no table: it was removed or replaced" for name in replaced]
+            return Audit(missing, 0, 0, 0, [], hashlib.sha256().hexdigest())
+        heads = connection.execute(_raw(ledger)).all()
+        opened = connection.execute(_raw(segments).order_by(segments.c.segment)).all()
+    mistyped = [*_mistyped(ledger, heads), *_mistyped(segments, opened)]
+    if mistyped:
+        return Audit(mistyped, len(opened), 0, 0, [], hashlib.sha256().hexdigest())
+    head = heads[0] if heads else None
     audited = [_SegmentAudit(store, segment) for segment in opened]
     problems = {each.segment.segment: list(each.run()) for each in audited}
     removed = {number: opening for each in audited for number, opening in each.removed.items()}
@@ -77,6 +101,9 @@ class _SegmentAudit:
         own, count = self.segment, 0
         found = select(batches.c.number).where(batches.c.segment == own.segment).order_by(batches.c.number)
         for number in self._store.values(found):
+            if not isinstance(number, int):
+                yield f"a batch of segment {own.segment} has no number"
+                continue
             if number != count:
                 yield f"batches {count} to {number - 1} of segment {own.segment} are missing"
             yield from (f"batch {number} of segment {own.segment}: {problem}" for problem in self._batch(number))
@@ -89,16 +116,20 @@ class _SegmentAudit:
     def _batch(self, number: int) -> Iterator[str]:
         key = self.segment.segment
         with self._store.transaction() as connection:
-            row = connection.execute(select(batches).where(batches.c.segment == key, batches.c.number == number)).one()
+            wanted = _raw(batches).where(batches.c.segment == key, batches.c.number == number)
+            row = connection.execute(wanted).one_or_none()
             found_by = connection.execute(
                 select(*_ROW).where(records.c.segment == key, records.c.batch == number).order_by(records.c.sequence)
             ).all()
             found = select(touched.c.cluster).where(touched.c.segment == key, touched.c.batch == number)
-            named = sorted(connection.execute(found).scalars())
+            named = set(connection.execute(found).scalars())
+        if row is None or (mistyped := _mistyped(batches, [row])):
+            yield "it is missing" if row is None else mistyped[0]
+            return
         try:
             entries, documents = decode_batch(unpacked(row.payload)).entries, documents_of(row.documents)
             rows = [row_of(entry) for entry in entries]
-            about = sorted(set().union(*map(clusters_of, entries)))
+            about = set().union(*map(clusters_of, entries))
         except InputError as error:
             yield error.problem if isinstance(error, DamagedLedgerError) else str(error)
             return
@@ -110,7 +141,7 @@ class _SegmentAudit:
             yield "the rows that its records are found by were changed, removed or swapped"
         if named != about:
             yield "the clusters that it is found by were changed"
-        self._take(entries)
+        yield from self._take(entries)
 
     def _stated(self, row: Row[Any], rows: list[RecordRow], documents: int) -> Iterator[str]:
         """Compare what a batch states with what it holds, and with the batch before."""
@@ -131,7 +162,7 @@ class _SegmentAudit:
         self._documents = row.first_document + documents
         self._bytes += len(row.payload) + len(row.documents)
 
-    def _take(self, entries: Sequence[Entry]) -> None:
+    def _take(self, entries: Sequence[Entry]) -> Iterator[str]:
         for entry in entries:
             if not isinstance(entry, NoteEntry):
                 continue
@@ -139,7 +170,10 @@ class _SegmentAudit:
             if note.kind == "gap":
                 self.gaps.append(f"{self.segment.segment}.{entry.sequence}: {note.message}")
             elif note.kind == "retention":
-                self.removed[int(note.details["segment"])] = bytes.fromhex(note.details["opening"])
+                try:
+                    self.removed[int(note.details["segment"])] = bytes.fromhex(note.details["opening"])
+                except (KeyError, TypeError, ValueError):
+                    yield f"the record {self.segment.segment}.{entry.sequence} of a removal cannot be read"
 
 
 def _openings(opened: Sequence[Row[Any]], head: Row[Any] | None, removed: dict[int, bytes]) -> Iterator[str]:
@@ -156,6 +190,8 @@ def _openings(opened: Sequence[Row[Any]], head: Row[Any] | None, removed: dict[i
         if segment.opening != expected:
             yield f"the opening of segment {segment.segment} was changed"
         previous, number = segment.opening, segment.segment
+    if head is None and opened:
+        yield "the row of the table ledger, which counts the segments, is missing"
     if head is not None and (number, previous) != (head.segments, head.opening):
         yield f"the last segment is {number}, and {head.segments} were opened: a segment was removed or changed"
 

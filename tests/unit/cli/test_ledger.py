@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 from decisions import AGGREGATED, asked
 from fake_clock import FakeClock
 from ledger_histories import Scheduling, of_shop, recorder_at, sqlite_url
+from tables import cases
 
 from berthmaster.model.binding import GracefulEvictionTask
 from berthmaster.model.errors import InputError, LedgerError
@@ -174,6 +175,41 @@ def test_verify_reports_a_changed_record(run, copied):
     result = run("ledger", "verify", url=url)
     assert result.return_value == 1
     assert "were changed, removed or swapped" in result.output
+
+
+@cases(
+    ("statements", "problem"),
+    {
+        "no count of the segments": (["DELETE FROM ledger"], "the row of the table ledger"),
+        "a payload of text": (["UPDATE batches SET payload = 'x'"], "column payload of the table batches"),
+        "a payload that is a large number": (
+            ["UPDATE batches SET payload = 1000000000000"],
+            "column payload of the table batches",
+        ),
+        "a number of another type": (["UPDATE segments SET batches = 'many'"], "column batches of the table segments"),
+        "a count of another type": (["UPDATE ledger SET opening = 7"], "column opening of the table ledger"),
+        "a batch without a number": (["UPDATE batches SET number = 'x'"], "has no number"),
+        "a cluster that is no text": (["UPDATE touched SET cluster = 7 WHERE cluster = 'm1'"], "clusters that it is"),
+        "an endless view": (
+            [
+                "ALTER TABLE batches RENAME TO kept",
+                "CREATE VIEW batches AS WITH RECURSIVE n(number) AS (SELECT 0 UNION ALL SELECT number + 1 FROM n) "
+                "SELECT kept.segment, n.number, start, first_record, records, first_us, last_us, first_document, "
+                "document_count, payload, documents, digest FROM kept, n",
+            ],
+            "batches is no table",
+        ),
+        "no table": (["DROP TABLE touched"], "touched is no table"),
+    },
+)
+def test_verify_reports_what_no_writer_writes(run, copied, statements, problem):
+    path, url = copied
+    with closing(sqlite3.connect(path)) as database, database:
+        for each in statements:
+            database.execute(each)
+    result = run("ledger", "verify", url=url)
+    assert result.return_value == 1, result.exception
+    assert problem in " ".join(result.output.split())
 
 
 def test_verify_says_that_an_emptied_ledger_is_empty(run, copied):
