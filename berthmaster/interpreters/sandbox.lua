@@ -113,15 +113,19 @@ local function environment(kube)
   return visible
 end
 
--- Python functions return whether they succeeded, and the result or the message.
+-- Python functions return whether they succeeded, and the result or the message. What fails around them, such as the
+-- conversion of an argument, raises an object of Python. A script gets its text, and never the object.
 local function wrapped(call)
-  local function result(ok, value)
+  local function result(returned, ok, value)
+    if exhausted then raw_error("needs too many steps", 0) end
+    if not returned then ok, value = false, tostring(ok):sub(1, 200) end
+    if type(value) == "userdata" then ok, value = false, "the function returned no data" end
     if not ok then raw_error(value, 0) end
     return value
   end
   return function(...)
     spend(1000)
-    return result(call(...))
+    return result(raw_pcall(call, ...))
   end
 end
 

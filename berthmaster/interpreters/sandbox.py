@@ -75,10 +75,15 @@ class Sandbox:
             return self._lua.table_from(entries)
         if isinstance(value, list | tuple):
             return self._lua.table_from([self._to_lua(entry) for entry in value])
-        return value
+        if value is None or isinstance(value, str | int | float):
+            return value
+        raise TypeError(f"a {type(value).__name__} is no data")
 
     def _guarded(self, function: Callable[..., Any]) -> Callable[..., tuple[bool, Any]]:
-        """Return a function for Lua that raises nothing: no Python exception may reach a script."""
+        """Return a function for Lua that raises nothing for invalid input.
+
+        The bootstrap makes a text of any other exception: no object of Python may reach a script.
+        """
 
         def call(*arguments: object) -> tuple[bool, Any]:
             try:

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
@@ -17,7 +18,9 @@ FORMATS: Final = ("csv", "json")
 MOST: Final = 10_000
 """The most rows of a file."""
 _AT_ONCE: Final = 1000
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA: Final = frozenset("=+-@")
+_UNSEEN: Final = frozenset({"C", "Z"})
+"""The categories of Unicode for control and format characters, and for spaces and ends of lines."""
 
 
 def asked(tables: Mapping[str, Iterable[Any]]) -> Response | None:
@@ -87,4 +90,17 @@ def _cell(value: Any) -> str | int | float:  # noqa: ANN401 - what JSON can hold
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return value
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    return f"'{text}" if _calculates(text) else text
+
+
+def _calculates(text: str) -> bool:
+    """Return whether a spreadsheet may read a text as a formula.
+
+    Some skip characters that nobody sees, and some read full-width and small forms of the signs as the signs.
+    """
+    for character in text:
+        if unicodedata.category(character)[0] not in _UNSEEN:
+            return unicodedata.normalize("NFKC", character)[0] in _FORMULA
+        if character in "\t\r\n":
+            return True
+    return False

@@ -193,9 +193,11 @@ def test_verify_reports_a_changed_record(run, copied):
         "an endless view": (
             [
                 "ALTER TABLE batches RENAME TO kept",
-                "CREATE VIEW batches AS WITH RECURSIVE n(number) AS (SELECT 0 UNION ALL SELECT number + 1 FROM n) "
-                "SELECT kept.segment, n.number, start, first_record, records, first_us, last_us, first_document, "
-                "document_count, payload, documents, digest FROM kept, n",
+                (
+                    "CREATE VIEW batches AS WITH RECURSIVE n(number) AS (SELECT 0 UNION ALL SELECT number + 1 FROM n) "
+                    "SELECT kept.segment, n.number, start, first_record, records, first_us, last_us, first_document, "
+                    "document_count, payload, documents, digest FROM kept, n"
+                ),
             ],
             "batches is no table",
         ),

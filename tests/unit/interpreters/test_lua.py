@@ -2,6 +2,8 @@
 
 import pytest
 from builders import deployment, quantities
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tables import cases
 
 from berthmaster.interpreters.lua import KUBE, lua_interpreter
@@ -170,3 +172,46 @@ def test_the_order_of_interpreters():
     assert isinstance(interpreted(WIDGET), UnknownReplicas)
     assert interpreted(WIDGET, complete=True) == Replicas()
     assert lua({**WIDGET, "kind": "Other"}) is None
+
+
+def _recurses(*_arguments: object) -> object:
+    raise RecursionError("too deep")
+
+
+FUNCTIONS = {
+    **KUBE,
+    "missing": lambda *_: {}["x"],
+    "recurses": _recurses,
+    "large": lambda *_: 2**70,
+    "object": lambda *_: object(),
+    "objects": lambda *_: {"a": [object()]},
+    "surrogate": lambda *_: "\ud800",
+}
+ARGUMENTS = st.sampled_from(
+    [
+        "nil", "7", "-1", "0/0", "1/0", "true", "''", "'\\255'", "'1e99999999'", "function() end", "deep", "endless",
+        "{}", "{1, 2}", "{spec = 3}", "{['\\255'] = 1}", "{[{}] = 1}",
+        "{spec = {volumes = 7, containers = {7, {a = 1}}}}",
+    ]
+)  # fmt: skip
+ENDLESS = "local deep, endless = {}, {} for i = 1, 60 do deep = {deep} end endless.endless = endless"
+
+
+@given(st.sampled_from(sorted(FUNCTIONS)), st.lists(ARGUMENTS, max_size=3))
+@settings(deadline=None)
+def test_no_object_of_python_reaches_a_script(name, arguments):
+    """A script could call it, look into it, or keep it for the next script."""
+    called = f"pcall(kube.{name}, {', '.join(arguments)})" if arguments else f"pcall(kube.{name})"
+    script = f"""
+      local kube = require("kube")
+      {ENDLESS}
+      local function kinds(value, found)
+        found[#found + 1] = type(value)
+        if type(value) == "table" then for key, entry in pairs(value) do kinds(key, found) kinds(entry, found) end end
+        return found
+      end
+      function Look() local ok, found = {called} return kinds(found, {{}}), ok end
+    """
+    kinds, ok = Sandbox(FUNCTIONS).call(script, "Look", {})
+    assert "userdata" not in kinds
+    assert ok or kinds == ["string"]
