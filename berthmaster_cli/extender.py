@@ -54,12 +54,12 @@ class _ExtenderFlags(KubeconfigFlags, ServingFlags, SchedulingFlags, LedgerFlags
     )  # fmt: skip
     kube_scheduler_members: str = option(
         "The label selector of nodes that represent clusters in the kube-scheduler protocol, for example "
-        "type=virtual-node. Default: all nodes.",
+        "liqo.io/type=virtual-node for Liqo, type=virtual-kubelet for virtual-kubelet. Default: all nodes.",
         "", metavar="SELECTOR",
     )  # fmt: skip
     kube_scheduler_complete_lists: bool = option(
         "Take the nodes in each request for all nodes that fit, so that no pod waits for further ones. Only correct "
-        "if kube-scheduler has percentageOfNodesToScore: 100.",
+        "if kube-scheduler has percentageOfNodesToScore: 100 and minCandidateNodesPercentage: 100.",
     )  # fmt: skip
 
 

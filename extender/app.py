@@ -7,9 +7,11 @@ request id, counts, logs, and gives every refusal the shape of its protocol.
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl
 
+import msgspec
 from flask import Flask
 
 from berthmaster.model.errors import InputError, shown
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 _MAX_PARAMETERS: Final = 20
 _RELEASED_BYTES: Final = 2**20
 """From this size of a request on, the memory that its answer took is returned to the system."""
+_MAX_LOGGED: Final = 512
+"""The most characters of the cause of a refusal in the log."""
 _REFUSALS_PER_S: Final = 50.0
 _REFUSAL_BURST: Final = 500
 _PROBLEMS: Final = {
@@ -88,28 +92,31 @@ class Middleware:
     def answer(self, route: Route, environ: "WSGIEnvironment", path_values: Mapping[str, str]) -> HTTPReply:
         """Return the reply of a route. Never raises; a stream may end early."""
         begun = self._services.clock.monotonic_s()
-        request_id = request_id_of(environ)
+        request_id, why = request_id_of(environ), ""
         try:
             self._check(route, environ)
             call = self._call(route, environ, request_id, begun, path_values)
             with span(route.path, environ.get("HTTP_TRACEPARENT"), request_id=request_id):
                 reply = self._handled(route, call)
         except (InputError, Refusal, BodyError) as error:
-            refusal, headers = _problem_of(error, request_id)
+            refusal, headers = _problem_of(error, request_id, route)
+            why = refusal.detail
             reply = self._refused(route, refusal, request_id, headers)
         except Exception:  # the crash handler: the client must get an answer in the shape of its protocol
             self._services.log.exception("request failed", extra=fields(request_id=request_id, path=route.path))
             reply = self._refused(route, problem(500, _PROBLEMS[500], request_id), request_id)
         elapsed_s = self._services.clock.monotonic_s() - begun
         self._services.metrics.answered(route.protocol, route.path, reply.status, elapsed_s)
-        self._log(route.path, reply.status, request_id, elapsed_s)
+        self._log(route.path, reply.status, request_id, elapsed_s, why)
         return _http_reply(reply, request_id)
 
     def _handled(self, route: Route, call: Call) -> Reply:
         if not call.body:
             return route.handler(self._services, call)
         try:
-            with sized(self._services, call, call.body, brings_fleet=route.brings_fleet):
+            with sized(
+                self._services, call, call.body, brings_fleet=route.brings_fleet, decodes_parts=route.decodes_parts
+            ):
                 return route.handler(self._services, call)
         finally:
             if len(call.body) > _RELEASED_BYTES:
@@ -159,7 +166,8 @@ class Middleware:
         body = read_body(environ, self._services.limits.body_bytes) if route.method == "POST" else b""
         return Call(request_id, begun + timeout_s, body, query, path_values, partial(has_gone, environ))
 
-    def _log(self, path: str, status: int, request_id: str, elapsed_s: float) -> None:
+    def _log(self, path: str, status: int, request_id: str, elapsed_s: float, why: str = "") -> None:
+        """Log a reply. Some clients, such as kube-scheduler, report only the status of a refusal."""
         level = logging.DEBUG if status < 400 else logging.INFO
         if not self._services.log.isEnabledFor(level):
             return
@@ -168,7 +176,8 @@ class Middleware:
             message = "request answered" if status < 400 else "request refused"
             elapsed_ms = round(elapsed_s * 1e3, 3)
             log_fields = fields(path=path, status=status, request_id=request_id, elapsed_ms=elapsed_ms)
-            self._services.log.log(level, message, extra={**log_fields, "suppressed": suppressed})
+            named = f"{message}: {why[:_MAX_LOGGED]}" if why else message
+            self._services.log.log(level, "%s", named, extra={**log_fields, "suppressed": suppressed})
 
 
 def _query(environ: "WSGIEnvironment", known: Collection[str] | None) -> Mapping[str, str]:
@@ -188,11 +197,16 @@ def _query(environ: "WSGIEnvironment", known: Collection[str] | None) -> Mapping
 
 
 def _problem_of(
-    error: InputError | Refusal | BodyError, request_id: str
+    error: InputError | Refusal | BodyError, request_id: str, route: Route
 ) -> tuple[Problem, tuple[tuple[str, str], ...]]:
     if isinstance(error, BodyError):
-        return problem(error.status, str(error), request_id), error.headers
-    return problem_of(error, request_id), error.headers if isinstance(error, Refusal) else ()
+        found = problem(error.status, str(error), request_id)
+    else:
+        found = problem_of(error, request_id)
+    headers = () if isinstance(error, InputError) else error.headers
+    if found.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE and route.when_too_large:
+        found = msgspec.structs.replace(found, detail=f"{found.detail}; {route.when_too_large}")
+    return found, headers
 
 
 def _http_reply(reply: Reply, request_id: str) -> HTTPReply:

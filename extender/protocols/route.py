@@ -72,6 +72,9 @@ class Route(NamedTuple):
         accepts: the accepted content types of the body; empty for any.
         refuse: writes any error of a request in the format of the protocol, from a wrong method to a crash.
         brings_fleet: whether a request may bring clusters or nodes, so that it may be large.
+        decodes_parts: whether the handler decodes only the parts of a body that it needs. Then only the bytes of the
+            body are limited, and not its JSON values.
+        when_too_large: how the client can send less, as the end of a refusal; empty if it cannot.
         cheap: returns whether the answer to a body takes at most about 2 ms. The thread that serves all connections of
             a process then answers the request, and a thread of a pool answers every other one. Called in the former
             thread for bodies of up to 64 KiB: it must take microseconds, and must not raise. None: never cheap.
@@ -86,6 +89,8 @@ class Route(NamedTuple):
     query: Mapping[str, Parameter] | None = None
     refuse: Refuser = problem_reply
     brings_fleet: bool = False
+    decodes_parts: bool = False
+    when_too_large: str = ""
     cheap: Cheap | None = None
     operation: Operation | None = None
 

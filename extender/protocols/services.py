@@ -177,14 +177,16 @@ def values_of(body: bytes) -> int:
 
 
 @contextmanager
-def sized(services: Services, call: Call, body: bytes, *, brings_fleet: bool) -> Iterator[None]:
+def sized(
+    services: Services, call: Call, body: bytes, *, brings_fleet: bool, decodes_parts: bool = False
+) -> Iterator[None]:
     """Check the size of a request before it is decoded. During the context, no other large request is answered."""
     most_bytes = services.limits.body_bytes if brings_fleet else MAX_QUESTION_BYTES
     most_values = MAX_VALUES if brings_fleet else MAX_QUESTION_VALUES
     if len(body) > most_bytes:
         raise Refusal(413, f"the request has {len(body)} bytes; at most {most_bytes} are read")
     values = values_of(body)
-    if values > most_values:
+    if values > most_values and not decodes_parts:
         raise Refusal(413, f"the request has about {values:,} JSON values; at most {most_values:,} are read")
     if values < _LARGE_VALUES:
         yield

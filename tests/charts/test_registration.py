@@ -203,3 +203,37 @@ def test_the_stanza_for_kube_scheduler_calls_paths_that_the_extender_serves():
     served = {route.path for route in all_routes() if route.protocol == "kube-scheduler"}
     assert {f"{where.path}/{stanza[f'{verb}Verb']}" for verb in ("filter", "prioritize", "preempt")} == served
     assert where.hostname == f"berthmaster-extender.{helm.NAMESPACE}.svc"
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        pytest.param({}, {"managedResources": [{"name": "berthmaster.io/placed", "ignoredByScheduler": True}]},
+                     id="by default only pods that ask for the extender wait for it"),
+        pytest.param({"kubeScheduler": {"whenDown": "ignore"}}, {"ignorable": True}, id="no pod waits"),
+        pytest.param({"kubeScheduler": {"whenDown": "wait"}, "pods": {"schedulerName": "second"}}, {},
+                     id="every pod waits, except those of another scheduler"),
+    ],
+)  # fmt: skip
+def test_the_stanza_says_what_happens_while_the_extender_is_down(settings, expected):
+    case = CASES["kube-scheduler"]["extender"]
+    extender = {**case, **settings, "kubeScheduler": {**case["kubeScheduler"], **settings.get("kubeScheduler", {})}}
+    objects = helm.render({**CASES["kube-scheduler"], "extender": extender})
+    shown = helm.named(objects, "ConfigMap", "berthmaster-kube-scheduler")
+    [stanza] = yaml.safe_load(shown["data"]["extenders.yaml"])["extenders"]
+    assert {name: stanza[name] for name in ("managedResources", "ignorable") if name in stanza} == expected
+    spec = helm.named(objects, "Deployment", "berthmaster-extender")["spec"]["template"]["spec"]
+    assert spec.get("schedulerName", "") == settings.get("pods", {}).get("schedulerName", "")
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_the_stanza_and_the_extender_agree_about_complete_lists(complete):
+    extender = {**CASES["kube-scheduler"]["extender"]}
+    extender["kubeScheduler"] = {**extender["kubeScheduler"], "completeLists": complete}
+    objects = helm.render({**CASES["kube-scheduler"], "extender": extender})
+    shown = yaml.safe_load(helm.named(objects, "ConfigMap", "berthmaster-kube-scheduler")["data"]["extenders.yaml"])
+    deployment = helm.named(objects, "Deployment", "berthmaster-extender")
+    arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert ("--kube-scheduler-complete-lists" in arguments) is complete
+    assert (shown.get("percentageOfNodesToScore") == 100) is complete
+    assert ("profiles" in shown) is complete

@@ -43,6 +43,12 @@
 {{- if and .enabled .kubeAdmiral.register .auth.tokenSecretName -}}
 {{- fail "extender.kubeAdmiral.register: KubeAdmiral's scheduler sends no bearer token, so extender.auth.tokenSecretName would reject it; use clientCASecretName with certData and keyData" -}}
 {{- end -}}
+{{- if and .enabled .kubeScheduler.example (include "berthmaster.tokenSecret" $ | fromJson).name -}}
+{{- fail "extender.kubeScheduler.example: kube-scheduler sends no bearer token, so the tokens of the extender (auth.tokenSecretName, or those for the webhook and the console) would reject it; use clientCASecretName with a client certificate for kube-scheduler" -}}
+{{- end -}}
+{{- if and .enabled .kubeScheduler.example (eq .kubeScheduler.whenDown "wait") (not (get (include "berthmaster.pods" (list $ "extender") | fromJson) "schedulerName")) -}}
+{{- fail "extender.kubeScheduler.whenDown is wait: while no pod of the extender runs, kube-scheduler schedules no pod, the extender's own included; choose wait-placed or ignore, or name another scheduler for them in extender.pods.schedulerName" -}}
+{{- end -}}
 {{- if and .kubeAdmiral.register .enabled .auth.clientCASecretName (not (and .kubeAdmiral.certData .kubeAdmiral.keyData)) -}}
 {{- fail "extender.kubeAdmiral: the extender requires client certificates; set certData and keyData for KubeAdmiral's scheduler" -}}
 {{- end -}}

@@ -52,6 +52,9 @@ hostNetwork: true
 {{- with $pods.dnsPolicy | default (ternary "ClusterFirstWithHostNet" "" $pods.hostNetwork) }}
 dnsPolicy: {{ . }}
 {{- end }}
+{{- with $pods.schedulerName }}
+schedulerName: {{ . }}
+{{- end }}
 securityContext:
   {{- toYaml $pods.securityContext | nindent 2 }}
 {{- with $root.Values.image.pullSecrets }}

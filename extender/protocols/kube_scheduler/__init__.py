@@ -11,6 +11,9 @@ from extender.protocols.kube_scheduler.handlers import PROTOCOL, Extender, KubeS
 from extender.protocols.route import Route, is_light
 
 PREFIX: Final = "/kube-scheduler"
+_WHEN_TOO_LARGE: Final = (
+    "raise --max-body-bytes, or let kube-scheduler send names only: nodeCacheCapable: true and --watch nodes"
+)
 
 
 def routes(options: KubeSchedulerOptions | None = None) -> Sequence[Route]:
@@ -18,7 +21,16 @@ def routes(options: KubeSchedulerOptions | None = None) -> Sequence[Route]:
     extender = Extender(options or KubeSchedulerOptions())
     verbs = {"filter": extender.filter, "prioritize": extender.prioritize, "preempt": extender.preempt}
     return [
-        Route("POST", f"{PREFIX}/{verb}", handler, PROTOCOL, brings_fleet=True, cheap=is_light)
+        Route(
+            "POST",
+            f"{PREFIX}/{verb}",
+            handler,
+            PROTOCOL,
+            brings_fleet=True,
+            decodes_parts=True,
+            when_too_large=_WHEN_TOO_LARGE,
+            cheap=is_light,
+        )
         for verb, handler in verbs.items()
     ]
 

@@ -24,6 +24,7 @@ from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.request import Request
 from extender.protocols.kube_scheduler import wire
 from extender.protocols.kube_scheduler.nodes import (
+    MEMBERS,
     REJECTED,
     CachedNodes,
     FilteredNodes,
@@ -41,6 +42,10 @@ from extender.protocols.route import Reply
 from extender.protocols.services import Call, Services
 from extender.state.state import NO_SOURCE, FleetCache
 
+PROTOCOL: Final = "kube-scheduler"
+EVERYTHING: Final = LabelSelector()
+_NAMES_LOGGED: Final = 10
+_WARNING_INTERVAL_S: Final = 60.0
 SAMPLE_FLOOR: Final = 100
 """kube-scheduler offers all nodes of a fleet that has fewer nodes (kube-scheduler ``minFeasibleNodesToFind``)."""
 
@@ -89,11 +94,6 @@ class HoldCounter:
             self._holds.pop(pod, None)
 
 
-PROTOCOL: Final = "kube-scheduler"
-EVERYTHING: Final = LabelSelector()
-_NAMES_LOGGED: Final = 10
-
-
 @dataclass(frozen=True, slots=True)
 class KubeSchedulerOptions:
     """The configuration of this protocol.
@@ -124,6 +124,14 @@ class _Filtered(NamedTuple):
     group: str = ""
 
 
+class _Preemption(NamedTuple):
+    """The candidates that remain, the result for metrics and logs, and the node that a held pod waits for."""
+
+    candidates: dict[str, wire.MetaVictims]
+    result: str
+    preferred: str = ""
+
+
 class Extender:
     """The verbs and their memory. Safe for several threads."""
 
@@ -135,6 +143,7 @@ class Extender:
         self._placements_lock = threading.Lock()
         self._cached: CachedNodes | None = None
         self._holds = HoldCounter()
+        self._warns_again_s = float("-inf")
         self._recent: dict[str, Cluster] = {}  # of recent requests: a preempt request contains only names
 
     def filter(self, services: Services, call: Call) -> Reply:
@@ -178,25 +187,30 @@ class Extender:
         return Reply(wire.encode_priorities(found))
 
     def preempt(self, services: Services, call: Call) -> Reply:
-        """``preemptVerb``: the candidates of the first group that has any; all for a pod without a placement."""
+        """``preemptVerb``: the candidates of the first group that has any; all for a pod without a placement.
+
+        kube-scheduler stops to look for candidates once it has enough, so its list may be a sample.
+        """
         begun_s = services.clock.monotonic_s()
         args = wire.decode_preemption_args(call.body)
-        remaining = args.candidates
         try:
             found = self._placement(services, args.pod)
-            if found.placement is not None:
-                work = self._work(services, call)
+            if found.placement is None:
+                done = _Preemption(args.candidates, "allowed" if args.candidates else "nowhere")
+            else:
                 request = request_of(args.pod, found.placement)
-                remaining = self._best_candidates(services, request, args.candidates, work)
-            result = "allowed" if remaining else "nowhere"
+                done = self._best_candidates(services, args, request, self._work(services, call))
         except (FieldError, TooLargeError):
-            remaining, result = {}, "unreadable"  # no pod is evicted for a pod that cannot be placed
-        services.metrics.decided(PROTOCOL, "preempt", result)
+            done = _Preemption({}, "unreadable")  # no pod is evicted for a pod that cannot be placed
+        services.metrics.decided(PROTOCOL, "preempt", done.result)
         services.decisions.write(
             call, PROTOCOL, "preempt", begun_s,
-            lambda: {"workload": str(args.pod), "result": result, "nodes": list(remaining)[:_NAMES_LOGGED]},
+            lambda: {
+                "workload": str(args.pod), "result": done.result, "nodes": list(done.candidates)[:_NAMES_LOGGED],
+                **({"preferred": done.preferred} if done.preferred else {}),
+            },
         )  # fmt: skip
-        return Reply(wire.encode_preemption_result(remaining))
+        return Reply(wire.encode_preemption_result(done.candidates))
 
     def _work(self, services: Services, call: Call) -> Work:
         return Work(self._options.limits.steps, partial(services.check_deadline, call))
@@ -258,7 +272,7 @@ class Extender:
     ) -> _Filtered:  # fmt: skip
         """Answer with the remaining nodes, or hold the pod if better nodes were not offered."""
         args, source = filtering.args, filtering.placement.source
-        pod = args.pod.metadata.uid or str(args.pod)
+        pod = _identity(args.pod)
         if better:
             held = self._holds.try_hold(
                 pod, offered=len(nodes.names), known=known, nominated=_is_nominated(args.pod, nodes.names),
@@ -272,9 +286,19 @@ class Extender:
         for plugin, count in result.rejected.items():
             services.metrics.rejected(plugin, count)
         answer = _answer(args, result.kept, result.failed, result.unresolvable)
+        if nodes.names and result.rejected[MEMBERS] == len(nodes.names):
+            self._warn_of_members(services, len(nodes.names))
+            return _Filtered(answer, "no-members")
         if not result.kept:
             return _Filtered(answer, "nowhere")
         return _Filtered(answer, "placed", nodes.groups.group_name(nodes.best))
+
+    def _warn_of_members(self, services: Services, count: int) -> None:
+        """Warn that the selector of members matches no node: it is probably that of another product."""
+        now_s = services.clock.monotonic_s()
+        if now_s >= self._warns_again_s:
+            self._warns_again_s = now_s + _WARNING_INTERVAL_S
+            services.log.warning("--kube-scheduler-members matches none of the %d nodes of a request", count)
 
     def _better_nodes(self, filtering: _Filtering, cached: CachedNodes, nodes: RankedNodes) -> tuple[str, ...]:
         """Return the nodes of a lower rank than all offered nodes, if the offered nodes may be a sample."""
@@ -286,18 +310,34 @@ class Extender:
             is_sample = not self._options.lists_are_complete and SAMPLE_FLOOR <= len(nodes.names) < len(cached.fleet)
         if not is_sample:
             return ()
-        return cached.better_than(request, nodes, nodes.best, pod.spec.node_selector or {}, filtering.work)
+        return cached.better_than(request, nodes, nodes.best, pod.spec, filtering.work)
 
     def _best_candidates(
-        self, services: Services, request: Request, candidates: dict[str, wire.MetaVictims], work: Work
-    ) -> dict[str, wire.MetaVictims]:
-        names = list(candidates)
+        self, services: Services, args: wire.PreemptionArgs, request: Request, work: Work
+    ) -> _Preemption:
+        """Return the candidates of the first group that has one, or none if kube-scheduler has to look for more."""
+        candidates, names = args.candidates, list(args.candidates)
         with services.state.reading() as cache:
             if any(name in cache.fleet.row_of for name in names):
-                return best_candidates(candidates, self._cached_nodes(cache).ranked(request, names, work))
+                cached = self._cached_nodes(cache)
+                nodes = cached.ranked(request, names, work)
+                known = len(cached.fleet)
+                is_sample = not self._options.lists_are_complete and SAMPLE_FLOOR <= len(names) < known
+                accepted = is_sample and nodes.best < REJECTED
+                better = cached.better_than(request, nodes, nodes.best, args.pod.spec, work) if accepted else ()
+                if better and self._holds.try_hold(
+                    f"preempt {_identity(args.pod)}", offered=len(names), known=known, nominated=False,
+                    now_s=services.clock.monotonic_s(),
+                ):  # fmt: skip
+                    return _Preemption({}, "held", better[0])
+                found = best_candidates(candidates, nodes)
+                return _Preemption(found, "allowed" if found else "nowhere")
         recent = [cluster for name in names if (cluster := self._recent.get(name)) is not None]
-        nodes = RequestNodes(recent, self._profile, self._members)
-        return best_candidates(candidates, nodes.ranked(request, work))
+        nodes = RequestNodes(recent, self._profile, self._members).ranked(request, work)
+        # Without a fleet, a full node is known only if it was offered before. kube-scheduler then has to choose.
+        unknown = {name: victims for name, victims in candidates.items() if name not in self._recent}
+        found = best_candidates(candidates, nodes) or unknown
+        return _Preemption(found, "allowed" if found else "nowhere")
 
     def _placement(self, services: Services, pod: wire.Pod) -> PodPlacement:
         with services.state.reading() as cache:
@@ -325,6 +365,10 @@ def _decode_nodes(services: Services, kind: type[NodeIdentity], args: wire.Args)
     nodes = [wire.decode_node(kind, raw, index) for index, raw in enumerate(args.nodes)]
     services.metrics.took(PROTOCOL, "decode nodes", services.clock.monotonic_s() - begun_s)
     return list(map(cluster_of_node, nodes))
+
+
+def _identity(pod: wire.Pod) -> str:
+    return pod.metadata.uid or str(pod)
 
 
 def _is_nominated(pod: wire.Pod, names: Sequence[str]) -> bool:

@@ -17,15 +17,17 @@ import numpy as np
 
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.policy import AffinityTerm, ClusterAffinity, Placement
-from berthmaster.model.selector import LabelSelector, Requirement
+from berthmaster.model.replicas import PodSpec
+from berthmaster.model.selector import LabelSelector
 from berthmaster.scheduling.columns import CANDIDATE_STEPS, BoolArray, IntArray, Work
-from berthmaster.scheduling.filters import ClusterAffinityFilter, Filter, Score
+from berthmaster.scheduling.filters import ClusterAffinityFilter, Filter, Score, TaintTolerationFilter
 from berthmaster.scheduling.fleet import UNMATCHED_TIER, AffinityColumn, Fleet, Group
 from berthmaster.scheduling.karmada.selection import KarmadaPlacement
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Context, Request
 from berthmaster.scheduling.resources import available_replicas
 from berthmaster.scheduling.scheduler import Scheduler
+from extender.protocols.kube_scheduler.selection import allowed_rows
 from extender.protocols.kube_scheduler.wire import MetaVictims
 
 REJECTED: Final = 2**62
@@ -36,7 +38,9 @@ UNKNOWN: Final = REJECTED + 2
 """The rank of a named node that is not in the fleet."""
 
 WHY_UNKNOWN: Final = ("Unknown", "not known yet")
-_FIXED: Final = {NOT_A_MEMBER: ("Members", "not member clusters"), UNKNOWN: WHY_UNKNOWN}
+MEMBERS: Final = "Members"
+"""The name under which metrics count nodes that are no member clusters."""
+_FIXED: Final = {NOT_A_MEMBER: (MEMBERS, "not member clusters"), UNKNOWN: WHY_UNKNOWN}
 """The reasons that follow from a rank alone."""
 
 _TIERS: Final = UNMATCHED_TIER + 24
@@ -48,6 +52,10 @@ _FEW: Final = 16
 
 
 _AFFINITY: Final = ClusterAffinityFilter()
+_PHRASES: Final[Mapping[str, str]] = {TaintTolerationFilter.name: "has an untolerated taint"}
+"""The reasons of filters whose own reasons name values of a cluster."""
+_MAX_PHRASES: Final = 8
+"""The most different reasons of rejected nodes in one answer. Filters of third parties may name values."""
 
 
 class PlacementGroups(NamedTuple):
@@ -139,14 +147,19 @@ def rejection_of(groups: PlacementGroups, cluster: Cluster, first_group: int) ->
     """Return why every group rejects a cluster: the filter's name, and a reason that continues a sentence.
 
     The filters of the first group whose affinity matches it say why, even if others reject it for another reason.
+    kube-scheduler counts equal reasons and cuts the event of a pod at 1,024 characters. So a reason names no value of a
+    node, as the reasons of kube-scheduler's own plugins.
     """
     total = len(groups.contexts)
     if not total:
         return ClusterAffinityFilter.name, "is in no cluster group"
     context = groups.contexts[first_group if first_group < total else 0]
     plugin, reason = _first_rejection(groups.filters, context, cluster) or ("", "may take the pod")
-    if plugin != ClusterAffinityFilter.name or total == 1:
-        return plugin, reason[:_MAX_REASON]
+    if plugin != ClusterAffinityFilter.name:
+        return plugin, _PHRASES.get(plugin, reason)[:_MAX_REASON]
+    if total == 1:
+        name = context.group.name
+        return plugin, "does not match the cluster affinity" if name is None else f"is not in the cluster group {name}"
     names = [str(context.group.name) for context in groups.contexts[:_NAMES_SHOWN]]
     more = f" and {total - _NAMES_SHOWN} more" if total > _NAMES_SHOWN else ""
     return plugin, f"is in none of the cluster groups {', '.join(names)}{more}"[:_MAX_REASON]
@@ -211,13 +224,13 @@ class CachedNodes:
         request: Request,
         offered: RankedNodes,
         rank: int,
-        node_selector: Mapping[str, str],
+        spec: PodSpec,
         work: Work | None = None,
     ) -> tuple[str, ...]:
         """Return the member nodes that were not offered, have a lower rank and can probably take the pod.
 
-        Such a node has enough available resources, and the labels of the pod's node selector. The order is by rank,
-        then by name.
+        Such a node has enough available resources, and the spec of the pod allows it. The order is by rank, then by
+        name.
         """
         ranks = self._ranks(request, work)
         ranks[[row for name in offered.names if (row := self.fleet.row_of.get(name)) is not None]] = REJECTED
@@ -225,8 +238,7 @@ class CachedNodes:
         if not fitting.any():
             return ()
         fitting &= self.fleet.resources.estimate(request.requests).current() > 0
-        for key, value in node_selector.items():
-            fitting &= self.fleet.labels.matching(Requirement(key, "In", frozenset({value})), len(fitting))
+        fitting &= allowed_rows(self.fleet, spec)
         rows = fitting.nonzero()[0]
         return tuple(self.fleet.names(rows[np.lexsort((self.fleet.name_rank()[rows], ranks[rows]))]))
 
@@ -340,8 +352,10 @@ class FilteredNodes(NamedTuple):
 
     Attributes:
         kept: the positions of the nodes that remain: all nodes of the lowest rank.
-        failed: the reasons of nodes that may pass later: those of a later group, and unknown nodes.
-        unresolvable: the reasons of nodes that neither more resources nor the eviction of pods helps.
+        failed: the reasons of nodes that are not known yet.
+        unresolvable: the reasons of nodes on which an eviction cannot help: rejected nodes, and those of a later group.
+            If another extender rejects the nodes that remain, kube-scheduler would try to evict pods in later groups,
+            and this extender would reject these nodes again.
     """
 
     kept: list[int]
@@ -360,13 +374,15 @@ def filter_nodes(nodes: RankedNodes, rejection: Rejection, source: str) -> Filte
         for rank in set(ranks)
         if best < rank < REJECTED
     }
-    failed = {name: later[rank] for name, rank in zip(names, ranks, strict=True) if rank in later}
-    rejected = Counter({GROUP_ORDER: len(failed)} if failed else {})
-    unresolvable: dict[str, str] = {}
+    unresolvable = {name: later[rank] for name, rank in zip(names, ranks, strict=True) if rank in later}
+    rejected = Counter({GROUP_ORDER: len(unresolvable)} if unresolvable else {})
+    failed: dict[str, str] = {}
+    phrases: set[str] = set()
     for position in [position for position, rank in enumerate(ranks) if rank >= REJECTED]:
         plugin, reason = _FIXED.get(ranks[position]) or rejection(nodes, position)
         if ranks[position] not in _FIXED:
-            reason = f"rejected: {reason}"
+            phrases.add(reason)
+            reason = f"rejected: {reason}" if len(phrases) <= _MAX_PHRASES else f"rejected by {plugin}"
         reasons = failed if ranks[position] == UNKNOWN else unresolvable
         reasons[names[position]] = f"node(s) {reason}, for {source}"[:_MAX_REASON_SENT]
         rejected[plugin] += 1
@@ -419,9 +435,12 @@ def _deciding_values(scores: Sequence[NodeScore]) -> list[int]:
 def best_candidates(candidates: Mapping[str, MetaVictims], nodes: RankedNodes) -> dict[str, MetaVictims]:
     """Return the candidates of the lowest rank, with their victims.
 
-    A node that is rejected or unknown is not a candidate: the eviction of its pods would not help.
+    A node that is rejected or unknown is not a candidate: the eviction of its pods would not help. A node without
+    victims needs no eviction. kube-scheduler 1.36 refuses a whole answer with such a node, so these nodes remain only
+    if no other one does.
     """
     best = nodes.best
     if best >= REJECTED:
         return {}
-    return {name: candidates[name] for name, rank in zip(nodes.names, nodes.ranks, strict=True) if rank == best}
+    found = {name: candidates[name] for name, rank in zip(nodes.names, nodes.ranks, strict=True) if rank == best}
+    return {name: victims for name, victims in found.items() if victims.pods} or found

@@ -122,6 +122,8 @@ def parse_placement(text: str, limits: PlacementLimits = DEFAULT_LIMITS) -> Plac
     """
     if len(text) > _MAX_LENGTH:
         raise FieldError(_PATH, f"has {len(text)} characters; accepted are at most {_MAX_LENGTH}")
+    if text == "null":
+        raise FieldError(_PATH, "null is not accepted; accepted is an object")
     try:
         raw = decode_json(_OBJECT, text)
         placement = convert(Placement, raw)

@@ -141,7 +141,9 @@ def decode_args(body: bytes) -> Args:
         names = _value(_Names, members.get("nodenames"), "NodeNames")
     decoded, items = _pod(pod), _items(nodes)
     if items is None and names is None:
-        raise FieldError("", "has neither Nodes nor NodeNames; accepted is one of them")
+        if bytes(nodes) == _NULL:
+            raise FieldError("", "has neither Nodes nor NodeNames; accepted is one of them")
+        items = []  # an empty list is null in Go
     return Args(decoded, names if items is None else None, items or [])
 
 
@@ -154,16 +156,18 @@ def decode_node(kind: type[N], raw: msgspec.Raw, index: int) -> N:
 
 
 def decode_preemption_args(body: bytes) -> PreemptionArgs:
-    """Decode a preempt request; raises ``FieldError``. A node without victims is not a candidate."""
+    """Decode a preempt request; raises ``FieldError``.
+
+    A node with an empty list of victims is a candidate: it can take the pod without an eviction. ``null`` is none.
+    """
     members = _members(body, "")
     pod = _pod(members.get("pod", _NULL))
     candidates: dict[str, MetaVictims] = {}
     for key, name in (("nodenametometavictims", "NodeNameToMetaVictims"), ("nodenametovictims", "NodeNameToVictims")):
         by_node = _value(_Object, members.get(key), name) or {}
         for node, raw in by_node.items():
-            victims = _victims(bytes(raw), f"{name}[{node}]")
-            if victims.pods:
-                candidates[node] = victims
+            if bytes(raw) != _NULL:
+                candidates[node] = _victims(bytes(raw), f"{name}[{node}]")
     return PreemptionArgs(pod, candidates)
 
 
@@ -187,18 +191,17 @@ def _pod(raw: bytes) -> Pod:
 
 
 def _items(raw: msgspec.Raw) -> list[msgspec.Raw] | None:
+    """Return the nodes; None if ``Nodes`` or its ``items`` are null."""
     try:
         found = _ITEMS.decode(raw)
     except _NOT_CANONICAL:
         members = _members(bytes(raw), "Nodes")
-        return _value(_Raws, members.get("items"), "Nodes.items") or []
-    return None if found is None else found.items or []
+        return _value(_Raws, members.get("items"), "Nodes.items")
+    return None if found is None else found.items
 
 
 def _victims(document: bytes, path: str) -> MetaVictims:
     """Decode ``Victims``, which contain pods, or ``MetaVictims``, which contain UIDs."""
-    if document == _NULL:
-        return MetaVictims([])
     members = _members(document, path)
     pods = _value(_Objects, members.get("pods"), f"{path}.Pods") or []
     violations = _value(_Violations, members.get("numpdbviolations"), f"{path}.NumPDBViolations")

@@ -70,8 +70,9 @@ both = pytest.mark.parametrize("shape", ["names", "nodes"])
 def test_filter(wire, shape):
     result = decoded(ask(wire, "filter", recorded(f"{shape}-filter")))
     assert kept(result, shape) == ["liqo-milan", "liqo-paris"]
-    assert result["FailedNodes"] == {"liqo-tokyo": "node(s) of cluster group backup, after primary, for annotation"}
-    assert result["FailedAndUnresolvableNodes"] == {}
+    later = "node(s) of cluster group backup, after primary, for annotation"
+    assert result["FailedAndUnresolvableNodes"] == {"liqo-tokyo": later}
+    assert result["FailedNodes"] == {}
 
 
 @both
@@ -97,3 +98,14 @@ def test_preempt(wire, shape):
     for node, victims in result["NodeNameToMetaVictims"].items():
         uids = [victim.get("UID") or victim["metadata"]["uid"] for victim in candidates[node]["Pods"]]
         assert victims == {"Pods": [{"UID": uid} for uid in uids], "NumPDBViolations": 0}
+
+
+def test_a_request_that_is_too_large_is_logged_with_its_bound(tmp_path):
+    """kube-scheduler reports only the status of a refusal."""
+    log = tmp_path / "log"
+    with running("extender", "--workers", 1, "--max-body-bytes", 2048, log=log) as small, Wire(small.port) as wire:
+        answer = ask(wire, "filter", b'{"Pod": {}, "NodeNames": ["' + b"x" * 4096 + b'"]}')
+        assert answer.status == 413
+        why = json.loads(answer.body)["detail"]
+    assert "the limit is 2048; raise --max-body-bytes, or let kube-scheduler send names only" in why
+    assert why in log.read_text()

@@ -73,9 +73,9 @@ def services(clock=None):
     return Services(State(karmada_profile()), FakeMetrics(), logging.getLogger("test"), clock or FakeClock())
 
 
-def entered(body, *, brings_fleet):
+def entered(body, *, brings_fleet, decodes_parts=False):
     call = Call("1", 2000.0, body)
-    with sized(services(), call, body, brings_fleet=brings_fleet):
+    with sized(services(), call, body, brings_fleet=brings_fleet, decodes_parts=decodes_parts):
         pass
 
 
@@ -96,6 +96,10 @@ def test_a_request_with_too_many_values_is_refused(brings_fleet, most):
     entered(b"[" + b"1," * (most - 2), brings_fleet=brings_fleet)
     with refusing(413, f"JSON values; at most {most:,} are read"):
         entered(b"[" + b"1," * most, brings_fleet=brings_fleet)
+
+
+def test_only_the_bytes_of_a_body_count_that_is_not_decoded_as_a_whole():
+    entered(b"[" + b"1," * MAX_VALUES, brings_fleet=True, decodes_parts=True)
 
 
 def test_a_question_has_few_bytes():

@@ -74,28 +74,45 @@ def test_keeps(ask, wanted, names, kept):
 
 
 @cases(
-    ("wanted", "failed", "unresolvable"),
+    ("wanted", "unresolvable"),
     {
-        "no reasons for nodes that remain": (pod(), {}, {}),
-        "a node of a later group may pass later, a node of no group never": (
+        "no reasons for nodes that remain": (pod(), {}),
+        "an eviction helps neither in a later group nor in no group": (
             pod(GOLD, SILVER),
-            {"s1": "node(s) of cluster group backup, after primary, for annotation"},
-            {"b1": "node(s) rejected: is in none of the cluster groups primary, backup, for annotation"},
-        ),
-        "with a single group the reason names the condition": (
-            pod(GOLD),
-            {},
             {
-                "s1": "node(s) rejected: label tier=gold does not match (it is 'silver'), for annotation",
-                "b1": "node(s) rejected: label tier=gold does not match (it is 'bronze'), for annotation",
+                "s1": "node(s) of cluster group backup, after primary, for annotation",
+                "b1": "node(s) rejected: is in none of the cluster groups primary, backup, for annotation",
             },
+        ),
+        "with a single group": (
+            pod(GOLD),
+            dict.fromkeys(["s1", "b1"], "node(s) rejected: is not in the cluster group primary, for annotation"),
+        ),
+        "with an affinity without a name": (
+            pod(placement={"clusterAffinity": {"clusterNames": ["g1", "g2", "s1"]}}),
+            {"b1": "node(s) rejected: does not match the cluster affinity, for annotation"},
         ),
     },
 )
-def test_reasons(ask, wanted, failed, unresolvable):
+def test_reasons(ask, wanted, unresolvable):
     _, answer = ask(wanted, NAMES)
-    assert (answer["FailedNodes"], answer["FailedAndUnresolvableNodes"]) == (failed, unresolvable)
+    assert (answer["FailedNodes"], answer["FailedAndUnresolvableNodes"]) == ({}, unresolvable)
     assert answer["Error"] == ""
+
+
+@cases(
+    "differ",
+    {
+        "labels": lambda index: node(f"n{index}", tier=f"t{index}"),
+        "taints": lambda index: node(f"n{index}", tier="gold", taints=[{"key": f"k{index}", "effect": "NoSchedule"}]),
+    },
+)
+def test_the_values_of_nodes_make_no_more_reasons(ask, differ):
+    """kube-scheduler cuts an event at 1,024 characters, and one with a reason for each node says nothing."""
+    nodes = [differ(index) for index in range(60)]
+    _, answer = ask(pod(GOLD), [each["metadata"]["name"] for each in nodes], fleet=nodes)
+    assert len(answer["FailedAndUnresolvableNodes"]) == 60
+    assert len(set(answer["FailedAndUnresolvableNodes"].values())) == 1
 
 
 TAINTED = {"key": "virtual-node.liqo.io/not-allowed", "value": "true", "effect": "NoExecute"}
@@ -117,7 +134,7 @@ def test_taints(ask, wanted, kept):
     names, answer = ask(wanted, ["v1"], fleet=[node("v1", tier="gold", taints=[TAINTED])])
     assert names == kept
     if not kept:
-        assert "untolerated taint" in answer["FailedAndUnresolvableNodes"]["v1"]
+        assert "has an untolerated taint" in answer["FailedAndUnresolvableNodes"]["v1"]
 
 
 def test_a_node_that_is_being_deleted_is_rejected(ask):
@@ -144,6 +161,20 @@ def test_ordinary_nodes(ask, wanted, kept):
         assert answer["FailedAndUnresolvableNodes"] == {"plain": "node(s) not member clusters, for annotation"}
 
 
+def test_a_selector_of_members_that_matches_no_node_is_reported(caplog):
+    """Each product labels its nodes in its own way, and every pod with a placement waits if the label is wrong."""
+    service = Service(FLEET, options=MEMBERS)
+    for _ in range(3):
+        assert not service.filter(pod(GOLD), NAMES)["NodeNames"]
+    assert [call[2] for call in service.metrics.calls_of("decided")] == ["no-members"] * 3
+    assert caplog.text.count("--kube-scheduler-members matches none of the 4 nodes of a request") == 1
+    service.clock.pass_by(60)
+    service.filter(pod(GOLD), NAMES)
+    assert caplog.text.count("--kube-scheduler-members matches none") == 2
+    service.filter(pod(), NAMES)
+    assert service.metrics.calls_of("decided")[-1][2] == "passed"
+
+
 PLACED = policy(
     "web", namespace="shop", selectors=[selector(name="web")], placement=placement(clusterAffinities=[GOLD, SILVER])
 )
@@ -156,7 +187,7 @@ OWNED = {
 def test_the_policy_of_the_deployment_applies_to_a_pod(ask):
     names, answer = ask(pod(**OWNED), NAMES, policies=[PLACED])
     assert names == ["g1", "g2"]
-    assert answer["FailedNodes"]["s1"].endswith("for PropagationPolicy shop/web")
+    assert answer["FailedAndUnresolvableNodes"]["s1"].endswith("for PropagationPolicy shop/web")
 
 
 def test_the_annotation_takes_precedence_over_a_policy(ask):
@@ -168,6 +199,7 @@ def test_the_annotation_takes_precedence_over_a_policy(ask):
     {
         "invalid JSON": ("{", "not valid JSON"),
         "not an object": ("[]", "accepted is object"),
+        "null": ("null", "null is not accepted; accepted is an object"),
         "a misspelt field": ('{"clusterAffinites": []}', "did you mean clusterAffinities?"),
         "a value of the wrong type": ('{"clusterAffinity": {"clusterNames": "a"}}', "clusterNames"),
         "an invalid selector": (json.dumps({"clusterAffinities": [group("a", **{"bad key": "v"})]}), "not a label key"),

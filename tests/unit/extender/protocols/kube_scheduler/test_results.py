@@ -139,14 +139,29 @@ def test_candidates(shape, wanted, candidates, allowed):
 def test_without_a_fleet_the_nodes_of_recent_requests_are_known():
     service = Service(None)
     asked = {name: whole_victims("v1") for name in NAMES}
-    assert preempt(service, pod(GOLD, SILVER), whole_victims, asked) == {}
     service.filter_nodes(pod(SILVER), FLEET)
     assert list(preempt(service, pod(GOLD, SILVER), whole_victims, asked)) == ["g1", "g2"]
 
 
-@pytest.mark.parametrize("nothing", [None, victims(), {"Pods": None}])
-def test_a_node_without_victims_is_not_a_candidate(nothing):
-    assert preempt(Service(FLEET), pod(), victims, {"g1": nothing, "g2": victims("v")}) == {"g2": victims("v")}
+def test_without_any_node_of_a_request_kube_scheduler_chooses():
+    """Full nodes are in no filter request, so a fresh extender cannot know them."""
+    service = Service(None)
+    asked = {name: whole_victims("v1") for name in NAMES}
+    assert list(preempt(service, pod(GOLD, SILVER), whole_victims, asked)) == NAMES
+    service.filter_nodes(pod(SILVER), FLEET[2:])
+    assert list(preempt(service, pod(GOLD), whole_victims, asked)) == ["g1", "g2"], "known nodes of no group are not"
+
+
+def test_a_null_is_not_a_candidate():
+    assert preempt(Service(FLEET), pod(), victims, {"g1": None, "g2": victims("v")}) == {"g2": victims("v")}
+
+
+@pytest.mark.parametrize("nothing", [victims(), {"Pods": None}])
+def test_a_node_that_needs_no_eviction_stays_a_candidate(nothing):
+    for wanted in (pod(), pod(GOLD, SILVER)):
+        assert preempt(Service(FLEET), wanted, victims, {"g1": nothing}) == {"g1": victims()}
+    some = {"g1": nothing, "g2": victims("v"), "s1": victims("v")}
+    assert preempt(Service(FLEET), pod(GOLD, SILVER), victims, some) == {"g2": victims("v")}
 
 
 SILVERS = [f"s{index:03}" for index in range(250)]
@@ -167,6 +182,68 @@ HELD = (
     "berthmaster: 100 of 251 nodes were offered, with only nodes of cluster group backup; g1 is preferred "
     "and may have enough resources, for annotation; the pod is retried"
 )
+
+
+def test_preemption_is_held_while_a_node_of_an_earlier_group_was_not_among_the_candidates():
+    service, asked = Service(LARGE), {name: victims("v") for name in SAMPLE}
+    answers = [preempt(service, WANTED, victims, asked) for _ in range(4)]
+    assert [list(each) for each in answers] == [[], [], [], SAMPLE]
+    assert [decision[2] for decision in service.metrics.calls_of("decided")] == ["held"] * 3 + ["allowed"]
+
+
+@cases(
+    ("service", "wanted", "candidates", "allowed"),
+    {
+        "a candidate of the first group": (Service(LARGE), WANTED, [*SAMPLE, "g1"], ["g1"]),
+        "fewer candidates than a sample has": (Service(LARGE), WANTED, SAMPLE[:99], SAMPLE[:99]),
+        "complete lists": (Service(LARGE, options=COMPLETE), WANTED, SAMPLE, SAMPLE),
+        "a better node that is too small": (Service(FULL), WANTED, SAMPLE, SAMPLE),
+        "a better node that the pod excludes": (
+            Service(LARGE), pod(GOLD, SILVER, node_selector={"tier": "silver"}), SAMPLE, SAMPLE,
+        ),
+        "no candidate that a group accepts": (Service(LARGE), pod(GOLD), SAMPLE, []),
+    },
+)  # fmt: skip
+def test_preemption_with_a_list_of_candidates(service, wanted, candidates, allowed):
+    assert list(preempt(service, wanted, victims, {name: victims("v") for name in candidates})) == allowed
+
+
+def terms(*found):
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(found)}}}
+
+
+def expressions(*found):
+    return {"matchExpressions": [dict(zip(("key", "operator", "values"), each, strict=False)) for each in found]}
+
+
+def names(operator, *values):
+    return {"matchFields": [{"key": "metadata.name", "operator": operator, "values": list(values)}]}
+
+
+@cases(
+    ("affinity", "held"),
+    {
+        "excludes the better node": (terms(expressions(("tier", "NotIn", ["gold"]))), False),
+        "names the better node's label": (terms(expressions(("tier", "In", ["gold", "x"]))), True),
+        "needs a label that it lacks": (terms(expressions(("zone", "Exists"))), False),
+        "needs a label to be absent": (terms(expressions(("zone", "DoesNotExist"))), True),
+        "any term is enough": (terms(expressions(("zone", "Exists")), expressions(("tier", "Exists"))), True),
+        "all expressions of a term": (terms(expressions(("tier", "Exists"), ("zone", "Exists"))), False),
+        "compares numbers": (terms(expressions(("tier", "Gt", ["1"]))), False),
+        "names the node": (terms(names("In", "g1")), True),
+        "excludes the node by name": (terms(names("NotIn", "g1")), False),
+        "an empty term matches nothing": (terms({}), False),
+        "an unknown operator matches nothing": (terms(expressions(("tier", "Near", ["gold"]))), False),
+        "a preference excludes nothing": (
+            {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}},
+            True,
+        ),
+    },
+)
+def test_the_required_node_affinity_of_a_pod_rules_out_better_nodes(affinity, held):
+    wanted = pod(GOLD, SILVER)
+    wanted["spec"]["affinity"] = affinity
+    assert bool(Service(LARGE).filter(wanted, SAMPLE)["Error"]) is held
 
 
 def selecting(tier):

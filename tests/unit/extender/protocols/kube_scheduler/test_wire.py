@@ -162,3 +162,10 @@ def test_invalid_victims_are_rejected(victims, path):
     with pytest.raises(FieldError) as caught:
         decode_preemption_args(body(Pod=POD, NodeNameToMetaVictims={"n": victims}))
     assert caught.value.path == path
+
+
+def test_names_count_if_the_list_of_nodes_is_null():
+    args = decode_args(
+        json.dumps({"Pod": pod(), "Nodes": {"metadata": {}, "items": None}, "NodeNames": ["a"]}).encode()
+    )
+    assert (args.names, args.nodes) == (["a"], [])
