@@ -2,9 +2,10 @@
 
 A history has workloads on groups of clusters, with both strategies. Clusters flap, cannot be reached, and are drained.
 Their capacities swing, and replicas are unschedulable. Drift is repaired in most histories. Workloads break, are
-scaled, edited, rescheduled and evicted, also from all clusters, and pods fail for a moment. Quotas fill, and are
-lowered below the use. Moves are paused, and budgets close. Karmada's controllers restart. The storm brake engages. The
-scheduler is killed before or after any of its writes, is refused, or gets no answer. The time is the test's.
+scaled, edited, paused, rescheduled and evicted, also from all clusters, and pods fail for a moment. Some have volumes
+or a ConfigMap. Dispatching is suspended, and members keep what Karmada deletes. Quotas fill, and are lowered below the
+use. Moves are paused, and budgets close. Karmada's controllers restart. The storm brake engages. The scheduler is
+killed before or after any of its writes, is refused, or gets no answer. The time is the test's.
 """
 
 import json
@@ -18,7 +19,7 @@ from typing import Any, Final
 from decisions import DYNAMIC
 from karmada_model.evictions import evict
 from karmada_model.stage import Stage
-from karmada_plane import cluster, deployment, policy, selector
+from karmada_plane import cluster, deployment, policy, resource, selector
 from kube_store import JSON
 
 from berthmaster.controllers.estimators.estimators import EstimatorQuery
@@ -40,6 +41,7 @@ from berthmaster.model.move import (
     DRAINING,
     EVICTION_REASON,
     MOVE,
+    Cause,
     MovePhase,
     MoveReason,
     MoveState,
@@ -63,6 +65,10 @@ _STRATEGIES: Final[tuple[JSON, ...]] = (
     {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"},
     {"replicaSchedulingType": "Duplicated"},
 )
+
+
+SETTINGS: Final = resource("settings", "ConfigMap")
+CLAIM: Final = resource("data", "PersistentVolumeClaim")
 
 
 class Killed(BaseException):
@@ -108,13 +114,24 @@ class History:
             hold_down_s=self._random.choice((120, 600)),
         )
         self._templates = [self._template(index) for index in range(self._random.randint(1, 3))]
+        broken_first = [index for index in range(len(self._templates)) if self._random.random() < 0.4]
+        self._preservable = [index for index in range(len(self._templates)) if index not in broken_first]
         rules = tuple(
             MoveRule(
                 selector=MoveSelector(policies=frozenset({f"shop/p{index}"})), strategy=MoveStrategy.BREAK_BEFORE_MAKE
             )
-            for index in range(len(self._templates))
-            if self._random.random() < 0.4
+            for index in broken_first
         )
+        extra = random.Random(f"needs {seed}")  # seeds keep their histories
+        self._extra = extra
+        self._stored = extra.sample(range(len(self._templates)), 1) if extra.random() < 0.2 else []
+        needs = extra.random() < 0.3
+        for index, each in enumerate(self._templates):
+            volumes: list[JSON] = [{"name": "s", "configMap": {"name": SETTINGS["metadata"]["name"]}}] if needs else []
+            if index in self._stored:
+                volumes.append({"name": "d", "persistentVolumeClaim": {"claimName": CLAIM["metadata"]["name"]}})
+            if volumes:
+                each["spec"]["template"]["spec"]["volumes"] = volumes
         config = MovesConfig(defaults=settings, rules=rules, budgets=(Budget("all", max_moves=self._limit),))
         self._config = config
         strategies = [self._random.choice(_STRATEGIES) for _ in self._templates]
@@ -124,12 +141,15 @@ class History:
                 selector(each["kind"], name=each["metadata"]["name"]),
                 schedulerName="berthmaster",
                 placement={"clusterAffinities": self._terms(self._groups), "replicaScheduling": strategy},
+                propagateDeps=index in self._stored,
             )
             for index, (each, strategy) in enumerate(zip(self._templates, strategies, strict=True))
         ]
         self.stage = Stage(
             *(cluster(name, cpu=cpu) for name, cpu in self._cpus.items()),
             *self._policies,
+            *([CLAIM] if self._stored else []),
+            *([SETTINGS, self._settings_policy()] if needs else []),
             *self._templates,
             settings=ControllerSettings(failover="not-ready", failover_toleration_s=TOLERATION_S),
             moves=config,
@@ -142,6 +162,7 @@ class History:
         self._quota: int | None = None
         self._away_s: dict[str, float] = {}
         self._braked = ""
+        self._lost: set[str] = set()
         self._starts: dict[str, list[float]] = defaultdict(list)
         self._rebalanced_s: dict[str, float] = {}
         self._hold_down_s = settings.hold_down_s
@@ -180,6 +201,7 @@ class History:
         self._check_return()
         self._check_away()
         self._check_vanished()
+        self._check_harm()
 
     # What happens
 
@@ -192,13 +214,61 @@ class History:
             self._pause, self._scale_in_a_move, self._scale_in_a_move, self._evict_unhealthy, self._evict_from_all,
             self._lose_pods, self._limit_replicas, self._lose_the_source_at_a_deadline,
         ]  # fmt: skip
+        if self._extra.random() < 0.3:
+            actions = [self._suspend, self._suspend, self._resume, self._pause_template, self._preserve]
         action = self._random.choice(actions)
         self.log.append(f"{self.stage.clock.monotonic_s():.0f} {action.__name__}")
         action()
 
     def _lose(self) -> None:
         self._disturb()
-        self.stage.model.members.lose(self._random.choice(self._clusters))
+        name = self._random.choice(self._clusters)
+        self._lost.add(name)
+        self.stage.model.members.lose(name)
+
+    def _suspend(self) -> None:
+        """Suspend dispatching, or scheduling, of a workload in one of the forms."""
+        index = self._extra.randrange(len(self._templates))
+        binding = self.stage.binding(self._templates[index])
+        names = self._extra.sample(self._clusters, self._extra.choice((1, 1, min(2, len(self._clusters)))))
+        match self._extra.choice(("all", "named", "named", "scheduling")):
+            case "all":
+                self._amend(index, suspension={"dispatching": True})
+            case "named":
+                self._amend(index, suspension={"dispatchingOnClusters": {"clusterNames": names}})
+            case _ if binding is not None:
+                self.stage.edit(binding, spec={"suspension": {"scheduling": True}})
+
+    def _resume(self) -> None:
+        for index, template in enumerate(self._templates):
+            self._amend(index, suspension=None)
+            binding = self.stage.binding(template)
+            if binding is not None:
+                self.stage.edit(binding, spec={"suspension": None})
+
+    def _pause_template(self) -> None:
+        chosen = self._extra.choice(self._templates)
+        found = self.stage.get(chosen) or chosen
+        self.stage.edit(chosen, spec={"paused": not found["spec"].get("paused", False)})
+
+    def _preserve(self) -> None:
+        """Let members keep what Karmada deletes, or delete it again. With BreakBeforeMake, other tests do so."""
+        if self._preservable:
+            index = self._extra.choice(self._preservable)
+            kept = self._policies[index]["spec"].get("preserveResourcesOnDeletion", False)
+            self._amend(index, preserveResourcesOnDeletion=not kept)
+
+    def _amend(self, index: int, **spec: Any) -> None:
+        """Edit a policy, except its placement; None removes a field. The placement stays as it was edited last."""
+        held = self._policies[index]
+        changed = {key: value for key, value in {**held["spec"], **spec}.items() if value is not None}
+        self._policies[index] = {**held, "spec": changed}
+        stored = self.stage.get(held) or held
+        self.stage.apply({**held, "spec": {**changed, "placement": stored["spec"]["placement"]}})
+
+    def _settings_policy(self) -> JSON:
+        placement = {"replicaScheduling": {"replicaSchedulingType": "Duplicated"}}
+        return policy("settings", selector("ConfigMap", "v1"), schedulerName="berthmaster", placement=placement)
 
     def _recover_one(self) -> None:
         down = [name for name in self._clusters if not self.stage.model.members.member(name).up]
@@ -405,6 +475,11 @@ class History:
     def _recover(self) -> None:
         members = self.stage.model.members
         members.mend()
+        members.clean()
+        self._resume()
+        for index, template in enumerate(self._templates):
+            self.stage.edit(template, spec={"paused": False})
+            self._amend(index, preserveResourcesOnDeletion=None)
         self._full, self._quota = frozenset(), None
         self._config = replace(self._config, pause="None", budgets=(Budget("all", max_moves=self._limit),))
         self.stage.scheduler.configure(self._config)
@@ -486,10 +561,11 @@ class History:
         then, now = _move_of(before), _move_of(after)
         if now is not None and now.under_way and (then is None or not then.under_way):
             self.moves += 1
+            self._check_volumes(before["spec"]["resource"]["name"])
             self._check_loop(before["metadata"]["name"])
+            self._check_budget()
             if now.reason is MoveReason.REBALANCE:
                 self._check_rest(before["metadata"]["name"])
-        self._check_budget()
         assert now is None or not now.under_way or now.until is not None, self._history(f"no end: {now}")
         self._check_kept(then, now, before, after)
         if now is None or before["spec"].get("clusters") == after["spec"].get("clusters"):
@@ -497,8 +573,11 @@ class History:
         if not (now.under_way or (then is not None and then.under_way)):
             return
         template = next(
-            each for each in self._templates if each["metadata"]["name"] == before["spec"]["resource"]["name"]
+            (each for each in self._templates if each["metadata"]["name"] == before["spec"]["resource"]["name"]), None
         )
+        if template is None:
+            return  # it has no pods
+        self._check_frozen(template, now, before, after)
         if now.strategy is MoveStrategy.BREAK_BEFORE_MAKE:
             self._check_once(template, then, now, after)
             return
@@ -538,6 +617,31 @@ class History:
         self.checked += 1
         assert not gone, self._history(f"the healthy new copies on {gone} go: {then}\n{now}")
 
+    def _check_frozen(self, template: JSON, now: MoveState, before: JSON, after: JSON) -> None:
+        """No move removes a copy that runs where dispatching is suspended."""
+        if now.phase not in {MovePhase.RELEASED, MovePhase.ROLLED_BACK}:
+            return
+        suspension = after["spec"].get("suspension") or {}
+        named = (suspension.get("dispatchingOnClusters") or {}).get("clusterNames") or ()
+        kept = {each["name"] for each in after["spec"].get("clusters") or ()}
+        works = self.stage.works(template)
+        for name in {each["name"] for each in before["spec"].get("clusters") or ()} - kept:
+            conditions = works[name].get("status", {}).get("conditions", ()) if name in works else ()
+            runs = any((each["type"], each["status"]) == ("Applied", "True") for each in conditions)
+            frozen = runs and (suspension.get("dispatching") or name in named)
+            assert not frozen, self._history(f"the frozen copy on {name} goes: {now}")
+
+    def _check_harm(self) -> None:
+        """No move takes from a workload what it needs. A failover may: the workload does not run there."""
+        for each in self.stage.model.members.harm:
+            needed = " needs " in each and not any(f" on {name} " in each for name in self._lost)
+            assert not needed, self._history(each)
+
+    def _check_volumes(self, name: str) -> None:
+        """Nothing says that volumes may be lost."""
+        stored = {self._templates[index]["metadata"]["name"] for index in self._stored}
+        assert name not in stored, self._history(f"a move of {name} has begun, and it has a volume")
+
     def _check_once(self, template: JSON, then: MoveState | None, now: MoveState, after: JSON) -> None:
         """With BreakBeforeMake, new copies start only when no pod runs elsewhere. Evictions are another matter."""
         if then is None or then.phase is not MovePhase.ADMITTED or now.phase is not MovePhase.SURGING:
@@ -566,7 +670,7 @@ class History:
         self._rebalanced_s[name] = now_s
 
     def _check_budget(self) -> None:
-        found = [_move_of(each) for each in map(self.stage.binding, self._templates) if each is not None]
+        found = [_move_of(each) for each in map(self.stage.binding, [*self._templates, SETTINGS]) if each is not None]
         planned = [
             each for each in found if each is not None and each.is_counted and each.reason is not MoveReason.FAILOVER
         ]
@@ -637,13 +741,16 @@ class History:
         waited_s, problems = 0.0, [""]
         while problems and waited_s < REST_LIMIT_S:
             self.run(600)
+            self.stage.model.members.clean()
             waited_s += 600
             problems = [each for each in map(self._unrest, self._templates) if each]
         assert not problems, self._history(f"not at rest after {waited_s:.0f} s: {problems}")
 
     def _unrest(self, template: JSON) -> str:
         binding = self.stage.binding(template)
-        if MOVE in binding["metadata"]["annotations"]:
+        move = _move_of(binding)
+        stays = move is not None and not move.under_way and move.cause == Cause.VOLUMES.value
+        if move is not None and not stays:
             return f"a record: {binding['metadata']['annotations'][MOVE]}"
         wanted = {each["name"]: each.get("replicas", 0) for each in binding["spec"].get("clusters") or ()}
         healthy = self.stage.model.members.healthy(template)

@@ -291,9 +291,13 @@ def new_copies_started(state: MoveState, around: Surroundings) -> Step:
 
 
 def released(binding: Binding, state: MoveState, around: Surroundings) -> Step:
-    """End a move well: only the target stays."""
+    """End a move well: only the target stays. Old copies that must not go keep it from ending."""
     if state.returning:
         return _return_ended(binding, state, around, _failure(state))
+    breaks = state.strategy is MoveStrategy.BREAK_BEFORE_MAKE  # then no copy goes now
+    going = [] if breaks else [name for name in state.leaving if _exists(name, around)]
+    if (held := _held_copies(binding, state, going, around)) is not None:
+        return held
     hold_s = hold_down_s(max(1, state.failures), around.settings)
     rest_s = REBALANCE_HOLD_DOWNS * around.settings.hold_down_s if state.reason is MoveReason.REBALANCE else 0
     until = later(around.now, max(hold_s, rest_s))
@@ -305,7 +309,6 @@ def released(binding: Binding, state: MoveState, around: Surroundings) -> Step:
     if left := _left_behind(binding, state, around):
         after = msgspec.structs.replace(after, message=left[:MAX_MESSAGE])
         note = f"{note}; {left}"
-    breaks = state.strategy is MoveStrategy.BREAK_BEFORE_MAKE
     return Step(
         after,
         CopiesChange.RELEASED,
@@ -588,9 +591,7 @@ def _soaking(binding: Binding, state: MoveState, around: Surroundings) -> Step |
     problems = unhealthy_by_works(binding, state, around.works(), around.unready)
     if problems:  # the reports are older than the Works
         return _surging_step(state, around, problems)
-    breaks = state.strategy is MoveStrategy.BREAK_BEFORE_MAKE  # then nothing goes now
-    going = [] if breaks else [name for name in state.leaving if _exists(name, around)]
-    return _held_copies(binding, state, going, around) or released(binding, state, around)
+    return released(binding, state, around)
 
 
 def _undispatched(binding: Binding, state: MoveState, around: Surroundings) -> str:

@@ -113,6 +113,12 @@ def work_selector(binding: Binding) -> str:
     return f"{key}={value}" if value else ""
 
 
+def binding_id(content: Binding | KarmadaWork) -> str:
+    """Return the permanent id of a binding, which its Works repeat; empty if Karmada has set none."""
+    labels = content.metadata.labels
+    return next((labels[key] for key in PERMANENT_ID.values() if key in labels), "")
+
+
 def copies_of(works: Iterable[KarmadaWork]) -> Copies:
     return Copies({_cluster_of(work): _copy_of(work) for work in works if work.metadata.namespace.startswith(SPACE)})
 

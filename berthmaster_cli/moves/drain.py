@@ -14,21 +14,37 @@ import click
 import msgspec
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from berthmaster.deciding.move_targets import Target, drain_target
+from berthmaster.controllers.binding_scheduler.binding_cache import NeedIndex
+from berthmaster.controllers.moves.supervisor import policy_moves, with_needs
+from berthmaster.deciding.config import MoveSettings
+from berthmaster.deciding.copy_checks import UNREAD, blocked_move
+from berthmaster.deciding.decision_recorder import PolicyMoves
+from berthmaster.deciding.move_targets import drain_target
 from berthmaster.deciding.writes import effective
 from berthmaster.kube.client import APIClient, ask
 from berthmaster.kube.http_client import connect
 from berthmaster.kube.kinds import KARMADA_CLUSTERS
 from berthmaster.kube.kubeconfig import ClusterAccess
 from berthmaster.kube.requests import get, merge_patch
-from berthmaster.model.binding import Binding, names_scheduler, short_assignment
+from berthmaster.model.binding import Binding, holder, names_scheduler, short_assignment
 from berthmaster.model.claims import MANAGED_BY
 from berthmaster.model.cluster import Cluster, Taint, repelling_taints
 from berthmaster.model.errors import ApiError, InputError, name_list, shown
 from berthmaster.model.hints import closest
 from berthmaster.model.meta import Key, with_spec
-from berthmaster.model.move import AFTER_FAILURE, DRAINING, as_moved, move_of
+from berthmaster.model.move import (
+    AFTER_FAILURE,
+    DRAINING,
+    Cause,
+    MovePhase,
+    MoveReason,
+    MoveRefusal,
+    MoveState,
+    as_moved,
+    move_of,
+)
 from berthmaster.model.selector import parse_selector
+from berthmaster.model.work import Copies, binding_id
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.profile import Profile
@@ -119,6 +135,8 @@ def _state(binding: Binding, context: DrainContext) -> tuple[DrainState, str]:
     move = move_of(binding)
     if move is not None and move.under_way:
         where = short_assignment(move.target)
+        if move.cause and not context.braked:
+            return DrainState.WAITING, f"{move.phase.value}, to {where}: {move.message}"
         waits = f"; storm brake: {context.braked}" if context.braked else ""
         return DrainState.MOVING, f"{move.phase.value}, to {where}{waits}"
     if context.braked:
@@ -131,19 +149,24 @@ def _state(binding: Binding, context: DrainContext) -> tuple[DrainState, str]:
 
 
 def planned(
-    bindings: Sequence[Binding], clusters: Mapping[str, Cluster], context: DrainContext, profile: Profile | None = None
+    bindings: Sequence[Binding],
+    clusters: Mapping[str, Cluster],
+    context: DrainContext,
+    profile: Profile | None = None,
+    facts: reading.DrainFacts | None = None,
 ) -> list[DrainRow]:
-    """Return the workloads on clusters, and where each would go alone. ``waiting``: it fits nowhere else."""
+    """Return the workloads on clusters, and where each would go alone. ``waiting``: something keeps it there."""
     fleet = Fleet()
     for cluster in clusters.values():
         taints = (*(each for each in cluster.spec.taints if each.key != DRAINING), _TAINT)
         fleet.apply(with_spec(cluster, taints=taints) if cluster.name in context.draining else cluster)
     scheduler = Scheduler(fleet, profile or karmada_profile())
+    known = _KnownCopies(bindings, facts or reading.DrainFacts())
     rows = []
     for binding in bindings:
         row = _row_left(binding, context)
         if row is not None and row.state is DrainState.WAITING and binding.spec.placement is not None:
-            row = _decided(row, binding, scheduler, context.draining)
+            row = _decided(row, binding, scheduler, context.draining, known)
         if row is not None:
             rows.append(row)
     return _sorted(rows)
@@ -154,13 +177,45 @@ def _sorted(rows: Iterable[DrainRow]) -> list[DrainRow]:
     return sorted(rows, key=lambda row: (order[row.state], row.workload))
 
 
-def _decided(row: DrainRow, binding: Binding, scheduler: Scheduler, draining: Collection[str]) -> DrainRow:
+class _KnownCopies:
+    """What is known about the copies on the clusters of a drain."""
+
+    def __init__(self, bindings: Iterable[Binding], facts: reading.DrainFacts) -> None:
+        self._facts = facts
+        self._needs = NeedIndex()
+        for each in bindings:
+            self._needs.changed(each.metadata.key, None, each)
+
+    def of(self, binding: Binding) -> Copies:
+        found = (self._facts.copies or {}).get(binding_id(binding), UNREAD)
+        return with_needs(found, self._needs.needing, binding)
+
+    def policy(self, binding: Binding) -> PolicyMoves:
+        """Return what the policy of a binding says. The configuration of the controllers is not known."""
+        reference = holder(binding.metadata)
+        annotations = {} if reference is None else self._facts.annotations.get(reference, {})
+        return policy_moves(MoveSettings(), annotations, binding)
+
+
+def _decided(
+    row: DrainRow, binding: Binding, scheduler: Scheduler, draining: Collection[str], known: _KnownCopies
+) -> DrainRow:
     unready = {each.name for each in scheduler.fleet.clusters if each is not None and not each.ready}
-    found = drain_target(scheduler, effective(as_moved(binding)), frozenset(draining), frozenset({*unready, *draining}))
-    if isinstance(found, Target):
-        where = f"would go to {short_assignment(found.clusters)}" if found.clusters else "would be removed"
-        return msgspec.structs.replace(row, state=DrainState.MOVING, message=where)
-    return msgspec.structs.replace(row, message=f"fits nowhere else: {found.message}")
+    moved = effective(as_moved(binding))
+    found = drain_target(scheduler, moved, frozenset(draining), frozenset({*unready, *draining}))
+    if isinstance(found, MoveRefusal):
+        nowhere = found.cause is Cause.NO_PLACE
+        return msgspec.structs.replace(row, message=f"fits nowhere else: {found.message}" if nowhere else found.message)
+    settings, copies = known.policy(moved).settings, known.of(moved)
+    move = MoveState(
+        MoveReason.DRAIN, MovePhase.ADMITTED, settings.strategy, source=moved.assignment, target=found.clusters
+    )
+    if (blocked := blocked_move(moved, move, copies, settings)) is not None:
+        return msgspec.structs.replace(row, message=blocked.message)
+    where = f"would go to {short_assignment(found.clusters)}" if found.clusters else "would be removed"
+    needing = sorted({each for name in move.leaving for each in copies.needed.get(name, ())})
+    after = f", after {name_list(needing, _NAMED)}" if needing else ""
+    return msgspec.structs.replace(row, state=DrainState.MOVING, message=f"{where}{after}")
 
 
 def with_taint(taints: Sequence[Mapping[str, Any]], now: str) -> list[Mapping[str, Any]] | None:
@@ -242,7 +297,10 @@ def command(flags: _DrainFlags) -> None:
         complain(gap)
     if flags.dry_run:
         _may_move(found)
-        rows = planned(found.bindings, found.clusters, context)
+        gaps: list[str] = []
+        rows = planned(found.bindings, found.clusters, context, facts=reading.read_drain_facts(access, names, gaps))
+        for gap in gaps:
+            complain(gap)
         _finish(_sorted((*rows, *_rows_unread(found.unread))), names, flags, planned=True)
         return
     for name in names:

@@ -2,6 +2,7 @@
 
 import sys
 import threading
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -17,10 +18,11 @@ from berthmaster.kube import requests
 from berthmaster.kube.client import APIClient, ask, ask_if_found
 from berthmaster.kube.http_client import connect
 from berthmaster.kube.informer import Informer, SourceCheck
-from berthmaster.kube.kinds import KARMADA_CLUSTERS
+from berthmaster.kube.kinds import KARMADA_CLUSTERS, KARMADA_POLICIES
 from berthmaster.kube.kubeconfig import ClusterAccess, find_access
 from berthmaster.kube.lease import LEASES
-from berthmaster.kube.listing import pages
+from berthmaster.kube.listing import Unread, pages
+from berthmaster.kube.works import list_works
 from berthmaster.manifests import Document, read_documents
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
@@ -28,6 +30,8 @@ from berthmaster.model.decode import convert, decode_json
 from berthmaster.model.errors import ApiError, FieldError, InputError, ServiceError
 from berthmaster.model.gaps import ANY_READER, Gap, GapKind, texts, unread_object
 from berthmaster.model.meta import Key
+from berthmaster.model.policy import PolicyReference
+from berthmaster.model.work import SPACE, Copies, KarmadaWork, binding_id, copies_of
 from berthmaster.runtime.clock import SystemClock
 from berthmaster_cli.live.collections import ReadLimits
 from berthmaster_cli.live.source import KARMADA, concurrently, list_allowed, reading
@@ -40,6 +44,8 @@ _BINDINGS: Final = (
     ("work.karmada.io/v1alpha2", "ClusterResourceBinding"),
 )
 _COMPLETION_LIMIT_S: Final = 2.0
+MAX_WORKS: Final = 200_000
+"""The most Works of one cluster."""
 _LEASE: Final = ("coordination.k8s.io/v1", "Lease")
 
 
@@ -185,6 +191,47 @@ def _lease(client: APIClient, key: tuple[str, str], gaps: list[str]) -> dict[str
         )
         return None
     return requests.decode_response(dict[str, Any], body, "the lease")
+
+
+@dataclass(frozen=True, slots=True)
+class DrainFacts:
+    """What a drain depends on besides clusters and bindings.
+
+    Attributes:
+        copies: the copies on the clusters that are to be drained, by the permanent id of their binding; None if they
+            are not known.
+        annotations: the annotations of the policies.
+    """
+
+    copies: Mapping[str, Copies] | None = None
+    annotations: Mapping[PolicyReference, Mapping[str, str]] = field(default_factory=dict)
+
+
+def read_drain_facts(access: ClusterAccess, clusters: Iterable[str], gaps: list[str]) -> DrainFacts:
+    """Read what keeps copies on clusters. What may not be read becomes a gap."""
+    client = connect(access)
+    works: dict[str, list[KarmadaWork]] = defaultdict(list)
+    annotations: dict[PolicyReference, Mapping[str, str]] = {}
+    try:
+        for name in clusters:
+            for work in list_works(client, MAX_WORKS, namespace=f"{SPACE}{name}"):
+                works[binding_id(work)].append(work)
+        known: dict[str, Copies] | None = {each: copies_of(listed) for each, listed in works.items()}
+    except ApiError as error:
+        if not error.forbidden:
+            raise
+        gaps.append("no right to list Works: volumes, Jobs and paused workloads are not known")
+        known = None
+    try:
+        for watched in KARMADA_POLICIES:
+            for part in pages(partial(ask, client), watched.collection):
+                policies = (watched.read(bytes(each)) for _, each in part.objects if not isinstance(each, Unread))
+                annotations |= {policy.reference: policy.metadata.annotations for policy in policies}
+    except ApiError as error:
+        if not error.forbidden:
+            raise
+        gaps.append("no right to list policies: their annotations about moves are not known")
+    return DrainFacts(known, annotations)
 
 
 _POLL_S: Final = 0.2

@@ -212,6 +212,11 @@ class Members:
         copy = self.copies(template).get(cluster)
         return None if limit is None else max(0, limit - (copy.ready if copy is not None else 0))
 
+    def clean(self) -> None:
+        """Delete what Karmada has left behind, as a person does."""
+        for member in self._members.values():
+            member.left.clear()
+
     def mend(self) -> None:
         """Let everything that is broken or crowded become healthy again."""
         self._room.clear()
@@ -279,6 +284,7 @@ class Members:
         if not self._may_manage(which, manifest):
             status = _refused_status(manifest, _cluster(which), stamp(self._now()))
             self._objects.change(which, partial(_set_status, status=status), status=True)
+            self._later(LONGEST_DELETE_RETRY_S, which, self._apply)
             return
         self.member(_cluster(which)).volumes |= _volumes(manifest)
         copy = self.member(_cluster(which)).copies.setdefault(which, RunningCopy({**manifest, "spec": None}))

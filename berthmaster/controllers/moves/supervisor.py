@@ -20,11 +20,10 @@ from berthmaster.deciding.config import JOB, MoveSettings, failback_annotation, 
 from berthmaster.deciding.copies import seconds_since
 from berthmaster.deciding.decision_recorder import MoveContext, PolicyMoves
 from berthmaster.deciding.quotas import given_up, use_of
-from berthmaster.kube.client import APIClient, ask
+from berthmaster.kube.client import APIClient
 from berthmaster.kube.informer import Informer
-from berthmaster.kube.kinds import POLICIES_BY_KIND, WORKS
-from berthmaster.kube.listing import Unread, pages
-from berthmaster.kube.requests import decode_response, key_text
+from berthmaster.kube.kinds import POLICIES_BY_KIND
+from berthmaster.kube.works import list_works
 from berthmaster.model.binding import Binding, holder
 from berthmaster.model.errors import ApiError, FieldError
 from berthmaster.model.kinds import metadata_suffices
@@ -42,13 +41,11 @@ from berthmaster.model.move import (
     move_of,
 )
 from berthmaster.model.policy import Policy, PolicyReference
-from berthmaster.model.work import Copies, FederatedResourceQuota, KarmadaWork, copies_of, work_selector
+from berthmaster.model.work import Copies, FederatedResourceQuota, copies_of, work_selector
 from berthmaster.runtime.clock import Clock
 
 MAX_WORKS: Final = 20_000
 """The most Works of one binding. A fleet has fewer clusters."""
-_READ_TIMEOUT_S: Final = 10.0
-
 
 Needing = Callable[[Binding, str, str], tuple[str, ...]]
 """Returns who needs a resource in a cluster, as ``NeedIndex.needing``."""
@@ -65,24 +62,19 @@ def read_copies(client: APIClient, needing: Needing, quotas: QuotasOf, binding: 
     if not selector:
         return Copies(problem="the binding has no permanent id, so its Works cannot be found; Karmada sets the id")
     try:
-        copies = copies_of(_listed(client, selector))
+        copies = copies_of(list_works(client, MAX_WORKS, labels=selector))
     except ApiError as error:
         return Copies(problem=f"the Works of the binding cannot be read: {error}")
+    copies = with_needs(copies, needing, binding)
+    return msgspec.structs.replace(copies, quotas=quotas(binding.metadata.namespace))
+
+
+def with_needs(copies: Copies, needing: Needing, binding: Binding) -> Copies:
+    """Return the copies of a resource with who needs each."""
     defines = next((each.facts.defines for each in copies.by_cluster.values() if each.facts.defines), "")
     clusters = sorted(copies.by_cluster.keys() | binding.assignment.keys())
     found = {name: who for name in clusters if (who := needing(binding, name, defines))}
-    return msgspec.structs.replace(copies, needed=found, quotas=quotas(binding.metadata.namespace))
-
-
-def _listed(client: APIClient, selector: str) -> list[KarmadaWork]:
-    """Raise ``ApiError`` if the list is not complete."""
-    found: list[KarmadaWork] = []
-    listed = pages(partial(ask, client), WORKS, labels=selector, read_timeout_s=_READ_TIMEOUT_S, most=MAX_WORKS)
-    for key, content in (each for part in listed for each in part.objects):
-        if isinstance(content, Unread):
-            raise ApiError(0, "", f"the Work {key_text(key)} {content.problem}")
-        found.append(decode_response(KarmadaWork, bytes(content), "a Work"))
-    return found
+    return msgspec.structs.replace(copies, needed=found)
 
 
 _NONE: Final[Mapping[str, str]] = {}
@@ -255,27 +247,9 @@ class MoveSupervisor:
         )
 
     def policy(self, binding: Binding) -> PolicyMoves:
-        """Return what the configuration and the policy of a binding say about its moves.
-
-        An invalid annotation turns nothing on; ``problem`` names it.
-        """
-        found = self._policy(binding)
-        resource = binding.spec.resource
-        if not metadata_suffices(resource.api_version, resource.kind):
-            return found
-        # It does not run, so it never runs twice. Workloads that need it would be without it.
-        return replace(found, settings=replace(found.settings, strategy=MoveStrategy.MAKE_BEFORE_BREAK))
-
-    def _policy(self, binding: Binding) -> PolicyMoves:
+        """Return what the configuration and the policy of a binding say about its moves."""
         settings = self._control.config.settings_for(subject_of(binding))
-        reference = holder(binding.metadata)
-        annotations = self._annotations_of(reference)
-        if not annotations.keys() & POLICY_KEYS:
-            return PolicyMoves(settings)
-        try:
-            return _annotated(settings, annotations, binding.spec.resource.kind)
-        except FieldError as error:
-            return PolicyMoves(settings, problem=f"{reference}: {error}")
+        return policy_moves(settings, self._annotations_of(holder(binding.metadata)), binding)
 
     @property
     def rebalances(self) -> bool:
@@ -362,6 +336,24 @@ class MoveSupervisor:
 
     def _annotations_of(self, policy: PolicyReference | None) -> Mapping[str, str]:
         return _NONE if policy is None or self._annotations is None else self._annotations.of(policy)
+
+
+def policy_moves(settings: MoveSettings, annotations: Mapping[str, str], binding: Binding) -> PolicyMoves:
+    """Return what a configuration and the annotations of a policy say about the moves of a binding.
+
+    An invalid annotation turns nothing on; ``problem`` names it. What does not run never runs twice, and workloads that
+    need it would be without it: it moves by MakeBeforeBreak.
+    """
+    resource = binding.spec.resource
+    found = PolicyMoves(settings)
+    if annotations.keys() & POLICY_KEYS:
+        try:
+            found = _annotated(settings, annotations, resource.kind)
+        except FieldError as error:
+            found = PolicyMoves(settings, problem=f"{holder(binding.metadata)}: {error}")
+    if metadata_suffices(resource.api_version, resource.kind):
+        return replace(found, settings=replace(found.settings, strategy=MoveStrategy.MAKE_BEFORE_BREAK))
+    return found
 
 
 def _annotated(settings: MoveSettings, annotations: Mapping[str, str], kind: str) -> PolicyMoves:

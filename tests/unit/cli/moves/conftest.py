@@ -4,7 +4,7 @@ import json
 
 import pytest
 from click.testing import CliRunner
-from karmada_plane import DIVIDED, cluster, serve_karmada, store
+from karmada_plane import DIVIDED, cluster, policy, selector, serve_karmada, store
 from kube_over_http import KubeOverHTTP
 
 from berthmaster.model.errors import BerthmasterError
@@ -21,6 +21,7 @@ class Plane:
         self.server = KubeOverHTTP()
         self.api = self.server.api
         serve_karmada(self.api)
+        self.api.served.add("work.karmada.io/v1alpha1", "Work", "works")
         store(self.api, *(cluster(name, region=name) for name in ("member1", "member2", "member3")))
         self.kubeconfig = folder / "kubeconfig"
         self.kubeconfig.write_text(self.server.kubeconfig())
@@ -53,6 +54,23 @@ class Plane:
                 "placement": placement,
                 "clusters": [{"name": each, "replicas": count} for each, count in clusters.items()], **spec,
             },
+        })  # fmt: skip
+
+    def put_policy(self, name, **metadata):
+        stored = policy(name, selector())
+        store(self.api, {**stored, "metadata": {**stored["metadata"], **metadata}})
+
+    def work(self, name, cluster, kind="Deployment", api_version="apps/v1", **spec):
+        """Store the Work of a workload that ``put`` has stored."""
+        binding = self.api.get(self.path(name))
+        label = {"resourcebinding.karmada.io/permanent-id": f"of-{name}"}
+        self.api.edit(self.path(name), metadata={"labels": {**binding["metadata"]["labels"], **label}})
+        metadata = {"name": name, "namespace": "shop"}
+        manifest = {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec}
+        store(self.api, {
+            "apiVersion": "work.karmada.io/v1alpha1", "kind": "Work",
+            "metadata": {"name": name, "namespace": f"karmada-es-{cluster}", "labels": label},
+            "spec": {"workload": {"manifests": [manifest]}},
         })  # fmt: skip
 
     def path(self, name):

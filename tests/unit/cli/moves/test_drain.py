@@ -4,6 +4,7 @@ import json
 import threading
 
 import pytest
+from faults import only, refuse
 from tables import cases
 from waiting import wait_for
 
@@ -145,6 +146,33 @@ class TestDryRun:
         why = "1 replica must be assigned, but the 2 selected clusters hold 0"
         assert states["huge"] == ("waiting", f"fits nowhere else: {why}")
         assert states["web"][0] == "moving"
+
+    def test_it_names_what_keeps_a_copy_there_before_anybody_moves(self, fleet):
+        fleet.work("web", "member1", paused=True)
+        fleet.put("data", {"member1": 1})
+        fleet.work("data", "member1", kind="StatefulSet", volumeClaimTemplates=[{"metadata": {"name": "disk"}}])
+        fleet.put("frozen", {"member1": 1}, suspension={"dispatching": True})
+        report = json.loads(fleet.run("drain", "member1", "--dry-run", "-o", "json", code=1).stdout)
+        states = {row["workload"].rpartition("/")[2]: (row["state"], row["message"]) for row in report["left"]}
+        assert states["web"] == ("waiting", "the Deployment is paused, so no pod would start")
+        assert states["data"][0] == "waiting"
+        assert "disk would stay behind on member1" in states["data"][1]
+        assert states["frozen"][0] == "waiting"
+        assert "suspended" in states["frozen"][1]
+        assert states["api"][0] == "moving"
+
+    def test_a_policy_may_say_that_volumes_can_be_lost(self, fleet):
+        fleet.put("data", {"member1": 1})
+        fleet.work("data", "member1", kind="StatefulSet", volumeClaimTemplates=[{"metadata": {"name": "disk"}}])
+        allows = {"annotations": {"policy.berthmaster.io/move-volumes": "MayBeLost"}}
+        fleet.put_policy("p", **allows)
+        held = {"propagationpolicy.karmada.io/namespace": "shop", "propagationpolicy.karmada.io/name": "p"}
+        fleet.api.edit(fleet.path("data"), metadata={"annotations": held})
+        assert "3 of 3 workloads would leave member1" in fleet.run("drain", "member1", "--dry-run").stdout
+
+    def test_works_that_may_not_be_read_are_named(self, fleet):
+        fleet.api.before = only(refuse(403), part="/works")
+        assert "no right to list Works" in fleet.run("drain", "member1", "--dry-run").stderr
 
     def test_a_duplicated_workload_leaves_if_another_cluster_keeps_a_copy(self, fleet):
         affinity = {"clusterAffinity": {"clusterNames": ["member1", "member2"]}}
