@@ -180,6 +180,10 @@ bench-impact: $(VENV)/.e2e ## Time plans of an extender that watches 10,000 bind
 bench-gate: $(VENV)/.dev ## Attack the gate blast-radius with large changes, dry runs and plans, on 10,000 workloads
 	@PYTHONPATH=tests $(BIN)/python bench/gate.py $(ARGS)
 
+.PHONY: bench-gate-histories
+bench-gate-histories: $(VENV)/.dev ## Play thousands of random histories of policies behind the gate (GATE_HISTORIES=10000)
+	@GATE_HISTORIES=$${GATE_HISTORIES:-10000} $(BIN)/pytest -q -n 2 tests/properties/test_gate.py $(ARGS)
+
 .PHONY: bench-move-budgets
 bench-move-budgets: $(VENV)/.dev ## Search for an interleaving of leaders, writes and clock steps that exceeds a budget of moves
 	@BERTHMASTER_EXAMPLES=2000 $(BIN)/pytest -q tests/properties/test_move_budgets.py $(ARGS)

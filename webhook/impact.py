@@ -336,6 +336,7 @@ def impact_of(content: bytes) -> PolicyImpact:
         gaps=tuple(answer.gaps[:_MAX_GAPS]),
         planning=answer.planning,
         assumes_preemption=answer.assumes_preemption,
+        lazy=answer.lazy,
     )
 
 

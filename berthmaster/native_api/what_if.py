@@ -197,6 +197,7 @@ class PlanRequest(RequestPart, frozen=True):
         namespaces: the namespaces that the reader may see, ``-`` for cluster-scoped objects; null for all. The answer
             names no workloads and policies of others, and a scale means only workloads of these. Its id and its totals
             are still about all workloads.
+        lazy_counts: count what Lazy policies put off as if all templates changed at once, as reviews do.
     """
 
     create: Annotated[tuple[Policy, ...], msgspec.Meta(max_length=MAX_PLANNED)] = ()
@@ -208,6 +209,7 @@ class PlanRequest(RequestPart, frozen=True):
     namespaces: Annotated[frozenset[str], msgspec.Meta(max_length=MAX_NAMESPACES)] | None = None
     failover: Switch = Switch.AUTO
     preemption: Switch = Switch.AUTO
+    lazy_counts: bool = False
 
 
 class PlanCounts(AnswerPart, frozen=True):
@@ -305,6 +307,7 @@ class ReviewAnswer(AnswerPart, frozen=True):
         short: how many keep clusters, but not all replicas, because of the change.
         assumes_preemption: whether the numbers assume that preemption is on, and depend on it.
         planning: whether the service goes on to plan the change, so that a later review gets the plan.
+        lazy: whether the policy is Lazy, so that workloads move when their templates change.
     """
 
     id: str
@@ -320,3 +323,4 @@ class ReviewAnswer(AnswerPart, frozen=True):
     assumes_preemption: bool = False
     gaps: list[str] = []
     planning: bool = False
+    lazy: bool = False

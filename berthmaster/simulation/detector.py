@@ -495,12 +495,14 @@ class Detector:
         workload_affinity: bool = False,
         existing: Existing = UNKNOWN,
         preempts: bool,
+        lazy_counts: bool = False,
     ) -> None:
         self.preemptors = tuple(preemptors(edit, catalog)) if edit.has_effect and preempts else ()
         self._edit = edit
         self._catalog = catalog
         self._workload_affinity = workload_affinity
         self._existing = existing
+        self._lazy_counts = lazy_counts
 
     def named(self) -> Iterator[Resource]:
         """Yield the resources that the edit may take from the policies that hold them."""
@@ -522,6 +524,8 @@ class Detector:
             changed = self._deleted(workload, template)
         elif self.is_pending(workload):
             changed = self._claimed(workload, template, after)
+        elif self._lazy_counts and recorded(workload) == self._edit.reference and _level(after, workload, template):
+            changed = self._reconciled(workload, template)
         elif recorded_by_binding(workload, self._edit.reference, self._id()):
             changed = self._found_by_binding(workload, template, after)
         elif recorded(workload) is None and _level(after, workload, template):
@@ -659,7 +663,7 @@ class Detector:
         waiting = waits(claim.policy, workload.resource.namespace, self._existing)
         if waiting is not None:
             return _waiting(workload, known, desired, waiting)
-        if lazily and claim.policy.lazy:
+        if lazily and claim.policy.lazy and not self._lazy_counts:
             if workload.binding is not None:
                 return replace(known, deferred=desired)
             return replace(known, unscheduled=deferred_by(claim.policy), deferred=desired)

@@ -31,6 +31,7 @@ class World(msgspec.Struct, frozen=True):
         workload_affinity: whether Karmada's gate ``WorkloadAffinity`` is on.
         schedulers: the names of the schedulers that are simulated; bindings of others stay as they are.
         existing: whether the objects exist that policies wait for.
+        lazy_counts: whether changes count what Lazy policies put off as if all templates changed at once.
         unclaimed: returns resources that a dependency means and that ``workloads`` may leave out: no policy selects
             them, and they have no binding.
     """
@@ -46,6 +47,7 @@ class World(msgspec.Struct, frozen=True):
     removed: frozenset[str] = frozenset()
     taint_policies: tuple[ClusterTaintPolicy, ...] = ()
     unclaimed: Callable[[Dependency], Iterable[SimulatedWorkload]] = lambda _: ()
+    lazy_counts: bool = False
 
     def detector(self, edit: PolicyEdit, catalog: PolicyCatalog, existing: Existing | None = None) -> Detector:
         """Return what applies an edit of a policy to workloads, with the gates and switches of the world."""
@@ -55,6 +57,7 @@ class World(msgspec.Struct, frozen=True):
             workload_affinity=self.workload_affinity,
             existing=self.existing if existing is None else existing,
             preempts=self.assumptions.preempts,
+            lazy_counts=self.lazy_counts,
         )
 
     def rules_of(self, binding: Binding) -> SchedulerRules:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+from msgspec.structs import replace
 
 from berthmaster.manifests import Document, Manifests, manifests_of, overlaid
 from berthmaster.manifests.files import Identity
@@ -260,6 +261,9 @@ class PlanFlags(KubeconfigFlags, ReadTimeoutFlags, KustomizeFlags, inputs.Simula
         "later plan replaces the comment. GITHUB_TOKEN or GITLAB_TOKEN has the token.",
         type=click.Choice(SERVICES),
     )  # fmt: skip
+    lazy_counts: bool = option(
+        "Count what Lazy policies put off as if all templates changed at once, as the gate blast-radius does."
+    )
     detailed: bool = option("Exit with 2 if something moves.", names=("--detailed-exitcode",))
     conditions: tuple[str, ...] = option(
         "Exit with 3 if a workload would have no place or too few replicas (lost), if any would move (moved), or if "
@@ -425,7 +429,7 @@ def planned(flags: PlanFlags, known: list[Document] | None = None) -> Plan:
             removed.name(text, manifests, flags.namespace)
         if flags.prune:
             removed.prune(flags.selector, base, identities)
-        world = inputs.present_world(manifests, flags)
+        world = replace(inputs.present_world(manifests, flags), lazy_counts=flags.lazy_counts)
         changes = _change_set(objects, removed, manifests, flags.replica_fields, world)
         complain_about(gap for gap in manifests.gaps if not gap.changes_answers)
     now = manifests.read_at or inputs.current_time()

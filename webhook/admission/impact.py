@@ -36,6 +36,12 @@ class ReviewedChange(NamedTuple):
     def deletes(self) -> bool:
         return self.document is None
 
+    @property
+    def is_lazy(self) -> bool:
+        """Whether the policy changes a binding only when its template changes."""
+        spec = (self.document or {}).get("spec")
+        return isinstance(spec, Mapping) and spec.get("activationPreference") == "Lazy"
+
 
 class PolicyImpact(NamedTuple):
     """What a change would move.
@@ -60,6 +66,7 @@ class PolicyImpact(NamedTuple):
     gaps: tuple[str, ...] = ()
     planning: bool = False
     assumes_preemption: bool = False
+    lazy: bool = False
 
     @property
     def planned(self) -> bool:
@@ -241,6 +248,7 @@ def not_computed(unanswered: NotComputed) -> str:
 def summary(impact: PolicyImpact) -> str:
     """Return the totals as a sentence. Incomplete totals are lower bounds, and the sentence says so."""
     assumed = "; if preemption is on" if impact.assumes_preemption else ""
+    assumed += "; when their templates change" if impact.lazy and impact.moved else ""
     at_least = "" if impact.complete else "at least "
     if not impact.moved and not impact.lost and not impact.short:
         nothing = "no workload moves" if impact.complete else "at least 0 workloads move"

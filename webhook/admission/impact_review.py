@@ -232,7 +232,8 @@ def _remedy(change: ReviewedChange, plan: str) -> str:
     """Return how to accept a plan. An empty plan has an id that is not known here."""
     if not change.deletes:
         if not plan:
-            find = "run `berthmaster plan -f FILE` for the id of the plan"
+            lazy = " --lazy-counts" if change.is_lazy else ""
+            find = f"run `berthmaster plan -f FILE{lazy}` for the id of the plan"
             return f"to accept the plan, {find}, and apply again with the annotation {ACCEPT_PLAN}: ID"
         return f"to accept this plan, apply again with the annotation {ACCEPT_PLAN}: {plan}"
     namespace = f" -n {change.namespace}" if change.namespace else ""

@@ -168,6 +168,7 @@ class Planner:
         def ask(values_of: Callable[[_Question], Iterable[_Sent]]) -> Iterable[_Sent]:
             now, read_s = services.clock.now(), services.clock.monotonic_s()
             world = state.assuming(state.world(check, changes.policies), now, request.failover, request.preemption)
+            world = replace(world, lazy_counts=request.lazy_counts)
             made = _with_changes(changes, world, request, now)
             gaps = plan_gaps(state, world, None if made.changes_clusters else policies)
             with services.one_at_a_time(self.lock, call, "reviews"):

@@ -5,7 +5,8 @@ so after a few decisions. A change that takes longer is planned in a thread of i
 review waits for that plan as long as it can. A later review of the same change gets it if the fleet is still the same:
 the answer to a review is always about the state of the fleet after the review came (``Basis``).
 
-Karmada's gate PropagationPolicyPreemption cannot be read from a control plane. A review assumes that preemption is on:
+A Lazy policy counts as if all templates changed at once: what it moves later, no review sees again. Karmada's gate
+PropagationPolicyPreemption cannot be read from a control plane. A review assumes that preemption is on:
 a policy that may take workloads over never passes because the service does not know the gate.
 """
 
@@ -17,6 +18,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any, Final, Literal, NamedTuple
+
+from msgspec.structs import replace
 
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import InputError
@@ -87,6 +90,7 @@ class PlanReviewer:
         self._passed.await_observed(services, call)
         wanted = plan_request(request)
         answer = self._answer(services, call, request, wanted, begun_s)
+        answer = replace(answer, lazy=any(each.lazy for each in (*wanted.create, *wanted.update)))
         exceeds = request.limits is not None and request.limits.are_exceeded_by(answer)
         if not request.dry_run and (request.accepts or not exceeds):
             self._passed.add(services, wanted)
@@ -161,7 +165,7 @@ class PlanReviewer:
         """Return the index of the present state, and what is not known. The caller holds the lock."""
         services, state = asked.services, asked.services.state
         world = state.world(asked.check, asked.changes.policies)
-        world = state.assuming(world, services.clock.now(), preemption=Switch.ON)
+        world = replace(state.assuming(world, services.clock.now(), preemption=Switch.ON), lazy_counts=True)
         return self._planner.index_of(world, state.profile), plan_gaps(state, world, asked.policies)
 
     def _made(self, services: Services, wanted: PlanRequest) -> "MadePlan":
@@ -319,7 +323,7 @@ def plan_request(request: ChangeReview) -> PlanRequest:
     edits: dict[str, Any] = {"delete": (change.policy,)}
     if isinstance(change, PolicySet):
         edits = {"create" if change.creates else "update": (change.policy,)}
-    return PlanRequest(**edits, limit=_SHOWN, preemption=Switch.ON)
+    return PlanRequest(**edits, limit=_SHOWN, preemption=Switch.ON, lazy_counts=True)
 
 
 def _known(services: Services, call: Call, wanted: PlanRequest) -> list[Policy]:

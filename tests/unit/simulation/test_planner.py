@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 from builders import deployment
 from fleet_dump import DIVIDED, load, members, stored_binding, stored_policy, stored_template
@@ -203,6 +204,30 @@ def test_a_new_lazy_policy_waits_for_the_template():
     (staying,) = found.staying
     assert (found.moves, staying.reason) == ([], StayReason.LAZY)
     assert claims(found.policies[0].gains) == [("free", None, Q_NAME)]
+
+
+LAZY = {"activationPreference": "Lazy"}
+TAKEN_OVER = claimed_as(WEB, **{"propagationpolicy.karmada.io/permanent-id": "id-taker"})
+TAKEN_OVER["metadata"]["annotations"] = {**WEB["metadata"]["annotations"], "propagationpolicy.karmada.io/name": "taker"}
+
+
+@cases(
+    ("stored", "template", "edit"),
+    {
+        "an edit of a Lazy policy": ([P], WEB, to("b", **LAZY)),
+        "an edit of a policy that claimed while it was Lazy": (
+            [P, to("a", "taker", **LAZY)], TAKEN_OVER, to("b", "taker"),
+        ),
+        "a Lazy policy that preempts": ([P], WEB, to("b", "taker", priority=5, new=True, **ALWAYS, **LAZY)),
+        "a new Lazy policy": ([], stored_template(), to("b", "taker", new=True, **LAZY)),
+    },
+)  # fmt: skip
+def test_what_a_lazy_policy_puts_off_can_count_at_once(stored, template, edit):
+    world = world_of(load(*FLEET, *stored, template, stored_binding(template, {"a": 2}, policy=P)))
+    changes = ChangeSet(policies(edit))
+    assert plan(PlanIndex(world, PROFILE), changes, NOW).moves == []
+    counted = plan(PlanIndex(msgspec.structs.replace(world, lazy_counts=True), PROFILE), changes, NOW)
+    assert only_move(counted).after == {"b": 2}
 
 
 def test_a_workload_without_a_place_is_new_or_known():

@@ -125,6 +125,10 @@ def annotated(policy, plan):
             impact(lost=0, assumes_preemption=True),
             ["3 of 41 workloads move, 40 replicas; if preemption is on", "plan p1"],
         ),
+        "a Lazy policy moves workloads later": (
+            impact(lost=0, lazy=True),
+            ["3 of 41 workloads move, 40 replicas; when their templates change", "plan p1"],
+        ),
         "an impact that is not known": (LATE, ["impact not computed: the extender did not answer within 300 ms"]),
     },
 )
