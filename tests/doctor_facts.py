@@ -160,6 +160,7 @@ def healthy(**changes: Any) -> Facts:
             deployment("controllers", "--scheduler-name=berthmaster", name="berthmaster-controllers"),
             deployment("webhook", "--request-timeout-s=2.5", name="berthmaster-webhook"),
         ),
+        kube_scheduler=None,
         probes=(ProbeFacts("http://127.0.0.1:9080", 200, "ok"),),
     )
     return replace(facts, **changes)

@@ -253,6 +253,7 @@ class DeploymentFacts:
     arguments: tuple[str, ...]
     wanted: int = 1
     ready: int = 1
+    scheduler: str = ""  # that schedules its pods; empty for the cluster's default
 
     def option(self, name: str, default: str = "") -> str:
         """Return the last value of an option, written as ``--name=value`` or ``--name value``."""
@@ -263,6 +264,20 @@ class DeploymentFacts:
             elif argument.startswith(f"--{name}="):
                 value = argument.partition("=")[2]
         return value
+
+
+@dataclass(frozen=True, slots=True)
+class KubeSchedulerFacts:
+    """The stanza of the chart for kube-scheduler, and the extender that it calls.
+
+    ``managed`` are the resources of ``managedResources``; ``member_nodes`` is whether a node matches ``members``.
+    """
+
+    managed: tuple[str, ...] = ()
+    ignorable: bool = False
+    own_scheduler: str = ""
+    members: str = ""
+    member_nodes: Observed[bool] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,6 +309,7 @@ class Facts:
     fleet: Observed[FleetFacts] | None = None
     bindings: Observed[BindingFacts] | None = None
     deployments: Observed[Sequence[DeploymentFacts]] | None = None
+    kube_scheduler: Observed[KubeSchedulerFacts | None] = None
     probes: Sequence[ProbeFacts] = ()
 
     @property

@@ -44,6 +44,7 @@ from berthmaster_cli.doctor.facts import (
     EndpointFacts,
     Facts,
     FleetFacts,
+    KubeSchedulerFacts,
     LeaseFacts,
     Observed,
     ProbeFacts,
@@ -69,6 +70,8 @@ from certs.registration import Endpoint
 from certs.secrets import read_secret
 
 Value = TypeVar("Value")
+_CONFIG_MAPS: Final = requests.Collection.of("v1", "configmaps")
+_NODES: Final = requests.Collection.of("v1", "nodes")
 
 
 class DoctorClient(NamedTuple):
@@ -485,6 +488,21 @@ def try_policies(client: DoctorClient, namespace: str, monotonic_s: Callable[[],
     return DryRunFacts(policy=policy, took_s=tuple(took_s), bad_problem=problem, bad_warnings=tuple(warnings))
 
 
+class _ManagedResource(msgspec.Struct, frozen=True):
+    name: str = ""
+
+
+class _SchedulerExtender(msgspec.Struct, frozen=True, rename="camel"):
+    """What is read of ``extenders`` of a ``KubeSchedulerConfiguration``."""
+
+    managed_resources: tuple[_ManagedResource, ...] = ()
+    ignorable: bool = False
+
+
+class _SchedulerConfiguration(msgspec.Struct, frozen=True):
+    extenders: tuple[_SchedulerExtender, ...] = ()
+
+
 DEPLOYMENTS: Final = requests.Collection.of("apps/v1", "deployments")
 _KARMADA: Final = frozenset({"karmada-scheduler", "karmada-controller-manager"})
 _OURS: Final = frozenset({"webhook", "controllers", "extender", "console"})
@@ -515,7 +533,7 @@ def read_serving_secret(client: DoctorClient, setup: Setup) -> SecretFacts | Non
 
 def _deployments(item: Mapping[str, Any]) -> Iterator[DeploymentFacts]:
     spec, status = item.get("spec") or {}, item.get("status") or {}
-    for container in ((spec.get("template") or {}).get("spec") or {}).get("containers") or []:
+    for container in _pod_spec(spec).get("containers") or []:
         arguments = tuple(map(str, [*(container.get("command") or ()), *(container.get("args") or ())]))
         component = _component(arguments)
         if component:
@@ -525,7 +543,39 @@ def _deployments(item: Mapping[str, Any]) -> Iterator[DeploymentFacts]:
                 arguments=arguments,
                 wanted=int(spec.get("replicas", 1)),
                 ready=int(status.get("readyReplicas") or 0),
+                scheduler=str(_pod_spec(spec).get("schedulerName") or ""),
             )
+
+
+def _pod_spec(deployment: Mapping[str, Any]) -> Mapping[str, Any]:
+    return (deployment.get("template") or {}).get("spec") or {}
+
+
+def read_kube_scheduler(
+    client: DoctorClient, setup: Setup, extender: DeploymentFacts | None
+) -> KubeSchedulerFacts | None:
+    """Read the stanza that the chart renders for kube-scheduler; None without one."""
+    body = ask_if_found(client, requests.get(_CONFIG_MAPS, (setup.namespace, f"{setup.release}-kube-scheduler")))
+    if body is None:
+        return None
+    text = (decode(dict[str, Any], body).get("data") or {}).get("extenders.yaml") or ""
+    try:
+        configuration = msgspec.yaml.decode(text, type=_SchedulerConfiguration)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise ApiError(0, "", f"its stanza is not readable: {error}") from None
+    stanza = configuration.extenders[0] if configuration.extenders else _SchedulerExtender()
+    return KubeSchedulerFacts(
+        managed=tuple(each.name for each in stanza.managed_resources),
+        ignorable=stanza.ignorable,
+        own_scheduler=extender.scheduler if extender is not None else "",
+        members=extender.option("kube-scheduler-members") if extender is not None else "",
+    )
+
+
+def read_has_nodes(client: DoctorClient, selector: str) -> bool:
+    """Return whether a node has the labels of a selector."""
+    request = requests.APIRequest(_NODES.path, (("labelSelector", selector), ("limit", "1")))
+    return bool(client.read(request).get("items"))
 
 
 def _component(arguments: tuple[str, ...]) -> str:
@@ -591,7 +641,8 @@ class Collector:
             host = self._observe(partial(read_server, DoctorClient(self.host, self.limit_s), self.clock.now))
         user = target._replace(user=self.user)
         versions = API_VERSIONS if "definitions" in self.groups else ()
-        on_host = "conflicts registration fleet probes"
+        on_host = "conflicts registration fleet probes kube-scheduler"
+        deployments = self._on_host(on_host, lambda client: read_deployments(client, setup))
         return Facts(
             setup=setup,
             now=now,
@@ -612,7 +663,8 @@ class Collector:
             karmada_lease=karmada_lease,
             fleet=self._if("fleet", partial(read_clusters, target), times=_LONG),
             bindings=self._if("fleet", partial(read_bindings, target, setup.scheduler_name, now), times=_LONG),
-            deployments=self._on_host(on_host, lambda client: read_deployments(client, setup)),
+            deployments=deployments,
+            kube_scheduler=self._kube_scheduler(deployments),
             probes=[ask_probe(url, self.limit_s) for url in self.probes],
         )
 
@@ -627,6 +679,18 @@ class Collector:
         if self.host is None:
             return None
         return self._if(groups, partial(question, DoctorClient(self.host, self.limit_s)))
+
+    def _kube_scheduler(
+        self, deployments: Observed[Sequence[DeploymentFacts]] | None
+    ) -> Observed[KubeSchedulerFacts | None]:
+        running = [] if deployments is None or isinstance(deployments, Unobserved) else deployments
+        extender = next((each for each in running if each.component == "extender"), None)
+        found = self._on_host("kube-scheduler", lambda client: read_kube_scheduler(client, self.setup, extender))
+        if found is None or isinstance(found, Unobserved) or not found.members:
+            return found
+        client = self.target if extender is not None and extender.option("kubeconfig") else self.host or self.target
+        nodes = self._observe(partial(read_has_nodes, DoctorClient(client, self.limit_s), found.members))
+        return replace(found, member_nodes=nodes)
 
     def _endpoints(self, registered: Observed[Sequence[WebhookFacts]] | None) -> list[EndpointFacts]:
         if registered is None or isinstance(registered, Unobserved) or "certificates" not in self.groups:

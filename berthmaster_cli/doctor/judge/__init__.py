@@ -7,6 +7,7 @@ from berthmaster_cli.doctor.facts import Facts, Unobserved
 from berthmaster_cli.doctor.findings import Finding
 from berthmaster_cli.doctor.judge.api_server import access, definitions, servers
 from berthmaster_cli.doctor.judge.controllers import conflicts, fleet, leadership, probes
+from berthmaster_cli.doctor.judge.kube_scheduler import kube_scheduler
 from berthmaster_cli.doctor.judge.webhooks import admission, certificates, registration
 
 _JUDGES: Final[Mapping[str, Callable[[Facts], Iterator[Finding]]]] = {
@@ -20,6 +21,7 @@ _JUDGES: Final[Mapping[str, Callable[[Facts], Iterator[Finding]]]] = {
     "controllers": leadership,
     "fleet": fleet,
     "probes": probes,
+    "kube-scheduler": kube_scheduler,
 }
 GROUPS: Final = tuple(_JUDGES)
 """The parts of an installation, in the order of the report."""

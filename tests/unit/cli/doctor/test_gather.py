@@ -17,7 +17,7 @@ from tables import cases, data
 from berthmaster.kube.requests import APIRequest
 from berthmaster.model.errors import ApiError
 from berthmaster_cli.doctor import gather
-from berthmaster_cli.doctor.facts import DeploymentFacts, Setup, Unobserved
+from berthmaster_cli.doctor.facts import DeploymentFacts, KubeSchedulerFacts, Setup, Unobserved
 from berthmaster_cli.doctor.judge import GROUPS
 from certs.bundle import EMPTY, Bundle, issue, new_authority
 from certs.registration import Endpoint
@@ -325,6 +325,38 @@ def test_a_probe_without_a_response_or_with_an_invalid_url(url):
     found = gather.ask_probe(url, 1)
     assert (found.url, found.status) == (url, 0)
     assert found.message
+
+
+STANZA = """
+extenders:
+  - {urlPrefix: x, managedResources: [{name: berthmaster.io/placed, ignoredByScheduler: true}]}
+"""
+EXTENDER = DeploymentFacts("x", "extender", ("extender", "--kube-scheduler-members=a=b"), scheduler="second")
+STANZA_PATH = "GET /api/v1/namespaces/karmada-system/configmaps/berthmaster-kube-scheduler"
+
+
+class TestKubeScheduler:
+    def read(self, text, extender=EXTENDER):
+        answers = {} if text is None else {STANZA_PATH: {"data": {"extenders.yaml": text}}}
+        return gather.read_kube_scheduler(client(answers), SETUP, extender)
+
+    def test_the_stanza_and_the_extender_are_read(self):
+        assert self.read(STANZA) == KubeSchedulerFacts(
+            managed=("berthmaster.io/placed",), own_scheduler="second", members="a=b"
+        )
+        assert self.read("extenders: [{ignorable: true}]", None) == KubeSchedulerFacts(ignorable=True)
+        assert self.read("extenders: []", None) == KubeSchedulerFacts()
+        assert self.read(None) is None
+
+    def test_an_unreadable_stanza_is_an_error(self):
+        with pytest.raises(ApiError, match="its stanza is not readable"):
+            self.read("extenders: [1")
+
+    @pytest.mark.parametrize("found", [[], [{}]])
+    def test_member_nodes(self, found):
+        api = client({"GET /api/v1/nodes": {"items": found}})
+        assert gather.read_has_nodes(api, "a=b") is bool(found)
+        assert dict(api.client.asked[0].query) == {"labelSelector": "a=b", "limit": "1"}
 
 
 def test_an_api_server_without_karmada_is_observed():

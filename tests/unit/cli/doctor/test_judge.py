@@ -37,6 +37,7 @@ from berthmaster_cli.doctor.facts import (
     EndpointFacts,
     Facts,
     FleetFacts,
+    KubeSchedulerFacts,
     ProbeFacts,
     SecretFacts,
     ServedKinds,
@@ -223,6 +224,24 @@ RIGHTS = [
     case("an administrator runs the command", "rights/controllers", OK, "--as=USER", "",
          access=replace(access(), groups=("system:masters",))),
 ]  # fmt: skip
+KUBE_SCHEDULER = [
+    case("only pods that ask for the extender wait", "kube-scheduler/outage", OK, "only pods that request berth",
+         "", kube_scheduler=KubeSchedulerFacts(managed=("berthmaster.io/placed",))),
+    case("no pod waits for the extender", "kube-scheduler/outage", OK, "ignorable", "",
+         kube_scheduler=KubeSchedulerFacts(ignorable=True)),
+    case("an outage locks the cluster", "kube-scheduler/outage", FAILED, "the extender's own pods included",
+         "extender.kubeScheduler.whenDown=wait-placed", kube_scheduler=KubeSchedulerFacts()),
+    case("another scheduler starts the extender", "kube-scheduler/outage", WARNING, "such as second", "whenDown",
+         kube_scheduler=KubeSchedulerFacts(own_scheduler="second")),
+    case("the stanza cannot be read", "kube-scheduler/outage", SKIPPED, "cannot be read", "can-i get configmaps",
+         kube_scheduler=FORBIDDEN),
+    case("no node has the label of members", "kube-scheduler/members", WARNING, "no node matches", "get nodes",
+         kube_scheduler=KubeSchedulerFacts(ignorable=True, members="type=virtual-node")),
+    case("nodes have the label of members", "kube-scheduler/members", OK, "nodes match", "",
+         kube_scheduler=KubeSchedulerFacts(ignorable=True, members="type=virtual-kubelet", member_nodes=True)),
+    case("nodes cannot be listed", "kube-scheduler/members", SKIPPED, "nodes cannot be listed", "",
+         kube_scheduler=KubeSchedulerFacts(ignorable=True, members="a=b", member_nodes=FORBIDDEN)),
+]  # fmt: skip
 CONFLICTS = [
     case("another installation registered our configuration", "conflicts/configurations", FAILED,
          "other.berthmaster has registered", "fullnameOverride", webhooks=webhooks(registered_by="other.berthmaster")),
@@ -317,7 +336,7 @@ PROBES = [
 
 INSTALLATIONS = [
     *API_SERVER, *DEFINITIONS, *REGISTRATION, *CERTIFICATES, *ADMISSION, *RIGHTS, *CONFLICTS, *CONTROLLERS, *FLEET,
-    *PROBES,
+    *PROBES, *KUBE_SCHEDULER,
 ]  # fmt: skip
 VALUES = yaml.safe_load(Path(__file__).parents[4].joinpath("charts/berthmaster/values.yaml").read_text())
 NAMED_VALUE = re.compile(r"(?<![-.\w])((?:certificates|controllers|registration|target|webhook)\.[a-zA-Z.]+[a-zA-Z])")
