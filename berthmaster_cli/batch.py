@@ -193,8 +193,8 @@ def _failure(decision: Decision) -> tuple[str | None, str | msgspec.UnsetType]:
 
 def _is_federation(line: bytes) -> bool:
     try:
-        return "object" in msgspec.json.decode(line, type=dict[str, msgspec.Raw])
-    except (msgspec.DecodeError, RecursionError):
+        return "object" in decode_json(dict[str, msgspec.Raw], line)
+    except FieldError:
         return False
 
 

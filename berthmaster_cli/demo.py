@@ -19,6 +19,7 @@ from typing import Any, Final, Self
 import click
 import yaml
 
+from berthmaster.model.decode import read_json
 from berthmaster.model.errors import BerthmasterError
 from berthmaster.native_api.connection import UnansweredError, WebClient
 from berthmaster.runtime.stopping import Stop
@@ -90,7 +91,7 @@ class DemoService:
         try:
             with WebClient(self.url, _REQUEST_S, self._trust) as client:
                 encoded = None if body is None else json.dumps(body).encode()
-                return json.loads(client.ask(method, path, encoded, sent).content)
+                return read_json(client.ask(method, path, encoded, sent).content)
         except (UnansweredError, ValueError) as error:
             raise DemoError(f"{self.name} did not respond to {method} {path}: {error}{self._tail()}") from None
 
@@ -194,7 +195,7 @@ def _review(operation: str, obj: dict[str, Any], old: dict[str, Any] | None = No
 
 
 def _show_patch(answer: dict[str, Any]) -> None:
-    patch = json.loads(base64.b64decode(answer["response"].get("patch") or "W10="))
+    patch = read_json(base64.b64decode(answer["response"].get("patch") or "W10="))
     for operation in patch:
         value = json.dumps(operation["value"]) if "value" in operation else ""
         print_line(f"  {operation['op']} {operation['path']} {value}")

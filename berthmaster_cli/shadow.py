@@ -9,7 +9,8 @@ from urllib.parse import urlsplit
 import click
 import msgspec
 
-from berthmaster.model.errors import InputError, ServiceError
+from berthmaster.model.decode import decode_json
+from berthmaster.model.errors import FieldError, InputError, ServiceError
 from berthmaster.native_api.connection import UnansweredError, WebClient
 from berthmaster_cli.flags import option, options
 from berthmaster_cli.output import OutputFlags, echo, print_data, print_line, print_table
@@ -72,8 +73,8 @@ def _fetched(server: str) -> "_Report":
     if answer.status != HTTPStatus.OK:
         raise ServiceError(f"{server}: status {answer.status}; expected is a report")
     try:
-        return msgspec.json.decode(answer.content, type=_Report)
-    except msgspec.MsgspecError as error:
+        return decode_json(_Report, answer.content)
+    except FieldError as error:
         raise ServiceError(f"{server}: the answer is no report of this version: {error}") from None
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 
 from berthmaster.deciding.config import DEFAULT_BRAKE, BrakeLimits, Budget
-from berthmaster.model.decode import convert, decode_json, encode_json
+from berthmaster.model.decode import convert, decode_json, encode_json, read_json
 from berthmaster.model.errors import FieldError
 from berthmaster.model.meta import Count, Timestamp, Value
 
@@ -25,7 +25,7 @@ MAX_BYTES: Final = 32 * 2**10
 def budget_records(budgets: Sequence[Budget]) -> tuple[dict[str, Any], ...] | None:
     """Return budgets as the record has them; None if they are too large for the lease."""
     text = encode_json(budgets)
-    return tuple(msgspec.json.decode(text)) if len(text) <= MAX_BYTES else None
+    return tuple(read_json(text)) if len(text) <= MAX_BYTES else None
 
 
 def budgets_of(records: Sequence[Mapping[str, Any]]) -> tuple[Budget, ...]:

@@ -19,6 +19,8 @@ from typing import IO, Any, Final, Self
 import msgspec
 
 from berthmaster.interpreters.lua import ExhaustedError, ScriptError
+from berthmaster.model.decode import decode_json
+from berthmaster.model.errors import FieldError
 
 START_S: Final = 10.0
 """The longest time until the process is ready."""
@@ -83,9 +85,9 @@ class ScriptProcess:
             line = _line(stdout, min(SCRIPT_S, self._left_s))
         except OSError:
             line = b""
-        if line.endswith(b"\n"):
-            reply = msgspec.json.decode(line, type=ScriptReply)
-        else:
+        try:
+            reply = decode_json(ScriptReply, line)
+        except FieldError:  # a part of a line, or nothing
             self._end()
             reply = ScriptReply(problem=_ENDED, exhausted=True, seconds=time.monotonic() - begun_s)
         self._left_s -= reply.seconds
@@ -143,7 +145,7 @@ def serve() -> None:
         # Nothing catches the signal of this timer: the kernel ends the process, whatever Lua does.
         signal.setitimer(signal.ITIMER_PROF, CPU_S)
         begun_s = time.process_time()
-        request = msgspec.json.decode(line, type=ScriptRequest)
+        request = decode_json(ScriptRequest, line)
         try:
             reply = ScriptReply(sandbox.call(request.script, request.name, request.argument))
         except ScriptError as error:

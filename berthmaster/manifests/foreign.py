@@ -109,7 +109,7 @@ def _is_commented_json(data: bytes) -> bool:
     text = data.decode(errors="replace")
     plain = _COMMENTS.sub(lambda found: found[1] or " ", text)
     try:
-        json.loads(_LAST_COMMA.sub(r"\1", plain))
+        json.loads(_LAST_COMMA.sub(r"\1", plain))  # noqa: TID251 - only whether it is JSON
     except (ValueError, RecursionError):
         return False
     return True

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from berthmaster.model.binding import CLUSTER_HOLDER_NAME, HOLDER_NAME, HOLDER_NAMESPACE, holder
+from berthmaster.model.decode import NOT_JSON
 from berthmaster.model.kinds import reason_not_propagated
 from berthmaster.model.meta import Int32, Key, ObjectMeta, Value, is_valid_name
 from berthmaster.model.policy import Policy, PolicyReference, ResourceSelector
@@ -127,7 +128,7 @@ def parse_priority_drop(text: str | None) -> PriorityDrop | None:
         return None
     try:
         drop = _DROP_DECODER.decode(text)
-    except (msgspec.DecodeError, RecursionError):
+    except NOT_JSON:
         return None
     return drop if drop.from_ > drop.to else None
 

@@ -29,6 +29,12 @@ from berthmaster.model.meta import ParsedText, Quantity, Value
 
 T = TypeVar("T")
 
+NOT_JSON: Final = (msgspec.DecodeError, UnicodeError, RecursionError)
+"""What a decoder of msgspec raises for bytes that are no JSON, or no JSON of its type.
+
+Text that is not UTF-8 can also be found later, by the decoder of a part: a decoder looks only at the text that it
+needs. ``decode_json`` makes one error of all of these.
+"""
 REDECODED_BYTES: Final = 2**20
 """The largest document that is decoded again to find the value that an error is about."""
 MAX_UNKNOWN_FIELDS: Final = 50
@@ -43,6 +49,7 @@ _JSON_TYPES: Final[dict[str, tuple[type, ...]]] = {
 }  # fmt: skip
 _UNREAD: Final = object()
 """The place of a value that is not known, because the document was not read as dicts and lists."""
+_ANYTHING: Final[Any] = Any
 _CREATING_DECODER: Final = threading.Lock()
 _DECODERS: Final[dict[type, msgspec.json.Decoder[Any]]] = {}
 
@@ -57,12 +64,18 @@ def decode_json(kind: type[T], document: bytes | str) -> T:
             size = len(document) if isinstance(document, str) else memoryview(document).nbytes
             if size > REDECODED_BYTES:
                 return _decode_large(kind, document, error)
-            raw = msgspec.json.decode(document)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raw = msgspec.json.decode(document)  # noqa: TID251 - the one place
+    except (msgspec.DecodeError, UnicodeError) as error:
         raise FieldError("", f"not valid JSON: {error}") from None
     except RecursionError:
         raise TooDeepError from None
     return convert(kind, raw)
+
+
+def read_json(document: bytes | str) -> Any:  # noqa: ANN401 - any JSON value
+    """Decode a JSON document to dicts and lists. Raises ``FieldError`` as ``decode_json`` does."""
+    found: Any = decode_json(_ANYTHING, document)
+    return found
 
 
 def _decode_large(kind: type[T], document: bytes | str, error: msgspec.ValidationError) -> T:
@@ -101,7 +114,7 @@ def encode_json(value: object) -> bytes:
 
 
 def builtins(value: object) -> Any:  # noqa: ANN401 - any JSON value
-    return msgspec.json.decode(_ENCODER.encode(value))
+    return msgspec.json.decode(_ENCODER.encode(value))  # noqa: TID251 - JSON of our own
 
 
 class TooDeepError(FieldError):

@@ -19,7 +19,15 @@ from berthmaster.model.binding import (
     target_of,
 )
 from berthmaster.model.cluster import Cluster, Condition
-from berthmaster.model.decode import decode_json, encode_json, has_unknown_fields, unknown_fields, without_nulls
+from berthmaster.model.decode import (
+    NOT_JSON,
+    decode_json,
+    encode_json,
+    has_unknown_fields,
+    read_json,
+    unknown_fields,
+    without_nulls,
+)
 from berthmaster.model.errors import FieldError
 from berthmaster.model.meta import ObjectMeta, with_spec
 from berthmaster.model.policy import Placement, Policy
@@ -88,7 +96,7 @@ def decode_held_binding(document: bytes) -> Binding | None:
         spec = _OBJECT.decode(outline["spec"])
         text = spec.pop("placement")
         binding = decode_json(Binding, msgspec.json.encode({**outline, "spec": spec}))
-    except (FieldError, KeyError, msgspec.DecodeError):
+    except (FieldError, KeyError, *NOT_JSON):
         return None
     try:
         decode_json(Placement, text)
@@ -101,7 +109,7 @@ def decode_held_binding(document: bytes) -> Binding | None:
 def decode_checked_policy(document: bytes) -> Policy:
     """Decode a policy; one with unknown fields in its placement has an ``UnsupportedPlacement``."""
     policy = decode_json(Policy, document)
-    checked = checked_placement(policy.spec.placement, msgspec.json.decode(placement_text(document)))
+    checked = checked_placement(policy.spec.placement, read_json(placement_text(document)))
     if checked is policy.spec.placement:
         return policy
     return with_spec(policy, placement=checked)
@@ -195,7 +203,7 @@ class SharingReader:
         return with_spec(
             binding,
             placement=self._parts.made(
-                text, lambda: checked_placement(placement, msgspec.json.decode(text)) if hold else placement
+                text, lambda: checked_placement(placement, read_json(text)) if hold else placement
             ),
         )
 

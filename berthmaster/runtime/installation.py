@@ -18,7 +18,7 @@ def extra_remedy(extra: str) -> str:
     """
     try:
         record = distribution(_NAME).read_text("direct_url.json")  # PEP 610
-        origin = json.loads(record) if record else {}
+        origin = json.loads(record) if record else {}  # noqa: TID251 - written by pip; below the model
     except (PackageNotFoundError, ValueError):
         origin = {}
     url = origin.get("url")

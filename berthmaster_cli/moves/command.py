@@ -1,11 +1,10 @@
 """``berthmaster moves``: what moves, waits, is held down, or is blocked by the storm brake."""
 
-import json
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import click
 from rich.text import Text
@@ -14,7 +13,7 @@ from berthmaster.deciding.lease_record import RESUME, ResumeRequest, text_of
 from berthmaster.kube.client import APIClient, ask, ask_if_found
 from berthmaster.kube.http_client import connect
 from berthmaster.kube.lease import LEASES
-from berthmaster.kube.requests import get, merge_patch
+from berthmaster.kube.requests import decode_response, get, merge_patch
 from berthmaster.model.binding import short_assignment
 from berthmaster.model.errors import InputError
 from berthmaster.model.meta import Key
@@ -236,7 +235,7 @@ def _ended(client: APIClient, key: Key, timeout_s: float) -> bool:
     deadline_s = time.monotonic() + timeout_s
     while time.monotonic() < deadline_s:
         body = ask_if_found(client, get(LEASES, key))
-        metadata = json.loads(body).get("metadata") if body is not None else None
+        metadata = decode_response(dict[str, Any], body, "the lease").get("metadata") if body is not None else None
         if isinstance(metadata, dict) and RESUME not in (metadata.get("annotations") or {}):
             return True
         time.sleep(_POLL_S)

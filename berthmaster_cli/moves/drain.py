@@ -1,6 +1,5 @@
 """``berthmaster drain`` and ``undrain``: move workloads off clusters, and allow them again."""
 
-import json
 import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -25,7 +24,7 @@ from berthmaster.kube.client import APIClient, ask
 from berthmaster.kube.http_client import connect
 from berthmaster.kube.kinds import KARMADA_CLUSTERS
 from berthmaster.kube.kubeconfig import ClusterAccess
-from berthmaster.kube.requests import get, merge_patch
+from berthmaster.kube.requests import decode_response, get, merge_patch
 from berthmaster.model.binding import Binding, holder, names_scheduler, short_assignment
 from berthmaster.model.claims import MANAGED_BY
 from berthmaster.model.cluster import Cluster, Taint, repelling_taints
@@ -362,7 +361,7 @@ def _change_taints(
     """
     key: Key = ("", name)
     for attempt in range(_TRIES):
-        raw = json.loads(ask(client, get(KARMADA_CLUSTERS.collection, key)))
+        raw = decode_response(dict[str, Any], ask(client, get(KARMADA_CLUSTERS.collection, key)), f"cluster/{name}")
         taints = change((raw.get("spec") or {}).get("taints") or [])
         if taints is None:
             return False

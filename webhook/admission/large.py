@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from berthmaster.model.decode import decode_json
+from berthmaster.model.decode import decode_json, read_json
 from berthmaster.model.errors import FieldError
 from berthmaster.model.kubeadmiral import KubeAdmiralSpec
 from webhook.admission import karmada
@@ -49,7 +49,14 @@ def review_body(route: ReviewRoute, body: bytes, context: AdmissionContext) -> t
         request = decode(body)
         return request, review(route, request, context)
     unread = decode_unread(body)
-    return unread, _review_unread(route, unread, context) or review(route, _decoded(unread, body, context), context)
+    outcome = _review_unread(route, unread, context)
+    if outcome is not None:
+        return unread, outcome
+    try:
+        request = _decoded(unread, body, context)
+    except FieldError as error:
+        return unread, ReviewOutcome(malformed=f"the object cannot be read: {error}")
+    return unread, review(route, request, context)
 
 
 def values_of(document: msgspec.Raw) -> int:
@@ -68,7 +75,7 @@ def _review_unread(route: ReviewRoute, request: UnreadRequest, context: Admissio
     try:
         new, old = _members(request.object), _members(request.old_object)
         deletion = _decoded_as(_Metadata, old.metadata).deletion_timestamp
-    except msgspec.ValidationError:
+    except FieldError:
         return ReviewOutcome(malformed="the object cannot be read: it, or its metadata, is not a JSON object")
     if bytes(deletion) != b"null":
         return ALLOWED
@@ -123,7 +130,7 @@ def _decoded(request: UnreadRequest, body: bytes, context: AdmissionContext) -> 
         return decode(body)
     head = {name: getattr(request, name) for name in RequestHead.__struct_fields__}
     return AdmissionRequest(
-        **head, object=msgspec.json.decode(request.object), old_object=_small_members(_members(request.old_object))
+        **head, object=read_json(request.object), old_object=_small_members(_members(request.old_object))
     )
 
 
@@ -131,7 +138,7 @@ def _small_members(stored: _Object) -> dict[str, Any]:
     """Return the metadata and the spec of an object without their members that have many values."""
     return {
         name: {
-            key: msgspec.json.decode(value)
+            key: read_json(value)
             for key, value in (_decoded_as(dict[str, msgspec.Raw], member) or {}).items()
             if values_of(value) <= _MEMBER_VALUES
         }
@@ -146,4 +153,4 @@ def _members(document: msgspec.Raw) -> _Object:
 
 def _decoded_as(kind: Any, document: msgspec.Raw) -> Any:  # noqa: ANN401 - a type, and a value of it
     """Decode a JSON object; null is an empty one."""
-    return msgspec.json.decode(document if bytes(document) != b"null" else b"{}", type=kind)
+    return decode_json(kind, document if bytes(document) != b"null" else b"{}")

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from berthmaster.model.decode import decode_json
 from berthmaster.model.hints import closest
 from berthmaster.model.kinds import is_namespaced
 from berthmaster.model.meta import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, Timestamp
@@ -70,7 +71,7 @@ def decoded(table: bytes) -> dict[str, Schema]:
     Raises:
         msgspec.ValidationError: a schema has a keyword that is not evaluated.
     """
-    stored = msgspec.json.decode(table, type=dict[str, Schema | str])
+    stored = decode_json(dict[str, Schema | str], table)
     return {name: each for name, named in stored.items() if isinstance(each := stored.get(str(named), named), Schema)}
 
 

@@ -5,7 +5,8 @@ from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
-from berthmaster.model.errors import printable
+from berthmaster.model.decode import NOT_JSON, decode_json
+from berthmaster.model.errors import FieldError, printable
 from webhook.admission.outcome import FieldProblem, ReviewOutcome
 
 API_VERSION: Final = "admission.k8s.io/v1"
@@ -164,7 +165,7 @@ def decode_unread(body: bytes) -> UnreadRequest:
 def _checked(decoder: msgspec.json.Decoder[R], body: bytes) -> R:
     try:
         review = decoder.decode(body)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+    except NOT_JSON as error:
         raise _not_a_review(body, error) from None
     if review.api_version != API_VERSION or review.kind != KIND:
         raise NotAReview(_wrong_type(review.api_version, review.kind), uid=review.request.uid)
@@ -199,13 +200,10 @@ def encode_failure(uid: str, code: int, reason: str, message: str) -> bytes:
 def find_uid(body: bytes) -> str:
     """Return the UID in a document that cannot be decoded; empty if there is none."""
     try:
-        return _uid_of(msgspec.json.decode(body, type=_LooseReview)) or ""
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return _uid_of(_LOOSE_DECODER.decode(body)) or ""
+    except NOT_JSON:
         found = _UID_IN_TEXT.search(body)
-    try:
-        return msgspec.json.decode(found[1], type=str) if found is not None else ""
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return ""
+    return (_text(found[1]) or "") if found is not None else ""
 
 
 class _LooseReview(msgspec.Struct, frozen=True, rename="camel"):
@@ -216,6 +214,9 @@ class _LooseReview(msgspec.Struct, frozen=True, rename="camel"):
     request: msgspec.Raw = _ABSENT
 
 
+_LOOSE_DECODER: Final = msgspec.json.Decoder(_LooseReview)
+
+
 class _LooseRequest(msgspec.Struct, frozen=True):
     uid: msgspec.Raw = _ABSENT
 
@@ -224,11 +225,13 @@ def _not_a_review(body: bytes, error: Exception) -> NotAReview:
     """Return why a body is not a review, with its UID if possible. Decodes no part of the body to dicts or lists."""
     if isinstance(error, RecursionError):
         return NotAReview("the body is nested too deeply", uid=find_uid(body))
+    if isinstance(error, UnicodeError):
+        return NotAReview(_brief(f"the body is not valid JSON: {error}"), uid=find_uid(body))
     try:
-        found = msgspec.json.decode(body, type=_LooseReview)
+        found = _LOOSE_DECODER.decode(body)
     except msgspec.ValidationError:
         return NotAReview("the body is not an AdmissionReview: it is not a JSON object")
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as not_json:
+    except NOT_JSON as not_json:
         return NotAReview(_brief(f"the body is not valid JSON: {not_json}"), uid=find_uid(body))
     uid = _uid_of(found)
     version, kind = _text(found.api_version), _text(found.kind)
@@ -243,8 +246,8 @@ def _not_a_review(body: bytes, error: Exception) -> NotAReview:
 
 def _uid_of(review: _LooseReview) -> str | None:
     try:
-        return _text(msgspec.json.decode(review.request, type=_LooseRequest).uid)
-    except msgspec.ValidationError:
+        return _text(decode_json(_LooseRequest, review.request).uid)
+    except FieldError:
         return None
 
 
@@ -253,11 +256,11 @@ def _wrong_type(version: str | None, kind: str | None) -> str:
     return f"expected {KIND} of {API_VERSION!r}, got {given}; set admissionReviewVersions to [v1]"
 
 
-def _text(raw: msgspec.Raw) -> str | None:
+def _text(raw: msgspec.Raw | bytes) -> str | None:
     """Return a JSON string; None for any other value."""
     try:
-        return msgspec.json.decode(raw, type=str)
-    except msgspec.ValidationError:
+        return decode_json(str, bytes(raw))
+    except FieldError:
         return None
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, NamedTuple, TypeVar
 import msgspec
 
 from berthmaster.model.cluster import NodeIdentity
-from berthmaster.model.decode import decode_json
+from berthmaster.model.decode import NOT_JSON, decode_json
 from berthmaster.model.errors import FieldError
 from berthmaster.model.meta import INT64_MAX, INT64_MIN, ObjectMeta, Value
 from berthmaster.model.replicas import PodSpec
@@ -21,7 +21,6 @@ N = TypeVar("N", bound=NodeIdentity)
 
 _NULL: Final = b"null"
 # These errors lead to slower decoding, which finds the problem if there is one.
-_NOT_CANONICAL: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _Violations: Final[Any] = Annotated[int, msgspec.Meta(ge=INT64_MIN, le=INT64_MAX)]
 _Object: Final[Any] = dict[str, msgspec.Raw]
 _Objects: Final[Any] = list[dict[str, msgspec.Raw]]
@@ -134,7 +133,7 @@ def decode_args(body: bytes) -> Args:
     try:
         found = _CANONICAL.decode(body)
         pod, nodes, names = bytes(found.pod), found.nodes, found.node_names
-    except _NOT_CANONICAL:
+    except NOT_JSON:
         members = _members(body, "")
         pod = members.get("pod", _NULL)
         nodes = msgspec.Raw(members.get("nodes", _NULL))
@@ -194,7 +193,7 @@ def _items(raw: msgspec.Raw) -> list[msgspec.Raw] | None:
     """Return the nodes; None if ``Nodes`` or its ``items`` are null."""
     try:
         found = _ITEMS.decode(raw)
-    except _NOT_CANONICAL:
+    except NOT_JSON:
         members = _members(bytes(raw), "Nodes")
         return _value(_Raws, members.get("items"), "Nodes.items")
     return None if found is None else found.items

@@ -4,11 +4,9 @@ import logging
 from datetime import UTC, datetime
 from typing import Any, Final
 
-import msgspec
-
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
-from berthmaster.model.decode import convert, encode_json
+from berthmaster.model.decode import convert, encode_json, read_json
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.workload import SimulatedWorkload
@@ -119,4 +117,4 @@ def answer_of(route: Route, services: Services) -> Any:  # noqa: ANN401 - a JSON
     query = {name: each.schema["examples"][0] for name, each in (route.query or {}).items() if each.required}
     deadline_s = services.clock.monotonic_s() + _LIMIT_S
     answer = route.handler(services, Call("example", deadline_s, sent, query, _PATH_VALUES)).body
-    return msgspec.json.decode(answer if isinstance(answer, bytes) else next(answer))
+    return read_json(answer if isinstance(answer, bytes) else next(answer))

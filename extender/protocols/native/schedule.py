@@ -10,7 +10,7 @@ from berthmaster.deciding.move_end import as_ended
 from berthmaster.deciding.rules import rules_of, trigger_by
 from berthmaster.kube.kinds import CLUSTER_KINDS, CLUSTERS, WatchOptions
 from berthmaster.model.binding import Binding
-from berthmaster.model.decode import decode_json, encode_json
+from berthmaster.model.decode import NOT_JSON, decode_json, encode_json, read_json
 from berthmaster.model.errors import FieldError
 from berthmaster.model.unsupported import unknown_placement_fields
 from berthmaster.model.validation import OPTION, binding_errors, cluster_errors, placement_excess
@@ -93,7 +93,7 @@ def is_cheap(body: bytes) -> bool:
         return False
     try:
         clusters = bytes(_CLUSTERS.decode(body).clusters)
-    except (msgspec.DecodeError, RecursionError):
+    except NOT_JSON:
         return True  # the error is cheap
     return clusters in (b"", b"null")
 
@@ -187,7 +187,7 @@ def _decoded(services: Services, kind: type[R], body: bytes) -> R:
 
 
 def _placement_errors(text: bytes) -> tuple[FieldError, ...]:
-    return tuple(error.below("binding.spec.placement") for error in unknown_placement_fields(msgspec.json.decode(text)))
+    return tuple(error.below("binding.spec.placement") for error in unknown_placement_fields(read_json(text)))
 
 
 _known_errors = lru_cache(_MAX_KEPT)(_placement_errors)  # many bindings of a policy have one placement
