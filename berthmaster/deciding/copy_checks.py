@@ -8,6 +8,8 @@ what was read. docs/moves.md lists the causes.
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+import msgspec.structs
+
 from berthmaster.deciding.config import MoveSettings
 from berthmaster.deciding.quotas import why_no_quota
 from berthmaster.model.binding import AggregatedStatusItem, Binding
@@ -102,7 +104,7 @@ def blocked_move(binding: Binding, state: MoveState, copies: Copies, settings: M
     if breaks and (refusal := why_no_quota(binding, state, copies.quotas)) is not None:
         return refusal
     needed = copies.needed if breaks else {}
-    known = Copies(copies.by_cluster, copies.problem, needed)
+    known = msgspec.structs.replace(copies, needed=needed)
     return blocked_removal(binding, state, state.leaving, known, settings)
 
 

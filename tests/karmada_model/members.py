@@ -18,6 +18,7 @@ from kube_store import JSON
 from berthmaster.model.interpretation import dependencies_of
 from berthmaster.model.meta import Quantity
 from berthmaster.model.replicas import replicas_of
+from berthmaster.model.template_facts import RETAINED
 
 CLUSTER_VERSION: Final = "cluster.karmada.io/v1alpha1"
 LONGEST_DELETE_RETRY_S: Final = 90.0
@@ -290,7 +291,8 @@ class Members:
         copy = self.member(_cluster(which)).copies.setdefault(which, RunningCopy({**manifest, "spec": None}))
         if copy.manifest.get("spec") != manifest.get("spec"):
             copy.generation += 1
-            copy.wanted = replicas_of(manifest).number
+            if copy.generation == 1 or manifest["metadata"].get("labels", {}).get(RETAINED) != "true":
+                copy.wanted = replicas_of(manifest).number  # else the member keeps its own number
             copy.current = copy.ready >= copy.wanted and copy.pods == _pod_template(manifest)
             copy.ready = min(copy.ready, copy.wanted)
         copy.manifest = manifest

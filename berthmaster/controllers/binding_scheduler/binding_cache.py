@@ -177,13 +177,12 @@ class NeedIndex:
 
     def changed(self, _key: Key, before: Binding | None, after: Binding | None) -> None:
         """Index the latest version of a binding. It is an event handler: ``before`` was the last ``after``."""
-        old, new = (frozenset() if each is None else _presence(each) for each in (before, after))
-        if old == new:
-            return
+        if before is not None and after is not None and _clusters_named(before) == _clusters_named(after):
+            return  # by far most events
         with self._lock:
-            for place, name in old - new:
+            for place, name in () if before is None else _presence(before):
                 _discard(self._there, place, name)
-            for place, name in new - old:
+            for place, name in () if after is None else _presence(after):
                 self._there.setdefault(place, set()).add(name)
 
     def needing(self, binding: Binding, cluster: str, defines: str) -> tuple[str, ...]:
@@ -203,17 +202,26 @@ class NeedIndex:
             return tuple(nsmallest(_NEEDING_SHOWN, found))
 
 
-def _presence(binding: Binding) -> frozenset[tuple[tuple[str, str], str]]:
-    """Return what a binding means for ``NeedIndex``: a cluster with a namespace or a kind, and the name."""
+def _clusters_named(binding: Binding) -> set[str]:
     spec = binding.spec
-    resource = spec.resource
+    found = {each.name for each in spec.clusters}
+    if spec.graceful_eviction_tasks:
+        found.update(each.from_cluster for each in spec.graceful_eviction_tasks)
+    if spec.required_by:
+        found.update(each.name for snapshot in spec.required_by for each in snapshot.clusters)
+    return found
+
+
+def _presence(binding: Binding) -> Iterator[tuple[tuple[str, str], str]]:
+    """Yield what a binding means for ``NeedIndex``: a cluster with a namespace or a kind, and the name."""
+    resource = binding.spec.resource
     if metadata_suffices(resource.api_version, resource.kind):
-        return frozenset()
-    clusters = {each.name for each in spec.clusters} | {each.from_cluster for each in spec.graceful_eviction_tasks}
-    clusters |= {each.name for snapshot in spec.required_by for each in snapshot.clusters}
+        return
     name = "/".join(filter(None, (resource.namespace, resource.kind, resource.name)))
     topics = {"", resource.namespace, kind_of(resource.kind, group_of(resource.api_version))}
-    return frozenset(((cluster, topic), name) for cluster in clusters for topic in topics)
+    for cluster in _clusters_named(binding):
+        for topic in topics:
+            yield (cluster, topic), name
 
 
 class BindingCache:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from karmada_model.replicas import RETAINED
 from karmada_model.stage import Stage
 from karmada_plane import cluster, deployment, policy, resource, selector
 from kube_store import JSON
@@ -292,3 +293,18 @@ def test_what_a_workload_needs_stays_with_it_while_it_cannot_leave(moves: MovesC
     assert stage.assignment(NEEDY) == {"m2": REPLICAS}
     assert stage.assignment(SETTINGS_MAP).keys() == {"m2"}
     assert stage.model.members.harm == []
+
+
+# Replicas that the member decides
+
+
+@BOTH
+def test_a_member_that_decides_the_replicas_must_have_them_before_the_others_go(moves: MovesConfig):
+    template = {**WEB, "metadata": {**WEB["metadata"], "labels": RETAINED}}
+    play = Play({"g": ["m1", "m2"]}, STATIC, moves=moves, template=template)
+    assert play.clusters == {"m1": 2, "m2": 2}
+    play.watch()
+    play.drain("m1")
+    play.run(1500)
+    assert (play.clusters, play.lowest) == ({"m1": 2, "m2": 2}, REPLICAS)
+    assert cause_of(play) is Cause.REPLICAS_RETAINED
