@@ -314,8 +314,9 @@ def expand(paths: Iterable[str | Path]) -> Iterator[str]:
 def _files_below(folder: str) -> Sequence[str]:
     """Return the manifests in a folder.
 
-    Links to folders are not followed, because they could form a loop. A link to a file outside of the folder is an
-    error: a person who adds a link to a folder must not make the reader print a file that the person cannot read.
+    Links to folders are not followed, because they could form a loop. A link to a file that is not below the folder,
+    or is in a hidden folder such as ``.git``, is an error: a person who adds a link to a folder must not make the
+    reader print a file that the person cannot read.
     """
 
     def refuse(error: OSError) -> None:
@@ -327,12 +328,17 @@ def _files_below(folder: str) -> Sequence[str]:
         found.extend(Path(parent, name) for name in files if name.endswith(SUFFIXES))
     root = os.path.realpath(folder)
     for path in found:
-        if path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(root):
-            problem = "is a link to a file outside of the folder; to read it, name the file"
+        if path.is_symlink() and not _is_read(Path(os.path.realpath(path)), root):
+            problem = "is a link to a file that this folder does not show; to read it, name the file"
             raise ManifestError(str(path), None, problem)
         if path.exists() and not path.is_file():  # reading a pipe without a writer would block forever
             raise ManifestError(str(path), None, "is not a regular file; to read it, name the file, not its folder")
     return [str(path) for path in sorted(found)]
+
+
+def _is_read(path: Path, root: str) -> bool:
+    """Return whether a file is below a folder, and in no hidden one."""
+    return path.is_relative_to(root) and not any(each.startswith(".") for each in path.relative_to(root).parts[:-1])
 
 
 def _bounded(file: BinaryIO, source: str, limit: int) -> bytes:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
+from zipfile import ZipFile
 
 import pytest
 import yaml
@@ -67,36 +68,117 @@ def test_an_action_passes_only_inputs_that_it_declares(file):
 
 RECORDER = """\
 #!/bin/sh
-echo "$@" >> "$LOG"
-[ "$2" != venv ] || { mkdir -p "$3/bin" && cp "$0" "$3/bin/python"; }
+echo "$PWD" "$@" >> "$LOG"
+[ "$3" != venv ] || { mkdir -p "$4/bin" "$4/dist" && cp "$0" "$4/bin/python" && touch "$4/dist/made.whl"; }
 """
+BASH = pytest.mark.skipif(shutil.which("bash") is None, reason="the action's scripts are for bash")
+ACTIONS = pytest.mark.parametrize("file", ["action.yml", "actions/plan/action.yml"])
+PINNED = f"--require-hashes --only-binary=:all: --requirement {ROOT}/requirements"
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="the action's scripts are for bash")
-@pytest.mark.parametrize("file", ["action.yml", "actions/plan/action.yml"])
+@BASH
+@ACTIONS
 @cases(
     ("package", "variable", "installed"),
     {
-        "a checkout": ("", "", [f"-r {ROOT}/requirements/run.txt", f"--no-deps {ROOT}"]),
-        "the URL of a wheel": ("https://example.org/b.whl", "", ["https://example.org/b.whl"]),
-        "an index, by the variable": ("", "berthmaster==0.1.0", ["berthmaster==0.1.0"]),
-        "the input counts": ("a.whl", "berthmaster", ["a.whl"]),
+        "a checkout": (
+            "", "",
+            [
+                f"install {PINNED}/build.txt",
+                f"wheel --no-deps --no-build-isolation --wheel-dir $VENV-build/dist {ROOT}",
+                f"install {PINNED}/run.txt",
+                "install --no-deps $VENV-build/dist/made.whl",
+            ],
+        ),
+        "the URL of a wheel": ("https://example.org/b.whl", "", ["install https://example.org/b.whl"]),
+        "an index, by the variable": ("", "berthmaster==0.1.0", ["install berthmaster==0.1.0"]),
+        "the input counts": ("a.whl", "berthmaster", ["install a.whl"]),
     },
-)
+)  # fmt: skip
 def test_an_action_installs_from_where_its_user_says(tmp_path, file, package, variable, installed):
-    python, log = tmp_path / "python", tmp_path / "log"
+    python, log, venv = tmp_path / "python", tmp_path / "log", tmp_path / "temp" / "venv"
+    venv.parent.mkdir()
     python.write_text(RECORDER)
     python.chmod(0o755)
     environment = {
-        "PYTHON": str(python), "LOG": str(log), "VENV": str(tmp_path / "venv"), "SOURCE": str(ROOT),
+        "PYTHON": str(python), "LOG": str(log), "VENV": str(venv), "SOURCE": str(ROOT),
         "PACKAGE": package, "BERTHMASTER": variable,
     }  # fmt: skip
-    assert run(script_of(file, "Install"), environment, tmp_path).returncode == 0
-    assert [line.partition(" install ")[2] for line in log.read_text().splitlines()[1:]] == installed
-    assert (ROOT / "requirements" / "run.txt").exists()
+    ran = run(script_of(file, "Install"), environment, tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    lines = log.read_text().splitlines()
+    assert all(line.startswith(f"{venv.parent} -I -m ") for line in lines)
+    found = [line.partition(" --quiet ")[2] for line in lines if " -m pip " in line]
+    assert found == [each.replace("$VENV", str(venv)) for each in installed]
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="the action's scripts are for bash")
+HOSTILE = """\
+import os
+with open(os.environ["MARK"], "a") as file:
+    print(__name__, os.environ.get("GITHUB_TOKEN"), file=file)
+"""
+
+
+@BASH
+@ACTIONS
+def test_a_checkout_with_python_of_its_own_changes_no_installation(tmp_path, file):
+    """The modules of the checkout shadow those that an installation imports, if the working folder is on the path."""
+    checkout, mark, wheel = tmp_path / "checkout", tmp_path / "mark", tmp_path / "made-1-py3-none-any.whl"
+    (tmp_path / "temp").mkdir()
+    for name in ("venv", "pip", "ensurepip", "sitecustomize", "json", "zipfile"):
+        (checkout / name).mkdir(parents=True)
+        for part in ("__init__.py", "__main__.py"):
+            (checkout / name / part).write_text(HOSTILE)
+        (checkout / f"{name}.py").write_text(HOSTILE)
+    with ZipFile(wheel, "w") as archive:
+        archive.writestr("made.py", "")
+        archive.writestr("made-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: made\nVersion: 1\n")
+        archive.writestr("made-1.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr("made-1.dist-info/RECORD", "")
+    environment = {
+        "PYTHON": sys.executable, "VENV": str(tmp_path / "temp" / "venv"), "SOURCE": str(ROOT), "PACKAGE": str(wheel),
+        "PIP_NO_INDEX": "1", "MARK": str(mark), "GITHUB_TOKEN": "secret", "PYTHONPATH": str(checkout),
+    }  # fmt: skip
+    ran = run(script_of(file, "Install"), environment, checkout)
+    assert ran.returncode == 0, ran.stderr
+    assert not mark.exists(), mark.read_text()
+    assert [*(tmp_path / "temp").glob("venv/lib/*/site-packages/made.py")]
+
+
+@BASH
+@cases(
+    ("linked", "target"),
+    {
+        "a file": ("policies/leak.yaml", "../../secret"),
+        "a folder": ("policies", "../elsewhere"),
+        "a file of git": ("policies/leak.yaml", "../.git/config"),
+    },
+)
+def test_an_action_reads_no_file_that_a_link_of_the_checkout_names(tmp_path, linked, target):
+    checkout = tmp_path / "checkout"
+    (tmp_path / "secret").write_text("hunter2\n")
+    for folder in (tmp_path / "elsewhere", checkout / ".git"):
+        folder.mkdir(parents=True)
+        (folder / "config").write_text("hunter2\n")
+        (folder / "config.yaml").write_text("hunter2\n")
+    path = checkout / linked
+    path.parent.mkdir(exist_ok=True)
+    path.symlink_to(target)
+    plan = {
+        "CONFIG": "kubeconfig",
+        "CONTENT": "",
+        "AGAINST": str(ROOT / "examples"),
+        "GITHUB_STEP_SUMMARY": "summary.md",
+    }
+    lint = {"REPOSITORY": "", "DOCS": "", "FLEET": "", "SARIF": ""}
+    for file, name, more in (("action.yml", "Lint", lint), ("actions/plan/action.yml", "Plan", plan)):
+        for paths in (linked, str(checkout / linked), "policies"):
+            ran = run(script_of(file, name), {"PATHS": paths, "ARGS": "", **more}, checkout)
+            assert ran.returncode, (name, paths)
+            assert "hunter2" not in ran.stdout + ran.stderr
+
+
+@BASH
 @cases(
     ("repository", "page"),
     {
@@ -123,7 +205,7 @@ def test_the_script_of_the_action_annotates_and_writes_sarif(tmp_path, repositor
     assert log["tool"]["driver"]["rules"][0].get("helpUri") == page
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="the action's scripts are for bash")
+@BASH
 def test_the_script_of_the_plan_action_comments_and_keeps_the_exit_code(tmp_path, httpserver):
     comments = "/repos/shop/fleet/issues/7/comments"
     httpserver.expect_ordered_request(comments, method="GET").respond_with_json([])
