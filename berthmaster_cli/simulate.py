@@ -95,6 +95,8 @@ def command(flags: _SimulateFlags) -> None:
             )
         else:
             world = inputs.present_world(manifests, flags)
+            written = inputs.written_policies(manifests, flags.namespace)
+            inputs.report_idle_policies(written, manifests.templates, manifests.bindings)
             all_placed = _simulate(world, manifests, changes, profile, flags)
     if flags.check and not all_placed:
         raise SystemExit(EXIT_CHECK_FAILED)

@@ -301,6 +301,13 @@ class PolicyCatalog:
         return Holding(first.policy.reference, ordered, recorded, note)
 
 
+def selecting_nothing(policies: Iterable[Policy], templates: Iterable[Template]) -> list[Policy]:
+    """Return the policies that match none of some resources."""
+    catalog = PolicyCatalog(policies)
+    matched = {claim.policy.reference for each in templates for claim in catalog.matching(each)}
+    return [each for each in catalog.policies if each.reference not in matched]
+
+
 def _keys_for(policy: Policy) -> list[_SelectorKey]:
     scope = "" if policy.cluster_scoped else policy.metadata.namespace
     return [_key_of(each, scope) for each in policy.spec.resource_selectors]

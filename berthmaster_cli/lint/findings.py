@@ -13,13 +13,17 @@ from urllib.parse import quote
 
 import msgspec
 
+from berthmaster.model.claims import selecting_nothing
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import FieldError, name_list
 from berthmaster.model.hints import closest
-from berthmaster.model.kinds import group_of, is_namespaced
+from berthmaster.model.kinds import group_of, is_namespaced, reason_not_propagated, unknown_type
 from berthmaster.model.kubeadmiral import KubeAdmiralPolicy
-from berthmaster.model.policy import POLICY_KINDS, ClusterAffinity, Policy
+from berthmaster.model.meta import with_metadata
+from berthmaster.model.policy import POLICY_KINDS, ClusterAffinity, Policy, PolicyReference
+from berthmaster.model.replicas import Template, template_of
 from berthmaster.version import __version__
+from berthmaster.views.texts import count_text
 from berthmaster_cli.lint.sources import UNREADABLE, LintFinding, Skipped, SourceObject
 from webhook.admission.outcome import ABSENT, FieldProblem, bounded
 from webhook.admission.reviews import OWN_RULES, UNKNOWN_FIELD_SUMMARY, unknown_level
@@ -30,10 +34,12 @@ from webhook.admission.settings import AdmissionSettings, Level
 CLUSTER_UNKNOWN: Final = "cluster-unknown"
 CLAIMED_TWICE: Final = "claimed-twice"
 DEFINED_TWICE: Final = "defined-twice"
+SELECTS_NOTHING: Final = "selects-nothing"
 _KARMADA: Final = "policy.karmada.io"
 _KUBEADMIRAL: Final = "core.kubeadmiral.io"
 _CLUSTERS: Final = frozenset({("cluster.karmada.io", "Cluster"), (_KUBEADMIRAL, "FederatedCluster")})
 _HINTS: Final = 20
+_SELECTORS: Final = "spec.resourceSelectors"
 _Resource = tuple[str, str, str, str]
 P = TypeVar("P", Policy, KubeAdmiralPolicy)
 
@@ -42,6 +48,7 @@ ACROSS_RULES: Final = {
     CLUSTER_UNKNOWN: "A cluster name that no Cluster or FederatedCluster of the input has.",
     CLAIMED_TWICE: "Two policies of one kind and priority that name the same resource.",
     DEFINED_TWICE: "A policy that the input defines more than once.",
+    SELECTS_NOTHING: "A policy that selects no resource of the input, or a kind that no API server has.",
 }
 """The rules of lint that need all objects of the input. The webhook does not have them. The default level is warn."""
 
@@ -53,6 +60,7 @@ class Across:
     default_namespace: str
     _clusters: set[str] = field(default_factory=set)
     _policies: list[SourceObject] = field(default_factory=list)
+    _templates: list[SourceObject] = field(default_factory=list)
     _first: dict[tuple[str, str, str, str], SourceObject] = field(default_factory=dict)
     _repeated: list[tuple[SourceObject, SourceObject]] = field(default_factory=list)
 
@@ -61,6 +69,8 @@ class Across:
         if (group, kind) in _CLUSTERS:
             self.add_cluster(found)
         if group not in {_KARMADA, _KUBEADMIRAL} or kind not in POLICY_KINDS:
+            if found.name and reason_not_propagated(found.raw["apiVersion"], kind) is None and group != _KUBEADMIRAL:
+                self._templates.append(found)
             return
         self._policies.append(found)
         if not found.metadata.get("name"):
@@ -82,6 +92,33 @@ class Across:
         if self._clusters:
             yield from self._unknown_clusters()
         yield from self._claimed_twice()
+        yield from self._selecting_nothing()
+
+    def _selecting_nothing(self) -> Iterator[tuple[SourceObject, FieldProblem]]:
+        policies: dict[PolicyReference, tuple[SourceObject, Policy]] = {}
+        for found in self._policies:
+            policy = _decoded(Policy, found) if group_of(found.raw["apiVersion"]) == _KARMADA else None
+            if policy is None:
+                continue
+            policy = with_metadata(policy, namespace=self._namespace(found))
+            policies[policy.reference] = found, policy
+            unknown = list(_unknown_selectors(policy))
+            yield from ((found, each) for each in bounded(unknown, SELECTS_NOTHING))
+            if unknown:
+                del policies[policy.reference]
+        templates = [template for each in self._templates if (template := self._template(each)) is not None]
+        idle = selecting_nothing((each for _, each in policies.values()), templates) if templates else []
+        for policy in idle:
+            fault = f"selects none of the {count_text(len(templates), 'resource')} of the input"
+            remedy = "correct the selectors or the namespace"
+            yield policies[policy.reference][0], FieldProblem(_SELECTORS, ABSENT, fault, remedy, SELECTS_NOTHING)
+
+    def _template(self, found: SourceObject) -> Template | None:
+        try:
+            template = template_of(found.raw)
+        except FieldError:
+            return None
+        return msgspec.structs.replace(template, namespace=self._namespace(found))
 
     def _unknown_clusters(self) -> Iterator[tuple[SourceObject, FieldProblem]]:
         known = sorted(self._clusters)
@@ -122,6 +159,15 @@ class Across:
         if not is_namespaced(found.raw["apiVersion"], found.raw["kind"]):
             return ""
         return found.namespace or self.default_namespace
+
+
+def _unknown_selectors(policy: Policy) -> Iterator[FieldProblem]:
+    for index, selector in enumerate(policy.spec.resource_selectors):
+        unknown = unknown_type(selector.api_version, selector.kind)
+        if unknown is not None:
+            yield FieldProblem(
+                f"{_SELECTORS}[{index}].{unknown.path}", ABSENT, unknown.fault, unknown.remedy, SELECTS_NOTHING
+            )
 
 
 def _claimed_already(path: str, found: SourceObject, first: SourceObject, resource: _Resource) -> FieldProblem:

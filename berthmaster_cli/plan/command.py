@@ -430,6 +430,8 @@ def planned(flags: PlanFlags, known: list[Document] | None = None) -> Plan:
         if flags.prune:
             removed.prune(flags.selector, base, identities)
         world = replace(inputs.present_world(manifests, flags), lazy_counts=flags.lazy_counts)
+        templates = [*manifests.templates, *objects.templates]
+        inputs.report_idle_policies(objects.policies, templates, manifests.bindings)
         changes = _change_set(objects, removed, manifests, flags.replica_fields, world)
         complain_about(gap for gap in manifests.gaps if not gap.changes_answers)
     now = manifests.read_at or inputs.current_time()
