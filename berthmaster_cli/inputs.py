@@ -24,7 +24,12 @@ from berthmaster.model.claims import selecting_nothing
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import convert, unknown_fields
 from berthmaster.model.errors import FieldError, InputError, ServiceError, name_list
-from berthmaster.model.interpretation import Interpreter, check_replica_paths, replica_scripts
+from berthmaster.model.interpretation import (
+    Interpreter,
+    check_replica_paths,
+    dependency_scripts,
+    replica_scripts,
+)
 from berthmaster.model.kinds import BUILT_IN_NAMES, group_of, guessed_names, reason_not_propagated, unknown_type
 from berthmaster.model.policy import DEFAULT_NAMESPACE, TAINT_POLICY, Policy
 from berthmaster.model.replicas import ReplicaPath, Template, template_of
@@ -484,14 +489,14 @@ def _without_lua(*_: object) -> NoReturn:
 @contextmanager
 def interpreter_of(manifests: Manifests) -> Iterator[Interpreter | None]:
     """Run the scripts of a control plane. The context is their interpreter; None without scripts."""
-    scripts = replica_scripts(manifests.customizations)
-    if not scripts:
+    scripts, needs = replica_scripts(manifests.customizations), dependency_scripts(manifests.customizations)
+    if not (scripts or needs):
         yield None
     elif not is_available():
-        yield lua_interpreter(scripts, _without_lua)
+        yield lua_interpreter(scripts, _without_lua, needs)
     else:
         with ScriptProcess() as run:
-            yield lua_interpreter(scripts, run)
+            yield lua_interpreter(scripts, run, needs)
 
 
 def report_idle_policies(

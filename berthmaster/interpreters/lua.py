@@ -12,7 +12,9 @@ from typing import Any, Final
 from berthmaster.model.decode import builtins, convert
 from berthmaster.model.errors import FieldError, InputError, shown
 from berthmaster.model.interpretation import (
+    Dependency,
     Interpreter,
+    ScriptedDependencies,
     UnknownReplicas,
     dependencies_of,
 )
@@ -29,16 +31,31 @@ class ExhaustedError(ScriptError):
 
 
 _FUNCTION: Final = "GetReplicas"
+_DEPENDENCIES: Final = "GetDependencies"
+_NO_SCRIPTS: Final[Mapping[tuple[str, str], str]] = {}
 _NANOS: Final = 1_000_000_000
 _DEFAULT_NAMESPACE: Final = "default"
 
 
 RunScript = Callable[[str, str, Mapping[str, Any]], tuple[Any, Any]]
 """Runs a script in a sandbox, and returns the first two results of a function of it, which gets one argument."""
+Scripts = Mapping[tuple[str, str], str]
+"""Scripts by the API version and the kind of the resources that they are about."""
 
 
-def lua_interpreter(scripts: Mapping[tuple[str, str], str], run: RunScript) -> Interpreter:
-    """Return what interprets kinds with their scripts."""
+def lua_interpreter(scripts: Scripts, run: RunScript, needs: Scripts = _NO_SCRIPTS) -> Interpreter:
+    """Return what interprets kinds with their scripts. ``needs``: the scripts for the dependencies of a resource."""
+
+    def dependencies(raw: Mapping[str, Any]) -> ScriptedDependencies | None:
+        script = needs.get((str(raw.get("apiVersion")), str(raw.get("kind"))))
+        if script is None:
+            return None
+        try:
+            found, _ = run(script, _DEPENDENCIES, raw)
+            needed = convert(tuple[Dependency, ...], found or ())
+            return ScriptedDependencies(tuple(sorted(needed, key=str)))
+        except (ScriptError, FieldError):
+            return ScriptedDependencies(None)
 
     def replicas(raw: Mapping[str, Any]) -> Replicas | UnknownReplicas | None:
         kind = str(raw.get("apiVersion")), str(raw.get("kind"))
@@ -50,7 +67,7 @@ def lua_interpreter(scripts: Mapping[tuple[str, str], str], run: RunScript) -> I
         except (ScriptError, FieldError) as error:
             return UnknownReplicas(f"the interpreter script of {kind[1]} of {kind[0]} failed: {error}")
 
-    return replicas
+    return Interpreter(replicas, dependencies)
 
 
 def _replicas(number: object, requirements: object) -> Replicas:

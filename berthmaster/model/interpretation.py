@@ -40,8 +40,35 @@ class UnknownReplicas(NamedTuple):
     reason: str
 
 
-Interpreter = Callable[[Mapping[str, Any]], Replicas | UnknownReplicas | None]
-"""Returns the replicas of a resource, or why its script failed; None for a kind without a script."""
+class Dependency(Value, frozen=True):
+    """A resource that another one needs, by its name, or all of a kind with some labels."""
+
+    api_version: str
+    kind: str
+    namespace: str = ""
+    name: str = ""
+    label_selector: LabelSelector | None = None
+
+    def __str__(self) -> str:
+        return "/".join(filter(None, (self.namespace, self.kind, self.name or "(by labels)")))
+
+
+class ScriptedDependencies(NamedTuple):
+    """What a script says about the dependencies of a resource; None if it failed."""
+
+    found: tuple[Dependency, ...] | None
+
+
+class Interpreter(NamedTuple):
+    """The scripts of a control plane.
+
+    Attributes:
+        replicas: returns the replicas of a resource, or why its script failed; None for a kind without a script.
+        dependencies: returns what a resource needs; None for a kind without a script.
+    """
+
+    replicas: Callable[[Mapping[str, Any]], Replicas | UnknownReplicas | None]
+    dependencies: Callable[[Mapping[str, Any]], ScriptedDependencies | None]
 
 
 class InterpreterScript(Value, frozen=True):
@@ -57,6 +84,7 @@ class CustomizationRules(Value, frozen=True):
     """The scripts of a customization. Only those that decisions need are read."""
 
     replica_resource: InterpreterScript | None = None
+    dependency_interpretation: InterpreterScript | None = None
 
 
 class CustomizationSpec(Value, frozen=True):
@@ -75,9 +103,21 @@ class ResourceInterpreterCustomization(Value, frozen=True):
 
 def replica_scripts(customizations: Iterable[ResourceInterpreterCustomization]) -> dict[tuple[str, str], str]:
     """Return the script for the replicas of each kind. Of several customizations the first by name counts."""
+    return _scripts(customizations, lambda rules: rules.replica_resource)
+
+
+def dependency_scripts(customizations: Iterable[ResourceInterpreterCustomization]) -> dict[tuple[str, str], str]:
+    """Return the script for the dependencies of each kind, as ``replica_scripts``."""
+    return _scripts(customizations, lambda rules: rules.dependency_interpretation)
+
+
+def _scripts(
+    customizations: Iterable[ResourceInterpreterCustomization],
+    rule_of: Callable[[CustomizationRules], InterpreterScript | None],
+) -> dict[tuple[str, str], str]:
     scripts: dict[tuple[str, str], str] = {}
     for each in sorted(customizations, key=lambda customization: customization.metadata.name):
-        rule, target = each.spec.customizations.replica_resource, each.spec.target
+        rule, target = rule_of(each.spec.customizations), each.spec.target
         if rule is not None and rule.lua_script:
             scripts.setdefault((target.api_version, target.kind), rule.lua_script)
     return scripts
@@ -99,7 +139,7 @@ def interpreted(
     kind = str(raw.get("apiVersion")), str(raw.get("kind"))
     if any((each.api_version, each.kind) == kind for each in paths):
         return replicas_of(raw, paths)
-    if interpreter is not None and (found := interpreter(raw)) is not None:
+    if interpreter is not None and (found := interpreter.replicas(raw)) is not None:
         return found
     if kind in _COMPUTED:
         return _COMPUTED[kind](raw)
@@ -276,17 +316,6 @@ DEPENDENCIES: Final = "resourcebinding.karmada.io/dependencies"
 _MAX_DEPENDENCIES: Final = 10_000
 
 
-class Dependency(Value, frozen=True):
-    api_version: str
-    kind: str
-    namespace: str = ""
-    name: str = ""
-    label_selector: LabelSelector | None = None
-
-    def __str__(self) -> str:
-        return "/".join(filter(None, (self.namespace, self.kind, self.name or "(by labels)")))
-
-
 _TEMPLATE: Final = ("spec.template",)
 _POD_TEMPLATES: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
     **dict.fromkeys(((each.api_version, each.kind) for each in (*BUILT_IN_REPLICA_PATHS, *_PATHS)), _TEMPLATE),
@@ -301,12 +330,42 @@ _POD_TEMPLATES: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
     ("kubeflow.org/v1", "TFJob"): ("spec.tfReplicaSpecs.*.template",),
     ("ray.io/v1", "RayJob"): (
         "spec.rayClusterSpec.headGroupSpec.template", "spec.rayClusterSpec.workerGroupSpecs.*.template",
+        "spec.submitterPodTemplate",
     ),
     ("ray.io/v1", "RayService"): (
         "spec.rayClusterConfig.headGroupSpec.template", "spec.rayClusterConfig.workerGroupSpecs.*.template",
     ),
 }  # fmt: skip
 """The paths of the pod templates of each kind; ``*`` stands for all entries of an object or array."""
+_SECRETS: Final = "Secret"
+_ACCOUNT: Final = "ServiceAccount"
+_OF_SOURCE: Final = (_SECRETS, "spec.secretRef.name")
+_OF_VERIFICATION: Final = (_SECRETS, "spec.verify.secretRef.name")
+_OF_KUBECONFIG: Final = (_SECRETS, "spec.kubeConfig.secretRef.name")
+_OF_ACCOUNT: Final = (_ACCOUNT, "spec.serviceAccountName")
+_REFERENCES: Final[Mapping[tuple[str, str], tuple[tuple[str, str], ...]]] = {
+    ("helm.toolkit.fluxcd.io/v2beta1", "HelmRelease"): (
+        (_SECRETS, "spec.chart.spec.verify.secretRef.name"), _OF_KUBECONFIG, _OF_ACCOUNT,
+    ),
+    ("kustomize.toolkit.fluxcd.io/v1", "Kustomization"): (
+        (_SECRETS, "spec.decryption.secretRef.name"), _OF_KUBECONFIG, _OF_ACCOUNT,
+    ),
+    ("source.toolkit.fluxcd.io/v1", "GitRepository"): (_OF_SOURCE, _OF_VERIFICATION),
+    ("source.toolkit.fluxcd.io/v1beta2", "Bucket"): (_OF_SOURCE,),
+    ("source.toolkit.fluxcd.io/v1beta2", "HelmChart"): (_OF_VERIFICATION,),
+    ("source.toolkit.fluxcd.io/v1beta2", "HelmRepository"): (_OF_SOURCE,),
+    ("source.toolkit.fluxcd.io/v1beta2", "OCIRepository"): (
+        _OF_SOURCE, _OF_VERIFICATION, (_SECRETS, "spec.certSecretRef.name"), _OF_ACCOUNT,
+    ),
+    ("argoproj.io/v1alpha1", "Workflow"): (
+        (_ACCOUNT, "spec.executor.serviceAccountName"),
+        ("PersistentVolumeClaim", "spec.volumeClaimTemplates.*.metadata.name"),
+        (_SECRETS, "spec.volumes.*.secret.name"),
+    ),
+}  # fmt: skip
+"""The fields with names of resources that a kind needs: the kind of the resource, and the path of its name."""
+_HELM_RELEASE: Final = ("helm.toolkit.fluxcd.io/v2beta1", "HelmRelease")
+_WORKFLOW: Final = ("argoproj.io/v1alpha1", "Workflow")
 _SERVICE_IMPORT: Final = ("multicluster.x-k8s.io/v1alpha1", "ServiceImport")
 _DERIVED: Final = "derived-"
 _SECRET_REFERENCES: Final = (
@@ -341,6 +400,8 @@ def dependencies_of(raw: Mapping[str, Any]) -> tuple[Dependency, ...] | None:
         claims = _objects(raw, "spec.volumeClaimTemplates.*.metadata") if kind[1] == "StatefulSet" else ()
         own = {("PersistentVolumeClaim", each.get("name")) for each in claims}
         return tuple(Dependency("v1", each, namespace, name) for each, name in sorted(found - own))
+    if kind in _REFERENCES:
+        return tuple(Dependency("v1", each, namespace, name) for each, name in sorted(set(_referenced(raw, kind))))
     if kind == ("networking.k8s.io/v1", "Ingress"):
         secrets = {str(each.get("secretName")) for each in _objects(raw, "spec.tls.*") if each.get("secretName")}
         return tuple(Dependency("v1", "Secret", namespace, name) for name in sorted(secrets))
@@ -352,6 +413,22 @@ def dependencies_of(raw: Mapping[str, Any]) -> tuple[Dependency, ...] | None:
             Dependency("discovery.k8s.io/v1", "EndpointSlice", namespace, label_selector=labels),
         )
     return () if scope_of(*kind) is not None else None
+
+
+def _referenced(raw: Mapping[str, Any], kind: Kind) -> Iterator[tuple[str, str]]:
+    """Yield the kind and the name of each resource that the fields of a kind of a third party name."""
+    for needed, path in _REFERENCES[kind]:
+        yield from ((needed, name) for name in _at(raw, path) if isinstance(name, str) and name)
+    if kind == _HELM_RELEASE:
+        values = list(_objects(raw, "spec.valuesFrom.*"))
+        for needed in (_SECRETS, "ConfigMap"):
+            yield from _named(needed, (each for each in values if each.get("kind") == needed))
+    if kind == _WORKFLOW:
+        spec = _object(raw.get("spec"))
+        fields = {key: spec[key] for key in ("imagePullSecrets", "serviceAccountName") if key in spec}
+        # The script reads the name of a volume's Secret from another field than a pod has.
+        volumes = [{key: each[key] for key in each if key != "secret"} for each in _objects(raw, "spec.volumes.*")]
+        yield from _needed_by({**fields, "volumes": volumes})
 
 
 def _needed_by(pod: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -130,6 +130,7 @@ class WorkloadBuilder:
         replicas = found if isinstance(found, Replicas) else Replicas()
         claim = holding.claim
         waiting = waits(claim.policy, template.namespace, self._existing) if claim is not None else None
+        scripted = self._interpreter.dependencies(raw) if self._interpreter is not None else None
         unscheduled = self._unscheduled(given, found) or (waiting if binding is None else None)
         target, deferred = self._binding(given, replicas, waiting) if unscheduled is None else (binding, None)
         if unscheduled is not None and unscheduled.reason in _CLAIMED and claim is not None:
@@ -153,7 +154,8 @@ class WorkloadBuilder:
             stalled_at=_stalled_at(binding) if not applied else None,
             why_not=reasons(holding, template),
             notes=tuple(filter(None, (holding.note, *notes))),
-            dependencies=dependencies_for(target, raw, applied=applied),
+            dependencies=dependencies_for(target, raw, scripted, applied=applied),
+            scripted=scripted,
         )
 
     def _lasting(self, holding: Holding, binding: Binding | None) -> Holding:
@@ -274,12 +276,17 @@ def deferred_by(policy: Policy) -> Unscheduled:
 
 
 def dependencies_for(
-    binding: Binding | None, raw: Mapping[str, Any] | None, *, applied: bool = False
+    binding: Binding | None,
+    raw: Mapping[str, Any] | None,
+    scripted: interpretation.ScriptedDependencies | None = None,
+    *,
+    applied: bool = False,
 ) -> tuple[Dependency, ...] | None:
     """Return the dependencies that follow a workload; None if they are not known.
 
     Args:
         binding: the binding. Without ``propagateDeps`` nothing follows, and neither without a namespace.
+        scripted: what a script of the control plane says; Karmada asks nothing else then.
         applied: whether the template is newer than the record on the binding.
     """
     if binding is None or not binding.spec.propagate_deps or not binding.spec.resource.namespace:
@@ -287,6 +294,8 @@ def dependencies_for(
     recorded = interpretation.recorded_dependencies(binding.metadata.annotations)
     if recorded is not None and not applied:
         return recorded
+    if scripted is not None:
+        return scripted.found
     found = interpretation.dependencies_of(raw) if raw is not None else None
     return found if found is not None else recorded
 
@@ -667,7 +676,7 @@ class Detector:
             if workload.binding is not None:
                 return replace(known, deferred=desired)
             return replace(known, unscheduled=deferred_by(claim.policy), deferred=desired)
-        followers = dependencies_for(desired, workload.template)
+        followers = dependencies_for(desired, workload.template, workload.scripted)
         same = workload.binding is not None and workload.binding.spec == desired.spec
         stalled_at = known.stalled_at if same else None
         return replace(

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from berthmaster.model.binding import Binding, BindingSnapshot, BindingSpec, ObjectReference, binding_name
 from berthmaster.model.claims import Claim
 from berthmaster.model.gaps import Reader
-from berthmaster.model.interpretation import Dependency
+from berthmaster.model.interpretation import Dependency, ScriptedDependencies
 from berthmaster.model.meta import ObjectMeta, with_spec
 from berthmaster.model.move import as_moved
 from berthmaster.model.policy import PolicyReference
@@ -73,6 +73,7 @@ class SimulatedWorkload(msgspec.Struct, frozen=True):
         stalled_at: the spec of its binding when karmada-scheduler gave up on it; None if it has not (``stalls``).
         why_not: why each policy of ``claims`` does not hold the resource; empty for the holder.
         dependencies: the resources that it needs and that follow it (``propagateDeps``); None if they are not known.
+        scripted: what the script of a control plane says that it needs; None for a kind without such a script.
     """
 
     resource: ObjectReference
@@ -90,6 +91,7 @@ class SimulatedWorkload(msgspec.Struct, frozen=True):
     why_not: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     dependencies: tuple[Dependency, ...] | None = ()
+    scripted: ScriptedDependencies | None = None
 
     def __str__(self) -> str:
         return str(self.name)

@@ -52,7 +52,7 @@ def interpreter(*customizations):
 
 def run(body, prelude=""):
     script = f'local kube = require("kube")\n{prelude}\nfunction GetReplicas(obj) {body} end'
-    return interpreter(customization(script))(WIDGET)
+    return interpreter(customization(script)).replicas(WIDGET)
 
 
 @cases(
@@ -142,7 +142,7 @@ def test_the_interpreter_works_after_a_limit():
     with ScriptProcess() as process:
         scripts = [customization(f"function GetReplicas(obj) {each} end", kind=kind) for kind, each in
                    {"Greedy": greedy, "Caught": caught}.items()]  # fmt: skip
-        lua = lua_interpreter(replica_scripts([*scripts, customization(SIMPLE)]), process)
+        lua = lua_interpreter(replica_scripts([*scripts, customization(SIMPLE)]), process).replicas
         for kind in ("Greedy", "Caught"):
             found = lua({**WIDGET, "kind": kind})
             assert isinstance(found, UnknownReplicas)
@@ -152,12 +152,12 @@ def test_the_interpreter_works_after_a_limit():
 
 def test_runs_do_not_share_globals():
     counting = "count = (count or 0) + 1 string.rep = nil function GetReplicas(obj) return count end"
-    lua = interpreter(customization(counting))
+    lua = interpreter(customization(counting)).replicas
     assert [lua(WIDGET), lua(WIDGET)] == [Replicas(1), Replicas(1)]
 
 
 def test_bytecode_is_refused():
-    assert "is no text" in interpreter(customization("\x1bLua"))(WIDGET).reason
+    assert "is no text" in interpreter(customization("\x1bLua")).replicas(WIDGET).reason
 
 
 def test_the_first_customization_by_name_counts():
@@ -171,7 +171,7 @@ def test_the_order_of_interpreters():
     assert interpreted(WIDGET, (), lua) == Replicas(3)
     assert isinstance(interpreted(WIDGET), UnknownReplicas)
     assert interpreted(WIDGET, complete=True) == Replicas()
-    assert lua({**WIDGET, "kind": "Other"}) is None
+    assert lua.replicas({**WIDGET, "kind": "Other"}) is None
 
 
 def _recurses(*_arguments: object) -> object:
