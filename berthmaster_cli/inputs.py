@@ -4,7 +4,7 @@ Also names of resources on the command line, as kubectl accepts them, and the ch
 effect that it has in Karmada.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -19,20 +19,19 @@ from berthmaster.deciding.lease_record import lease_record
 from berthmaster.interpreters.lua import ScriptError, lua_interpreter
 from berthmaster.interpreters.worker import ScriptProcess, is_available
 from berthmaster.manifests import Document, Manifests, load_manifests, manifests_of, overlaid
-from berthmaster.model.binding import Binding, binding_name
-from berthmaster.model.claims import selecting_nothing
+from berthmaster.model.binding import binding_name
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import convert, unknown_fields
-from berthmaster.model.errors import FieldError, InputError, ServiceError, name_list
+from berthmaster.model.errors import FieldError, InputError, ServiceError
 from berthmaster.model.interpretation import (
     Interpreter,
     check_replica_paths,
     dependency_scripts,
     replica_scripts,
 )
-from berthmaster.model.kinds import BUILT_IN_NAMES, group_of, guessed_names, reason_not_propagated, unknown_type
-from berthmaster.model.policy import DEFAULT_NAMESPACE, TAINT_POLICY, Policy
-from berthmaster.model.replicas import ReplicaPath, Template, template_of
+from berthmaster.model.kinds import BUILT_IN_NAMES, group_of, guessed_names, reason_not_propagated
+from berthmaster.model.policy import DEFAULT_NAMESPACE, TAINT_POLICY
+from berthmaster.model.replicas import ReplicaPath
 from berthmaster.model.validation import update_errors
 from berthmaster.runtime.feature_gates import WORKLOAD_AFFINITY, FeatureGates, gates_help
 from berthmaster.runtime.installation import extra_remedy
@@ -44,7 +43,6 @@ from berthmaster.simulation.eligibility import SCHEDULERS
 from berthmaster.simulation.plan_answer import ALL_OFF, Assumptions, Switch, assumptions, evicting_policies
 from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import Change, World, file_gaps, world_of
-from berthmaster.views.texts import count_text
 from berthmaster_cli import options
 from berthmaster_cli.flags import Flags, option
 from berthmaster_cli.namespaces import placed
@@ -97,7 +95,6 @@ def name_in(manifests: Manifests, name: ResourceName, namespace: str) -> Resourc
 
 _PRICES_KIND: Final = "Prices"
 _PROBLEMS: Final = 10
-_IDLE: Final = 5
 _GATES: Final = (WORKLOAD_AFFINITY,)
 _EXISTING_FILE: Final = click.Path(dir_okay=False, exists=True, path_type=Path)
 _STATUS_NOT_FOUND: Final = 404
@@ -497,46 +494,6 @@ def interpreter_of(manifests: Manifests) -> Iterator[Interpreter | None]:
     else:
         with ScriptProcess() as run:
             yield lua_interpreter(scripts, run, needs)
-
-
-def report_idle_policies(
-    policies: Iterable[Policy], templates: Iterable[Document], bindings: Iterable[Binding] = ()
-) -> None:
-    """Report the policies of files that select none of the resources that are known, if there are any.
-
-    The labels of a resource are not known if only its binding is: a policy that selects by labels is then not reported.
-    """
-    known = {each.identity: template_of(each.raw) for each in templates}
-    bound = [each.spec.resource for each in bindings]
-    named = [(group_of(each.api_version), each.kind, each.namespace, each.name) for each in bound]
-    only_bound = [each for each, identity in zip(bound, named, strict=True) if identity not in known]
-    unlabelled = {(each.api_version, each.kind) for each in only_bound}
-    bare = [Template(each.api_version, each.kind, each.name, each.namespace) for each in only_bound]
-    resources = [*known.values(), *bare]
-
-    def may_select_labels(policy: Policy) -> bool:
-        selectors = policy.spec.resource_selectors
-        return any(each.label_selector and (each.api_version, each.kind) in unlabelled for each in selectors)
-
-    idle = [each for each in selecting_nothing(policies, resources) if not may_select_labels(each)]
-    if resources and idle:
-        names = name_list([str(each.reference) for each in idle], _IDLE)
-        of = f"none of the {count_text(len(resources), 'resource')}"
-        complain(f"{names} {'selects' if len(idle) == 1 else 'select'} {of} of the input{_unknown_kinds(idle)}")
-
-
-def written_policies(manifests: Manifests, namespace: str = "") -> list[Policy]:
-    """Return the policies of files; of one namespace only, if its resources are all that is known."""
-    pairs = zip(manifests.policy_documents, manifests.policies, strict=True)
-    written = [policy for document, policy in pairs if not (document.stored or document.is_live)]
-    return [each for each in written if not namespace or each.reference.namespace == namespace]
-
-
-def _unknown_kinds(policies: Iterable[Policy]) -> str:
-    """Return why the kinds that policies select do not exist; empty if all can."""
-    selectors = dict.fromkeys((s.api_version, s.kind) for each in policies for s in each.spec.resource_selectors)
-    problems = [unknown for each in selectors if (unknown := unknown_type(*each)) is not None]
-    return f": {'; '.join(each.problem for each in problems[:_IDLE])}" if problems else ""
 
 
 def check_policies(manifests: Manifests, *, lenient: bool) -> None:

@@ -18,6 +18,7 @@ from berthmaster.simulation.run import PlannedWorkload, WorkloadResult
 from berthmaster.simulation.world import Change, World, is_observed
 from berthmaster_cli import inputs, tables
 from berthmaster_cli.flags import option, options
+from berthmaster_cli.idle_policies import report_idle_policies, written_policies
 from berthmaster_cli.ledger_options import LedgerFlags
 from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.output import WorkloadOutputFlags, print_data
@@ -95,8 +96,8 @@ def command(flags: _SimulateFlags) -> None:
             )
         else:
             world = inputs.present_world(manifests, flags)
-            written = inputs.written_policies(manifests, flags.namespace)
-            inputs.report_idle_policies(written, manifests.templates, manifests.bindings)
+            written = written_policies(manifests, flags.namespace)
+            report_idle_policies(written, manifests.templates, manifests.bindings)
             all_placed = _simulate(world, manifests, changes, profile, flags)
     if flags.check and not all_placed:
         raise SystemExit(EXIT_CHECK_FAILED)

@@ -10,16 +10,17 @@ from operator import add
 from typing import Any, Final
 
 from berthmaster.model.decode import builtins, convert
+from berthmaster.model.dependencies import Dependency, ScriptedDependencies, dependencies_of
 from berthmaster.model.errors import FieldError, InputError, shown
-from berthmaster.model.interpretation import (
-    Dependency,
-    Interpreter,
-    ScriptedDependencies,
-    UnknownReplicas,
-    dependencies_of,
-)
+from berthmaster.model.interpretation import Interpreter, UnknownReplicas
 from berthmaster.model.meta import INT32_MAX, Quantity
 from berthmaster.model.replicas import ReplicaRequirements, Replicas, requirements_at
+
+_FUNCTION: Final = "GetReplicas"
+_DEPENDENCIES: Final = "GetDependencies"
+_NO_SCRIPTS: Final[Mapping[tuple[str, str], str]] = {}
+_NANOS: Final = 1_000_000_000
+_DEFAULT_NAMESPACE: Final = "default"
 
 
 class ScriptError(InputError):
@@ -28,13 +29,6 @@ class ScriptError(InputError):
 
 class ExhaustedError(ScriptError):
     """A script exceeded a limit of time, steps or memory. It is not run again."""
-
-
-_FUNCTION: Final = "GetReplicas"
-_DEPENDENCIES: Final = "GetDependencies"
-_NO_SCRIPTS: Final[Mapping[tuple[str, str], str]] = {}
-_NANOS: Final = 1_000_000_000
-_DEFAULT_NAMESPACE: Final = "default"
 
 
 RunScript = Callable[[str, str, Mapping[str, Any]], tuple[Any, Any]]

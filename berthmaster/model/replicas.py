@@ -200,6 +200,13 @@ BUILT_IN_REPLICA_PATHS: Final = (
     ReplicaPath("apps/v1", "StatefulSet", "spec.replicas", "spec.template"),
     ReplicaPath("batch/v1", "Job", "spec.parallelism", "spec.template"),
 )
+THIRD_PARTY_REPLICA_PATHS: Final = (
+    ReplicaPath("apps.kruise.io/v1alpha1", "CloneSet", "spec.replicas", "spec.template"),
+    ReplicaPath("apps.kruise.io/v1alpha1", "UnitedDeployment", "spec.replicas", "spec.template"),
+    ReplicaPath("apps.kruise.io/v1alpha1", "BroadcastJob", "spec.parallelism", "spec.template"),
+    ReplicaPath("apps.kruise.io/v1beta1", "StatefulSet", "spec.replicas", "spec.template"),
+)
+"""The kinds of third parties that keep their replicas in one field, and that Karmada interprets out of the box."""
 
 
 def template_of(raw: Mapping[str, Any]) -> Template:

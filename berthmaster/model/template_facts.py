@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from berthmaster.model.interpretation import dependencies_of
+from berthmaster.model.dependencies import dependencies_of
 
 CLAIM: Final = "PersistentVolumeClaim"
 JOB: Final = "Job"

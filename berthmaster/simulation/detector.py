@@ -40,8 +40,9 @@ from berthmaster.model.claims import (
     permanent_id,
 )
 from berthmaster.model.decode import convert
+from berthmaster.model.dependencies import Dependency, ScriptedDependencies, dependencies_of, recorded_dependencies
 from berthmaster.model.errors import FieldError
-from berthmaster.model.interpretation import Dependency, UnknownReplicas
+from berthmaster.model.interpretation import UnknownReplicas
 from berthmaster.model.meta import ObjectMeta, with_metadata, with_spec
 from berthmaster.model.policy import Policy, PolicyReference, ResourceSelector
 from berthmaster.model.replicas import ReplicaPath, Replicas, Template, template_of
@@ -278,7 +279,7 @@ def deferred_by(policy: Policy) -> Unscheduled:
 def dependencies_for(
     binding: Binding | None,
     raw: Mapping[str, Any] | None,
-    scripted: interpretation.ScriptedDependencies | None = None,
+    scripted: ScriptedDependencies | None = None,
     *,
     applied: bool = False,
 ) -> tuple[Dependency, ...] | None:
@@ -291,12 +292,12 @@ def dependencies_for(
     """
     if binding is None or not binding.spec.propagate_deps or not binding.spec.resource.namespace:
         return ()
-    recorded = interpretation.recorded_dependencies(binding.metadata.annotations)
+    recorded = recorded_dependencies(binding.metadata.annotations)
     if recorded is not None and not applied:
         return recorded
     if scripted is not None:
         return scripted.found
-    found = interpretation.dependencies_of(raw) if raw is not None else None
+    found = dependencies_of(raw) if raw is not None else None
     return found if found is not None else recorded
 
 

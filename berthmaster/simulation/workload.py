@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from berthmaster.model.binding import Binding, BindingSnapshot, BindingSpec, ObjectReference, binding_name
 from berthmaster.model.claims import Claim
+from berthmaster.model.dependencies import Dependency, ScriptedDependencies
 from berthmaster.model.gaps import Reader
-from berthmaster.model.interpretation import Dependency, ScriptedDependencies
 from berthmaster.model.meta import ObjectMeta, with_spec
 from berthmaster.model.move import as_moved
 from berthmaster.model.policy import PolicyReference

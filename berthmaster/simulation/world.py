@@ -12,9 +12,10 @@ from berthmaster.manifests import Manifests
 from berthmaster.model.binding import Binding
 from berthmaster.model.claims import UNKNOWN, Existing, PolicyCatalog
 from berthmaster.model.cluster import Cluster
+from berthmaster.model.dependencies import Dependency
 from berthmaster.model.errors import ManifestError
 from berthmaster.model.gaps import Gap, GapKind
-from berthmaster.model.interpretation import Dependency, Interpreter
+from berthmaster.model.interpretation import Interpreter
 from berthmaster.model.policy import ClusterTaintPolicy, Policy
 from berthmaster.model.replicas import ReplicaPath
 from berthmaster.scheduling.request import Peers, Request

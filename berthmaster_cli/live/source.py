@@ -24,9 +24,9 @@ from berthmaster.manifests.redaction import redacted
 from berthmaster.model.binding import Binding, binding_name
 from berthmaster.model.claims import PERMANENT_ID, WaitedFor, claims, waited_for
 from berthmaster.model.decode import convert, encode_json
+from berthmaster.model.dependencies import Dependency, dependencies_of, recorded_dependencies
 from berthmaster.model.errors import ApiError, FieldError, InputError, shown
 from berthmaster.model.gaps import Gap, GapKind
-from berthmaster.model.interpretation import Dependency, dependencies_of, recorded_dependencies
 from berthmaster.model.kinds import group_of, metadata_suffices, reason_not_propagated
 from berthmaster.model.meta import Key
 from berthmaster.model.policy import POLICY_KINDS, TAINT_POLICY, TAINT_POLICY_API, Policy, defaulted

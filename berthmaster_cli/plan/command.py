@@ -28,6 +28,7 @@ from berthmaster.simulation.world import World
 from berthmaster.views.texts import count_text
 from berthmaster_cli import inputs, namespaces
 from berthmaster_cli.flags import option, options
+from berthmaster_cli.idle_policies import report_idle_policies
 from berthmaster_cli.options import KubeconfigFlags, KustomizeFlags, ReadTimeoutFlags
 from berthmaster_cli.output import complain, complain_about, counting, print_data, print_page
 from berthmaster_cli.plan.page import SERVICES, markdown_lines, page, write_comment
@@ -431,7 +432,7 @@ def planned(flags: PlanFlags, known: list[Document] | None = None) -> Plan:
             removed.prune(flags.selector, base, identities)
         world = replace(inputs.present_world(manifests, flags), lazy_counts=flags.lazy_counts)
         templates = [*manifests.templates, *objects.templates]
-        inputs.report_idle_policies(objects.policies, templates, manifests.bindings)
+        report_idle_policies(objects.policies, templates, manifests.bindings)
         changes = _change_set(objects, removed, manifests, flags.replica_fields, world)
         complain_about(gap for gap in manifests.gaps if not gap.changes_answers)
     now = manifests.read_at or inputs.current_time()

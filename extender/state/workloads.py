@@ -16,9 +16,9 @@ from berthmaster.manifests import Document, Manifests
 from berthmaster.model.binding import Binding, ObjectReference, binding_name
 from berthmaster.model.claims import PERMANENT_ID, UNKNOWN, Existing, PolicyCatalog, WaitedFor, waited_for
 from berthmaster.model.decode import convert
+from berthmaster.model.dependencies import Dependency
 from berthmaster.model.errors import FieldError, ManifestError
 from berthmaster.model.gaps import Gap, GapKind
-from berthmaster.model.interpretation import Dependency
 from berthmaster.model.kinds import group_of, reason_not_propagated
 from berthmaster.model.meta import Key
 from berthmaster.model.policy import ClusterTaintPolicy, Policy, PolicyReference, ResourceSelector

@@ -16,7 +16,7 @@ from karmada_model.objects import Ident, News, Objects, ident
 from karmada_model.works import binding_id
 from kube_store import JSON
 
-from berthmaster.model.interpretation import DEPENDENCIES, dependencies_of
+from berthmaster.model.dependencies import DEPENDENCIES, dependencies_of
 
 FINALIZER: Final = "karmada.io/dependencies-distributor"
 DEPENDED_BY: Final = "resourcebinding.karmada.io/depended-by-"

@@ -15,7 +15,7 @@ from karmada_model.objects import Ident, News, Objects, ident, stamp
 from karmada_model.works import CONFLICT_RESOLUTION, EXECUTION, SPACE, TEMPLATE_GENERATION, cluster_of
 from kube_store import JSON
 
-from berthmaster.model.interpretation import dependencies_of
+from berthmaster.model.dependencies import dependencies_of
 from berthmaster.model.meta import Quantity
 from berthmaster.model.replicas import replicas_of
 from berthmaster.model.template_facts import RETAINED

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 from fleet_dump import members, stored_policy
 from tables import cases
 
-from berthmaster.model.interpretation import dependencies_of
+from berthmaster.model.dependencies import dependencies_of
 from berthmaster_cli.main import main
 
 POD = {

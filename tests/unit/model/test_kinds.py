@@ -5,16 +5,9 @@ from builders import deployment
 from tables import cases, data
 
 from berthmaster.model.decode import builtins
+from berthmaster.model.dependencies import DEPENDENCIES, Dependency, dependencies_of, recorded_dependencies
 from berthmaster.model.errors import FieldError
-from berthmaster.model.interpretation import (
-    DEPENDENCIES,
-    OF_SEVERAL_PARTS,
-    Dependency,
-    UnknownReplicas,
-    dependencies_of,
-    interpreted,
-    recorded_dependencies,
-)
+from berthmaster.model.interpretation import OF_SEVERAL_PARTS, UnknownReplicas, interpreted
 from berthmaster.model.kinds import Scope, group_of, is_namespaced, reason_not_propagated, scope_of
 from berthmaster.model.replicas import Replicas
 from berthmaster.model.selector import LabelSelector

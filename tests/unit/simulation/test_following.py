@@ -5,7 +5,7 @@ from fleet_dump import DIVIDED, members, stored_binding, stored_policy, stored_t
 from simulated_worlds import explain, simulated
 from tables import cases
 
-from berthmaster.model.interpretation import DEPENDENCIES
+from berthmaster.model.dependencies import DEPENDENCIES
 from berthmaster.simulation.changes import Down
 from berthmaster.simulation.workload import NotScheduled, ResourceName
 
