@@ -11,13 +11,14 @@ killed before or after any of its writes, is refused, or gets no answer. The tim
 import json
 import random
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
 from decisions import DYNAMIC
 from karmada_model.evictions import evict
+from karmada_model.quotas import QuotaWebhook
 from karmada_model.stage import Stage
 from karmada_plane import cluster, deployment, policy, resource, selector
 from kube_store import JSON
@@ -69,6 +70,11 @@ _STRATEGIES: Final[tuple[JSON, ...]] = (
 
 SETTINGS: Final = resource("settings", "ConfigMap")
 CLAIM: Final = resource("data", "PersistentVolumeClaim")
+_QUOTA: Final[JSON] = {
+    "apiVersion": "policy.karmada.io/v1alpha1",
+    "kind": "FederatedResourceQuota",
+    "metadata": {"name": "all", "namespace": "shop"},
+}
 
 
 class Killed(BaseException):
@@ -159,7 +165,8 @@ class History:
         self._trouble = 0.0
         self._before: dict[str, JSON] = {}
         self._full: frozenset[str] = frozenset()
-        self._quota: int | None = None
+        self._limited = False
+        self._webhook = QuotaWebhook(self.stage)
         self._away_s: dict[str, float] = {}
         self._braked = ""
         self._lost: set[str] = set()
@@ -303,8 +310,20 @@ class History:
 
     def _limit_replicas(self) -> None:
         """Set a quota for all replicas, also below the use, or remove it."""
+        if self._limited:
+            self._remove_quota()
+            return
         used = sum(sum(self.stage.assignment(each).values()) for each in self._templates)
-        self._quota = None if self._quota is not None else max(1, used + self._random.choice((-2, 0, 0, 2)))
+        limit = max(1, used + self._random.choice((-2, 0, 0, 2)))
+        quota = {**_QUOTA, "spec": {"overall": {"cpu": f"{500 * limit}m"}}}
+        self.stage.put(quota)
+        self.stage.edit(quota, status={"overallUsed": {"cpu": f"{500 * used}m"}})
+        self._limited = True
+
+    def _remove_quota(self) -> None:
+        if self._limited:
+            self.stage.delete(_QUOTA)
+        self._limited = False
 
     def _pause(self) -> None:
         """Pause moves, use up the budget, or end both."""
@@ -480,7 +499,8 @@ class History:
         for index, template in enumerate(self._templates):
             self.stage.edit(template, spec={"paused": False})
             self._amend(index, preserveResourcesOnDeletion=None)
-        self._full, self._quota = frozenset(), None
+        self._full = frozenset()
+        self._remove_quota()
         self._config = replace(self._config, pause="None", budgets=(Budget("all", max_moves=self._limit),))
         self.stage.scheduler.configure(self._config)
         self._engage("")
@@ -535,21 +555,11 @@ class History:
         spec = (json.loads(request.body) if request.body else {}).get("spec") or {}
         if any(each["name"] in self._full for each in spec.get("clusters") or ()):
             raise ApiError(403, "QuotaExceeded", "exceeds the quota")
-        if "clusters" in spec and self._exceeds_quota(request.path, spec["clusters"] or ()):
-            raise ApiError(403, "QuotaExceeded", "exceeds the quota of all")
         if self._random.random() < self._trouble:
             raise self._random.choice(
                 (ApiError(409, "Conflict", "changed"), ApiError(422, "Invalid", "refused"), ApiError(500, "", "failed"))
             )
-
-    def _exceeds_quota(self, path: str, clusters: Iterable[JSON]) -> bool:
-        """Whether karmada-webhook refuses an assignment: another use that is above the quota, even if it is smaller."""
-        if self._quota is None:
-            return False
-        before = (self.stage.api.get(path) or {"spec": {}})["spec"].get("clusters") or ()
-        added = sum(each.get("replicas", 0) for each in clusters) - sum(each.get("replicas", 0) for each in before)
-        used = sum(sum(self.stage.assignment(each).values()) for each in self._templates)
-        return added != 0 and used + added > self._quota
+        self._webhook(request)
 
     def _fault(self) -> None:
         if self._random.random() < self._trouble:
@@ -696,7 +706,8 @@ class History:
             places = [each for each in (move.source, move.target) if not self._full & each.keys()]
             whole = [each for each in places if each and all(members.member(name).up for name in each)]
             waited_s = (self.stage.clock.now() - move.gone_since).total_seconds() - move.termination_s
-            assert not whole or self._is_hidden() or waited_s < RETURN_S, self._history(f"no copies: {move}")
+            may_wait = not whole or self._limited or self._is_hidden()  # a quota may have been lowered meanwhile
+            assert may_wait or waited_s < RETURN_S, self._history(f"no copies: {move}")
 
     def _check_away(self) -> None:
         """A workload that is assigned nowhere is assigned again, as long as a group could hold it all the time."""
@@ -711,7 +722,7 @@ class History:
 
     def _has_place(self, binding: JSON) -> bool:
         """Whether a group could hold a workload: nothing is known against any of its clusters."""
-        if not binding["spec"].get("replicas") or self._full or self._quota is not None or self._braked:
+        if not binding["spec"].get("replicas") or self._full or self._limited or self._braked:
             return False
         held = [each for each in binding["spec"]["placement"]["clusterAffinities"] if "labelSelector" not in each]
         evicted = {each["fromCluster"] for each in binding["spec"].get("gracefulEvictionTasks") or ()}

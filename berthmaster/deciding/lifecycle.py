@@ -47,6 +47,8 @@ REBALANCE_HOLD_DOWNS: Final = 3
 """For how many hold-downs a workload rests after a rebalance. With the default of ten minutes, at most two begin in an
 hour, whatever the capacities do."""
 _LOOK_S: Final = 30.0
+_REFUSED_S: Final = 60.0
+"""How long a member may refuse a new copy. The namespace, or the kind, may arrive there some seconds later."""
 _FUTURE_S: Final = 60.0
 
 
@@ -136,7 +138,7 @@ def begun(binding: Binding, state: MoveState, around: Surroundings) -> Step:
     """Start an admitted move. ``binding`` is the binding, with the assignment ``state.source``."""
     breaks = state.strategy is MoveStrategy.BREAK_BEFORE_MAKE
     if breaks:
-        state = _admitted(state, around)
+        state = _timed(_admitted(state, around))
     else:
         state = _timed(_entered(state, MovePhase.SURGING, around.now, around.settings.deadline_s))
     state = msgspec.structs.replace(state, template=_template(binding), message="")
@@ -239,7 +241,7 @@ def rolled_back(binding: Binding, state: MoveState, around: Surroundings, why: s
             return held
         if breaks and (blocked := blocked_start(binding, state.home, around.works())) is not None:
             return held_step(binding, state, around, blocked)
-    if breaks and (state.phase is not MovePhase.ADMITTED or state.origin):
+    if breaks and (state.phase is not MovePhase.ADMITTED or state.origin or _is_going(state.home, around)):
         return _returned(binding, state, around, why)
     until = later(around.now, hold_down_s(state.failures + 1, around.settings))
     restored, group = state.home, state.home_group
@@ -253,6 +255,11 @@ def rolled_back(binding: Binding, state: MoveState, around: Surroundings, why: s
         (until - around.now).total_seconds(),
         _restored_note(state, restored, why, until),
     )
+
+
+def _is_going(home: Mapping[str, int], around: Surroundings) -> bool:
+    """Whether Karmada is already deleting a copy that is to be restored. It finishes that, whatever is assigned."""
+    return bool(around.works().deleting & home.keys())
 
 
 def _restored_note(state: MoveState, restored: Mapping[str, int], why: str, until: Timestamp) -> str:
@@ -337,7 +344,7 @@ def refused(
                 flapped(after, around.settings, around.now, why), CopiesChange.ABANDONED, wait_s=held_s, note=why
             )
         case CopiesChange.NEW_STARTED:
-            return None if before is None else rolled_back(binding, before, around, why)
+            return None if before is None or not before.home else rolled_back(binding, before, around, why)
         case CopiesChange.ROLLED_BACK:
             return None if before is None or before.gone_since is None else new_copies_started(before, around)
         case CopiesChange.RETARGETED:
@@ -567,9 +574,28 @@ def _surging(binding: Binding, state: MoveState, around: Surroundings) -> Step |
         note = f"{state.reason.value}: {short_assignment(state.target)} is healthy"
         return Step(state, CopiesChange.HEALTHY, wait_s=_wait(state, now), note=note)
     if not _is_late(state, now):
+        if refusing := _refusing(binding, state, around):
+            return f"{refusing}, and nothing runs"
         wait_s = _wait(state, now)
         return Step(state, wait_s=lag_left_s(state, now) or wait_s)
     return f"not healthy in time: {_problems(problems)}"
+
+
+def _refusing(binding: Binding, state: MoveState, around: Surroundings) -> str:
+    """Return which members refuse the new copies of a move with BreakBeforeMake that runs nowhere; empty for others.
+
+    No copy can become healthy then, so the rest of the deadline would be time without copies.
+    """
+    breaks = state.strategy is MoveStrategy.BREAK_BEFORE_MAKE and not state.returning
+    if not breaks or seconds_since(state.since, around.now) < _REFUSED_S:
+        return ""
+    if any(each.applied for each in binding.status.aggregated_status) or around.works().problem:
+        return ""
+    found = around.works().by_cluster
+    refused = {name: found[name].item.applied_message for name in state.target if name in found}
+    if len(refused) < len(state.target) or not all(refused.values()):
+        return ""
+    return f"the members refuse the new copies: {_problems(refused)}"
 
 
 def _soaking(binding: Binding, state: MoveState, around: Surroundings) -> Step | str:
@@ -711,10 +737,11 @@ def _stalled(state: MoveState, now: Timestamp, why: str) -> Step:
 def _returned(binding: Binding, state: MoveState, around: Surroundings, why: str) -> Step:
     """Turn a move with BreakBeforeMake around: the new copies go, and then the old ones start again."""
     failures = state.failures + 1
-    waits = state.phase is MovePhase.ADMITTED  # for the copies of a target that failed before
+    waits = state.phase is MovePhase.ADMITTED
+    leaving = state.source if state.origin else {}  # the copies of a target that failed before
     back = msgspec.structs.replace(
         state,
-        source=state.source if waits else state.target,
+        source=leaving if waits else state.target,
         target=state.first,
         source_group=state.source_group if waits else state.target_group,
         target_group=state.first_group,
@@ -726,6 +753,8 @@ def _returned(binding: Binding, state: MoveState, around: Surroundings, why: str
         message=why[:MAX_MESSAGE],
     )
     back = _admitted(back, around)
+    if not back.source:  # pods that end where they start again do not run in two clusters
+        back = msgspec.structs.replace(back, termination_s=0)
     note = f"{state.reason.value}: {why}; it returns to {short_assignment(back.target)}"
     return Step(
         back,

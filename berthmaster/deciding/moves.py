@@ -70,6 +70,8 @@ from berthmaster.model.work import Copies
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.request import Request
 
+LEFT_REASON: Final = "LeftByFailover"
+"""The reason of the eviction tasks of healthy copies that a failover leaves without a union."""
 SOON_S: Final = 1.0
 """How soon a binding is looked at again that may have another reason to move."""
 
@@ -321,7 +323,8 @@ def _without_target(decider: MoveDecider, binding: Binding, move: MoveState, fou
     braked = decider.moves.braked and move.phase is not MovePhase.ADMITTED
     # A move that returns has no copies in this phase. If where it returns to is lost, it starts where it was.
     unready = decider.state.unready_since_s
-    restored = move.returning and move.phase is MovePhase.ADMITTED and not move.source.keys() & unready.keys()
+    waits = move.returning and move.phase is MovePhase.ADMITTED
+    restored = waits and bool(move.source) and not move.source.keys() & unready.keys()
     returns = restored or can_return(decider.state, binding, move)
     if braked or rollback_loses_replicas(binding, move, unready):
         return lifecycle.without_target(move, decider.now, found.message)
@@ -390,8 +393,38 @@ def decide_refused(
     after = move_of(decision.write.annotated(binding))
     before = move_of(binding)
     message = f"the API server refused the move: {why}"[:MAX_MESSAGE]
+    if decision.change is CopiesChange.BEGUN and after is not None and after.reason is MoveReason.FAILOVER:
+        return _failed_over_at_once(decider, decision, after)
     step = lifecycle.refused(binding, decision.change, after, decider.around(binding, before), message)
     return None if step is None else decider.stepped(binding, step, Trigger.NONE)
+
+
+def _failed_over_at_once(decider: MoveDecider, decision: BindingDecision, move: MoveState) -> BindingDecision | None:
+    """Fail over without a union, as Karmada does: a quota that has no room for old and new copies has it for the new.
+
+    The copies in other clusters that still run stay in eviction tasks until the new ones are healthy. Tasks are not
+    counted by quotas.
+    """
+    binding, write = decision.binding, decision.write
+    if move.strategy is MoveStrategy.BREAK_BEFORE_MAKE or write is None:
+        return None
+    known = write.evictions if write.evictions is not None else binding.spec.graceful_eviction_tasks
+    listed = {task.from_cluster for task in known}
+    left = (
+        GracefulEvictionTask(
+            name,
+            producer=decider.moves.producer,
+            reason=LEFT_REASON,
+            purge_mode="Gracefully",
+            message="the API server accepts no assignment with old and new copies",
+            replicas=replicas or None,
+            clusters_before_failover=tuple(sorted(binding.assignment)),
+        )
+        for name, replicas in sorted(move.source.items())
+        if name not in move.target and name not in listed
+    )
+    step = Step(move_of(binding), clusters=move.target, group=move.target_group, tasks=(*known, *left))
+    return msgspec.structs.replace(decider.stepped(binding, step, Trigger.FAILOVER), refresh=True)
 
 
 def _decided(decider: MoveDecider, binding: Binding) -> BindingDecision:

@@ -130,6 +130,7 @@ class Members:
         self._broken: set[tuple[str, str]] = set()
         self._broken_images: set[str] = set()
         self._room: dict[tuple[str, str], int] = {}
+        self._refusals: dict[tuple[str, str], str] = {}
         self._delete_waits: dict[Ident, float] = {}
         self.harm: list[str] = []
 
@@ -185,6 +186,10 @@ class Members:
             if copy.manifest["metadata"]["name"] == name:
                 copy.ready, copy.current = 0, False
                 self._later(self.delays.report_s, which, self._report)
+
+    def refuse(self, cluster: str, name: str, message: str) -> None:
+        """Let the API server of a cluster refuse a workload that it does not have yet."""
+        self._refusals[cluster, name] = message
 
     def crowd(self, cluster: str, name: str, room: int) -> None:
         """Let at most so many pods of a workload run in a cluster. More are unschedulable; running ones stay."""
@@ -282,8 +287,9 @@ class Members:
         if "deletionTimestamp" in work["metadata"]:
             return
         manifest = work["spec"]["workload"]["manifests"][0]
-        if not self._may_manage(which, manifest):
-            status = _refused_status(manifest, _cluster(which), stamp(self._now()))
+        refusal = self._refusals.get((_cluster(which), manifest["metadata"]["name"]), "")
+        if refusal or not self._may_manage(which, manifest):
+            status = _refused_status(manifest, _cluster(which), stamp(self._now()), refusal)
             self._objects.change(which, partial(_set_status, status=status), status=True)
             self._later(LONGEST_DELETE_RETRY_S, which, self._apply)
             return
@@ -419,7 +425,7 @@ def _defines(definition: JSON, other: JSON) -> bool:
     return bool(spec["group"] == group and spec["names"]["kind"] == other["kind"])
 
 
-def _refused_status(manifest: JSON, cluster: str, at: str) -> JSON:
+def _refused_status(manifest: JSON, cluster: str, at: str, refusal: str = "") -> JSON:
     named = "/".join(manifest["metadata"].get(key, "") for key in ("namespace", "name"))
     message = (
         f"Failed to apply all manifests (0/1): resource(kind={manifest['kind']}, {named}) already exists in the "
@@ -430,7 +436,7 @@ def _refused_status(manifest: JSON, cluster: str, at: str) -> JSON:
         "type": "Applied",
         "status": "False",
         "reason": "AppliedFailed",
-        "message": message,
+        "message": refusal or message,
         "lastTransitionTime": at,
     }
     return {"conditions": [condition]}

@@ -15,7 +15,7 @@ class QuotaWebhook:
     """It is a fault for ``before``: it refuses a patch of a binding, or writes the new use to the quotas.
 
     Like Karmada, it looks only at patches that change the use. It refuses each use above the limit, also one that is
-    smaller than the use before.
+    smaller than the use before. A write that fails after it leaves no trace: the use is counted anew each time.
     """
 
     def __init__(self, stage: Stage) -> None:
@@ -26,7 +26,7 @@ class QuotaWebhook:
         before = self._stage.api.get(request.path) if request.method == "PATCH" and "clusters" in spec else None
         if before is None:
             return
-        requests = (before["spec"].get("replicaRequirements") or {}).get("resourceRequest") or {}
+        requests = _requests(before)
         added = _replicas(spec["clusters"] or ()) - _replicas(before["spec"].get("clusters") or ())
         if not added:
             return
@@ -35,7 +35,13 @@ class QuotaWebhook:
             for each in self._stage.model.objects.all("FederatedResourceQuota")
             if each["metadata"]["namespace"] == before["metadata"]["namespace"]
         ]
-        used = {each["metadata"]["name"]: _used(each, requests, added) for each in quotas}
+        base = self._use(before["metadata"]["namespace"])
+        for name, amount in requests.items():
+            base[name] = base.get(name, 0) + Quantity.parse(amount).nanos * added
+        used = {
+            each["metadata"]["name"]: {name: f"{base.get(name, 0) // 1_000_000}m" for name in each["spec"]["overall"]}
+            for each in quotas
+        }
         for each in quotas:
             for name, amount in used[each["metadata"]["name"]].items():
                 limit = each["spec"]["overall"].get(name)
@@ -44,15 +50,20 @@ class QuotaWebhook:
         for each in quotas:
             self._stage.edit(each, status={"overallUsed": used[each["metadata"]["name"]]})
 
+    def _use(self, namespace: str) -> dict[str, int]:
+        """Return what the bindings of a namespace use, in billionths."""
+        used: dict[str, int] = {}
+        for each in self._stage.model.objects.all("ResourceBinding"):
+            if each["metadata"]["namespace"] == namespace:
+                for name, amount in _requests(each).items():
+                    count = _replicas(each["spec"].get("clusters") or ())
+                    used[name] = used.get(name, 0) + Quantity.parse(amount).nanos * count
+        return used
+
+
+def _requests(binding: JSON) -> JSON:
+    return dict((binding["spec"].get("replicaRequirements") or {}).get("resourceRequest") or {})
+
 
 def _replicas(clusters: Iterable[JSON]) -> int:
     return sum(each.get("replicas", 0) for each in clusters)
-
-
-def _used(quota: JSON, requests: JSON, added: int) -> JSON:
-    used = dict(quota.get("status", {}).get("overallUsed") or {})
-    for name in quota["spec"]["overall"]:
-        more = Quantity.parse(requests[name]).nanos * added if name in requests else 0
-        now = Quantity.parse(used[name]).nanos if name in used else 0
-        used[name] = f"{(now + more) // 1_000_000}m"
-    return used

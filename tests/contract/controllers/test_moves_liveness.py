@@ -176,3 +176,35 @@ def test_a_target_that_begins_to_drain_before_it_has_copies_gets_none():
     play.stage.edit(cluster("m1"), spec={"taints": []})
     play.run(100)
     assert (play.clusters, play.healthy) == ({"m1": 4}, 4)
+
+
+def test_old_copies_that_are_already_being_deleted_are_not_restored_before_they_are_gone():
+    play = draining(moves=QUICK)
+    play.stage.model.members.delays = replace(play.stage.model.members.delays, delete_s=45.0)
+    play.until(MovePhase.ADMITTED)
+    play.run(10)
+    play.stage.model.members.set_ready("m2", "False")
+    play.run(30)
+    assert play.move.under_way, "the Work goes in any case, so nothing is restored yet"
+    play.until(MovePhase.ROLLED_BACK)
+    assert (play.clusters, play.healthy) == ({"m1": 4}, 4)
+    play.watch()
+    play.run(100)
+    assert play.lowest == 4
+
+
+def test_a_target_whose_member_refuses_the_workload_is_left_before_the_deadline():
+    slow = replace(QUICK, defaults=replace(QUICK.defaults, deadline_s=900))
+    play = draining(MovePhase.ADMITTED, moves=slow)
+    play.stage.model.members.refuse("m2", "web", "admission webhook denied the request")
+    play.run(260)
+    assert (play.clusters, play.healthy) == ({"m1": 4}, 4)
+    returning = [each.note for each in play.stage.scheduler.recorder.events if each.reason == "MoveReturning"]
+    assert "the members refuse the new copies: m2: admission webhook denied" in returning[0]
+
+
+def test_a_target_that_is_being_deleted_before_it_has_copies_gets_none():
+    play = draining(MovePhase.ADMITTED, moves=QUICK)
+    play.stage.delete(cluster("m2"))
+    play.run(100)
+    assert (play.clusters, play.healthy) == ({"m1": 4}, 4)

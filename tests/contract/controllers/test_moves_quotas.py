@@ -1,6 +1,7 @@
 """Moves and FederatedResourceQuotas under the modelled Karmada: what a move gives up is its own again."""
 
 import pytest
+from decisions import DYNAMIC
 from karmada_model.quotas import QuotaWebhook
 from karmada_plane import deployment, policy, selector
 from kube_store import JSON
@@ -77,3 +78,17 @@ def test_a_union_that_a_quota_refuses_does_not_begin_and_nothing_stops():
     play.drain("m1")
     play.run(300)
     assert (play.clusters, play.lowest, play.move.phase) == ({"m1": 4}, 4, MovePhase.HELD_DOWN)
+
+
+def test_a_failover_whose_union_exceeds_a_quota_happens_without_it_and_keeps_what_runs():
+    play = Play({"g": ["m1", "m2"], "next": ["m3"]}, DYNAMIC)
+    play.stage.put(quota("2"))
+    play.stage.edit(quota("2"), status={"overallUsed": {"cpu": "2"}})
+    play.stage.api.before = QuotaWebhook(play.stage)
+    play.fill("m2")
+    play.stage.model.members.lose("m1")
+    play.run(70)
+    play.watch()
+    play.run(120)
+    assert (play.clusters, play.healthy, play.lowest) == ({"m3": 4}, 4, 2)
+    assert not (play.stage.binding(WEB) or {})["spec"].get("gracefulEvictionTasks", [])[1:], "of the lost cluster only"
