@@ -28,11 +28,12 @@ from berthmaster.runtime.stopping import RepeatingThread
 
 _LOG: Final = logging.getLogger("berthmaster.kube")
 _LIST_READ_TIMEOUT_S: Final = 30.0
-# The API server sends a bookmark about once a minute. A longer silence means that the connection is dead.
-_WATCH_READ_TIMEOUT_S: Final = 150.0
-_MIN_WATCH_S: Final = 240
-_MAX_WATCH_S: Final = 360
-_WATCH_GRACE_S: Final = 30.0
+# A watch is short, so that the API server must say something, its end at least: a longer silence means that the
+# connection is dead. A bookmark comes only about once a minute, and a proxy may keep a connection to a dead server.
+_MIN_WATCH_S: Final = 30
+_MAX_WATCH_S: Final = 45
+_WATCH_GRACE_S: Final = 10.0
+_WATCH_READ_TIMEOUT_S: Final = _MAX_WATCH_S + _WATCH_GRACE_S
 # A watch that ends sooner and without an event has failed.
 _MIN_USEFUL_WATCH_S: Final = 1.0
 

@@ -87,7 +87,7 @@ def _files(kubeconfig: Path | None, environ: Mapping[str, str]) -> dict[Path, Ma
     """Return the content of each kubeconfig file that is not empty, in the order of precedence."""
     if kubeconfig is not None:
         return {kubeconfig: _content(kubeconfig)}
-    listed = [Path(each).expanduser() for each in environ.get(VARIABLE, "").split(os.pathsep) if each]
+    listed = [_expanded(each) for each in environ.get(VARIABLE, "").split(os.pathsep) if each]
     found = [path for path in listed or [_default_file(environ)] if path.is_file()]
     if listed and not found:
         names = ", ".join(map(str, listed))
@@ -99,9 +99,20 @@ def _files(kubeconfig: Path | None, environ: Mapping[str, str]) -> dict[Path, Ma
     return {path: content for path, content in contents.items() if content}
 
 
+def _expanded(text: str) -> Path:
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:  # there is no home
+        return Path(text)
+
+
 def _default_file(environ: Mapping[str, str]) -> Path:
     home = environ.get("HOME")
-    return (Path(home) if home else Path.home()) / ".kube" / "config"
+    try:
+        folder = Path(home) if home else Path.home()
+    except RuntimeError:  # a user without a name, as the random one of a pod of OpenShift
+        folder = Path("/")
+    return folder / ".kube" / "config"
 
 
 def _content(path: Path) -> Mapping[str, Any]:

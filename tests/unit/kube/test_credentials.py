@@ -209,6 +209,19 @@ def test_the_service_account_of_the_pod_comes_last(place):
     assert str(access) == "the service account of this pod"
 
 
+def test_a_user_without_a_home_has_no_kubeconfig(place, monkeypatch):
+    """OpenShift runs pods as a random user, and an image may set no HOME."""
+
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", homeless)
+    access = found(place, HOME="", KUBERNETES_SERVICE_HOST="10.0.0.1")
+    assert access == ((), "", "of-pod")
+    with pytest.raises(InputError, match="no access to an API server"):
+        found(place, HOME="")
+
+
 @cases(
     ("arguments", "environ", "message"),
     {
