@@ -43,6 +43,11 @@ class ServingFlags(LogLevelFlags):
     keepalive_s: int = option(
         "The time after which idle connections are closed, in seconds.", 120, click.IntRange(1, 3600)
     )
+    max_connection_age_s: float = option(
+        "The age at which a connection closes after a response, in seconds, so that clients find new replicas. It is "
+        "spread by a fifth. 0: no limit.",
+        0.0, click.FloatRange(0, 86_400),
+    )  # fmt: skip
     drain_s: float = option(
         "On a stop, the time that /readyz fails before the port closes, in seconds.", 3.0, click.FloatRange(0, 300)
     )
@@ -71,6 +76,7 @@ def server_options_from(name: str, flags: ServingFlags) -> "ServerOptions":
         keepalive_s=flags.keepalive_s,
         drain_s=flags.drain_s,
         grace_s=flags.grace_s,
+        connection_age_s=flags.max_connection_age_s,
     )
 
 

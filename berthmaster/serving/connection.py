@@ -5,6 +5,7 @@ here what a client does not accept at once. A thread of the pool sends one strea
 """
 
 import errno
+import math
 import socket
 import ssl
 from collections import Counter, deque
@@ -64,6 +65,7 @@ class Connection:
         rest: bytes behind the current request, which are not parsed yet.
         waits_for, step: the event that the poller waits for, and what to do then; 0 for none.
         queue: the queue in which it waits for a thread, or from which it has one.
+        closes_at: the monotonic time from which on a response closes the connection.
         read_at: the monotonic time of the last read. Bytes behind the current request arrived with it.
         knows_interim: whether the client may get interim responses. HTTP/1.0 has none.
     """
@@ -88,6 +90,7 @@ class Connection:
         self.step: Callable[[Connection], None]
         self.queue: FairQueue
         self.keep = self.knows_interim = True
+        self.closes_at = math.inf
         self.ended = False
         self.out = bytearray()
         self._limits_s = limits_s

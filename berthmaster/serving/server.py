@@ -136,6 +136,8 @@ class ServerOptions:
         request_memory_bytes: the memory for requests in each process: see ``sharing``.
         request_timeout_s: the time limit for a request, from its first byte to the last byte of its answer.
         drain_s: the time for which readiness fails, and responses close their connections, before the port closes.
+        connection_age_s: the age from which on a response closes its connection; 0 for none. Clients that keep their
+            connections find new replicas this way.
     """
 
     name: str
@@ -152,6 +154,7 @@ class ServerOptions:
     keepalive_s: int
     drain_s: float
     grace_s: int
+    connection_age_s: float = 0.0
 
 
 class ServedApp(NamedTuple):
@@ -238,6 +241,7 @@ class _Application(BaseApplication):
     def __init__(self, options: ServerOptions, service: HTTPService, health: WorkerHealth, probes: ProbeServer) -> None:
         self.request_timeout_s = options.request_timeout_s
         self.request_memory_bytes = options.request_memory_bytes
+        self.connection_age_s = options.connection_age_s
         self.metrics: ServingMetrics  # of a worker
         self.served: ServedApp
         self.balance = ConnectionBalance(options.workers)

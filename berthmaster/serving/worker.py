@@ -14,6 +14,7 @@ import io
 import logging
 import math
 import os
+import random
 import selectors
 import socket
 import ssl
@@ -52,6 +53,8 @@ _NO_CLIENT: Final = (errno.EAGAIN, errno.EWOULDBLOCK, errno.ECONNABORTED, errno.
 
 
 _MAX_CLOSING_BYTES: Final = 64 * 2**10
+_YOUNGEST: Final = 0.8
+"""The part of the longest age at which the first connections end."""
 
 
 class PollingWorker(Worker):
@@ -72,6 +75,7 @@ class PollingWorker(Worker):
         self._calls: deque[Callable[[], None]] = deque()
         self._listen(self._wake, self._make_calls)
         self._connections: set[Connection] = set()
+        self._draw = random.Random()  # noqa: S311 - spreads load, guards nothing
         self._check_at = self._accept_at = self._trust_at = 0.0
         self._accepts = self._must_accept = False
         self._count()
@@ -106,9 +110,12 @@ class PollingWorker(Worker):
             self._poll(now + _POLL_S)  # reads what has arrived
             self._dispatcher.dismiss_idle(time.monotonic())
 
-    def keeps_connections(self) -> bool:
-        """Return whether connections stay open after a response: not while the server drains or stops."""
-        return self.alive and not self._app.is_draining()
+    def keeps(self, conn: Connection) -> bool:
+        """Return whether a connection stays open after a response.
+
+        It does not while the server drains or stops, and not if it is old.
+        """
+        return self.alive and not self._app.is_draining() and time.monotonic() < conn.closes_at
 
     def _check_deadlines(self, now: float) -> None:
         overdue = [conn for conn in self._connections if now >= conn.until]
@@ -192,6 +199,9 @@ class PollingWorker(Worker):
         environ = self._caller.connection_environ(address, listener.getsockname())
         environ["gunicorn.socket"] = client
         conn = Connection(client, environ, RequestParser(self._app.served.collection), self._limits_s)
+        if self._app.connection_age_s:
+            # Connections that began together end at different times.
+            conn.closes_at = time.monotonic() + self._app.connection_age_s * self._draw.uniform(_YOUNGEST, 1.0)
         self._connections.add(conn)
         self._count()
         if self.cfg.is_ssl:
@@ -436,7 +446,7 @@ class Dispatcher:
 
     def _answer(self, conn: Connection, request: ClientRequest) -> tuple[bytes, bool]:
         """Return the answer of the application, and whether the connection stays open."""
-        keep = self._worker.keeps_connections() and request.keep and request.complete
+        keep = self._worker.keeps(conn) and request.keep and request.complete
         request.body = bytes(request.body)  # the application shares this copy
         try:
             answer = self._caller.answer(request, conn.environ, io.BytesIO(request.body), keep=keep)
@@ -522,7 +532,7 @@ class Dispatcher:
 
     def _serve_stream(self, conn: Connection, request: ClientRequest) -> tuple[bytes, bool]:
         """Answer a streamed request, and return the end of the answer and whether the connection stays open."""
-        keep = self._worker.keeps_connections() and request.keep and request.knows_chunks
+        keep = self._worker.keeps(conn) and request.keep and request.knows_chunks
         try:
             for piece in self._caller.answer(request, conn.environ, io.BytesIO(request.body), keep=keep):
                 conn.send(piece)

@@ -495,3 +495,18 @@ def test_a_response_closes_the_connection_while_the_server_drains(tmp_path):
         for wire, body in zip(wires, (b"a", b"slow"), strict=False):
             assert asked(wire, post("/cheap", body)).headers["connection"] == "close"
         assert asked(wires[2], post("/stream", b"a\n")).headers["connection"] == "close"
+
+
+@pytest.mark.parametrize("path", ["/cheap", "/hold", "/stream"])
+def test_an_old_connection_closes_after_a_response(tmp_path, path):
+    """Clients that keep their connections would never find a new replica."""
+    file = tmp_path / "there"
+    file.touch()
+    body = str(file).encode() if path == "/hold" else b"x"
+    with serving(tmp_path, connection_age_s=1.0) as server, Wire(server.port) as wire:
+        first = asked(wire, post(path, body))
+        assert first.headers["connection"] == "keep-alive"
+        time.sleep(1.1)
+        last = asked(wire, post(path, body))
+        assert (last.status, last.headers["connection"]) == (200, "close")
+        assert wire.ended()
