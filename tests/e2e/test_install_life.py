@@ -89,6 +89,8 @@ def test_install_rotations_upgrade_uninstall(installed: Installed, api: Api, nam
         load.more(ENOUGH)
         an_upgrade_keeps_the_bundle(installed)
         load.more(ENOUGH)
+        all_certificates_are_lost(installed)
+        load.more(ENOUGH)
         rights_are_those_that_are_used(installed, ("extender", "controllers", "certs"))
         assert {"Lease/berthmaster-controllers", "Secret/berthmaster-ca"} <= (Counter(left(installed)) - others).keys()
         if installed.mode == "single":
@@ -159,6 +161,19 @@ def the_authority_is_replaced(installed: Installed) -> None:
     # The two configurations change one after the other.
     [both] = wait_for("both to be trusted", lambda: (now := installed.bundles()).isdisjoint(before) and now, LIMIT_S)
     wait_for("the new one alone to be", lambda: not installed.bundles() & {both, *before}, LIMIT_S)
+
+
+def all_certificates_are_lost(installed: Installed) -> None:
+    """A tool that replaces objects by their manifests removes the data of the Secrets."""
+    [before], api, namespace = installed.bundles(), installed.host.api, installed.release.namespace
+    for each in api.list("v1", "Secret", namespace):
+        if "certs.berthmaster.io/role" in each["metadata"].get("labels", {}):
+            whole = {"apiVersion": "v1", "kind": "Secret", **each}
+            metadata = {key: value for key, value in whole["metadata"].items() if key != "resourceVersion"}
+            api.replace({**whole, "metadata": metadata, "data": {}})
+    [both] = wait_for("both to be trusted", lambda: (now := installed.bundles()).isdisjoint({before}) and now, LIMIT_S)
+    assert both != before
+    wait_for("the new one alone to be", lambda: not installed.bundles() & {both, before}, LIMIT_S)
 
 
 def an_upgrade_keeps_the_bundle(installed: Installed) -> None:
