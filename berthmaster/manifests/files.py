@@ -314,9 +314,9 @@ def expand(paths: Iterable[str | Path]) -> Iterator[str]:
 def _files_below(folder: str) -> Sequence[str]:
     """Return the manifests in a folder.
 
-    Links to folders are not followed, because they could form a loop. A link to a file that is not below the folder,
-    or is in a hidden folder such as ``.git``, is an error: a person who adds a link to a folder must not make the
-    reader print a file that the person cannot read.
+    Links to folders are not followed, because they could form a loop. A link to a file outside of the folder, or in
+    ``.git``, is an error: a person who adds a link to a folder must not make the reader print a file that the person
+    cannot read.
     """
 
     def refuse(error: OSError) -> None:
@@ -329,7 +329,7 @@ def _files_below(folder: str) -> Sequence[str]:
     root = os.path.realpath(folder)
     for path in found:
         if path.is_symlink() and not _is_read(Path(os.path.realpath(path)), root):
-            problem = "is a link to a file that this folder does not show; to read it, name the file"
+            problem = "is a link to a file outside of the folder; to read it, name the file"
             raise ManifestError(str(path), None, problem)
         if path.exists() and not path.is_file():  # reading a pipe without a writer would block forever
             raise ManifestError(str(path), None, "is not a regular file; to read it, name the file, not its folder")
@@ -337,8 +337,8 @@ def _files_below(folder: str) -> Sequence[str]:
 
 
 def _is_read(path: Path, root: str) -> bool:
-    """Return whether a file is below a folder, and in no hidden one."""
-    return path.is_relative_to(root) and not any(each.startswith(".") for each in path.relative_to(root).parts[:-1])
+    """Return whether a file is below a folder, and is none of git's, which can have a token."""
+    return path.is_relative_to(root) and ".git" not in path.relative_to(root).parts
 
 
 def _bounded(file: BinaryIO, source: str, limit: int) -> bytes:
