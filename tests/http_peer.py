@@ -24,13 +24,13 @@ class HttpPeer:
     Attributes:
         port: the port on loopback.
         requests: the heads and bodies so far.
-        connections: the number of connections so far.
+        connections, ended: the number of connections so far, and of those that have ended.
         subjects: the common name of each client certificate; empty for none.
     """
 
     def __init__(self, responses: Sequence[bytes] = (OK,), tls: ssl.SSLContext | None = None) -> None:
         self.requests: list[tuple[str, bytes]] = []
-        self.connections = 0
+        self.connections = self.ended = 0
         self.subjects: list[str] = []
         self._responses = list(responses)
         self._tls = tls
@@ -67,6 +67,7 @@ class HttpPeer:
             pass  # the client closed the connection or does not trust the server
         finally:
             client.close()
+            self.ended += 1
 
     def _through_tls(self, client: socket.socket) -> socket.socket:
         assert self._tls is not None

@@ -5,17 +5,16 @@ most of these files only once. This client reads them again when the API server 
 cannot connect and the files have changed: a renewed authority and a new address of the server make connections fail.
 """
 
+import http.client
 import logging
 import os
 import shutil
 import socket
 import ssl
 import threading
-import weakref
 from base64 import b64encode
-from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, cast
@@ -31,10 +30,10 @@ from kubernetes.config.dateutil import parse_rfc3339
 from kubernetes.config.exec_provider import ExecProvider
 from kubernetes.config.kube_config import FileOrData, KubeConfigLoader, KubeConfigMerger
 from urllib3.connection import HTTPConnection, HTTPSConnection
-from urllib3.util import Url, parse_url
+from urllib3.response import BaseHTTPResponse
+from urllib3.util import SKIP_HEADER, Url, parse_url
 
 from berthmaster.kube.client import APIClient, APIResponse
-from berthmaster.kube.http1 import ConnectionClosedError, HTTP1Connection, HTTP1Response, describe
 from berthmaster.kube.kubeconfig import ClusterAccess, find_access, named_files
 from berthmaster.kube.requests import APIRequest, decode_status
 from berthmaster.model.errors import ApiError, InputError, shown
@@ -203,10 +202,7 @@ _MAX_RETRY_AFTER_S: Final = 60.0
 _UNUSABLE: Final = (
     config.ConfigException, yaml.YAMLError, OSError, ValueError, TypeError, KeyError, AttributeError,
 )  # fmt: skip
-_CONNECTION_OPTIONS: Final = frozenset({"socket_options"})
-_TLS_OPTIONS: Final = _CONNECTION_OPTIONS | {
-    "assert_hostname", "ca_cert_data", "ca_certs", "cert_file", "cert_reqs", "key_file", "server_hostname",
-}  # fmt: skip
+_PIECE_BYTES: Final = 16 * 1024  # the size of a TLS record
 
 
 def load_client(kubeconfig: Path | None, context: str | None = None) -> ReloadingClient:
@@ -240,75 +236,80 @@ class HTTPClient:
 
     def __init__(self, configuration: client.Configuration, access: ClusterAccess | None = None) -> None:
         configuration.keep_alive = True  # TCP keep-alives detect a host that is gone
+        configuration.connection_pool_maxsize = MAX_IDLE_CONNECTIONS
         self._configuration = configuration
         self._source = f" ({access})" if access is not None else ""
-        self._dialer = _Dialer(configuration, self._source)
-        self._idle: deque[HTTP1Connection] = deque()
-        weakref.finalize(self, _close_all, self._idle)
+        server = parse_url(configuration.host)
+        if server.scheme not in {"http", "https"} or not server.host:
+            raise InputError(f"{shown(configuration.host)} is not the URL of an API server")
+        self._host = server.netloc or server.host
+        self._url = f"{server.scheme}://{self._host}"
+        self._prefix = (server.path or "").rstrip("/")
+        self._fixed = {"Accept-Encoding": SKIP_HEADER, "Host": self._host, "User-Agent": _USER_AGENT}
+        manager = _pool_manager(configuration)
+        if isinstance(manager, urllib3.ProxyManager) and server.scheme == "http":
+            self._prefix = f"{self._url}{self._prefix}"  # a proxy forwards plain HTTP
+            self._fixed |= manager.proxy_headers
+        self._pool = manager.connection_from_url(self._url)
+        self._watches = _pool_manager(configuration)
 
     def send(self, request: APIRequest) -> APIResponse:
         with inner_span(request.method, path=request.path):
             return self._send(request)
 
     def _send(self, request: APIRequest) -> APIResponse:
-        message = self._encode(request)
+        headers = self._headers(request)
         try:
-            connection, response = self._exchange(request, message)
-        except UnconnectedError as error:
-            raise UnconnectedError(0, "", f"{request}: {error}") from None
-        except ApiError as error:
-            raise ApiError(0, "", f"{request}: {error}") from None
+            response = self._exchange(request, headers)
+        except _NotConnectedError as error:
+            problem = without_urllib3_object(describe(error.cause))
+            text = f"no connection to the API server {self._host}{self._source}: {problem}; {_remedy(error.cause)}"
+            raise UnconnectedError(0, "", f"{request}: {text}") from None
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise ApiError(0, "", f"{request}: {_problem(error, 'before it responded')}") from None
         if response.status not in _SUCCESS:
-            raise self._error(request, connection, response)
-        return _StreamedResponse(self, request, connection, response)
+            raise self._error(request, response)
+        if not response.chunked and "Content-Length" not in response.headers:
+            # urllib3 takes a head that ends early for a complete one. API servers send one of the two.
+            response.close()
+            raise ApiError(0, "", f"{request}: the response says neither its length nor that it is chunked")
+        return _StreamedResponse(request, response)
 
-    def release(self, connection: HTTP1Connection, response: HTTP1Response) -> None:
-        """Keep a connection for the next request if its response was read completely, else close it."""
-        if response.complete and response.reusable and len(self._idle) < MAX_IDLE_CONNECTIONS:
-            connection.mark_idle()
-            self._idle.append(connection)
-        else:
-            connection.close()
-
-    def _exchange(self, request: APIRequest, message: bytes) -> tuple[HTTP1Connection, HTTP1Response]:
-        """Send a message over an idle connection or a new one.
+    def _exchange(self, request: APIRequest, headers: Mapping[str, str]) -> BaseHTTPResponse:
+        """Send a request over an idle connection or a new one, and read the head of the response.
 
         A read is sent once more if the server has closed the idle connection. A write is not: the server may have
         processed it. A watch takes a new connection, which a load balancer gives to a server that is healthy now.
         """
-        connection = self._take_idle() if request.verb != "watch" else None
-        if connection is not None:
-            try:
-                return connection, connection.ask(message, request.read_timeout_s)
-            except ConnectionClosedError:
-                if not request.is_read:
-                    raise
-        connection = HTTP1Connection(self._dialer.connect(request.read_timeout_s))
-        return connection, connection.ask(message, request.read_timeout_s)
+        if request.verb == "watch":
+            self._watches.clear()
+            return self._ask(self._watches.connection_from_url(self._url), request, headers)
+        try:
+            return self._ask(self._pool, request, headers)
+        except (urllib3.exceptions.ProtocolError, urllib3.exceptions.SSLError) as error:
+            if not request.is_read or not _is_closed(error):
+                raise
+        return self._ask(self._pool, request, headers)
 
-    def _take_idle(self) -> HTTP1Connection | None:
-        while True:
-            try:
-                connection = self._idle.pop()
-            except IndexError:
-                return None
-            if connection.usable:
-                return connection
-            connection.close()
-
-    def _encode(self, request: APIRequest) -> bytes:
-        target = self._dialer.prefix + request.path
-        if request.query:
-            target = f"{target}?{urlencode(request.query)}"
-        lines = [f"{request.method} {target} HTTP/1.1", f"Host: {self._dialer.host}"]
-        lines += [f"{name}: {value}" for name, value in self._headers(request).items()]
-        if any("\r" in line or "\n" in line for line in lines):
-            raise InputError(f"{request}: a header has a line break; its value may be a token and is not shown")
-        head = "\r\n".join([*lines, "", ""])
-        return head.encode("latin-1", "replace") + request.body
+    def _ask(
+        self, pool: urllib3.HTTPConnectionPool, request: APIRequest, headers: Mapping[str, str]
+    ) -> BaseHTTPResponse:
+        target = f"{self._prefix}{request.path}"
+        timeout = urllib3.Timeout(connect=min(request.read_timeout_s, CONNECT_TIMEOUT_S), read=request.read_timeout_s)
+        return pool.urlopen(
+            request.method,
+            f"{target}?{urlencode(request.query)}" if request.query else target,
+            body=request.body or None,
+            headers=headers,
+            retries=False,
+            redirect=False,
+            assert_same_host=False,
+            preload_content=False,
+            timeout=timeout,
+        )
 
     def _headers(self, request: APIRequest) -> dict[str, str]:
-        headers = {"Accept": request.accept, "User-Agent": _USER_AGENT, **self._dialer.headers}
+        headers = {"Accept": request.accept, **self._fixed}
         if request.body:
             headers["Content-Type"] = request.content_type
         if request.body or not request.is_read:
@@ -319,126 +320,154 @@ class HTTPClient:
         except _UNUSABLE as error:
             raise ApiError(0, "", f"{request}: failed to refresh the token: {describe(error)}") from None
         headers |= {each["key"]: each["value"] for each in settings.values() if each["value"]}
-        return headers | dict(trace_headers()) | dict(request.headers)
+        headers |= {**trace_headers(), **dict(request.headers)}
+        if any("\r" in value or "\n" in value for value in headers.values()):
+            raise InputError(f"{request}: a header has a line break; its value may be a token and is not shown")
+        return headers
 
-    def _error(self, request: APIRequest, connection: HTTP1Connection, response: HTTP1Response) -> ApiError:
+    def _error(self, request: APIRequest, response: BaseHTTPResponse) -> ApiError:
         """Make the error of a response that is not a success. A ``v1.Status`` in its body has the details."""
         body = b""
-        with suppress(ApiError):  # an incomplete body is better than none
-            for part in response.chunks():
+        with _StreamedResponse(request, response) as streamed, suppress(ApiError):  # a part is better than none
+            for part in streamed.chunks():
                 body += part
                 if len(body) > _MAX_ERROR_BYTES:
                     break
-        self.release(connection, response)
         status = decode_status(body)
-        message = f"{request}: {response.status} {status.message or response.reason}".rstrip()
+        reason = http.client.responses.get(response.status, "")
+        message = f"{request}: {response.status} {status.message or reason}".rstrip()
         if response.status == HTTPStatus.UNAUTHORIZED:
             message += f"{self._source}; the credentials are not accepted: log in again, or use another context"
-        return ApiError(response.status, status.reason, message, _retry_after_s(response))
+        return ApiError(response.status, status.reason, message, _retry_after_s(response.headers.get("Retry-After")))
 
 
 class _StreamedResponse(AbstractContextManager["_StreamedResponse"]):
-    def __init__(
-        self, owner: HTTPClient, request: APIRequest, connection: HTTP1Connection, response: HTTP1Response
-    ) -> None:
-        self._owner = owner
+    def __init__(self, request: APIRequest, response: BaseHTTPResponse) -> None:
         self._request = request
-        self._connection = connection
         self._response = response
-        self._released = False
+        connection: Any = response.connection
+        self._socket = connection.used if connection is not None else None
 
     def __exit__(self, *_: object) -> None:
-        self._released = True
-        self._owner.release(self._connection, self._response)
+        if self._response.connection is not None:
+            self._response.close()  # not read completely
+            self._response.release_conn()
 
     def chunks(self) -> Iterator[bytes]:
+        response = self._response
         try:
-            yield from self._response.chunks()
-        except ApiError as error:
-            raise ApiError(0, "", f"{self._request}: {error}") from None
+            if response.chunked:
+                yield from response.read_chunked(_PIECE_BYTES, decode_content=False)
+                return
+            while part := response.read1(_PIECE_BYTES, decode_content=False):
+                yield part
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            problem = _problem(error, "in the middle of the response")
+            raise ApiError(0, "", f"{self._request}: {problem}") from None
 
     def header(self, name: str) -> list[str]:
-        return self._response.header(name)
+        return self._response.headers.getlist(name)
 
     def abort(self) -> None:
-        if not self._released:  # another request may use the connection by now
-            self._connection.shutdown()
+        if self._response.connection is not None:  # else another request may use the connection by now
+            # Bypass the TLS layer: its state belongs to the thread that receives.
+            with suppress(OSError):  # it is closed already
+                plain: Any = getattr(self._socket, "socket", self._socket)
+                socket.socket.shutdown(plain, socket.SHUT_RDWR)
+
+
+def describe(error: Exception) -> str:
+    """Describe a transport error in one line of bounded length."""
+    return " ".join(str(error).split())[:512] or type(error).__name__
+
+
+def _problem(error: Exception, when: str) -> str:
+    """Say what went wrong on a connection, and when the server closed it."""
+    if isinstance(error, urllib3.exceptions.TimeoutError | TimeoutError):
+        return "the server sent nothing before the read timeout"
+    if _is_closed(error):
+        return f"the server closed the connection {when}"
+    invalid = any(isinstance(each, http.client.HTTPException) for each in _causes(error))
+    problem = without_urllib3_object(describe(error))
+    return f"the server does not speak HTTP: {problem}" if invalid else problem
+
+
+def _is_closed(error: Exception) -> bool:
+    """Return whether the server closed the connection. urllib3 names no cause if that ends a chunked body."""
+    causes = _causes(error)
+    if any(isinstance(each, urllib3.exceptions.InvalidChunkLength) for each in causes):
+        return False
+    closed = (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError, http.client.IncompleteRead)
+    ended = isinstance(error, urllib3.exceptions.ProtocolError) and len(causes) == 1
+    return ended or any(isinstance(each, closed) for each in causes)
+
+
+def _causes(error: Exception) -> list[Exception]:
+    """Return an error of urllib3 and the errors that it stands for."""
+    return [error, *(each for each in error.args if isinstance(each, Exception))]
 
 
 def _remedy(error: Exception) -> str:
-    match error:
-        case ssl.SSLCertVerificationError():
-            return "check the certificate authority and the tls-server-name of the kubeconfig"
-        case ssl.SSLError():
-            return "check that the port speaks TLS, and the server URL of the kubeconfig"
-        case _:
-            return "check that it runs, and the server URL of the kubeconfig"
+    causes = _causes(error)
+    if any(isinstance(each, ssl.SSLCertVerificationError) for each in causes):
+        return "check the certificate authority and the tls-server-name of the kubeconfig"
+    if any(isinstance(each, ssl.SSLError | urllib3.exceptions.SSLError) for each in causes):
+        return "check that the port speaks TLS, and the server URL of the kubeconfig"
+    return "check that it runs, and the server URL of the kubeconfig"
 
 
-class _Dialer:
-    """Opens connections to the API server: urllib3 connects with the options of the official client.
+class _NotConnectedError(Exception):
+    """No connection could be made."""
 
-    Certificates, server names, proxies and TCP keep-alives are theirs.
+    def __init__(self, cause: Exception) -> None:
+        super().__init__(cause)
+        self.cause = cause
 
-    Attributes:
-        host: the ``Host`` header.
-        prefix: the first part of each request target: the path of the server's URL, preceded by the URL's scheme and
-            host if a proxy forwards plain HTTP.
-        headers: the headers of each request for such a proxy. A proxy that tunnels gets its headers once.
-    """
 
-    def __init__(self, configuration: client.Configuration, source: str = "") -> None:
-        self._source = source
-        server = parse_url(configuration.host)
-        if server.scheme not in {"http", "https"} or not server.host:
-            raise InputError(f"{shown(configuration.host)} is not the URL of an API server")
-        manager = _pool_manager(configuration)
-        self._server = server
-        self._options = manager.connection_pool_kw
-        self._proxy: Url | None = None
-        if isinstance(manager, urllib3.ProxyManager):
-            self._proxy, self._proxy_config = manager.proxy, manager.proxy_config
-            self._proxy_headers = {**_proxy_authorization(manager.proxy), **manager.proxy_headers}
-        self.host = server.netloc or server.host
-        self.prefix = (server.path or "").rstrip("/")
-        self.headers: dict[str, str] = {}
-        if self._proxy is not None and server.scheme == "http":
-            self.prefix = f"http://{self.host}{self.prefix}"
-            self.headers = self._proxy_headers
+class _KeepsSocket(HTTPConnection):
+    """A connection whose socket is known while a response is read, also if the server closes it afterwards."""
 
-    def connect(self, timeout_s: float) -> socket.socket:
-        connection = self._connection(min(timeout_s, CONNECT_TIMEOUT_S))
-        try:
-            connection.connect()
-        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
-            connection.close()
-            problem = without_urllib3_object(describe(error))
-            text = f"no connection to the API server {self.host}{self._source}: {problem}; {_remedy(error)}"
-            raise UnconnectedError(0, "", text) from None
-        connected: socket.socket = connection.sock  # urllib3's connection does not close it
-        return connected
+    used: Any = None
 
-    def _connection(self, timeout_s: float) -> Any:  # noqa: ANN401 - urllib3 declares its socket as any object
-        first = self._proxy or self._server
-        options: dict[str, Any] = {"port": first.port, "timeout": timeout_s}
-        if self._proxy is not None:
-            options |= {"proxy": self._proxy, "proxy_config": self._proxy_config}
-        kind, known = HTTPConnection, _CONNECTION_OPTIONS
-        if "https" in {first.scheme, self._server.scheme}:
-            kind, known = HTTPSConnection, _TLS_OPTIONS
-        options |= {name: value for name, value in self._options.items() if name in known}
-        connection = kind(_socket_host(first), **options)
-        if self._proxy is not None and self._server.scheme == "https":
-            connection.set_tunnel(
-                _socket_host(self._server), self._server.port or 443, self._proxy_headers, self._proxy.scheme or "http"
-            )
-        return connection
+    def connect(self) -> None:
+        with _connecting():
+            super().connect()
+        self.used = self.sock
+
+
+class _TLSConnection(_KeepsSocket, HTTPSConnection):
+    """The same with TLS."""
+
+
+class _HTTPPool(urllib3.HTTPConnectionPool):
+    ConnectionCls = _KeepsSocket
+
+
+class _HTTPSPool(urllib3.HTTPSConnectionPool):
+    ConnectionCls = _TLSConnection
+
+
+@contextmanager
+def _connecting() -> Iterator[None]:
+    """Tell errors before a request is sent from later ones, for which urllib3 has the same types."""
+    try:
+        yield
+    except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+        raise _NotConnectedError(error) from None
 
 
 def _pool_manager(configuration: client.Configuration) -> urllib3.PoolManager:
+    """Return connections with the options of the official client: certificates, server names, proxies, keep-alives."""
     try:
         if not is_socks_proxy_url(configuration.proxy):  # type: ignore[no-untyped-call] # it has no types
-            return client.ApiClient(configuration).rest_client.pool_manager
+            manager: urllib3.PoolManager = client.ApiClient(configuration).rest_client.pool_manager
+            if not configuration.verify_ssl:  # the kubeconfig says so
+                urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
+            manager.pool_classes_by_scheme = {"http": _HTTPPool, "https": _HTTPSPool}
+            if isinstance(manager, urllib3.ProxyManager):
+                manager.proxy_headers = {**_proxy_authorization(manager.proxy), **manager.proxy_headers}
+                manager.connection_pool_kw["_proxy_headers"] = manager.proxy_headers
+            return manager
     except urllib3.exceptions.ProxySchemeUnknown:
         pass
     named = parse_url(configuration.proxy or "")._replace(auth=None).url
@@ -454,17 +483,6 @@ def _proxy_authorization(proxy: Url | None) -> dict[str, str]:
     return {"Proxy-Authorization": f"Basic {b64encode(text.encode()).decode()}"}
 
 
-def _socket_host(url: Url) -> str:
-    """Return a host for sockets: IPv6 addresses without brackets."""
-    return (url.host or "").strip("[]")
-
-
-def _close_all(connections: deque[HTTP1Connection]) -> None:
-    for connection in connections:
-        connection.close()
-
-
-def _retry_after_s(response: HTTP1Response) -> float:
+def _retry_after_s(text: str | None) -> float:
     """Return the seconds of ``Retry-After``. A date, which API servers never send, counts as 0."""
-    text = next(iter(response.header("Retry-After")), "")
-    return min(float(text), _MAX_RETRY_AFTER_S) if text.isascii() and text.isdigit() else 0.0
+    return min(float(text), _MAX_RETRY_AFTER_S) if text and text.isascii() and text.isdigit() else 0.0

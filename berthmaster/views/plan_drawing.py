@@ -167,7 +167,7 @@ def _links(found: Mapping[Flow, int], left: Mapping[str, _Bar], right: Mapping[s
         kind = "new" if not source else "gone" if not target else "move"
         title = f"{_label(source, _NEW)} to {_label(target, _GONE)}: {amount:,}"
         shape = f'class="{kind}" fill="{_COLORS[kind]}" fill-opacity=".4" d="{_ribbon(a, b)}"'
-        yield f"<path {shape}><title>{_text(title)}</title></path>"
+        yield f"<path {shape}><title>{escape(title)}</title></path>"
 
 
 def _part(bar: _Bar, used: int, amount: int, total: int) -> _Bar:
@@ -194,8 +194,8 @@ def _nodes(bars: Mapping[str, _Bar], sums: Mapping[str, int], *, end: bool) -> I
         place = f'x="{x}" y="{bar.top:.1f}" width="{_BAR}" height="{bar.height:.1f}"'
         yield f'<rect class="node" {place} fill="currentColor" fill-opacity=".6"/>'
         yield (
-            f'<text x="{at}" y="{middle:.1f}" text-anchor="{anchor}" fill="currentColor">{_text(shown)}: {sums[name]:,}'
-            f"<title>{_text(label)}</title></text>"
+            f'<text x="{at}" y="{middle:.1f}" text-anchor="{anchor}" fill="currentColor">'
+            f"{escape(shown)}: {sums[name]:,}<title>{escape(label)}</title></text>"
         )
 
 
@@ -206,7 +206,3 @@ def _shown(name: str, instead: str) -> str:
 
 def _label(name: str, instead: str) -> str:
     return printable(name) if name else instead
-
-
-def _text(text: str) -> str:
-    return escape(text)

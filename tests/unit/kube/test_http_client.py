@@ -11,6 +11,7 @@ from http_peer import HANG_UP, OK, HttpPeer, http_response
 from kubernetes.client import Configuration
 from kubernetes.config import ConfigException
 from tables import cases
+from waiting import wait_for
 
 from berthmaster.kube.client import ask
 from berthmaster.kube.http_client import HTTPClient
@@ -183,11 +184,9 @@ def test_idle_connections_are_closed_with_the_client(peer):
     server = peer()
     client = client_of(server)
     ask(client, READ)
-    connection = client._idle[0]  # noqa: SLF001 - a connection outlives its client only if a test keeps it
     del client
     gc.collect()
-    with pytest.raises(ApiError):
-        connection.ask(b"", 1.0)
+    wait_for(lambda: server.ended == 1)
 
 
 def test_a_late_abort_does_not_affect_the_next_request(peer):
@@ -306,7 +305,8 @@ def test_a_proxy_forwards_plain_http(peer):
     proxy = peer()
     client = HTTPClient(configured("http://api.example:8080/k8s", proxy=f"http://127.0.0.1:{proxy.port}"))
     assert ask(client, READ) == b"hi"
-    assert proxy.heads[0][:2] == [f"GET http://api.example:8080/k8s{PATH} HTTP/1.1", "Host: api.example:8080"]
+    assert proxy.heads[0][0] == f"GET http://api.example:8080/k8s{PATH} HTTP/1.1"
+    assert "Host: api.example:8080" in proxy.heads[0]
 
 
 @pytest.mark.parametrize(
