@@ -8,6 +8,7 @@ fleet in a message do not matter. They change all the time, and each write costs
 """
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -23,6 +24,7 @@ from berthmaster.deciding.copies import (
     reported_copies,
     required_clusters,
     rollback_loses_replicas,
+    seconds_since,
     tasks_after,
     why_not_broken,
 )
@@ -283,10 +285,18 @@ def _elsewhere(decider: MoveDecider, binding: Binding, move: MoveState) -> Targe
         found = move_targets.earlier_target(state.scheduler, running, state.unusable, 0)
         if isinstance(found, Target):
             return found
-    if healthy_new_copies(binding, move, state.unready_since_s):
+    if healthy_new_copies(binding, move, _silenced(state, move)):
         return None
     found = move_targets.any_target(state.scheduler, running, state.unusable | move.target.keys())
     return found if isinstance(found, Target) else None
+
+
+def _silenced(state: ClusterState, move: MoveState) -> AbstractSet[str]:
+    """Return the clusters whose last report does not count for a move.
+
+    A cluster that is not ready may still serve. With BreakBeforeMake its copies are given up.
+    """
+    return state.unready_since_s.keys() if move.strategy is MoveStrategy.BREAK_BEFORE_MAKE else frozenset()
 
 
 def can_return(state: ClusterState, binding: Binding, move: MoveState) -> bool:
@@ -328,11 +338,12 @@ def _without_target(decider: MoveDecider, binding: Binding, move: MoveState, fou
     returns = restored or can_return(decider.state, binding, move)
     if braked or rollback_loses_replicas(binding, move, unready):
         return lifecycle.without_target(move, decider.now, found.message)
-    if not returns:
+    if not returns and not healthy_new_copies(binding, move, _silenced(decider.state, move)):
         running = without_move(binding, binding.assignment, move.target_group)
         other = move_targets.any_target(decider.state.scheduler, running, decider.state.unusable)
         if isinstance(other, Target) and other.clusters != move.target:
             return _retargeted(decider, binding, move, other)
+    if not returns:
         return lifecycle.without_target(move, decider.now, found.message)
     gone = f"the target is gone: {found.message}"[:MAX_MESSAGE]
     return lifecycle.rolled_back(binding, move, decider.around(binding, move), gone)
@@ -506,6 +517,9 @@ def _vanished(decider: MoveDecider, binding: Binding, record: MoveState) -> froz
     """Return the ready clusters whose copies have disappeared since the move to them was released."""
     if record.phase is not MovePhase.RELEASED or lifecycle.is_over(record, decider.now) or decider.moves.braked:
         return frozenset()
+    scheduled = binding.status.last_scheduled_time
+    if scheduled is not None and seconds_since(scheduled, decider.now) < LOOK_S:
+        return frozenset()  # Karmada may not have written all Works of another scale yet
     there = record.target.keys() & binding.assignment.keys() - decider.state.unready_since_s.keys()
     silent = there - {*reported_copies(binding, there)}
     if not silent or decider.copies().problem:

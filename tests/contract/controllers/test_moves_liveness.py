@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from karmada_model.evictions import evict
@@ -208,3 +209,14 @@ def test_a_target_that_is_being_deleted_before_it_has_copies_gets_none():
     play.stage.delete(cluster("m2"))
     play.run(100)
     assert (play.clusters, play.healthy) == ({"m1": 4}, 4)
+
+
+@pytest.mark.parametrize("moves", [ON, QUICK])
+def test_a_scale_to_zero_and_back_after_the_new_copies_started_reports_no_vanished_copies(moves: Any):
+    play = draining(MovePhase.SURGING, moves=moves)
+    play.stage.scale(WEB, 0)
+    play.run(3)
+    play.stage.scale(WEB, 4)
+    play.run(200)
+    assert (play.clusters, play.healthy) == ({"m2": 4}, 4)
+    assert "MoveCopiesVanished" not in play.events
