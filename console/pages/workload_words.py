@@ -141,6 +141,8 @@ def sentence(text: str) -> str:
 
 
 def _until(move: MoveState) -> str:
+    if move.overdue:
+        return f" Its deadline has passed, and it cannot return now. {sentence(move.message)}".rstrip()
     return "" if move.until is None else f" If this does not end before {time_words(move.until)}, it returns."
 
 
