@@ -12,6 +12,9 @@ from berthmaster.model.kinds import group_of
 from berthmaster.model.meta import CLUSTER_SCOPED, Key
 from berthmaster.model.policy import TAINT_POLICY
 
+MOST_NAMED: Final = 20
+"""How many objects that are left out an answer names."""
+_NAMED: Final = 5
 ELSEWHERE: Final = "workloads in other namespaces"
 """Stands for the names of workloads that a reader may not see."""
 
@@ -58,9 +61,6 @@ def namespace_of(resource: str) -> str:
     """Return the namespace of ``NAMESPACE/KIND/NAME``; empty for ``KIND/NAME``."""
     parts = resource.split("/")
     return parts[0] if len(parts) > 2 else ""
-
-
-_NAMED: Final = 5
 
 
 class GapKind(StrEnum):
@@ -255,6 +255,13 @@ def unread_object(kind: str, key: Key, problem: str) -> Gap:
     path = f"{namespace}/{name}" if namespace else name
     resource = f"{namespace}/{kind}/{name}" if namespace else f"{kind}/{name}"
     return Gap(GapKind.UNREAD_OBJECT, (resource,), {"object": f"{kind} {path}", "problem": problem})
+
+
+def few(gaps: Sequence[Gap]) -> list[Gap]:
+    """Return the first gaps of objects, and one for how many more there are."""
+    more = len(gaps) - MOST_NAMED
+    rest = [Gap(GapKind.MORE_INVALID_OBJECTS, facts={"number": str(more)})] if more > 0 else []
+    return [*gaps[:MOST_NAMED], *rest]
 
 
 def texts(gaps: Iterable[Gap], reader: Reader) -> list[str]:

@@ -3,6 +3,7 @@
 import sys
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple, Self
@@ -17,7 +18,7 @@ from berthmaster.kube.requests import MAX_DEPTH, key_text
 from berthmaster.kube.served_types import ServedType
 from berthmaster.manifests.files import DEFAULT_LIMITS, Document, ListRecord, deeper_than
 from berthmaster.model.errors import ApiError, InputError, ResponseTooLargeError
-from berthmaster.model.gaps import Gap, unread_object
+from berthmaster.model.gaps import Gap, few, unread_object
 from berthmaster.model.meta import Key
 from berthmaster_cli.output import stderr
 
@@ -25,6 +26,11 @@ _ATTEMPTS: Final = 3
 _FIRST_WAIT_S: Final = 0.5
 _MAX_WAIT_S: Final = 10.0
 _MIN_TIMEOUT_S: Final = 0.1
+
+
+_SHARE: Final = 0.75
+"""The part of what is read that one namespace may fill."""
+_FULL: Final = Unread("is not read: its namespace has too many or too large objects; read it alone with -n")
 
 
 class ReadLimits(NamedTuple):
@@ -88,6 +94,7 @@ class CollectionReader:
         self._lock = threading.Lock()
         self._objects = 0
         self._bytes = 0
+        self._of_namespace: defaultdict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))
 
     def list(self, served: ServedType, namespace: str = "", *, metadata_only: bool = False) -> Listing:
         """List all objects of a type. If the server forgets the version of the list, it is listed again once."""
@@ -108,7 +115,7 @@ class CollectionReader:
             return self._read(served, key, TOO_LARGE)
         if body is None:
             return None
-        self._count(1, len(body))
+        self._admits("", len(body))
         return self._read(served, key, bounded(requests.decode_shallow(msgspec.Raw, body, str(request))))
 
     def _list(self, served: ServedType, namespace: str, *, metadata_only: bool) -> Listing:
@@ -116,12 +123,12 @@ class CollectionReader:
         gaps: list[Gap] = []
         version = ""
         accept = requests.ONLY_METADATA_LIST if metadata_only else requests.JSON
-        for part in pages(
-            self._page, served.collection, namespace=namespace, accept=accept, most=max(self._limits.objects, 1)
-        ):
-            self._count(len(part.objects), part.size)
+        for part in pages(self._page, served.collection, namespace=namespace, accept=accept):
             for key, content in part.objects:
-                found = self._read(served, key, content)
+                size = 0 if isinstance(content, Unread) else memoryview(content).nbytes
+                # With one namespace alone, nobody else's objects are left out.
+                admitted = self._admits("" if namespace else key[0], size)
+                found = self._read(served, key, content if admitted else _FULL)
                 if isinstance(found, Gap):
                     gaps.append(found)
                 else:
@@ -129,7 +136,8 @@ class CollectionReader:
             version = part.version
             self._progress.listed(str(served), len(documents), len(documents) + part.remaining)
         now = datetime.now(UTC).replace(microsecond=0)
-        return Listing(documents, ListRecord(str(served), namespace, version, len(documents), now, metadata_only), gaps)
+        record = ListRecord(str(served), namespace, version, len(documents), now, metadata_only)
+        return Listing(documents, record, few(gaps))
 
     def _page(self, request: requests.APIRequest) -> bytes:
         body: bytes = self._patiently(lambda: ask(self._client, request._replace(read_timeout_s=self._timeout_s())))
@@ -175,9 +183,18 @@ class CollectionReader:
             )
         return max(min(left_s, requests.READ_TIMEOUT_S), _MIN_TIMEOUT_S)
 
-    def _count(self, objects: int, size: int) -> None:
+    def _admits(self, namespace: str, size: int) -> bool:
+        """Count an object. Return whether it is read: one namespace gets a part of what is read of all.
+
+        Raises ``InputError`` above the limits.
+        """
         with self._lock:
-            self._objects += objects
+            objects, held = self._of_namespace[namespace]
+            most, most_bytes = _SHARE * self._limits.objects, _SHARE * self._limits.total_bytes
+            if namespace and (objects + 1 > most or held + size > most_bytes):
+                return False
+            self._of_namespace[namespace] = objects + 1, held + size
+            self._objects += 1
             self._bytes += size
             exceeded = self._objects > self._limits.objects or self._bytes > self._limits.total_bytes
         if exceeded:
@@ -185,3 +202,4 @@ class CollectionReader:
                 f"{self.server}: more than {self._limits.objects} objects or {self._limits.total_bytes} bytes; read "
                 "one namespace with -n"
             )
+        return True

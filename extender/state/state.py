@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from berthmaster.deciding.config import DEFAULT_BRAKE
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
-from berthmaster.model.gaps import NO_NAMES, Gap, GapKind, Reader, texts
+from berthmaster.model.gaps import MOST_NAMED, NO_NAMES, Gap, GapKind, Reader, texts
 from berthmaster.model.policy import Policy
 from berthmaster.native_api.wire import Staleness
 from berthmaster.scheduling.fleet import Fleet
@@ -38,8 +38,6 @@ NO_SOURCE: Final = (
     "the extender has no fleet: it runs without manifests (-f) and without --watch, and answers only requests that "
     "contain clusters"
 )
-
-_MAX_OBJECTS_NAMED: Final = 20
 
 
 class FleetCache:
@@ -268,9 +266,9 @@ class State:
 
 
 def _few(sentences: Sequence[str]) -> list[str]:
-    more = len(sentences) - _MAX_OBJECTS_NAMED
+    more = len(sentences) - MOST_NAMED
     rest = [Gap(GapKind.MORE_INVALID_OBJECTS, facts={"number": str(more)})] if more > 0 else []
-    return [*sentences[:_MAX_OBJECTS_NAMED], *texts(rest, NO_NAMES)]
+    return [*sentences[:MOST_NAMED], *texts(rest, NO_NAMES)]
 
 
 def _index_of(workloads: Sequence[SimulatedWorkload]) -> PlacedIndex:

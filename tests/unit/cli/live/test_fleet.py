@@ -120,6 +120,24 @@ def test_a_limit_that_is_exceeded_is_an_error(api, limits, message):
 
 
 @cases(
+    ("limits", "size"),
+    {"with many objects": ({"objects": 80}, 1), "with large objects": ({"total_bytes": 100_000}, 5_000)},
+)
+def test_one_namespace_does_not_keep_others_from_being_read(api, limits, size):
+    for number in range(100):
+        labels = {"app": "x", "size": "x" * size}
+        each = deployment(f"many-{number:03}", namespace="aa-first")
+        store(api, {**each, "metadata": {**each["metadata"], "annotations": labels}})
+    found = fleet(api, **limits)
+    assert {"Deployment shop/web", "Cluster member3"} <= set(names(found))
+    gaps = texts(found.gaps, ANY_READER)
+    assert any("aa-first/many-099 is not read: its namespace has too many" in each for each in gaps) or any(
+        "more objects are left out" in each for each in gaps
+    )
+    assert len(gaps) < 40
+
+
+@cases(
     ("path", "missing", "gap"),
     {
         "templates": ("/deployments", "Deployment", "deployments.apps: their replicas and labels"),
