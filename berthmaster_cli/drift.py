@@ -9,7 +9,15 @@ import msgspec.structs
 from berthmaster.model.errors import InputError
 from berthmaster.scheduling.karmada.minimal import DEFAULT_TOLERANCE
 from berthmaster.simulation import drift
-from berthmaster.views.texts import assignment_text, columns_of, cost_text, count_text, numbers, without_zeros
+from berthmaster.views.texts import (
+    assignment_text,
+    brief_assignment,
+    columns_of,
+    cost_text,
+    count_text,
+    numbers,
+    without_zeros,
+)
 from berthmaster_cli.flags import option, options
 from berthmaster_cli.inputs import SourceFlags, current_time, present_world, profile_from, read_manifests, report_unused
 from berthmaster_cli.main import EXIT_CHECK_FAILED
@@ -88,7 +96,7 @@ def _print(found: drift.FleetDrift, shown: list[drift.WorkloadDrift], *, wide: b
         print_table(columns_of("CLUSTER", numbers("LEAVING"), numbers("ARRIVING")), rows)
     print_line()
     columns = columns_of("WORKLOAD", "DRIFT", numbers("MINIMAL"), numbers("FULL"), "NOW", "MINIMAL REPAIR")
-    print_table(columns, [_row(each) for each in shown])
+    print_table(columns, [_row(each, wide=wide) for each in shown])
     if len(shown) < total.drifted:
         print_line(f"{total.drifted - len(shown)} drifted workloads are not shown")
 
@@ -116,12 +124,13 @@ def _rows(totals: Iterable[drift.DriftTotal]) -> list[tuple[str, ...]]:
     ]
 
 
-def _row(each: drift.WorkloadDrift) -> tuple[str, ...]:
+def _row(each: drift.WorkloadDrift, *, wide: bool) -> tuple[str, ...]:
+    text = assignment_text if wide else brief_assignment
     return (
         each.resource,
         " ".join(each.kinds),
         f"{each.moves}" if each.is_exact else f"<={each.moves}",
         str(each.full_moves),
-        assignment_text(without_zeros(each.clusters)),
-        assignment_text(without_zeros(each.minimal)),
+        text(without_zeros(each.clusters)),
+        text(without_zeros(each.minimal)),
     )

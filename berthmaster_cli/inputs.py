@@ -22,7 +22,8 @@ from berthmaster.manifests import Document, Manifests, load_manifests, manifests
 from berthmaster.model.binding import binding_name
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import convert, unknown_fields
-from berthmaster.model.errors import FieldError, InputError, ServiceError
+from berthmaster.model.errors import FieldError, InputError, ServiceError, name_list, shown
+from berthmaster.model.hints import closest
 from berthmaster.model.interpretation import (
     Interpreter,
     check_replica_paths,
@@ -313,7 +314,9 @@ def report_gaps(gaps: Sequence[str], staleness: "wire.Staleness | None") -> None
 def read_manifests(flags: SourceFlags) -> Manifests:
     """Read the manifests of a simulation: files, a control plane, or files laid over what is stored there."""
     if not reads_live(flags):
-        return of_namespace(_from_files(flags), flags.namespace)
+        manifests = _from_files(flags)
+        _require_namespace(manifests, flags.namespace)
+        return of_namespace(manifests, flags.namespace)
     from berthmaster_cli.live.source import live_fleet  # noqa: PLC0415 - files need no client
 
     access = find_control_plane(flags, asked=flags.live)
@@ -354,6 +357,19 @@ def reads_live(flags: SourceFlags) -> bool:
     if flags.redact and flags.dump is None:
         raise click.UsageError("--redact needs --dump")
     return live
+
+
+def _require_namespace(manifests: Manifests, namespace: str) -> None:
+    """Check that files have something in the namespace of -n, which may be misspelled."""
+    known = {each.namespace for each in manifests.templates} | {each.metadata.namespace for each in manifests.bindings}
+    known |= {each.reference.namespace for each in manifests.policies}
+    known |= {each.document.namespace for each in manifests.ignored}
+    known |= {each.document.namespace for each in manifests.federation.objects}
+    known |= {each.metadata.namespace for each in manifests.federation.policies}
+    if namespace and namespace not in known:
+        close = closest(namespace, known)
+        hint = f"did you mean {close}?" if close else f"known are {name_list(sorted(filter(None, known)))}"
+        raise InputError(f"there is nothing in the namespace {shown(namespace)}; {hint}")
 
 
 def of_namespace(manifests: Manifests, namespace: str) -> Manifests:

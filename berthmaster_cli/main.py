@@ -126,6 +126,12 @@ class _LazyGroup(click.Group):
             start_traces(f"{_PROGRAM}-{resolved[0]}")
         return resolved
 
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:  # noqa: ANN401 - click's
+        try:
+            return super().make_context(*args, **extra)
+        except BrokenPipeError:  # `--help` prints
+            raise _ReaderGoneError from None
+
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's
         try:
             return super().invoke(ctx)

@@ -72,9 +72,15 @@ def joined(*parts: str | Text) -> Text:
     return Text.assemble(*(inert(part) if isinstance(part, str) else part for part in parts))
 
 
+class _OutputConsole(Console):
+    def on_broken_pipe(self) -> None:
+        """Let the caller end the command. Rich would end it with 1, as after an error."""
+        raise BrokenPipeError
+
+
 def stdout() -> Console:
     """Return standard output: in color on a terminal unless NO_COLOR is set. Lines are never wrapped."""
-    return Console(markup=False, highlight=False, emoji=False, soft_wrap=True)
+    return _OutputConsole(markup=False, highlight=False, emoji=False, soft_wrap=True)
 
 
 def stderr() -> Console:

@@ -1,7 +1,7 @@
 """The tables of simulate, explain and plan, for Karmada and for KubeAdmiral, and which workloads they show."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -26,7 +26,16 @@ from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import Change, World
 from berthmaster.views import plan_sections
 from berthmaster.views.assumption_texts import preemption_line
-from berthmaster.views.texts import Section, assignment_text, columns_of, numbers, without_zeros
+from berthmaster.views.texts import (
+    NAMED_CLUSTERS,
+    Cell,
+    Section,
+    assignment_text,
+    brief_assignment,
+    columns_of,
+    numbers,
+    without_zeros,
+)
 from berthmaster_cli.flags import argument, option
 from berthmaster_cli.inputs import NamespaceFlags, name_in, resource_name
 from berthmaster_cli.output import complain, is_printed, joined, print_line, print_table, styled
@@ -53,6 +62,8 @@ _GROUP_COLUMNS: Final = columns_of(
 )  # fmt: skip
 
 
+AssignmentText = Callable[[Mapping[str, int | None]], str]
+"""Formats an assignment for a cell."""
 Results = Sequence[Row] | Sequence[FederationRow]
 Changes = Sequence[ChangeRow] | Sequence[FederationChange]
 
@@ -67,8 +78,16 @@ def print_results(rows: Results, output: str) -> None:
     if _is_printed(rows, output):
         return
     wide = output == "wide"
+    text = assignment_text if wide else brief_assignment
     cells = [
-        (each.resource, each.policy or "", *_wide(each, wide=wide), _group(each), _placed(each), _remark(each))
+        (
+            each.resource,
+            each.policy or "",
+            *_wide(each, wide=wide),
+            _group(each),
+            _placed(each, text),
+            _remark(each, text),
+        )
         for each in rows
     ]
     columns = ("RESOURCE", "POLICY", *(_WIDE_COLUMNS if wide else ()), "GROUP", "CLUSTERS", "NOTE")
@@ -80,10 +99,11 @@ def print_changes(rows: Changes, output: str) -> None:
     if _is_printed(rows, output):
         return
     wide = output == "wide"
+    text = assignment_text if wide else brief_assignment
     cells = [
         (
             each.resource, *((each.after.policy or "", *_wide(each.after, wide=True)) if wide else ()),
-            _placed(each.before), _placed(each.after), _moves(each), _change_note(each),
+            _placed(each.before, text), _placed(each.after, text), _moves(each, wide=wide), _change_note(each, text),
         )
         for each in rows
     ]  # fmt: skip
@@ -113,15 +133,18 @@ def _group(row: Row | FederationRow) -> str:
     return row.group or "" if isinstance(row, Row) else ""
 
 
-def _placed(row: Row | FederationRow) -> str | Text:
+def _placed(row: Row | FederationRow, text: AssignmentText) -> str | Text:
     if isinstance(row, FederationRow):
-        return assignment_text(dict(sorted(row.clusters.items()))) or _NOT_SCHEDULED
+        return text(dict(sorted(row.clusters.items()))) or _NOT_SCHEDULED
     if row.replicas is None and not row.clusters:
         return "-"
-    return assignment_text(without_zeros(row.clusters)) or _NOT_SCHEDULED
+    return text(without_zeros(row.clusters)) or _NOT_SCHEDULED
 
 
-def _moves(change: ChangeRow | FederationChange) -> str | Text:
+def _moves(change: ChangeRow | FederationChange, *, wide: bool) -> str | Text:
+    if not wide and len(change.moves) > NAMED_CLUSTERS:
+        return f"{len(change.moves):,} clusters"
+
     def text(cluster: str, before: int | None, after: int | None) -> str:
         if before or after:
             return f"{cluster} {before or 0}→{after or 0}"
@@ -130,7 +153,7 @@ def _moves(change: ChangeRow | FederationChange) -> str | Text:
     return ", ".join(text(cluster, *counts) for cluster, counts in change.moves.items()) or styled("none", "dim")
 
 
-def _change_note(change: ChangeRow | FederationChange) -> str:
+def _change_note(change: ChangeRow | FederationChange, text: AssignmentText) -> str:
     if not isinstance(change, ChangeRow):
         return _reason(change.after, "nothing triggers rescheduling")
     due = change.moves and not change.caused
@@ -139,7 +162,7 @@ def _change_note(change: ChangeRow | FederationChange) -> str:
         return reason
     only = ", and there is no other copy" if change.only_copy else ""
     left = "; nothing takes their place" if change.left else ""
-    return f"{assignment_text(without_zeros(change.stops))} stops{only}{left}; {reason}"
+    return f"{text(without_zeros(change.stops))} stops{only}{left}; {reason}"
 
 
 def _reason(row: Row | FederationRow, without_trigger: str) -> str:
@@ -151,11 +174,11 @@ def _reason(row: Row | FederationRow, without_trigger: str) -> str:
     return "; ".join(filter(None, (trigger, f"group {group}" if group else "", row.message, *_notes(row))))
 
 
-def _remark(row: Row | FederationRow) -> str:
+def _remark(row: Row | FederationRow, text: AssignmentText) -> str:
     """Format the message and the notes on a result, and where the workload is now if it moves."""
     moved = ""
     if isinstance(row, Row) and row.present is not None and row.present != row.clusters:
-        moved = f"{row.trigger.value}: now on {assignment_text(without_zeros(row.present)) or 'no cluster'}"
+        moved = f"{row.trigger.value}: now on {text(without_zeros(row.present)) or 'no cluster'}"
     return "; ".join(filter(None, (moved, row.message, *_notes(row))))
 
 
@@ -310,10 +333,16 @@ def print_plan(plan: Plan) -> None:
         _print_section(section)
 
 
+def _brief(cell: Cell) -> str:
+    """Return the text of a cell that names at most ``NAMED_CLUSTERS`` clusters. JSON, YAML and HTML have all."""
+    clusters = sum(bool(each.cluster) for each in cell.words)
+    return f"{clusters:,} clusters" if clusters > NAMED_CLUSTERS else cell.text
+
+
 def _print_section(section: Section) -> None:
     print_line()
     print_line(styled(section.title, "bold"))
-    rows = [[styled(each.text, "bold red") if each.is_bad else each.text for each in row] for row in section.rows]
+    rows = [[styled(_brief(each), "bold red") if each.is_bad else _brief(each) for each in row] for row in section.rows]
     print_table(section.columns, rows)
 
 

@@ -7,6 +7,8 @@ if TYPE_CHECKING:  # these modules load numpy, which ``--help`` does not need
     from berthmaster.scheduling.prices import CostChange
     from berthmaster.simulation.plan_answer import ClusterTotal
 
+NAMED_CLUSTERS: Final = 4
+"""The most clusters that a cell of a table names."""
 _BINARY: Final = ((2**40, "Ti"), (2**30, "Gi"), (2**20, "Mi"), (2**10, "Ki"))
 
 
@@ -28,6 +30,14 @@ def count_text(number: int, noun: str) -> str:
 def assignment_text(clusters: Mapping[str, int | None]) -> str:
     """Format an assignment as ``cluster=replicas ...``; empty if there is no cluster."""
     return " ".join(name if replicas is None else f"{name}={replicas}" for name, replicas in clusters.items())
+
+
+def brief_assignment(clusters: Mapping[str, int | None]) -> str:
+    """Format an assignment for a cell: of more than ``NAMED_CLUSTERS`` clusters, only their number."""
+    if len(clusters) <= NAMED_CLUSTERS:
+        return assignment_text(clusters)
+    replicas = sum(each or 0 for each in clusters.values())
+    return f"{replicas:,} on {len(clusters):,} clusters" if replicas else f"{len(clusters):,} clusters"
 
 
 def without_zeros(clusters: Mapping[str, int]) -> dict[str, int | None]:
