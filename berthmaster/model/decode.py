@@ -23,7 +23,7 @@ from typing import Any, Final, Literal, TypeVar, get_args, get_origin, get_type_
 import msgspec
 
 from berthmaster.model.errors import FieldError, InputError, shown
-from berthmaster.model.foreign_texts import decoding_problem
+from berthmaster.model.foreign_texts import DecodingProblem, decoding_problem
 from berthmaster.model.hints import closest
 from berthmaster.model.meta import ParsedText, Quantity, Value
 
@@ -47,6 +47,12 @@ _JSON_TYPES: Final[dict[str, tuple[type, ...]]] = {
     "str": (str,), "int": (int,), "float": (float,), "bool": (bool,), "null": (type(None),),
     "array": (list, tuple), "object": (dict,),
 }  # fmt: skip
+_NULL: Final = "null"
+_WORDS: Final = {
+    "str": "a text", "int": "a number", "float": "a number", "bool": "true or false", _NULL: "empty",
+    "array": "a list", "object": "a mapping",
+}  # fmt: skip
+"""The types of JSON in the words of YAML."""
 _UNREAD: Final = object()
 """The place of a value that is not known, because the document was not read as dicts and lists."""
 _ANYTHING: Final[Any] = Any
@@ -196,7 +202,7 @@ def _decode_custom(kind: type, raw: object) -> object:
     if issubclass(kind, ParsedText):
         if not isinstance(raw, str):
             json_type = next(name for name, types in _JSON_TYPES.items() if type(raw) in types)
-            raise TypeError(f"{shown(raw)} is {_article(json_type)}; accepted is str")
+            raise TypeError(f"{shown(raw)} is {_WORDS[json_type]}, where a text is accepted")
         try:
             return kind.parse(raw)
         except InputError as error:
@@ -235,7 +241,7 @@ def _field_error(kind: Any, raw: Any, message: str) -> FieldError:  # noqa: ANN4
     path, value = _resolve(raw, problem.location, got)
     text = "the value" if value is _UNREAD else shown(value)
     if got:
-        return FieldError(path, f"{text} is {_article(problem.got)}; accepted is {problem.expected}")
+        return FieldError(path, f"{text} is {_WORDS[problem.got]}, where {_accepted(problem)} is accepted")
     if problem.invalid_choice:
         return FieldError(path, f"{text} is not accepted; accepted are {_accepted_values(kind, problem.location)}")
     if problem.out_of_range:
@@ -245,8 +251,12 @@ def _field_error(kind: Any, raw: Any, message: str) -> FieldError:  # noqa: ANN4
     return FieldError(path, problem.text)
 
 
-def _article(json_type: str) -> str:
-    return json_type if json_type == "null" else f"{'an' if json_type[0] in 'aio' else 'a'} {json_type}"
+def _accepted(problem: DecodingProblem) -> str:
+    """Return the accepted types in the words of YAML."""
+    types = [each for each in problem.expected.split(" | ") if each != _NULL]
+    if problem.got == "float":
+        return " or ".join("a whole number" if each == "int" else _WORDS.get(each, each) for each in types)
+    return " or ".join(dict.fromkeys(_WORDS.get(each, each) for each in types))
 
 
 def _resolve(raw: Any, location: str, got: tuple[type, ...] | None) -> tuple[str, Any]:  # noqa: ANN401

@@ -154,7 +154,7 @@ def test_a_simulation_says_what_its_moves_cost(prices):
     ("text", "problem"),
     {
         "negative": (PRICES.replace("0.05", "-1"), "prices[0].cpu: -1 is not a price; accepted is a number"),
-        "a word": (PRICES.replace("0.05", "cheap"), "prices[0].cpu: 'cheap' is a str; accepted is float"),
+        "a word": (PRICES.replace("0.05", "cheap"), "prices[0].cpu: 'cheap' is a text, where a number is accepted"),
         "an unknown field": (PRICES.replace("matchLabels", "labels"), "prices[0].labels: unknown field"),
         "kind": ("kind: Costs", "is no list of prices; accepted is a document with kind: Prices"),
         "too large": ("#" * 2**20 + "#", "larger than 1048576 bytes"),

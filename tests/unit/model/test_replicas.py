@@ -137,5 +137,5 @@ def test_invalid_replica_paths_are_errors(text):
 
 
 def test_a_label_that_is_not_text_is_an_error():
-    with pytest.raises(FieldError, match=r"^metadata\.labels\[app\]: 1 is an int; accepted is str$"):
+    with pytest.raises(FieldError, match=r"^metadata\.labels\[app\]: 1 is a number, where a text is accepted$"):
         template_of(deployment(labels={"app": 1}))

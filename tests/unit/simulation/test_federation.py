@@ -155,7 +155,7 @@ def test_a_change_to_an_unknown_target_is_rejected(change, message):
     ("document", "message"),
     {
         "a typo in a policy": (policy(maxCluster=1), "spec.maxCluster: unknown field; did you mean maxClusters"),
-        "a wrong type": (policy(maxClusters="x"), "spec.maxClusters: 'x' is a str; accepted is int"),
+        "a wrong type": (policy(maxClusters="x"), "spec.maxClusters: 'x' is a text, where a number is accepted"),
         "a negative amount": ({**member("b"), "status": {"resources": {"allocatable": {"cpu": "-1"}}}}, "is negative"),
         "a duplicate cluster": (member("a"), "'a' is already defined"),
     },

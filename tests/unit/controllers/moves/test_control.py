@@ -104,7 +104,7 @@ def test_an_invalid_file_leaves_the_last_valid_content_in_use_and_is_reported(pa
     [(event,)] = process.events.calls_of("record")
     assert event.reason == "InvalidMovesConfiguration"
     assert "pause: 'Sometimes' is not accepted" in event.note
-    assert "soak: 5 is an int" in event.note
+    assert "soak: 5 is a number" in event.note
     path.write_text(f"{HEAD}pause: None\n")
     process.tick()
     assert process.control.config.pause == "None"
@@ -239,17 +239,17 @@ def test_a_mode_that_yaml_reads_as_a_boolean_is_the_mode(text, mode):
         "another kind": ({"kind": "Moves"}, ["kind: 'Moves' is not accepted"]),
         "a mode in lower case and a number": (
             {"failback": {"mode": "on", "headroom": 10}},
-            ["failback.mode: 'on' is not accepted; accepted are Off, DryRun, On", "failback.headroom: 10 is an int"],
+            ["failback.mode: 'on' is not accepted; accepted are Off, DryRun, On", "failback.headroom: 10 is a number"],
         ),
         "an unknown strategy": (
             {"strategy": "Both"},
             ["strategy: 'Both' is not accepted; accepted are MakeBeforeBreak, BreakBeforeMake"],
         ),
-        "a mapping for a list": ({"rules": {}}, ["rules: {} is an object; accepted is array"]),
+        "a mapping for a list": ({"rules": {}}, ["rules: {} is a mapping, where a list is accepted"]),
         "a rule without a selector": ({"rules": [{}]}, ["rules[0].selector: is missing"]),
         "budgets with errors of types": (
             {"budgets": [{"maxMoves": -1}, 7, {"name": "a"}, {"name": "a"}]},
-            ["budgets[0].name: is missing", "budgets[0].maxMoves: -1 is out of range", "budgets[1]: 7 is an int"],
+            ["budgets[0].name: is missing", "budgets[0].maxMoves: -1 is out of range", "budgets[1]: 7 is a number"],
         ),
         "values that are not accepted": (
             {

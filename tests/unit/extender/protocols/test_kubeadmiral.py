@@ -284,7 +284,7 @@ def test_an_invalid_request_gets_an_answer_of_its_verb(body):
 def test_the_error_of_an_invalid_annotation_has_its_path():
     answer = json.loads(call("select", many(unit(annotations={ANNOTATION: '[{"affinityName": 1}]'}), (EU_1, 1)))[0])
     assert f"metadata.annotations[{ANNOTATION}]" in answer["error"]
-    assert "[0].affinityName: 1 is an int" in answer["error"]
+    assert "[0].affinityName: 1 is a number" in answer["error"]
 
 
 @cases(

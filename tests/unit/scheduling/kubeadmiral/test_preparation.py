@@ -145,7 +145,7 @@ def test_annotations_override_the_policy(annotations, expected):
         "sticky": ({"sticky_cluster": "True"}, "sticky-cluster]", "accepted are true, false"),
         "not JSON": ({"clusterSelector": "{"}, "clusterSelector]", "not valid JSON"),
         "a value that is not a string": ({"clusterSelector": {"a": 1}}, "clusterSelector].a", ""),
-        "no list": ({"tolerations": {}}, "tolerations]", "accepted is array"),
+        "no list": ({"tolerations": {}}, "tolerations]", "where a list is accepted"),
         "another shape": ({"affinity": {"clusterAffinity": [1]}}, "affinity].clusterAffinity", ""),
         "not a number": ({"maxClusters": "many"}, "maxClusters]", "no decimal integer"),
         "a fraction": ({"maxClusters": "1.0"}, "maxClusters]", "no decimal integer"),
@@ -183,7 +183,7 @@ def test_invalid_annotations_are_ignored(annotations, path, message):
         "with invalid preferences those of the policy apply, and the names count": (
             {"weight": "heavy"},
             {"A": Preference(1, 9, 2, 3), "B": Preference()},
-            ["'heavy' is a str; accepted is int"],
+            ["'heavy' is a text, where a number is accepted"],
         ),
     },
 )

@@ -198,7 +198,7 @@ def test_the_annotation_takes_precedence_over_a_policy(ask):
     ("text", "message"),
     {
         "invalid JSON": ("{", "not valid JSON"),
-        "not an object": ("[]", "accepted is object"),
+        "not an object": ("[]", "where a mapping is accepted"),
         "null": ("null", "null is not accepted; accepted is an object"),
         "a misspelt field": ('{"clusterAffinites": []}', "did you mean clusterAffinities?"),
         "a value of the wrong type": ('{"clusterAffinity": {"clusterNames": "a"}}', "clusterNames"),
