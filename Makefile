@@ -220,6 +220,10 @@ bench-plan-property: $(VENV)/.dev ## Compare 10,000 plans with what then happens
 bench-present-property: $(VENV)/.dev ## Compare simulations without changes with what schedulers then do (FLEETS=1700)
 	@FLEETS=$${FLEETS:-1700} $(BIN)/pytest -q -n 2 tests/properties/test_fleets_in_use.py
 
+.PHONY: bench-question-property
+bench-question-property: $(VENV)/.dev ## Ask 10,000 questions in every way that there is, and compare the figures (QUESTION_FLEETS=170)
+	@QUESTION_FLEETS=$${QUESTION_FLEETS:-170} $(BIN)/pytest -q -n 2 tests/properties/test_one_question.py
+
 .PHONY: bench-loss-property
 bench-loss-property: $(VENV)/.dev ## Compare 1,600 losses of clusters with what then happens, on a model of Karmada
 	@PYTHONPATH=tests $(BIN)/python bench/losses.py $(ARGS)

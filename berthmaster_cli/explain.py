@@ -8,6 +8,7 @@ import click
 import msgspec.structs
 from rich.text import Text
 
+from berthmaster.deciding.running import hosts_of
 from berthmaster.manifests import Manifests
 from berthmaster.model.binding import binding_name
 from berthmaster.model.decode import builtins
@@ -19,7 +20,7 @@ from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Mode
 from berthmaster.simulation.changes import apply
-from berthmaster.simulation.losses import gone_of, loss_of
+from berthmaster.simulation.losses import loss_of
 from berthmaster.simulation.report import Explanation, explanation
 from berthmaster.simulation.run import PlannedWorkload, explained, present, run
 from berthmaster.simulation.workload import ResourceName, SimulatedWorkload
@@ -273,12 +274,12 @@ def explained_in(
     changed = apply(changes, settled, later)
     after, _ = explained(changed, changed.workloads[index], profile, later)
     current = present(world)[index]
-    gone = gone_of(changed.clusters, changed.lost, changed.removed)
+    hosts = hosts_of(changed.clusters, changed.lost, changed.removed, world.clusters)
     planned = PlannedWorkload(current if world.has_bindings else before[index], after, before[index])
     return msgspec.structs.replace(
         explanation(after, current),
         assumptions=world.assumptions,
-        loss=loss_of([planned], gone) if gone.clusters else None,
+        loss=loss_of([planned], hosts) if hosts.stopping else None,
     )
 
 

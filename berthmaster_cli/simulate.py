@@ -139,7 +139,7 @@ def _simulate(
     if flags.output in {"table", "wide"}:
         inputs.report_unused(manifests)
     only_new = flags.check == "new"
-    return not any(is_left(each, fleet.gone) or _is_unplaced(each, only_new=only_new) for each in planned)
+    return not any(is_left(each, fleet.hosts) or _is_unplaced(each, only_new=only_new) for each in planned)
 
 
 def _is_unplaced(planned: PlannedWorkload, *, only_new: bool) -> bool:

@@ -21,6 +21,7 @@ from berthmaster.simulation.changes import AddTaint
 from berthmaster.simulation.detector import PolicyEdit, preemptors
 from berthmaster.simulation.federation import FederationChange, FederationRow
 from berthmaster.simulation.plan_answer import Assumptions, ClusterTotal, Loss, Plan, PlanSummary
+from berthmaster.simulation.plan_rows import not_running_text
 from berthmaster.simulation.report import ChangeRow, Row
 from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import Change, World
@@ -158,6 +159,8 @@ def _change_note(change: ChangeRow | FederationChange, text: AssignmentText) -> 
         return _reason(change.after, "nothing triggers rescheduling")
     due = change.moves and not change.caused
     reason = _reason(change.after, "moves also without the changes" if due else "nothing triggers rescheduling")
+    if waiting := not_running_text(change.not_running):
+        reason = f"{waiting}; {reason}"
     if not change.stops:
         return reason
     only = ", and there is no other copy" if change.only_copy else ""

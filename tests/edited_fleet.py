@@ -8,6 +8,7 @@ difference is a sentence in the result of ``EditedFleet.edit``.
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import reduce
 from typing import Any, Final
@@ -22,6 +23,7 @@ from kube_store import JSON
 from switched_on import world_of
 
 from berthmaster.controllers.settings import ControllerSettings
+from berthmaster.deciding.rules import KARMADA
 from berthmaster.manifests import Document, manifests_of, overlaid
 from berthmaster.manifests.files import FleetSnapshot
 from berthmaster.model.claims import PolicyCatalog
@@ -75,6 +77,7 @@ class EditedFleet:
         )
         if not deducts:
             deduct_nothing(self.stage)
+            decide_as_karmada(self.stage)
         self.stage.settle()
 
     def edit(self) -> list[str]:
@@ -387,3 +390,10 @@ def deduct_nothing(stage: Stage) -> None:
     assert stage.scheduler is not None
     assumed: Any = stage.scheduler.controller._clusters._assumed  # noqa: SLF001 - decisions without assumptions exist in tests only
     assumed.assume = assumed.adopt = lambda *_: []
+
+
+def decide_as_karmada(stage: Stage) -> None:
+    """Let the scheduler decide by the rules of karmada-scheduler."""
+    assert stage.scheduler is not None
+    cache: Any = stage.scheduler.controller._clusters  # noqa: SLF001 - a scheduler with other rules exists in tests only
+    cache._state = replace(cache._state, rules=KARMADA)  # noqa: SLF001 - as above

@@ -8,10 +8,9 @@ schedulers start again, and what they then do is compared with the answer of a s
 
 import random
 from collections import Counter
-from dataclasses import replace
 from typing import Any, Final
 
-from edited_fleet import KARMADA_SCHEDULER, deduct_nothing
+from edited_fleet import KARMADA_SCHEDULER, decide_as_karmada, deduct_nothing
 from karmada_model.members import Delays
 from karmada_model.model import Settings
 from karmada_model.objects import stamp
@@ -22,7 +21,6 @@ from kube_store import JSON
 from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.deciding.config import MovesConfig, MoveSettings, SourceSettings
 from berthmaster.deciding.lease_record import ControllersRecord
-from berthmaster.deciding.rules import KARMADA
 from berthmaster.manifests import Document, manifests_of
 from berthmaster.manifests.files import FleetSnapshot
 from berthmaster.model.binding import Binding
@@ -99,15 +97,25 @@ class FleetInUse:
         self.stage.run(60)
         self._happen()
 
-    def world(self) -> World:
+    def world(self, failover: Switch = Switch.AUTO) -> World:
         """Return the control plane as a simulation reads it."""
+        manifests = manifests_of(self.documents(), "the model")
+        record = ControllersRecord(self._scheduler, _TOLERATION_S if self._fails_over else None) if self._own else None
+        assumed = assumptions(failover, Switch.OFF, record, manifests.bindings)
+        return world_of(manifests, schedulers={self._scheduler}, assumptions=assumed)
+
+    def documents(self) -> list[Document]:
+        """Return the objects of the control plane as a dump has them."""
         objects = self.stage.model.objects
         snapshot = FleetSnapshot("the model", self.stage.clock.now())
-        documents = [Document(kind, 0, "", dict(each)) for kind in KINDS for each in objects.all(kind)]
-        manifests = manifests_of([Document("", 0, "", snapshot.manifest()), *documents], "the model")
-        record = ControllersRecord(self._scheduler, _TOLERATION_S if self._fails_over else None) if self._own else None
-        assumed = assumptions(Switch.AUTO, Switch.OFF, record, manifests.bindings)
-        return world_of(manifests, schedulers={self._scheduler}, assumptions=assumed)
+        found = [Document(kind, 0, "", dict(each)) for kind in KINDS for each in objects.all(kind)]
+        return [Document("", 0, "", snapshot.manifest()), *found]
+
+    def files(self) -> World:
+        """Return the clusters, policies and templates as files that no control plane has stored."""
+        objects = (*self.clusters, *self.policies, *self.templates)
+        documents = [Document(each["kind"], 0, "", dict(each)) for each in objects]
+        return world_of(manifests_of(documents, "files"), schedulers={self._scheduler})
 
     def differences(self) -> list[str]:
         """Simulate without changes, let the schedulers work, and return how their results differ."""
@@ -117,7 +125,7 @@ class FleetInUse:
         self.stage.restart_scheduler()
         deduct_nothing(self.stage)
         if not self._own:
-            _decide_as_karmada(self.stage)
+            decide_as_karmada(self.stage)
         self.stage.run(_REST_S)
         for each in self.clusters:  # duplicated workloads are scheduled at every event: let there be one
             if self.stage.get(each) is not None:
@@ -291,9 +299,3 @@ class FleetInUse:
         """Return where a workload goes. A move under way ends well."""
         found: Any = self.stage.binding(template)
         return as_moved(convert(Binding, found)).assignment if found is not None else {}
-
-
-def _decide_as_karmada(stage: Stage) -> None:
-    """Let the scheduler decide by the rules of karmada-scheduler."""
-    cache: Any = stage.scheduler.controller._clusters  # noqa: SLF001 - a scheduler with other rules exists in tests only
-    cache._state = replace(cache._state, rules=KARMADA)  # noqa: SLF001 - as above

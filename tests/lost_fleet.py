@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Final
 
-from edited_fleet import KARMADA_SCHEDULER, deduct_nothing
+from edited_fleet import KARMADA_SCHEDULER, decide_as_karmada, deduct_nothing
 from karmada_model.members import Delays
 from karmada_model.model import Settings
 from karmada_model.objects import stamp
@@ -86,6 +86,8 @@ class LostFleet:
             only=_ONLY,
         )
         deduct_nothing(self.stage)
+        if not own:
+            decide_as_karmada(self.stage)
         self.stage.settle()
         self._disturb()
 
@@ -189,7 +191,7 @@ class LostFleet:
     def _hangs(self, found: PlannedFleet, lost: str) -> Iterator[str]:
         if self._mode != _REMOVED:
             return
-        hanging = sorted(loss_of(found.workloads, found.gone).hanging.get(lost, []))
+        hanging = sorted(loss_of(found.workloads, found.hosts).hanging.get(lost, []))
         objects = self.stage.model.objects
         exists = any(each["metadata"]["name"] == lost for each in objects.all("Cluster"))
         self.cases["the cluster stays in deletion" if exists else "the cluster is gone"] += 1

@@ -36,7 +36,8 @@ def simulated(
 ) -> dict[str, ChangeRow]:
     """The rows of stored objects, with those of files over them, before and after changes."""
     world = world_of(load(*objects, over=over), **options)
-    return {each.resource: change_row(each) for each in planned(world, *changes)}
+    fleet = planned_fleet(world, ChangeSet(edits=tuple(changes)), PROFILE, NOW)
+    return {each.resource: change_row(each, fleet.hosts) for each in fleet.workloads}
 
 
 def web_row(*objects: JSON, **given: Any) -> ChangeRow:

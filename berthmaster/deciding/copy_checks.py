@@ -115,12 +115,16 @@ def blocked_failover(
 
     It does not wait for Works that cannot be read: the lost copies do not run.
     """
-    before = binding.assignment
-    wanted = {name: replicas for name, replicas in clusters.items() if replicas > before.get(name, -1)}
-    if (refusal := blocked_start(binding, wanted, copies)) is not None:
+    if (refusal := blocked_start(binding, growing(binding, clusters), copies)) is not None:
         return refusal
     data = (_lost_data(binding, name, copies, settings) for name in sorted(lost))
     return next((each for each in data if each is not None), None)
+
+
+def growing(binding: Binding, clusters: Mapping[str, int]) -> dict[str, int]:
+    """Return those of an assignment that get a copy, or more replicas than a binding has there."""
+    before = binding.assignment
+    return {name: replicas for name, replicas in clusters.items() if replicas > before.get(name, -1)}
 
 
 def suspended_clusters(binding: Binding, clusters: Iterable[str]) -> frozenset[str]:

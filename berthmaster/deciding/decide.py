@@ -227,6 +227,24 @@ def decide(
     return decision
 
 
+def in_any_group(scheduler: Scheduler, request: Request, unusable: AbstractSet[str]) -> Decision:
+    """Return where a workload goes if all groups are asked in order, with clusters to avoid if others can hold it."""
+    request = replace(request, fresh=True, minimal=False)
+    decision = scheduler.schedule(request)
+    if decision.failure is None and unusable & decision.assignment.keys():
+        decision = scheduler.schedule(replace(request, evicted_from=request.evicted_from | unusable))
+    return decision
+
+
+def schedule_in_any_group(
+    state: ClusterState, binding: Binding, bounds: Mapping[str, int] | None, trigger: Trigger
+) -> BindingDecision:
+    """Schedule a binding in any group (``in_any_group``)."""
+    request = replace(Request.of(binding), fresh=True, minimal=False, bounds=bounds)
+    decision = in_any_group(state.scheduler, request, state.unusable)
+    return _scheduled(state, Verdict(trigger, binding, request), decision, explain=False)
+
+
 def schedule(state: ClusterState, binding: Binding, request: Request, trigger: Trigger) -> BindingDecision:
     """Schedule a binding for a reason, whether or not something triggers it."""
     decision = rescheduled(state.scheduler, request)

@@ -14,7 +14,6 @@ from functools import partial
 from typing import Final
 
 import msgspec.structs
-from msgspec.structs import replace as replace_struct
 
 from berthmaster.deciding import lifecycle, move_targets, writes
 from berthmaster.deciding.config import MoveSettings
@@ -36,6 +35,7 @@ from berthmaster.deciding.decide import (
     decide,
     lost_clusters,
     schedule,
+    schedule_in_any_group,
     scheduled_message,
     unchanged,
 )
@@ -44,7 +44,7 @@ from berthmaster.deciding.failover import Replacement, eviction_tasks, replaceme
 from berthmaster.deciding.lifecycle import CopiesChange, Step, Surroundings
 from berthmaster.deciding.move_end import before_superseded, superseded, tasks_of_others
 from berthmaster.deciding.move_targets import MoveRequest, Target
-from berthmaster.deciding.rules import trigger_by
+from berthmaster.deciding.rules import needs_any_group, trigger_by
 from berthmaster.deciding.writes import AssignmentWrite, SchedulingResult
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, GracefulEvictionTask
 from berthmaster.model.claims import MANAGED_BY
@@ -488,19 +488,12 @@ def _placed_anywhere(
     Karmada asks no earlier group. A workload that was evicted from its last group would stay without copies. It waits
     for no hold-down. None if it has its copies, or no group can hold it.
     """
-    placement, clears = binding.spec.placement, decision.write is not None
-    short = sum(binding.assignment.values()) < binding.spec.replicas
-    if placement is None or not placement.cluster_affinities or not decision.waits_for_capacity:
+    asks = decider.state.rules.asks_every_group and decision.waits_for_capacity
+    if not asks or not needs_any_group(binding, loses_all=decision.write is not None):
         return None
-    if binding.spec.clusters and not short and not clears:
-        return None
-    request = replace_struct(Request.of(binding), fresh=True, minimal=False, bounds=decider.bounds)
-    fresh = schedule(decider.state, binding, request, decision.trigger)
+    fresh = schedule_in_any_group(decider.state, binding, decider.bounds, decision.trigger)
     if not binding.spec.clusters and not fresh.result.ok:
         return fresh  # it names each group that was asked
-    if decider.state.unusable & (fresh.clusters or {}).keys():
-        request = replace_struct(request, evicted_from=request.evicted_from | decider.state.unusable)
-        fresh = schedule(decider.state, binding, request, decision.trigger)
     if not fresh.result.ok or fresh.clusters is None:
         return None
     found = Replacement(dict(fresh.clusters), fresh.result.group, (), binding.assignment)

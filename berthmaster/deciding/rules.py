@@ -22,17 +22,24 @@ class SchedulerRules:
         leaves_missing_clusters: whether it leaves a cluster that does not exist, although nobody observed its deletion.
         notices_deletions: whether the deletion of a cluster makes it look at each binding that names the cluster.
             karmada-scheduler looks at those only whose affinity matches the cluster (``enqueueAffectedBindings``).
+        asks_every_group: whether it asks the groups before that of the assignment, too, if that one and the later ones
+            cannot hold the workload.
         deducts: whether a decision sees the replicas that earlier decisions have added, before clusters report them.
     """
 
     retries: bool
     leaves_missing_clusters: bool
     notices_deletions: bool
+    asks_every_group: bool
     deducts: bool
 
 
-KARMADA: Final = SchedulerRules(retries=False, leaves_missing_clusters=False, notices_deletions=False, deducts=False)
-BERTHMASTER: Final = SchedulerRules(retries=True, leaves_missing_clusters=True, notices_deletions=True, deducts=True)
+KARMADA: Final = SchedulerRules(
+    retries=False, leaves_missing_clusters=False, notices_deletions=False, asks_every_group=False, deducts=False
+)
+BERTHMASTER: Final = SchedulerRules(
+    retries=True, leaves_missing_clusters=True, notices_deletions=True, asks_every_group=True, deducts=True
+)
 OWN: Final = "berthmaster"
 """The ``spec.schedulerName`` of Berthmaster's binding scheduler, unless its controllers record another one."""
 
@@ -61,6 +68,18 @@ def trigger_by(rules: SchedulerRules, binding: Binding, fleet: Fleet) -> Trigger
     if rules.leaves_missing_clusters and len(fleet) and misses_cluster(binding, fleet):
         return Trigger.FAILOVER
     return Trigger.NONE
+
+
+def needs_any_group(binding: Binding, *, loses_all: bool) -> bool:
+    """Return whether a workload that no group could hold from its own one on needs another group.
+
+    Args:
+        loses_all: whether the failure takes the assignment away.
+    """
+    placement = binding.spec.placement
+    if placement is None or not placement.cluster_affinities:
+        return False
+    return not binding.spec.clusters or loses_all or sum(binding.assignment.values()) < binding.spec.replicas
 
 
 def misses_cluster(binding: Binding, fleet: Fleet) -> bool:

@@ -162,7 +162,7 @@ class SimulateAnswer(AnswerPart, frozen=True):
 
 def simulate_answer(fleet: PlannedFleet, *, show_all: bool, observed: bool = True) -> SimulateAnswer:
     """Return the answer about a fleet before and after changes."""
-    rows = [change_row(each, fleet.gone) for each in (fleet.workloads if show_all else fleet.concerned)]
+    rows = [change_row(each, fleet.hosts) for each in (fleet.workloads if show_all else fleet.concerned)]
     summary = fleet.summary
     return SimulateAnswer(
         workloads=summary.workloads,

@@ -1,8 +1,9 @@
 """Failures of clusters, regions, zones and providers: what each one alone stops, and what it moves.
 
-Each failure starts from the same settled world. Only the workloads that it can affect are scheduled again: those on a
-lost cluster, and those that Karmada schedules at every event if a lost cluster fits them. Other workloads have no
-reason to move, so the result is that of a simulation of the whole world.
+Each failure starts from what is now, and from the scheduling that is due anyway. Only the workloads that it can affect
+are scheduled again: those on a lost cluster, those that Karmada schedules at every event if a lost cluster fits them,
+and those that fitted no cluster. Other workloads have no reason to move, so the result is that of a simulation of the
+whole world: a property compares both.
 """
 
 from collections import Counter, defaultdict
@@ -14,17 +15,17 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from berthmaster.deciding.running import hosts_of
 from berthmaster.model.cluster import Cluster
-from berthmaster.model.move import as_moved
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Peers
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.changes import Down
-from berthmaster.simulation.losses import gone_of, is_left, loss_of, runs_nowhere
+from berthmaster.simulation.losses import is_left, loss_of, runs_nowhere
 from berthmaster.simulation.plan_answer import ALL_OFF, Assumptions
 from berthmaster.simulation.plan_rows import cluster_totals, moved_replicas
-from berthmaster.simulation.run import PlannedWorkload, SharedCapacity, WorkloadResult, run, schedule_one
+from berthmaster.simulation.run import PlannedWorkload, SharedCapacity, WorkloadResult, present, run, schedule_one
 from berthmaster.simulation.workload import SimulatedWorkload, clusters_of, follow, leaders_of
 from berthmaster.simulation.world import World, peers_of
 
@@ -130,12 +131,12 @@ class Failures:
         self._shared = shared_capacity
         self._later = now + _LATER
         self._observed = world.clusters
-        self._gone = gone_of(world.clusters, frozenset(), frozenset())
+        self._hosts = hosts_of(world.clusters)
         self._ready = frozenset(name for name, each in world.clusters.items() if each.ready)
         # Explanations of failed decisions would take longer than all the rest.
-        settled, _ = run(world, profile, now, diagnose="none", shared_capacity=shared_capacity)
-        # In the settled world all moves have ended well. A failure does not roll back a move that has ended.
-        self._world = settled = replace(settled, workloads=[_with_ended_move(each) for each in settled.workloads])
+        settled, self._settled = run(world, profile, now, diagnose="none", shared_capacity=shared_capacity)
+        self._present = present(world) if world.has_bindings else self._settled
+        self._world = settled
         self._scheduler = Scheduler(Fleet(settled.clusters.values()), profile)
         self._has_groups = any(map(_has_affinity, settled.workloads))
         # Schedule once more, to learn which workloads are scheduled at every event, and which clusters fit them.
@@ -150,9 +151,12 @@ class Failures:
         self._holders: dict[str, set[int]] = defaultdict(set)
         self._fitting: dict[str, set[int]] = defaultdict(set)
         self._always: set[int] = set()
+        # A loss changes the spec of a cluster, so that karmada-scheduler tries them again.
+        self._stalled = {position for position, each in enumerate(settled.workloads) if each.stalled_at is not None}
         for position, (workload, result) in enumerate(zip(settled.workloads, self._idle, strict=True)):
-            for name in clusters_of(workload.binding) if workload.binding is not None else ():
-                self._holders[name].add(position)
+            for binding in (workload.binding, self._present[position].workload.binding):
+                for name in clusters_of(binding) if binding is not None else ():
+                    self._holders[name].add(position)
             if result.decision is not None and (shared_capacity or _has_affinity(workload)):
                 self._always.add(position)
             elif result.decision is not None:
@@ -172,7 +176,7 @@ class Failures:
     def after(self, failure: DomainLoss) -> dict[int, WorkloadResult]:
         """Return the results of the workloads that a failure may affect, by position in the world."""
         lost, changed = self._lost(failure)
-        affected = set(self._always)
+        affected = self._always | self._stalled
         for name in failure.clusters:
             affected |= self._holders.get(name, set()) | self._fitting.get(name, set())
         fleet, found = self._scheduler.fleet, dict[int, WorkloadResult]()
@@ -201,7 +205,7 @@ class Failures:
         lost = replace(world, clusters={name: world.clusters[name] for name in failure.clusters})
         changed: dict[int, SimulatedWorkload] = {}
         for name in failure.clusters:
-            here = sorted(self._holders.get(name, ()))
+            here = sorted(self._holders.get(name, set()) | self._stalled)
             part = [changed.get(each, workloads[each]) for each in here]
             lost = Down(name).applied(replace(lost, workloads=part), self._later)
             changed.update(zip(here, lost.workloads, strict=True))
@@ -225,19 +229,17 @@ class Failures:
 
     def impact(self, failure: DomainLoss) -> Impact:
         lost = frozenset(failure.clusters)
-        gone = self._gone._replace(lost=lost)
-        planned = []
-        for position, after in self.after(failure).items():
-            before = self._idle[position]
-            # What runs now is part of the status of clusters.
-            present = replace(before, workload=replace(before.workload, present=True))
-            planned.append(PlannedWorkload(present, after, before))
-        moving = [each for each in planned if each.moves]
-        left = [each for each in planned if is_left(each, gone)]
-        loss = loss_of(planned, gone)
+        hosts = self._hosts._replace(lost=lost)
+        planned = [
+            PlannedWorkload(self._present[position], after, self._settled[position])
+            for position, after in self.after(failure).items()
+        ]
+        moving = [each for each in planned if each.moves and not each.is_due]
+        left = [each for each in planned if is_left(each, hosts)]
+        loss = loss_of(planned, hosts)
         arriving: Counter[str] = Counter()
         for each in moving:
-            arriving.update({name: max(0, (now or 0) - (then or 0)) for name, (then, now) in each.moves.items()})
+            arriving.update({name: max(0, (now or 0) - (then or 0)) for name, (then, now) in each.caused.items()})
         clusters = (self._observed[name] for name in arriving.keys() & self._observed.keys() - lost)
         return Impact(
             domain=failure.domain,
@@ -246,12 +248,12 @@ class Failures:
             stopping=loss.workloads,
             stopped=loss.replicas,
             only_copy=loss.only_copy,
-            nowhere=[each.resource for each in left if runs_nowhere(each, gone)],
-            short=[each.resource for each in left if not runs_nowhere(each, gone)],
+            nowhere=[each.resource for each in left if runs_nowhere(each, hosts)],
+            short=[each.resource for each in left if not runs_nowhere(each, hosts)],
             staying=[each.resource for each in planned if lost & each.after.assignment.keys()],
             not_simulated=loss.not_simulated,
             moved=len(moving),
-            replicas=sum(moved_replicas(each.moves) for each in moving),
+            replicas=sum(moved_replicas(each.caused) for each in moving),
             arriving={name: count for name, count in sorted(arriving.items()) if count},
             overcommitted={
                 each.cluster: each.overcommitted for each in cluster_totals(clusters, planned) if each.overcommitted
@@ -269,11 +271,6 @@ def ranked(impacts: Iterable[Impact]) -> list[Impact]:
             -len(each.overcommitted), each.name,
         ),
     )  # fmt: skip
-
-
-def _with_ended_move(workload: SimulatedWorkload) -> SimulatedWorkload:
-    moved = None if workload.binding is None else as_moved(workload.binding)
-    return workload if moved is workload.binding else replace(workload, binding=moved)
 
 
 def _has_affinity(workload: SimulatedWorkload) -> bool:

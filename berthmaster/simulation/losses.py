@@ -4,140 +4,121 @@ A lost cluster stops all copies on it. A deletion of a cluster deletes its Works
 that its copies are gone before any new one runs; members keep the copies of a workload that preserves its resources.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
 
-from berthmaster.model.binding import DIRECTLY, Binding
-from berthmaster.model.cluster import Cluster
+from berthmaster.deciding.running import Hosts, NotRunning, arriving_in_vain, existing, running, with_replicas
+from berthmaster.model.binding import Binding
 from berthmaster.simulation.plan_answer import Loss
 from berthmaster.simulation.run import PlannedWorkload, WorkloadResult
 from berthmaster.simulation.workload import NotScheduled
 
 
-class Gone(NamedTuple):
-    """The clusters whose copies stop."""
-
-    lost: frozenset[str] = frozenset()
-    removed: frozenset[str] = frozenset()
-    ready: frozenset[str] = frozenset()
-
-    @property
-    def clusters(self) -> frozenset[str]:
-        return self.lost | self.removed if self.removed else self.lost
-
-    def stops(self, cluster: str) -> bool:
-        return cluster in self.lost or cluster in self.removed
-
-    def runs(self, cluster: str) -> bool:
-        return cluster in self.ready and not self.stops(cluster)
-
-
-def gone_of(clusters: Mapping[str, Cluster], lost: frozenset[str], removed: frozenset[str]) -> Gone:
-    """Return the clusters whose copies stop. A cluster without conditions has not reported yet: it counts as ready."""
-    ready = frozenset(each.name for each in clusters.values() if each.ready or not each.status.conditions)
-    return Gone(lost, removed, ready)
-
-
 def copies(result: WorkloadResult) -> dict[str, int]:
-    """Return the replicas by cluster that run, also those that wait for the end of an eviction task.
-
-    A workload without replicas has 0 on each of its clusters. A workload with replicas runs where it has at least one.
-    """
-    binding = result.workload.binding
-    if binding is None:
-        return {}
-    found = dict(result.assignment)
-    for task in binding.spec.graceful_eviction_tasks:
-        if task.purge_mode != DIRECTLY:
-            found.setdefault(task.from_cluster, task.replicas or 0)
-    return _running(binding, found)
+    """Return the replicas by cluster of the copies that exist by a result."""
+    return existing(result.workload.binding, result.assignment)
 
 
-def _running(binding: Binding | None, found: dict[str, int]) -> dict[str, int]:
-    if binding is None or not binding.spec.is_workload or binding.spec.components:
-        return found
-    return {name: count for name, count in found.items() if count}
-
-
-def stopping(planned: PlannedWorkload, gone: Gone) -> dict[str, int]:
+def stopping(planned: PlannedWorkload, hosts: Hosts) -> dict[str, int]:
     """Return the replicas of a workload that stop, by cluster."""
     binding = planned.before.workload.binding
-    where = gone.lost if preserves(binding) else gone.clusters
+    where = hosts.lost if preserves(binding) else hosts.stopping
     if binding is None or (where.isdisjoint(planned.before.assignment) and not binding.spec.graceful_eviction_tasks):
         return {}
     return {name: count for name, count in copies(planned.before).items() if name in where}
 
 
-def has_no_other_copy(planned: PlannedWorkload, gone: Gone) -> bool:
+def has_no_other_copy(planned: PlannedWorkload, hosts: Hosts) -> bool:
     """Return whether no copy of a workload is left on a cluster that is ready."""
-    return not any(map(gone.runs, copies(planned.before)))
+    return not any(map(hosts.runs, copies(planned.before)))
 
 
-def is_left(planned: PlannedWorkload, gone: Gone) -> bool:
+def running_after(planned: PlannedWorkload, hosts: Hosts) -> dict[str, int]:
+    """Return the replicas by cluster that run after the changes."""
+    after = planned.after
+    return running(after.workload.binding, after.assignment, hosts, copies(planned.before))
+
+
+def not_running(planned: PlannedWorkload, hosts: Hosts) -> dict[str, NotRunning]:
+    """Return the clusters that get replicas which do not run there, and why not."""
+    if planned.is_deleted:
+        return {}
+    after = planned.after
+    return arriving_in_vain(after.workload.binding, after.assignment, hosts, copies(planned.before))
+
+
+def is_left(planned: PlannedWorkload, hosts: Hosts) -> bool:
     """Return whether the changes leave a workload nowhere or with too few replicas.
 
-    The one rule of ``simulate --check=new`` and ``resilience --check``: it cannot be scheduled, and could be without
-    the changes; or copies of it stop, and nothing takes their place. Where another scheduler places its workloads is
-    not known, so that they do not count.
+    The one rule of each check and limit: it cannot be scheduled, and could be without the changes; or fewer of its
+    replicas run than without the changes, and fewer than it should have. Where another scheduler places its workloads
+    is not known, so that they do not count.
     """
-    return planned.fails_by_change or _stays_stopped(planned, gone)
+    return planned.fails_by_change or _is_short(planned, hosts)
 
 
-def runs_nowhere(planned: PlannedWorkload, gone: Gone) -> bool:
+def runs_nowhere(planned: PlannedWorkload, hosts: Hosts) -> bool:
     """Return whether a workload that the changes leave (``is_left``) runs on no cluster."""
     if planned.after.failure is not None and not planned.after.assignment:
         return True
-    return _stays_stopped(planned, gone) and not _running_after(planned, gone)
+    return _is_short(planned, hosts) and not running_after(planned, hosts)
 
 
-def _stays_stopped(planned: PlannedWorkload, gone: Gone) -> bool:
-    """Return whether copies of a workload stop, and nothing takes their place.
+def _is_short(planned: PlannedWorkload, hosts: Hosts) -> bool:
+    """Return whether fewer replicas of a workload run than without the changes, and fewer than it should have.
 
     A duplicated workload has all replicas on each cluster: one copy is enough.
     """
-    if planned.is_deleted or _is_foreign(planned) or not stopping(planned, gone):
+    if planned.is_deleted or _is_foreign(planned):
         return False
-    running = _running_after(planned, gone)
-    binding = planned.after.workload.binding
-    if not running or binding is None or planned.after.failure is not None:
+    after, binding = running_after(planned, hosts), planned.after.workload.binding
+    stops = stopping(planned, hosts)
+    if not stops and not planned.moves:
+        return False  # most workloads
+    reference = planned.settled or planned.before
+    before = running(reference.workload.binding, reference.assignment, hosts.before, copies(planned.before))
+    if stops and planned.after.failure is not None:
         return True
-    scheduling = binding.spec.placement.replica_scheduling if binding.spec.placement is not None else None
-    if scheduling is None or scheduling.replica_scheduling_type != "Divided":
+    if binding is None:
+        return bool(stops)
+    if not after:  # without an assignment nothing needs it any more, or its failure says why
+        starts = bool(before) or planned.settled is None
+        return bool(stops) or (starts and bool(with_replicas(binding, planned.after.assignment)))
+    if not _is_divided(binding):
         return False
-    assigned = planned.before.assignment.items()
-    before = sum(count for name, count in assigned if name in gone.ready or gone.stops(name))
-    return sum(running.values()) < min(before, binding.spec.replicas)
+    arrives = bool(not_running(planned, hosts)) and not planned.is_due
+    wanted = binding.spec.replicas if arrives else min(sum(before.values()), binding.spec.replicas)
+    return sum(after.values()) < wanted
 
 
-def _running_after(planned: PlannedWorkload, gone: Gone) -> dict[str, int]:
-    found = {name: count for name, count in planned.after.assignment.items() if gone.runs(name)}
-    return _running(planned.after.workload.binding, found)
+def _is_divided(binding: Binding) -> bool:
+    scheduling = binding.spec.placement.replica_scheduling if binding.spec.placement is not None else None
+    return scheduling is not None and scheduling.replica_scheduling_type == "Divided"
 
 
-def is_hit(planned: PlannedWorkload, gone: Gone) -> bool:
+def is_hit(planned: PlannedWorkload, hosts: Hosts) -> bool:
     """Return whether ``loss_of`` counts or names a workload: clusters that are gone run it now, or are assigned."""
     binding = planned.after.workload.binding
     assigned = [each.name for each in binding.spec.clusters] if binding is not None else []
-    return any(map(gone.stops, (*copies(planned.before), *assigned)))
+    return any(map(hosts.stops, (*copies(planned.before), *assigned)))
 
 
-def loss_of(planned: Sequence[PlannedWorkload], gone: Gone) -> Loss:
+def loss_of(planned: Sequence[PlannedWorkload], hosts: Hosts) -> Loss:
     """Return what stops running, and what nothing starts again."""
-    hit = [(each, found) for each in planned if (found := stopping(each, gone))]
+    hit = [(each, found) for each in planned if (found := stopping(each, hosts))]
     return Loss(
-        lost=sorted(gone.lost),
-        removed=sorted(gone.removed),
+        lost=sorted(hosts.lost),
+        removed=sorted(hosts.removed),
         workloads=len(hit),
         replicas=sum(sum(found.values()) for _, found in hit),
-        only_copy=_names(each for each, _ in hit if has_no_other_copy(each, gone)),
-        left=_names(each for each, _ in hit if is_left(each, gone)),
+        only_copy=_names(each for each, _ in hit if has_no_other_copy(each, hosts)),
+        left=_names(each for each, _ in hit if is_left(each, hosts)),
         not_simulated=_names(each for each, _ in hit if _is_foreign(each)),
         preserved=_names(
             each
-            for each in (planned if gone.removed else ())
-            if gone.removed & copies(each.before).keys() and preserves(each.before.workload.binding)
+            for each in (planned if hosts.removed else ())
+            if hosts.removed & copies(each.before).keys() and preserves(each.before.workload.binding)
         ),
-        hanging=_hanging(planned, gone.removed),
+        hanging=_hanging(planned, hosts.removed),
     )
 
 

@@ -16,6 +16,7 @@ import msgspec.structs
 from berthmaster.deciding.config import DEFAULT_BRAKE, BrakeLimits
 from berthmaster.deciding.lease_record import ControllersRecord
 from berthmaster.deciding.rules import OWN
+from berthmaster.deciding.running import NotRunning
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import NO_EXECUTE, Cluster, Condition
 from berthmaster.model.meta import with_status
@@ -285,6 +286,7 @@ class PlannedMove(msgspec.Struct, frozen=True, rename="camel"):
         evicting: the clusters that the workload leaves by an eviction task: Karmada deletes the copy later.
         trigger: why it is scheduled; NONE for a dependency, which follows other workloads.
         due: whether it would move in the same way without the change, at its next scheduling.
+        not_running: the clusters that get replicas which do not run there, and why not.
     """
 
     resource: str
@@ -303,6 +305,7 @@ class PlannedMove(msgspec.Struct, frozen=True, rename="camel"):
     reason: str
     due: bool = False
     removed: bool = False
+    not_running: dict[str, NotRunning] = {}
 
 
 class UnplacedWorkload(msgspec.Struct, frozen=True, rename="camel"):

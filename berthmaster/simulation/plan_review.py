@@ -9,10 +9,11 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
+from berthmaster.deciding.running import Hosts
 from berthmaster.model.claims import PolicyCatalog
 from berthmaster.model.gaps import Gap
 from berthmaster.model.meta import with_spec
@@ -27,8 +28,9 @@ from berthmaster.simulation.change_set import (
     policy_edits,
 )
 from berthmaster.simulation.detector import PolicyEdit, preemptors
-from berthmaster.simulation.plan_answer import Plan
-from berthmaster.simulation.plan_rows import deleted_copies, moved_replicas
+from berthmaster.simulation.losses import runs_nowhere
+from berthmaster.simulation.plan_answer import Plan, PlannedMove, UnplacedWorkload
+from berthmaster.simulation.plan_rows import deleted_copies, move_of, moved_replicas, unplaced_of
 from berthmaster.simulation.planner import PlanDecider, plan_of
 from berthmaster.simulation.run import PlannedWorkload
 
@@ -89,6 +91,13 @@ class ReviewLimits(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_f
         return any(limit is not None and found > limit for limit, found in pairs)
 
 
+class WorstWorkload(NamedTuple):
+    """One of the workloads that a review names: its move, and that it has no place or too few replicas."""
+
+    move: PlannedMove | None
+    unplaced: UnplacedWorkload | None
+
+
 @dataclass(slots=True)
 class MoveCounts:
     """What has been counted of a change: a lower bound until all workloads are examined."""
@@ -101,18 +110,20 @@ class MoveCounts:
     short: int = 0
     deleted_copies: int = 0
     preempts: bool = False
-    worst: list[PlannedWorkload] = field(default_factory=list)
+    worst: list[WorstWorkload] = field(default_factory=list)
 
-    def add(self, planned: PlannedWorkload, *, fails: bool) -> None:
+    def add(self, planned: PlannedWorkload, hosts: Hosts, *, left: bool) -> None:
         if planned.moves:
             self.moved += 1
             self.replicas += moved_replicas(planned.moves)
             self.deleted_copies += deleted_copies(planned)
-        if fails:
-            self.short += bool(planned.after.assignment)
-            self.lost += not planned.after.assignment
-        if (planned.moves or fails) and len(self.worst) < _MAX_SHOWN:
-            self.worst.append(planned)
+        if left:
+            nowhere = runs_nowhere(planned, hosts)
+            self.short += not nowhere
+            self.lost += nowhere
+        if (planned.moves or left) and len(self.worst) < _MAX_SHOWN:
+            moved = move_of(planned, hosts) if planned.moves else None
+            self.worst.append(WorstWorkload(moved, unplaced_of(planned, hosts) if left else None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +225,7 @@ class _Reviewer:
         with closing(decider.deciding(self._concerned(changed, only))) as decided:
             for key, planned in decided:
                 rows[key] = planned
-                counts.add(planned, fails=decider.fails_by_change(key, planned))
+                counts.add(planned, decider.hosts, left=decider.is_left(key, planned))
                 if limits is not None and limits.are_exceeded_by(counts):
                     return None
         return changed, decider, rows

@@ -4,15 +4,16 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from operator import attrgetter
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, assert_never
 
 from msgspec.structs import replace
 
+from berthmaster.deciding.running import Hosts, NotRunning
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding
 from berthmaster.model.claims import takes
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import decode_json
-from berthmaster.model.errors import FieldError
+from berthmaster.model.errors import FieldError, name_list
 from berthmaster.model.gaps import Reader
 from berthmaster.model.move import move_of as recorded_move
 from berthmaster.model.policy import Placement, Policy, PolicyReference
@@ -24,13 +25,12 @@ from berthmaster.scheduling.resources import PODS, amount_of, free_amount
 from berthmaster.simulation import plan_answer
 from berthmaster.simulation.change_set import PlanIndex
 from berthmaster.simulation.detector import PolicyEdit
-from berthmaster.simulation.losses import Gone, is_left, preserves, runs_nowhere, stopping
+from berthmaster.simulation.losses import is_left, not_running, preserves, runs_nowhere, stopping
 from berthmaster.simulation.plan_answer import ClaimChange, StayReason
 from berthmaster.simulation.report import row
 from berthmaster.simulation.run import Moves, PlannedWorkload
 from berthmaster.simulation.workload import NO_COMPANIONS, NotScheduled
 
-_NONE_GONE: Final = Gone()
 _PARTS: Final = {
     "cluster_affinity": "clusterAffinity",
     "cluster_affinities": "clusterAffinities",
@@ -49,7 +49,7 @@ def seen_by(planned: PlannedWorkload, reader: Reader) -> PlannedWorkload:
     return replace(planned, after=replace(after, companions=after.companions.seen_by(reader)))
 
 
-def move_of(planned: PlannedWorkload) -> plan_answer.PlannedMove:
+def move_of(planned: PlannedWorkload, hosts: Hosts) -> plan_answer.PlannedMove:
     """Return the row of a workload that moves."""
     after, before = planned.after, planned.before
     deleted, preserved, evicting = _left(planned)
@@ -70,6 +70,7 @@ def move_of(planned: PlannedWorkload) -> plan_answer.PlannedMove:
         reason="the resource is deleted" if planned.is_deleted else why_moved(planned),
         due=planned.is_due,
         removed=planned.is_deleted,
+        not_running=not_running(planned, hosts),
     )
 
 
@@ -78,18 +79,40 @@ def deleted_copies(planned: PlannedWorkload) -> int:
     return len(_left(planned)[0])
 
 
-def unplaced_of(planned: PlannedWorkload, gone: Gone = _NONE_GONE) -> plan_answer.UnplacedWorkload:
+def unplaced_of(planned: PlannedWorkload, hosts: Hosts) -> plan_answer.UnplacedWorkload:
     """Return the row of a workload that runs nowhere, or with too few replicas. ``gone`` stops copies."""
-    stopped = ", ".join(sorted(stopping(planned, gone)))
+    stopped = ", ".join(sorted(stopping(planned, hosts)))
     stops = f"its copies on {stopped} stop, and nothing takes their place" if stopped else ""
-    reasons = [stops, row(planned.after).message or ""]
+    reasons = [stops, not_running_text(not_running(planned, hosts)), row(planned.after).message or ""]
     return plan_answer.UnplacedWorkload(
         resource=planned.resource,
         policy=policy_text(planned.holder_after),
-        nowhere=runs_nowhere(planned, gone),
-        by_change=is_left(planned, gone),
+        nowhere=runs_nowhere(planned, hosts),
+        by_change=is_left(planned, hosts),
         message="; ".join(filter(None, reasons if planned.after.failure is None else reasons[::-1])),
     )
+
+
+def not_running_text(found: Mapping[str, NotRunning]) -> str:
+    """Return a sentence about replicas that do not run where they arrive; empty if all run."""
+    by_reason: dict[NotRunning, list[str]] = {}
+    for name, why in sorted(found.items()):
+        by_reason.setdefault(why, []).append(name)
+    return "; ".join(f"replicas do not start on {name_list(names)}: {_why(why)}" for why, names in by_reason.items())
+
+
+def _why(found: NotRunning) -> str:
+    match found:
+        case NotRunning.LOST:
+            return "the cluster is lost"
+        case NotRunning.DELETED:
+            return "the cluster is being deleted"
+        case NotRunning.NOT_READY:
+            return "the cluster is not ready"
+        case NotRunning.SUSPENDED:
+            return "dispatching to it is suspended"
+        case _:
+            assert_never(found)
 
 
 def staying_of(planned: PlannedWorkload) -> plan_answer.StayingWorkload:

@@ -9,13 +9,14 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import chain
+from itertools import chain, zip_longest
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
+from berthmaster.deciding.running import Hosts, hosts_of
 from berthmaster.model.cluster import NO_EXECUTE, Cluster
 from berthmaster.model.gaps import ANY_READER, Gap, GapKind, Reader, texts
 from berthmaster.model.meta import with_spec
@@ -36,7 +37,7 @@ from berthmaster.simulation.change_set import (
     is_companion,
     key_of,
 )
-from berthmaster.simulation.losses import Gone, copies, gone_of, is_hit, is_left, loss_of, runs_nowhere
+from berthmaster.simulation.losses import copies, is_hit, is_left, loss_of, runs_nowhere
 from berthmaster.simulation.run import (
     Diagnosed,
     PlannedWorkload,
@@ -99,7 +100,7 @@ class PlanDecider:
         world = changed.clusters_world
         self._after = world or index.world
         self.clusters, self.assumptions = self._after.clusters, self._after.assumptions
-        self.gone = gone_of(self.clusters, world.lost, world.removed) if world is not None else Gone()
+        self.hosts = hosts_of(self.clusters, self._after.lost, self._after.removed, index.world.clusters)
         before, after = index.peers(), index.peers()
         self._peers = before, after
         self._touched = _touched_clusters(index, changed)
@@ -114,15 +115,6 @@ class PlanDecider:
         self.costs = Costs(
             index.scheduler.profile.prices, lambda name: next((each[name] for each in clusters if name in each), None)
         )
-
-    def all(self, staying: Sequence[WorkloadResult | None]) -> list[WorkloadResult]:
-        """Return where all workloads go as dependencies follow them, in the order of the world.
-
-        ``staying``: the results of the workloads that ``stays`` names, and None for each other workload.
-        """
-        keys = (key for key, each in zip(self._index.keys(), staying, strict=True) if each is None)
-        decided = iter([planned.after for _, planned in self.deciding(keys)])
-        return followed([each or next(decided) for each in staying], self._index.world.schedulers)
 
     def stays(self, key: WorkloadKey, settled: WorkloadResult) -> bool:
         """Return whether a workload that needed no decision before the changes needs none after them.
@@ -158,12 +150,15 @@ class PlanDecider:
             if not done % _REPORTED:
                 self._progress(done, 2 * total)
             planned = self._with_settled(key, decided.pop(key))
-            if self._is_concerned(key, planned):
+            if self.is_concerned(key, planned):
                 yield key, planned
 
-    def fails_by_change(self, key: WorkloadKey, planned: PlannedWorkload) -> bool:
-        """Return whether a decided workload cannot be scheduled, although it can be scheduled without the change."""
-        return planned.after.failure is not None and self._with_settled(key, planned).fails_by_change
+    def is_left(self, key: WorkloadKey, planned: PlannedWorkload) -> bool:
+        """Return whether the change leaves a decided workload nowhere or short (``losses.is_left``)."""
+        # Where it would go without the change is asked only of those that are short beside where they are now.
+        if planned.after.failure is None and not is_left(planned, self.hosts):
+            return False
+        return is_left(self._with_settled(key, planned), self.hosts)
 
     def decided(
         self, workload: SimulatedWorkload, shared: SharedCapacity | None = None, diagnose: Diagnosed = "none"
@@ -239,7 +234,7 @@ class PlanDecider:
     def _present(self, workload: SimulatedWorkload) -> WorkloadResult:
         return present_result(workload, self._index.world.schedulers)
 
-    def _is_concerned(self, key: WorkloadKey, planned: PlannedWorkload) -> bool:
+    def is_concerned(self, key: WorkloadKey, planned: PlannedWorkload) -> bool:
         """Return whether the change concerns a workload. A change of clusters makes a scheduler look at all."""
         if self._changed.clusters_world is None or key in self._changed.after:
             return True
@@ -247,7 +242,8 @@ class PlanDecider:
             settled = planned.settled
             if settled is None or not planned.is_due or (settled.failure is None) != (planned.after.failure is None):
                 return True
-        if not self._touched.isdisjoint([*planned.before.assignment, *copies(planned.before)]):
+        named = [*planned.before.assignment, *copies(planned.before), *planned.after.assignment]
+        if not self._touched.isdisjoint(named):
             return True
         return any(planned.holder_before == edit.reference for edit in self._changed.edits)
 
@@ -387,10 +383,39 @@ def plan(
     Raises:
         InputError: a deleted cluster does not exist, or the fleet is full.
     """
+    if changes.changes_clusters:
+        return _plan_of_fleet(index, changes, now, gaps=gaps, check=check, progress=progress, reader=reader)
     changed = changed_workloads(index, changes, now, check)
     decider = PlanDecider(index, changed, now, check, progress)
     decided = decider.decided_of()
     return plan_of(index, changes, changed, decider, decided, gaps=gaps, reader=reader)
+
+
+def _plan_of_fleet(
+    index: PlanIndex,
+    changes: ChangeSet,
+    now: datetime,
+    *,
+    gaps: Sequence[Gap],
+    check: Callable[[], None],
+    progress: ReportProgress,
+    reader: Reader,
+) -> plan_answer.Plan:
+    """Return the plan of a change of clusters: the rows of a simulation that the change concerns."""
+    done, total = 0, 3 * len(index)
+
+    def step() -> None:
+        nonlocal done
+        done += 1
+        check()
+        if not done % _REPORTED:
+            progress(min(done, total), total)
+
+    simulated = _simulated(index.world, changes, index.scheduler.profile, now, step, shared_capacity=False)
+    decider = simulated.decider
+    rows = _Rows(index, simulated.changed, decider, reader, lists_staying=True)
+    rows.add(each for key, each in simulated.rows.items() if decider.is_concerned(key, each))
+    return rows.plan(changes, gaps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -404,7 +429,7 @@ class PlannedFleet:
 
     workloads: Sequence[PlannedWorkload]
     clusters: Mapping[str, Cluster]
-    gone: Gone
+    hosts: Hosts
     assumptions: plan_answer.Assumptions
     costs: Costs | None
 
@@ -415,20 +440,20 @@ class PlannedFleet:
 
     @property
     def summary(self) -> plan_answer.PlanSummary:
-        gone, concerned, costs = self.gone, self.concerned, self.costs
+        hosts, concerned, costs = self.hosts, self.concerned, self.costs
         moving = [each for each in concerned if each.moves]
-        failed = [each for each in concerned if each.after.failure is not None or is_left(each, gone)]
+        failed = [each for each in concerned if each.after.failure is not None or is_left(each, hosts)]
         return plan_rows.summary_of(
             len(self.workloads),
             [(plan_rows.moved_replicas(each.moves), each.is_due) for each in moving],
-            [(each.resource, runs_nowhere(each, gone), is_left(each, gone)) for each in failed],
+            [(each.resource, runs_nowhere(each, hosts), is_left(each, hosts)) for each in failed],
             None if costs is None else change_of(plan_rows.cost_of(each, costs) for each in moving),
         )
 
     @property
     def loss(self) -> plan_answer.Loss | None:
         """What stops running; None if no cluster is lost or deleted."""
-        return loss_of(self.concerned, self.gone) if self.gone.clusters else None
+        return loss_of(self.concerned, self.hosts) if self.hosts.stopping else None
 
 
 def planned_fleet(
@@ -450,25 +475,64 @@ def planned_fleet(
     Raises:
         InputError: a change names a cluster or workload that does not exist, or the fleet is full.
     """
+    simulated = _simulated(world, changes, profile, now, lambda: None, shared_capacity=shared_capacity)
+    decider = simulated.decider
+    # Deductions for replicas that were just assigned are no status.
+    clusters = {name: world.clusters.get(name, each) for name, each in decider.clusters.items()}
+    every = (*world.clusters.values(), *decider.clusters.values())
+    costs = decider.costs if any(profile.prices.of(each) is not None for each in every) else None
+    return PlannedFleet(list(simulated.rows.values()), clusters, decider.hosts, decider.assumptions, costs)
+
+
+class _Simulated(NamedTuple):
+    """All workloads before and after changes, in the order of the world; those that the changes create come last."""
+
+    rows: Mapping[WorkloadKey, PlannedWorkload]
+    changed: ChangedWorkloads
+    decider: PlanDecider
+
+
+def _simulated(
+    world: World,
+    changes: ChangeSet,
+    profile: Profile,
+    now: datetime,
+    check: Callable[[], None],
+    *,
+    shared_capacity: bool,
+) -> _Simulated:
+    """Simulate what is due first, and one second later the changes: the one answer to what would happen.
+
+    In a world without any binding, the first scheduling says where workloads are.
+    """
     scheduler, later = scheduler_of(world, profile), now + timedelta(seconds=1)
     # Beside bindings and changes, no row is about the scheduling that is due.
     diagnose: Diagnosed = "none" if world.has_bindings and changes.edits else "failures"
-    base, settled = run(world, profile, now, diagnose=diagnose, shared_capacity=shared_capacity, scheduler=scheduler)
+    base, settled = run(
+        world, profile, now, diagnose=diagnose, shared_capacity=shared_capacity, scheduler=scheduler, check=check
+    )
     index = PlanIndex(base, profile, scheduler)
     changed = changed_workloads(index, changes, later)
-    decider = PlanDecider(index, changed, later, everything=True, shared_capacity=shared_capacity)
-    # Deductions for replicas that were just assigned are no status.
-    clusters = {name: world.clusters.get(name, each) for name, each in decider.clusters.items()}
-    compared = zip(index.keys(), world.workloads, settled, strict=True)
-    staying = [each if each.workload is old and decider.stays(key, each) else None for key, old, each in compared]
-    before = settled
+    decider = PlanDecider(index, changed, later, check, everything=True, shared_capacity=shared_capacity)
+    staying: dict[WorkloadKey, WorkloadResult | None] = {}
+    for key, old, result in zip(index.keys(), world.workloads, settled, strict=True):
+        staying[key] = result if result.workload is old and decider.stays(key, result) else None
+    staying.update((key, None) for key, each in changed.after.items() if each is not None and index.get(key) is None)
+    decided = dict(decider.deciding(key for key, each in staying.items() if each is None))
+    after = followed([each or decided[key].after for key, each in staying.items()], world.schedulers)
+    before: Sequence[WorkloadResult] = settled
     if world.has_bindings:
-        pairs = zip(world.workloads, staying, strict=True)
+        pairs = zip(world.workloads, staying.values(), strict=False)
         before = with_companions([each or present_result(old, world.schedulers) for old, each in pairs])
-    workloads = [PlannedWorkload(*each) for each in zip(before, decider.all(staying), settled, strict=True)]
-    every = (*world.clusters.values(), *decider.clusters.values())
-    costs = decider.costs if any(profile.prices.of(each) is not None for each in every) else None
-    return PlannedFleet(workloads, clusters, decider.gone, decider.assumptions, costs)
+    rows = {}
+    for (key, stays), result, now_at, due in zip_longest(staying.items(), after, before, settled):
+        if stays is not None:
+            rows[key] = PlannedWorkload(now_at, result, due, has_event=False)
+        elif due is None:
+            rows[key] = replace(decided[key], after=result)
+        else:
+            rows[key] = replace(decided[key], before=now_at, after=result, settled=due)
+    return _Simulated(rows, changed, decider)
 
 
 def plan_of(
@@ -534,11 +598,11 @@ class _Rows:
 
     def add_row(self, planned: PlannedWorkload) -> None:
         """Add a concerned workload, or a dependency that only follows one."""
-        planned, gone = plan_rows.seen_by(planned, self._reader), self._decider.gone
-        left = is_left(planned, gone)
+        planned, hosts = plan_rows.seen_by(planned, self._reader), self._decider.hosts
+        left = is_left(planned, hosts)
         place = not left, bool(planned.after.assignment)
         if planned.moves:
-            self._moves[place].append(plan_rows.move_of(planned))
+            self._moves[place].append(plan_rows.move_of(planned, hosts))
             self._totals.add(planned)
             self._costs.append(plan_rows.cost_of(planned, self._decider.costs))
             for name, (then, now) in planned.moves.items():
@@ -546,12 +610,12 @@ class _Rows:
             if not planned.is_deleted and planned.after.workload.dependencies is None:
                 self._unknown.append(Gap(GapKind.DEPENDENCIES, (planned.resource,)))
         if left or planned.after.failure:
-            self._unplaced[place].append(plan_rows.unplaced_of(planned, gone))
-        if gone.clusters and is_hit(planned, gone):
+            self._unplaced[place].append(plan_rows.unplaced_of(planned, hosts))
+        if hosts.stopping and is_hit(planned, hosts):
             self._hit.append(planned)
 
     def plan(self, changes: ChangeSet, gaps: Sequence[Gap]) -> plan_answer.Plan:
-        changed, decider, gone = self._changed, self._decider, self._decider.gone
+        changed, decider, hosts = self._changed, self._decider, self._decider.hosts
         unplaced = [
             row for place in sorted(self._unplaced) for row in sorted(self._unplaced[place], key=attrgetter("resource"))
         ]
@@ -562,7 +626,7 @@ class _Rows:
             replace(each, before=present[each.cluster], after=present[each.cluster] + more[each.cluster])
             for each in self._totals.results(more.keys() & decider.clusters.keys())
         ]
-        self._hit.sort(key=lambda each: (not is_left(each, gone), bool(each.after.assignment), each.resource))
+        self._hit.sort(key=lambda each: (not is_left(each, hosts), bool(each.after.assignment), each.resource))
         all_gaps = sorted(texts([*gaps, *changed.gaps, *self._unknown], self._reader))
         blocked = changed.blocked.values() if self._staying is not None else ()
         answer = plan_answer.Plan(
@@ -593,7 +657,7 @@ class _Rows:
             assumptions=decider.assumptions,
             preemption_matters=changed.preemption_matters,
             evicting_taints=_gains_no_execute(self._index.world.clusters, decider),
-            loss=loss_of(self._hit, gone) if gone.clusters else None,
+            loss=loss_of(self._hit, hosts) if hosts.stopping else None,
         )
         return replace(answer, id=plan_id(changes, answer))
 
@@ -602,7 +666,7 @@ def _gains_no_execute(before: Mapping[str, Cluster], decider: PlanDecider) -> bo
     return any(
         taint.effect == NO_EXECUTE and (name not in before or taint not in before[name].spec.taints)
         for name, cluster in decider.clusters.items()
-        if before.get(name) is not cluster and name not in decider.gone.lost
+        if before.get(name) is not cluster and name not in decider.hosts.lost
         for taint in cluster.spec.taints
     )
 

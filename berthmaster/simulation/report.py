@@ -1,22 +1,21 @@
 """The results of a simulation as rows, which the commands print and the service returns."""
 
 from collections.abc import Sequence
-from typing import Final
 
 import msgspec
 
+from berthmaster.deciding.running import Hosts, NotRunning
 from berthmaster.scheduling.diagnosis import Diagnosis, GroupFailure
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.request import FailureKind, Mode
 from berthmaster.simulation.eligibility import move_note
-from berthmaster.simulation.losses import Gone, has_no_other_copy, is_left, stopping
+from berthmaster.simulation.losses import has_no_other_copy, is_left, not_running, stopping
 from berthmaster.simulation.plan_answer import Assumptions, Loss
 from berthmaster.simulation.run import PlannedWorkload, WorkloadResult, moves
 from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload
 
 NO_GROUPS = "clusterAffinities is an empty list: Karmada reports success and places nothing"
 _GROUPS_LISTED = 4
-_NONE_GONE: Final = Gone()
 
 
 class Row(msgspec.Struct, frozen=True, rename="camel"):
@@ -51,6 +50,7 @@ class ChangeRow(msgspec.Struct, frozen=True, rename="camel"):
         due: the moves that happen without the changes, too, in the same form. Empty for a settled workload.
         caused: whether the changes make a difference: without them the result would be another one.
         stops: the replicas that stop because their cluster is lost or deleted, by cluster.
+        not_running: the clusters that get replicas which do not run there, and why not.
     """
 
     resource: str
@@ -62,6 +62,7 @@ class ChangeRow(msgspec.Struct, frozen=True, rename="camel"):
     stops: dict[str, int] = {}
     only_copy: bool = False
     left: bool = False
+    not_running: dict[str, NotRunning] = {}
 
 
 class ClaimRow(msgspec.Struct, frozen=True, rename="camel"):
@@ -117,10 +118,10 @@ def row(result: WorkloadResult, now: WorkloadResult | None = None) -> Row:
     )
 
 
-def change_row(planned: PlannedWorkload, gone: Gone = _NONE_GONE) -> ChangeRow:
-    """Return the row of a workload before and after the changes. ``gone`` are the clusters whose copies stop."""
+def change_row(planned: PlannedWorkload, hosts: Hosts) -> ChangeRow:
+    """Return the row of a workload before and after the changes. ``hosts``: what clusters do with copies."""
     before, after = planned.before, planned.after
-    settled, is_due, stops = planned.settled or before, planned.is_due, stopping(planned, gone)
+    settled, is_due, stops = planned.settled or before, planned.is_due, stopping(planned, hosts)
     return ChangeRow(
         planned.resource,
         row(before),
@@ -129,8 +130,9 @@ def change_row(planned: PlannedWorkload, gone: Gone = _NONE_GONE) -> ChangeRow:
         dict(planned.moves) if is_due else moves(before, settled),
         caused=not is_due or settled.failure != after.failure,
         stops=stops,
-        only_copy=bool(stops) and has_no_other_copy(planned, gone),
-        left=is_left(planned, gone),
+        only_copy=bool(stops) and has_no_other_copy(planned, hosts),
+        left=is_left(planned, hosts),
+        not_running=not_running(planned, hosts),
     )
 
 

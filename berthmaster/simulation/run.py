@@ -1,6 +1,6 @@
 """Schedule the workloads of a world, also so that decisions see each other's replicas (``--shared-capacity``)."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache, partial
@@ -10,9 +10,12 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec.structs import force_setattr, replace
 
-from berthmaster.deciding.decide import fail_over, judge
+from berthmaster.deciding.copy_checks import UNREAD, blocked_start, growing
+from berthmaster.deciding.decide import Verdict, fail_over, in_any_group, judge
+from berthmaster.deciding.failover import Replacement
 from berthmaster.deciding.move_end import as_ended, as_ending, has_tasks, never_healthy, restored, without_tasks
-from berthmaster.deciding.rules import SchedulerRules, misses_cluster
+from berthmaster.deciding.move_targets import is_draining
+from berthmaster.deciding.rules import SchedulerRules, misses_cluster, needs_any_group
 from berthmaster.deciding.writes import effective
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, target_of
 from berthmaster.model.cached import cached_property
@@ -24,7 +27,7 @@ from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.pending_replicas import TakenCluster, pods_of
 from berthmaster.scheduling.profile import Profile
-from berthmaster.scheduling.request import Decision, Failure, Request
+from berthmaster.scheduling.request import Decision, Failure, FailureKind, Request
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation import eligibility
 from berthmaster.simulation.workload import (
@@ -178,6 +181,11 @@ class PlannedWorkload(msgspec.Struct, frozen=True, eq=False, dict=True):
         return moves(self.before, self.after)
 
     @property
+    def caused(self) -> Moves:
+        """The moves that the changes cause: from where it would be without them."""
+        return moves(self.settled or self.before, self.after)
+
+    @property
     def holder_before(self) -> PolicyReference | None:
         return None if self.is_new else self.before.workload.held_by
 
@@ -205,6 +213,7 @@ def run(
     shared_capacity: bool = False,
     scheduler: Scheduler | None = None,
     keeps_rows: bool = False,
+    check: Callable[[], None] = lambda: None,
 ) -> tuple[World, list[WorkloadResult]]:
     """Schedule every workload that needs it.
 
@@ -212,6 +221,7 @@ def run(
         shared_capacity: whether a decision sees the replicas that the decisions before it add.
         scheduler: a scheduler of the clusters of the world (``scheduler_of``); None for a new one.
         keeps_rows: whether the decisions keep the rows of the clusters that fit.
+        check: called before each workload; an exception that it raises ends the run.
 
     Returns:
         The world after the run, and a result for each workload in order. With shared capacity, its clusters have the
@@ -219,8 +229,12 @@ def run(
     """
     scheduler = scheduler or scheduler_of(world, profile)
     shared = SharedCapacity(scheduler.fleet) if shared_capacity else None
-    one = partial(schedule_one, diagnose=diagnose, shared=shared, keeps_rows=keeps_rows)
-    results = followed([one(scheduler, each, now, world) for each in world.workloads], world.schedulers)
+
+    def one(workload: SimulatedWorkload) -> WorkloadResult:
+        check()
+        return schedule_one(scheduler, workload, now, world, diagnose=diagnose, shared=shared, keeps_rows=keeps_rows)
+
+    results = followed(list(map(one, world.workloads)), world.schedulers)
     clusters = {**world.clusters, **shared.clusters()} if shared is not None else world.clusters
     return replace(world, clusters=clusters, workloads=[result.workload for result in results]), results
 
@@ -345,6 +359,8 @@ class _Cycle:
         if decision.failure is not None and _is_target(binding, base):  # the move is rolled back
             before = restored(binding)
             return self.triggered(replace(workload, binding=before), before, before)
+        if rules.asks_every_group:
+            decision = self.in_any_group(verdict, decision)
         if not rules.retries and decision.failure is None and decision.assignment and eligibility.stalls(workload):
             return WorkloadResult(workload, Trigger.NONE, unscheduled=eligibility.not_retried(decision.assignment))
         diagnosis = explain(scheduler, verdict.request, decision, self.most) if self.diagnose == "all" else None
@@ -355,6 +371,19 @@ class _Cycle:
         recorded = _recorded(scheduler, verdict.binding, decision, self.now)
         self._take(recorded, verdict.request)
         return WorkloadResult(replace(workload, binding=recorded), trigger, decision, diagnosis, failures)
+
+    def in_any_group(self, verdict: Verdict, failed: Decision) -> Decision:
+        """Return where a workload goes that no group can hold from its own one on: to an earlier one, if that can."""
+        base, fleet, failure = verdict.binding, self.scheduler.fleet, failed.failure
+        if failure is None or failure.kind is FailureKind.TOO_LARGE:
+            return failed
+        if not needs_any_group(base, loses_all=failed.clears_assignment):
+            return failed
+        members = [each for each in fleet.clusters if each is not None]
+        unusable = frozenset(each.name for each in members if not each.ready or is_draining(each))
+        found = in_any_group(self.scheduler, verdict.request, unusable)
+        waits = base.spec.clusters and found.failure is None and _blocked(base, Replacement(found.assignment, "", ()))
+        return failed if found.failure is not None or waits else found
 
     def after_move(self, result: WorkloadResult) -> WorkloadResult:
         """Return the result once the tasks of a move are gone: a duplicated workload may get a cluster again."""
@@ -381,7 +410,7 @@ class _Cycle:
         if not lost:
             return result
         request = Request.of(base)
-        found = fail_over(self.scheduler, request, lost)
+        found = fail_over(self.scheduler, request, lost, partial(_blocked, base))
         if isinstance(found, str):
             return replace(result, workload=replace(result.workload, notes=(*result.workload.notes, found)))
         after = eligibility.with_replacement(base, request, found, self.now)
@@ -397,6 +426,12 @@ class _Cycle:
         self.scheduler.peers.place(request, assignment)
         if self.shared is not None:
             self.shared.take(request, assignment)
+
+
+def _blocked(binding: Binding, found: Replacement) -> str:
+    """Return why a failover must not begin, as far as the binding says; empty if it may."""
+    refusal = blocked_start(binding, growing(binding, found.clusters), UNREAD)
+    return "" if refusal is None else refusal.message
 
 
 def _lost(fleet: Fleet, binding: Binding, world: World) -> frozenset[str]:

@@ -15,6 +15,7 @@ from berthmaster.simulation.plan_answer import (
     PlanSummary,
     PolicyEffect,
 )
+from berthmaster.simulation.plan_rows import not_running_text
 from berthmaster.views.assumption_texts import SwitchName, as_option, eviction_line, loss_lines, preemption_line
 from berthmaster.views.texts import (
     Cell,
@@ -151,7 +152,7 @@ def _moves(plan: Plan, *, due: bool = False) -> Section:
     rows = [
         (
             _workload(each.resource), _assignment(each.before), _assignment(each.after),
-            _groups(each), f"{each.replicas:,}", _leaving(each), each.reason,
+            _groups(each), f"{each.replicas:,}", _leaving(each), _why(each),
         )
         for each in plan.moves
         if each.due is due
@@ -219,6 +220,10 @@ def _groups(move: PlannedMove) -> Cell:
     names = dict.fromkeys(filter(None, (move.group_before if move.group else "", move.group)))
     words = [word for name in names for word in (Word("→", is_name=False), Word(name))][1:]
     return Cell(group_text(move), words=tuple(words))
+
+
+def _why(move: PlannedMove) -> str:
+    return "; ".join(filter(None, (move.reason, not_running_text(move.not_running))))
 
 
 def _leaving(move: PlannedMove) -> Cell:

@@ -30,7 +30,7 @@ from berthmaster.simulation.change_set import ChangeSet, PlanIndex
 from berthmaster.simulation.changes import Scale
 from berthmaster.simulation.plan_answer import Plan
 from berthmaster.simulation.plan_review import OutOfTimeError, at_most
-from berthmaster.simulation.planner import ReportProgress, plan
+from berthmaster.simulation.planner import ReportProgress, first_scheduled, plan
 from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import World
 from extender.protocols.native.schedule import kind_of_staleness, require_synced, require_watched
@@ -169,6 +169,8 @@ class Planner:
             now, read_s = services.clock.now(), services.clock.monotonic_s()
             world = state.assuming(state.world(check, changes.policies), now, request.failover, request.preemption)
             world = replace(world, lazy_counts=request.lazy_counts)
+            if state.observed is None and world.workloads and not world.has_bindings:
+                world = first_scheduled(world, state.profile, now)
             made = _with_changes(changes, world, request, now)
             gaps = plan_gaps(state, world, None if made.changes_clusters else policies)
             with services.one_at_a_time(self.lock, call, "reviews"):

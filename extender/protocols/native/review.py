@@ -40,7 +40,6 @@ from berthmaster.simulation.basis import Basis, basis_of
 from berthmaster.simulation.change_set import ChangeSet, PlanIndex
 from berthmaster.simulation.plan_answer import Plan, PlannedMove, Switch, UnplacedWorkload
 from berthmaster.simulation.plan_review import MoveCounts, OutOfTimeError, PlanReview, at_most, review_plan
-from berthmaster.simulation.plan_rows import move_of, unplaced_of
 from extender.protocols.native.plan import (
     Planner,
     changes_of,
@@ -343,13 +342,7 @@ def review_answer(reviewed: PlanReview, gaps: Sequence[Gap] = (), *, planning: b
     counts = reviewed.counts
     if reviewed.plan is not None:
         return _answer_of_plan(reviewed.plan, counts, counts.preempts)
-    worst = [
-        _reviewed(
-            move_of(each) if each.moves else None,
-            unplaced_of(each) if each.after is not None and each.after.failure is not None else None,
-        )
-        for each in counts.worst
-    ]
+    worst = [_reviewed(each.move, each.unplaced) for each in counts.worst]
     return ReviewAnswer(
         "", complete=False, **_totals(counts), worst=worst, assumes_preemption=counts.preempts,
         gaps=_cut(texts(gaps, ANY_READER)), planning=planning,

@@ -135,11 +135,14 @@ def test_a_move_to_a_lost_cluster_is_rolled_back_if_nothing_evicts(
     assert why_moved(planned) == f"its move ({move.reason.value}) is under way and {end}"
 
 
-def test_moves_have_ended_before_a_failure():
-    default = world_of(manifests(moving(BREAKING, {})), assumptions=Assumptions())
+def test_a_failure_starts_from_what_is_while_a_move_is_under_way():
+    default = world_of(manifests(moving(state(), BOTH)), assumptions=Assumptions())
     failures = Failures(default, karmada_profile(), NOW)
     found = {name: failures.impact(DomainLoss(FailureDomain.CLUSTER, name, (name,))) for name in "ab"}
-    assert [(each.stopped, each.staying) for each in found.values()] == [(4, ["default/Deployment/nginx"]), (0, [])]
+    losses = {
+        name: planned_fleet(default, ChangeSet(edits=(Down(name),)), karmada_profile(), NOW).loss for name in "ab"
+    }
+    assert [each.stopped for each in found.values()] == [losses[name].replicas for name in "ab"] == [4, 4]
 
 
 def test_an_edited_placement_is_decided_from_the_source():

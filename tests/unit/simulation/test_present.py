@@ -12,7 +12,7 @@ from tables import cases
 from berthmaster.model.cluster import Taint
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.changes import AddTaint, Down, Reschedule, Scale
-from berthmaster.simulation.report import change_row, row
+from berthmaster.simulation.report import row
 from berthmaster.simulation.workload import NotScheduled, ResourceName
 
 P = stored_policy("p", to=["a"], placement=DIVIDED)
@@ -188,7 +188,7 @@ def test_a_holder_that_no_longer_selects_a_template_does_not_scale_it():
     elsewhere = stored_policy("p", to=["a"], placement=DIVIDED, target={"name": "other"})
     world = world_of(replace(load(*FLEET, elsewhere, WEB_OF_P, BOUND), read_at=NOW))
     (workload,) = planned(world, Scale(WEB, 3))
-    web = change_row(workload).after
+    web = row(workload.after)
     assert web.clusters == {"a": 2}
     assert "holds it and no longer selects it" in web.notes[-1]
 

@@ -2,7 +2,7 @@
 
 from builders import deployment
 from fleet_dump import DIVIDED, load, members, stored_binding, stored_policy, stored_template
-from simulated_worlds import NOW, PROFILE, WEB, planned, policies, simulated, web_row
+from simulated_worlds import NOW, PROFILE, WEB, policies, simulated, web_row
 from switched_on import world_of
 from tables import cases
 
@@ -12,7 +12,7 @@ from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.change_set import ChangeSet, PlanIndex
 from berthmaster.simulation.changes import AddCluster, AddLabel, AddTaint, Down, RemoveLabel, Reschedule, Scale
 from berthmaster.simulation.plan_answer import StayReason
-from berthmaster.simulation.planner import plan
+from berthmaster.simulation.planner import plan, planned_fleet
 from berthmaster.simulation.report import change_row, explanation
 from berthmaster.simulation.run import explained, run
 from berthmaster.simulation.why_not import request_of, why_not
@@ -131,7 +131,8 @@ def stalled_fleet(reason="NoClusterFit", scheduler="default-scheduler", to=("a",
 
 
 def row(world, *changes):
-    return change_row(planned(world, *changes)[0])
+    fleet = planned_fleet(world, ChangeSet(edits=changes), PROFILE, NOW)
+    return change_row(fleet.workloads[0], fleet.hosts)
 
 
 def edited(**spec):

@@ -71,7 +71,7 @@ def test_changes_move_the_same_workloads_as_in_the_command(plane):
 
     def moved(world):
         fleet = planned_fleet(world, ChangeSet(edits=(Down("member1"),)), profile, now)
-        rows = [change_row(each) for each in fleet.workloads]
+        rows = [change_row(each, fleet.hosts) for each in fleet.workloads]
         return sorted(rows, key=lambda row: row.resource)
 
     expected = moved(world_of(manifests_of(needed, "the control plane"), assumptions=ALL_ON))

@@ -1,0 +1,144 @@
+"""Which copies of a workload exist, and which of them run: the one answer to these questions. Pure functions.
+
+A copy exists where its binding is assigned, and where an eviction task keeps it. It does not run on a cluster that is
+lost, not ready or being deleted. Karmada applies nothing while the dispatching of a workload to a cluster is suspended:
+copies that exist there stay as they are, and no replicas are added.
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import NamedTuple
+
+from berthmaster.model.binding import Binding
+from berthmaster.model.cluster import Cluster
+
+
+class Hosts(NamedTuple):
+    """What clusters do with copies.
+
+    Attributes:
+        lost, removed: the clusters whose copies stop: those that fail, and those that are deleted.
+        ready: the clusters that run copies, unless they are among the first two.
+        ready_before: the clusters that ran copies before the changes.
+    """
+
+    lost: frozenset[str] = frozenset()
+    removed: frozenset[str] = frozenset()
+    ready: frozenset[str] = frozenset()
+    ready_before: frozenset[str] = frozenset()
+
+    @property
+    def stopping(self) -> frozenset[str]:
+        return self.lost | self.removed if self.removed else self.lost
+
+    def stops(self, cluster: str) -> bool:
+        return cluster in self.lost or cluster in self.removed
+
+    def runs(self, cluster: str) -> bool:
+        return cluster in self.ready and not self.stops(cluster)
+
+    @property
+    def before(self) -> "Hosts":
+        """The same before the changes."""
+        return Hosts(ready=self.ready_before, ready_before=self.ready_before)
+
+
+class NotRunning(Enum):
+    """Why replicas of an assignment do not run on a cluster."""
+
+    LOST = "Lost"
+    DELETED = "Deleted"
+    """The cluster is being deleted: Karmada deletes the copies on it first."""
+    NOT_READY = "NotReady"
+    SUSPENDED = "Suspended"
+    """Karmada dispatches nothing of the workload to the cluster."""
+
+
+def hosts_of(
+    clusters: Mapping[str, Cluster],
+    lost: frozenset[str] = frozenset(),
+    removed: frozenset[str] = frozenset(),
+    before: Mapping[str, Cluster] | None = None,
+) -> Hosts:
+    """Return what clusters do with copies. ``before``: the clusters before the changes; None if nothing changes.
+
+    A cluster without conditions has not reported yet: it counts as ready.
+    """
+    ready = _ready(clusters)
+    return Hosts(lost, removed, ready, ready if before is None else _ready(before))
+
+
+def _ready(clusters: Mapping[str, Cluster]) -> frozenset[str]:
+    return frozenset(
+        each.name for each in clusters.values() if (each.ready or not each.status.conditions) and not each.deleting
+    )
+
+
+def existing(binding: Binding | None, assignment: Mapping[str, int]) -> dict[str, int]:
+    """Return the replicas by cluster of the copies that exist, also those that wait for the end of an eviction task.
+
+    A workload without replicas has 0 on each of its clusters. One with replicas exists where it has at least one.
+    """
+    if binding is None:
+        return {}
+    found = dict(assignment)
+    for task in binding.spec.graceful_eviction_tasks:
+        if task.keeps_copy:
+            found.setdefault(task.from_cluster, task.replicas or 0)
+    return with_replicas(binding, found)
+
+
+def running(
+    binding: Binding | None, assignment: Mapping[str, int], hosts: Hosts, exist: Mapping[str, int]
+) -> dict[str, int]:
+    """Return the replicas by cluster that run once an assignment is in effect.
+
+    Args:
+        binding: the binding that has the assignment.
+        exist: the copies that exist before (``existing``). Only these run while dispatching is suspended.
+    """
+    if binding is None:
+        return {}
+    found = {}
+    for name, count in assignment.items():
+        match why_not_running(binding, name, hosts):
+            case None:
+                found[name] = count
+            case NotRunning.SUSPENDED if name in exist:
+                found[name] = min(count, exist[name])
+            case _:
+                pass
+    return with_replicas(binding, found)
+
+
+def arriving_in_vain(
+    binding: Binding | None, assignment: Mapping[str, int], hosts: Hosts, exist: Mapping[str, int]
+) -> dict[str, NotRunning]:
+    """Return the clusters that get replicas of an assignment which do not run there, and why not."""
+    if binding is None:
+        return {}
+    found = {}
+    for name, count in assignment.items():
+        if (name not in exist or count > exist[name]) and (why := why_not_running(binding, name, hosts)) is not None:
+            found[name] = why
+    return found
+
+
+def why_not_running(binding: Binding, cluster: str, hosts: Hosts) -> NotRunning | None:
+    """Return why replicas that a binding adds to a cluster do not run there; None if they do."""
+    if cluster in hosts.lost:
+        return NotRunning.LOST
+    if cluster in hosts.removed:
+        return NotRunning.DELETED
+    if cluster not in hosts.ready:
+        return NotRunning.NOT_READY
+    if binding.spec.suspension is not None and not binding.dispatches_to(cluster):
+        return NotRunning.SUSPENDED
+    return None
+
+
+def with_replicas(binding: Binding, found: dict[str, int]) -> dict[str, int]:
+    """Return the clusters of an assignment that get a copy: a workload with replicas needs at least one there."""
+    if not binding.spec.is_workload or binding.spec.components:
+        return found
+    return {name: count for name, count in found.items() if count}

@@ -1,0 +1,67 @@
+"""Which copies exist, and which of them run."""
+
+from builders import cluster
+from decisions import DYNAMIC, asked
+from msgspec.structs import replace
+from tables import cases
+
+from berthmaster.deciding.running import NotRunning, arriving_in_vain, existing, hosts_of, running
+from berthmaster.model.binding import GracefulEvictionTask
+from berthmaster.model.meta import with_spec
+from berthmaster.model.policy import SuspendClusters, Suspension
+
+CLUSTERS = {each.name: each for each in (cluster("a"), cluster("b"), cluster("down", ready=False))}
+BINDING = asked(name="web", requests={"cpu": 1}, replicas=4, scheduling=DYNAMIC, clusters={"a": 4})
+ALL = Suspension(dispatching=True)
+ON_B = Suspension(dispatching_on_clusters=SuspendClusters(("b",)))
+
+
+@cases(
+    ("purge_mode", "exists"),
+    {
+        "Gracefully keeps the copy": ("Gracefully", {"a": 4, "b": 2}),
+        "Graciously is its former name": ("Graciously", {"a": 4, "b": 2}),
+        "Never keeps it": ("Never", {"a": 4, "b": 2}),
+        "Directly deletes it at once": ("Directly", {"a": 4}),
+        "Immediately is its former name": ("Immediately", {"a": 4}),
+    },
+)
+def test_the_copy_of_an_eviction_task_exists_by_its_purge_mode(purge_mode, exists):
+    task = GracefulEvictionTask("b", purge_mode=purge_mode, reason="Test", producer="Test", replicas=2)
+    binding = with_spec(BINDING, graceful_eviction_tasks=(task,))
+    assert existing(binding, {"a": 4}) == exists
+
+
+@cases(
+    ("assignment", "exist", "suspension", "lost", "runs", "in_vain"),
+    {
+        "ready clusters run it": ({"a": 2, "b": 2}, {"a": 4}, None, "", {"a": 2, "b": 2}, {}),
+        "a lost cluster runs nothing": ({"a": 2, "b": 2}, {"a": 2, "b": 2}, None, "b", {"a": 2}, {}),
+        "replicas arrive on a lost cluster": ({"a": 2, "b": 3}, {"a": 2, "b": 2}, None, "b", {"a": 2},
+                                              {"b": NotRunning.LOST}),
+        "replicas arrive on a cluster that is not ready": ({"a": 2, "down": 2}, {"a": 4}, None, "", {"a": 2},
+                                                           {"down": NotRunning.NOT_READY}),
+        "replicas arrive on a cluster that does not exist": ({"gone": 4}, {"a": 4}, None, "", {},
+                                                             {"gone": NotRunning.NOT_READY}),
+        "dispatching is suspended, and nothing changes": ({"a": 4}, {"a": 4}, ALL, "", {"a": 4}, {}),
+        "dispatching is suspended, and replicas are added": ({"a": 6}, {"a": 4}, ALL, "", {"a": 4},
+                                                             {"a": NotRunning.SUSPENDED}),
+        "a copy arrives where dispatching is suspended": ({"b": 4}, {"a": 4}, ON_B, "", {},
+                                                          {"b": NotRunning.SUSPENDED}),
+        "dispatching is suspended elsewhere": ({"a": 4}, {}, ON_B, "", {"a": 4}, {}),
+        "a cluster without replicas has no copy": ({"a": 4, "b": 0}, {}, None, "", {"a": 4}, {}),
+    },
+)  # fmt: skip
+def test_what_runs_of_an_assignment(assignment, exist, suspension, lost, runs, in_vain):
+    binding = with_spec(BINDING, suspension=suspension)
+    hosts = hosts_of(CLUSTERS, lost=frozenset(filter(None, [lost])))
+    assert running(binding, assignment, hosts, exist) == runs
+    assert arriving_in_vain(binding, assignment, hosts, exist) == in_vain
+
+
+def test_a_cluster_that_is_being_deleted_runs_nothing():
+    leaving = replace(
+        CLUSTERS["a"], metadata=replace(CLUSTERS["a"].metadata, deletion_timestamp="2026-01-01T00:00:00Z")
+    )
+    hosts = hosts_of({"a": leaving}, removed=frozenset({"a"}), before=CLUSTERS)
+    assert (hosts.runs("a"), hosts.before.runs("a")) == (False, True)
