@@ -184,6 +184,13 @@ def test_each_phase_of_a_move_is_said(phase):
     assert ("Nothing asks for a new decision" in text) != under_way
 
 
+@pytest.mark.parametrize("phase", [MovePhase.ADMITTED, MovePhase.SURGING])
+def test_an_overdue_move_does_not_promise_a_return(phase):
+    move = move_state(phase, until=NOW - timedelta(minutes=5), overdue=True, message="m1 is not ready")
+    _, text = lines(outlook=binding_outlook(move=move))["Next"]
+    assert "Its deadline has passed, and it cannot return now. m1 is not ready." in text
+
+
 @cases(
     ("records", "left"),
     {
