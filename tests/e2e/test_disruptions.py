@@ -36,14 +36,14 @@ def test_a_node_can_be_drained_of_pods_that_are_not_ready(
     component: str,
     ready: bool,  # noqa: FBT001 - a column of a table
 ) -> None:
-    """A budget without a healthy pod allows no disruption. A pod that serves nobody must be able to go all the same."""
+    """A budget without a healthy pod allows no disruption. A pod that is not ready must be able to go all the same."""
     installation = Installation(control_plane, namespace)
     installation.upgrade({})
     try:
         selector = helm.named(helm.render({}, namespace=namespace), "PodDisruptionBudget", f"{RELEASE}-{component}")[
             "spec"
         ]["selector"]["matchLabels"]
-        target = pod(namespace, "nobody")
+        target = pod(namespace, "no-scheduler")
         target["metadata"]["labels"] = selector
         target["spec"]["nodeName"] = "n"
         api.create(target)

@@ -67,7 +67,7 @@ def tenants(api: Api, namespace: str, homes: list[JSON], cpu: str) -> list[JSON]
     """Bind a pod to each node, without a scheduler."""
     made = []
     for home in homes:
-        each = pod(namespace, "nobody", cpu, terminationGracePeriodSeconds=0, nodeName=name(home))
+        each = pod(namespace, "no-scheduler", cpu, terminationGracePeriodSeconds=0, nodeName=name(home))
         api.create(each)
         made.append(each)
     return made
@@ -93,7 +93,7 @@ def test_as_the_last_extender_ours_sees_what_others_left(
     assert node_of(api, waiting) == name(silver)
 
 
-def test_before_another_extender_a_pod_waits_and_nobody_is_evicted_for_it(
+def test_before_another_extender_a_pod_waits_and_no_pod_is_evicted_for_it(
     api: Api, namespace: str, nodes: Nodes, scheduler: Start, extender: Serving, second: str, fleet: str, urgent: str
 ) -> None:
     """Ours keeps group 1, the other one rejects it. To evict pods in group 2 cannot help."""

@@ -99,10 +99,10 @@ def test_a_second_release_of_the_same_name_never_breaks_the_first(
             wait_for("certs to find it", lambda: running.measure(metric, **labels), LIMIT_S)
             load.more(PAUSE_REQUESTS)
             assert not running.ready(), "an installation that cannot be completed is not ready"
-            told = {each["reason"] for each in events_about(api, "default", first.name)}
+            reasons = {each["reason"] for each in events_about(api, "default", first.name)}
             running.process.stop()
         assert not load.failures, load.report()
-        assert "RegisteredByAnother" in told
+        assert "RegisteredByAnother" in reasons
         assert bundles(api, objects) == before
         doctor = [str(COMMAND), "doctor", f"--kubeconfig={control_plane.kubeconfig}", "--before-install"]
         found = subprocess.run(

@@ -61,7 +61,7 @@ metadata:
   {{- include "berthmaster.metadata" (list $root $component (printf "-%s" $component)) | nindent 2 }}
 spec:
   maxUnavailable: {{ include "berthmaster.number" $values.maxUnavailable }}
-  unhealthyPodEvictionPolicy: AlwaysAllow # a pod that is not ready serves nobody, and must not keep a node from its drain
+  unhealthyPodEvictionPolicy: AlwaysAllow # a pod that is not ready must not keep a node from its drain
   selector:
     matchLabels:
       {{- include "berthmaster.selector" . | nindent 6 }}

@@ -20,13 +20,13 @@ _NAME: Final = "metadata.name"
 """The only field that a node selector may name (core ``validateNodeFieldSelector``)."""
 
 
-class _Term(Value, frozen=True):
+class _AllowedNodes(Value, frozen=True):
     match_expressions: tuple[SelectorRequirement, ...] = ()
     match_fields: tuple[SelectorRequirement, ...] = ()
 
 
-class _NodeSelector(Value, frozen=True):
-    node_selector_terms: tuple[_Term, ...] = ()
+class _RequiredAffinity(Value, frozen=True):
+    node_selector_terms: tuple[_AllowedNodes, ...] = ()
 
 
 def allowed_rows(fleet: Fleet, spec: PodSpec) -> BoolArray:
@@ -43,7 +43,7 @@ def _matching(fleet: Fleet, affinity: Mapping[str, Any]) -> BoolArray:
     """Return the rows that one of the terms selects. An invalid selector and an empty term select nothing."""
     found = np.zeros(fleet.capacity, dtype=np.bool_)
     try:
-        terms = convert(_NodeSelector, affinity).node_selector_terms
+        terms = convert(_RequiredAffinity, affinity).node_selector_terms
     except FieldError:
         return found
     for term in terms:
@@ -52,7 +52,7 @@ def _matching(fleet: Fleet, affinity: Mapping[str, Any]) -> BoolArray:
     return found
 
 
-def _selected(fleet: Fleet, term: _Term) -> BoolArray:
+def _selected(fleet: Fleet, term: _AllowedNodes) -> BoolArray:
     found = np.ones(fleet.capacity, dtype=np.bool_)
     requirements: Sequence[Requirement] | None = parse_requirements(term.match_expressions, NODE_OPERATORS)
     if requirements is None:
