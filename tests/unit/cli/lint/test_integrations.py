@@ -208,6 +208,7 @@ def test_the_script_of_the_action_annotates_and_writes_sarif(tmp_path, repositor
 @BASH
 def test_the_script_of_the_plan_action_comments_and_keeps_the_exit_code(tmp_path, httpserver):
     comments = "/repos/shop/fleet/issues/7/comments"
+    httpserver.expect_ordered_request("/user", method="GET").respond_with_json({}, 403)
     httpserver.expect_ordered_request(comments, method="GET").respond_with_json([])
     httpserver.expect_ordered_request(comments, method="POST").respond_with_json({}, 201)
     environment = {

@@ -13,12 +13,21 @@ PLAN = ("plan", "--against", "examples", "-f", "examples-plan/nginx.yaml", "-o",
 MARK = "<!-- berthmaster plan -->"
 
 
-class Forge:
-    """The comments of one request. It answers with at most 100 in a page, and lists the oldest first."""
+BOT, PROJECT = {"login": "github-actions[bot]"}, {"username": "project_12_bot"}
 
-    def __init__(self, server, path, one, change, header):
-        self.comments = [{"id": number, "body": f"comment {number}"} for number in range(250)]
-        self.credentials, self._header = [], header
+
+class Forge:
+    """The comments of one request. It answers with at most 100 in a page, and lists the oldest first.
+
+    Attributes:
+        me: the author of new comments.
+        refused: the comments that may not be changed.
+    """
+
+    def __init__(self, server, path, one, change, header, author, me):
+        self.me = {author: me}
+        self.comments = [{"id": number, "body": f"comment {number}", **self.me} for number in range(250)]
+        self.credentials, self._header, self.refused = [], header, set()
         server.expect_request(path, method="GET").respond_with_handler(self._list)
         server.expect_request(path, method="POST").respond_with_handler(self._create)
         for number in range(251):
@@ -30,17 +39,21 @@ class Forge:
         return Response(json.dumps(self.comments[(page - 1) * size : page * size]))
 
     def _create(self, request: Request) -> Response:
-        self.comments.append({"id": len(self.comments), **request.get_json()})
+        self.comments.append({"id": len(self.comments), **request.get_json(), **self.me})
         return Response(json.dumps(self.comments[-1]), 201)
 
     def _change(self, request: Request) -> Response:
-        self.comments[int(request.path.rpartition("/")[2])] |= request.get_json()
+        number = int(request.path.rpartition("/")[2])
+        if number in self.refused:
+            return Response("{}", 403)
+        self.comments[number] |= request.get_json()
         return Response("{}")
 
 
 def github(server):
     issues = "/api/v3/repos/shop/fleet/issues"
-    forge = Forge(server, f"{issues}/7/comments", f"{issues}/comments", "PATCH", "Authorization")
+    forge = Forge(server, f"{issues}/7/comments", f"{issues}/comments", "PATCH", "Authorization", "user", BOT)
+    server.expect_request("/api/v3/user").respond_with_json({"message": "no user"}, 403)
     return forge, {
         "GITHUB_API_URL": server.url_for("/api/v3"), "GITHUB_REPOSITORY": "shop/fleet",
         "GITHUB_REF": "refs/pull/7/merge", "GITHUB_TOKEN": "secret",
@@ -49,7 +62,8 @@ def github(server):
 
 def gitlab(server):
     notes = "/api/v4/projects/12/merge_requests/3/notes"
-    forge = Forge(server, notes, notes, "PUT", "PRIVATE-TOKEN")
+    forge = Forge(server, notes, notes, "PUT", "PRIVATE-TOKEN", "author", PROJECT)
+    server.expect_request("/api/v4/user").respond_with_json(PROJECT)
     return forge, {
         "CI_API_V4_URL": server.url_for("/api/v4"), "CI_PROJECT_ID": "12", "CI_MERGE_REQUEST_IID": "3",
         "GITLAB_TOKEN": "secret",
@@ -71,6 +85,37 @@ def test_a_later_plan_replaces_the_comment(httpserver, service):
     assert (second.exit_code, len(forge.comments)) == (3, 251)
     assert forge.comments[250]["body"].splitlines()[1].startswith("**--max-moves 0&#58; 1 workload would move**")
     assert {each.removeprefix("Bearer ") for each in forge.credentials} == {"secret"}
+
+
+@pytest.mark.parametrize("service", [github, gitlab])
+def test_a_comment_of_another_author_stays_whatever_it_begins_with(httpserver, service):
+    forge, environment = service(httpserver)
+    (author,) = forge.me
+    forged = {"id": 7, "body": f"{MARK}\nnothing moves", author: {"login": "mallory", "username": "mallory"}}
+    forge.comments[7] = dict(forged)
+    for _ in range(2):
+        assert planned(service.__name__, environment).exit_code == 0
+    assert forge.comments[7] == forged
+    assert len(forge.comments) == 251
+
+
+def test_the_token_of_a_user_replaces_the_comment_of_that_user(httpserver):
+    forge, environment = github(httpserver)
+    httpserver.expect_oneshot_request("/api/v3/user").respond_with_json({"login": "alice"})
+    forge.comments[3] = {"id": 3, "body": MARK, "user": BOT}
+    forge.comments[9] = {"id": 9, "body": MARK, "user": {"login": "alice"}}
+    assert planned("github", environment).exit_code == 0
+    assert (forge.comments[3]["body"], len(forge.comments)) == (MARK, 250)
+    assert forge.comments[9]["body"].startswith(f"{MARK}\n###")
+
+
+@pytest.mark.parametrize("service", [github, gitlab])
+def test_a_comment_that_may_not_be_changed_gets_a_successor(httpserver, service):
+    forge, environment = service(httpserver)
+    forge.comments[7]["body"] = MARK
+    forge.refused.add(7)
+    assert planned(service.__name__, environment).exit_code == 0
+    assert (forge.comments[7]["body"], len(forge.comments)) == (MARK, 251)
 
 
 @cases(

@@ -71,6 +71,22 @@ def test_markdown_shows_any_name_in_one_cell():
     assert all("\n" not in each for each in lines)
 
 
+@cases(
+    "text",
+    {
+        "a user": "@alice", "a team": "@shop/team", "an issue": "#12", "an issue of another repository": "a/b#12",
+        "an issue by its word": "GH-12", "a commit": "0123abc", "an address": "https://example.org", "a host": "www.a.b",
+        "a merge request": "!3", "a snippet": "$4", "a label": "~urgent", "an epic": "&5", "a milestone": "%next",
+        "within a word": "web@alice",
+    },
+)  # fmt: skip
+def test_markdown_mentions_nobody_and_links_to_nothing(text):
+    """Forges look for mentions in the text of the rendered page, but not in code."""
+    lines = markdown_lines(plan(move(reason=f"because {text} says so"), gaps=[f"what {text} does"]), [f"over {text}"])
+    page = html.unescape("\n".join(lines))
+    assert page.count(text) == page.count(f"<code>{text}</code>") == 3
+
+
 def test_markdown_is_short_enough_for_a_comment():
     many = [move(f"default/Deployment/{'n' * 200}-{number}", {"a": 1}, {"b": 1}) for number in range(5000)]
     text = "\n".join(markdown_lines(plan(*many)))
