@@ -154,6 +154,23 @@ class ReviewsFirst:
                 self._stored -= not dry_run
                 self._changed.notify_all()
 
+    @contextmanager
+    def stored(self) -> Iterator[None]:
+        """Let dry runs end during the context: a change that would be stored waits for its review."""
+        with self._changed:
+            self._stored += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._stored -= 1
+                self._changed.notify_all()
+
+    @property
+    def stored_wait(self) -> bool:
+        """Whether a change that would be stored waits for its review."""
+        return self._stored > 0
+
     def pause(self) -> None:
         """Wait while a review is judged, for at most ``PAUSE_S``. Call it between two steps of a long computation."""
         if not self._active:

@@ -2,8 +2,10 @@
 
 Reviews have an index and a lock of their own, and a bounded share of time: a change that exceeds a limit is known to do
 so after a few decisions. A change that takes longer is planned in a thread of its own, beside the plans of people. The
-review waits for that plan as long as it can. A later review of the same change gets it if the fleet is still the same:
-the answer to a review is always about the state of the fleet after the review came (``Basis``).
+review waits for that plan as long as it can. A dry run ends early while a change that would be stored waits.
+
+A later review of the same change gets the plan if the fleet is still the same: the answer to a review is always about
+the state of the fleet after the review came (``Basis``).
 
 A Lazy policy counts as if all templates changed at once: what it moves later, no review sees again. Karmada's gate
 PropagationPolicyPreemption cannot be read from a control plane. A review assumes that preemption is on:
@@ -16,6 +18,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, Final, Literal, NamedTuple
 
@@ -88,7 +91,8 @@ class PlanReviewer:
         begun_s = services.clock.monotonic_s()
         self._passed.await_observed(services, call)
         wanted = plan_request(request)
-        answer = self._answer(services, call, request, wanted, begun_s)
+        with nullcontext() if request.dry_run else services.reviews.stored():
+            answer = self._answer(services, call, request, wanted, begun_s)
         answer = replace(answer, lazy=any(each.lazy for each in (*wanted.create, *wanted.update)))
         exceeds = request.limits is not None and request.limits.are_exceeded_by(answer)
         if not request.dry_run and (request.accepts or not exceeds):
@@ -119,10 +123,10 @@ class PlanReviewer:
             return review_answer(reviewed, gaps)
 
         def make() -> MadePlan:
-            return self._made(services, wanted)
+            return self._made(services, wanted, lambda: request.dry_run and services.reviews.stored_wait)
 
         planning = False
-        for _ in range(_TRIES):
+        for _ in range(0 if asked.gives_way else _TRIES):
             planning = self._plans.begin(key, make, services, queues=not request.dry_run, instead_of=kept)
             kept = self._plans.result(key, services.clock, call.deadline_s) if planning else None
             if kept is None:
@@ -167,14 +171,14 @@ class PlanReviewer:
         world = replace(state.assuming(world, services.clock.now(), preemption=Switch.ON), lazy_counts=True)
         return self._planner.index_of(world, state.profile), plan_gaps(state, world, asked.policies)
 
-    def _made(self, services: Services, wanted: PlanRequest) -> "MadePlan":
-        """Return the whole plan of a change."""
+    def _made(self, services: Services, wanted: PlanRequest, gives_way: Callable[[], bool]) -> "MadePlan":
+        """Return the whole plan of a change. Raises ``Refusal`` if it gives way to others."""
         clock, read = services.clock, []
 
         def note(index: PlanIndex, changes: ChangeSet, gaps: Sequence[Gap], read_s: float) -> None:
             read.append((basis_of(index, changes, gaps), read_s))
 
-        within = Call("review", clock.monotonic_s() + _PLAN_S)
+        within = Call("review", clock.monotonic_s() + _PLAN_S, has_gone=gives_way)
         answer = decode_json(PlanAnswer, self._planner.plan(services, within, wanted, note=note))
         return MadePlan(answer, *read[-1])
 
@@ -229,9 +233,14 @@ class _Asked(NamedTuple):
     changes: ChangeSet
     policies: Sequence[Policy]
 
+    @property
+    def gives_way(self) -> bool:
+        """Whether it is a dry run beside a change that would be stored."""
+        return self.request.dry_run and self.services.reviews.stored_wait
+
     def check(self) -> None:
-        """Raise ``OutOfTimeError`` at the deadline."""
-        if self.services.clock.monotonic_s() >= self.call.deadline_s:
+        """Raise ``OutOfTimeError`` at the deadline, or to give way."""
+        if self.gives_way or self.services.clock.monotonic_s() >= self.call.deadline_s:
             raise OutOfTimeError
 
 

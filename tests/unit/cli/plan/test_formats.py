@@ -75,7 +75,7 @@ def test_markdown_shows_any_name_in_one_cell():
     "text",
     {
         "a user": "@alice", "a team": "@shop/team", "an issue": "#12", "an issue of another repository": "a/b#12",
-        "an issue by its word": "GH-12", "a commit": "0123abc", "an address": "https://example.org", "a host": "www.a.b",
+        "an issue by its word": "GH-12", "a commit": "0123abc", "an address": "https://a.b", "a host": "www.a.b",
         "a merge request": "!3", "a snippet": "$4", "a label": "~urgent", "an epic": "&5", "a milestone": "%next",
         "within a word": "web@alice",
     },

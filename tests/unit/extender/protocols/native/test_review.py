@@ -2,6 +2,7 @@
 
 import threading
 import time
+from contextlib import ExitStack
 
 import pytest
 from extender_services import WatchedPlane
@@ -223,6 +224,32 @@ def test_dry_runs_do_not_queue_long_plans(plane, monkeypatch):
         assert plane.review(moved(*CLUSTERS[:6]), timeoutMs=30).planning
     assert plane.review(NONE_MOVES).id, "it waits for the plan"
     assert plane.review(moved(*CLUSTERS[:6])).id
+
+
+def test_a_dry_run_gives_way_to_a_change_that_would_be_stored(plane, monkeypatch):
+    real = review.review_plan
+    with ExitStack() as stack:
+
+        def beside_a_change(*given, **named):
+            stack.enter_context(plane.services.reviews.stored())
+            return real(*given, **named)
+
+        monkeypatch.setattr(review, "review_plan", beside_a_change)
+        answer = plane.review(NONE_MOVES, dryRun=True)
+    assert (answer.id, answer.planning) == ("", False)
+    monkeypatch.undo()
+    assert plane.review(NONE_MOVES, dryRun=True).id
+
+
+def test_the_plan_of_a_dry_run_ends_for_a_change_that_would_be_stored(plane, monkeypatch):
+    monkeypatch.setattr(review, "_TURN_STEPS", 0)
+    with plane.planner._policies_turn:  # noqa: SLF001 - the plan must take longer than the test
+        monkeypatch.setattr("extender.protocols.native.plan._STEPS", 0)
+        assert plane.review(NONE_MOVES, dryRun=True, timeoutMs=300).planning
+        (under_way,) = plane.reviewer._plans._plans.values()  # noqa: SLF001
+    with plane.services.reviews.stored():
+        assert under_way.made.result(LIMIT_S) is None
+    assert plane.review(NONE_MOVES).id
 
 
 def test_reviews_do_not_wait_for_plans_of_people(plane):
