@@ -197,7 +197,8 @@ class PlanRequest(RequestPart, frozen=True):
         namespaces: the namespaces that the reader may see, ``-`` for cluster-scoped objects; null for all. The answer
             names no workloads and policies of others, and a scale means only workloads of these. Its id and its totals
             are still about all workloads.
-        lazy_counts: count what Lazy policies put off as if all templates changed at once, as reviews do.
+        lazy_counts: count what may happen later, as reviews do: what Lazy policies put off, as if all templates changed
+            at once, and claims of policies that do not select the template any more, as if they ended.
     """
 
     create: Annotated[tuple[Policy, ...], msgspec.Meta(max_length=MAX_PLANNED)] = ()

@@ -561,7 +561,10 @@ class Detector:
         if policy is None:
             return True
         known = permanent_id(policy)
-        return bool(known) and known != metadata.labels[claims.PERMANENT_ID[found.kind]]
+        if known and known != metadata.labels[claims.PERMANENT_ID[found.kind]]:
+            return True
+        # An edit may be about to release it. If that was long ago, the claim lasts.
+        return self._lazy_counts and not _level(policy, workload, template_of(workload.manifest))
 
     def retried(self, workload: SimulatedWorkload) -> SimulatedWorkload:
         """Return a workload whose policy waited, after what the policy waits for was created."""

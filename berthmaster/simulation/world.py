@@ -32,7 +32,8 @@ class World(msgspec.Struct, frozen=True):
         workload_affinity: whether Karmada's gate ``WorkloadAffinity`` is on.
         schedulers: the names of the schedulers that are simulated; bindings of others stay as they are.
         existing: whether the objects exist that policies wait for.
-        lazy_counts: whether changes count what Lazy policies put off as if all templates changed at once.
+        lazy_counts: whether changes count what may happen later: what Lazy policies put off, as if all templates
+            changed at once, and claims of policies that do not select the template any more, as if they ended.
         unclaimed: returns resources that a dependency means and that ``workloads`` may leave out: no policy selects
             them, and they have no binding.
     """

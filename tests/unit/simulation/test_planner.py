@@ -219,10 +219,13 @@ TAKEN_OVER["metadata"]["annotations"] = {**WEB["metadata"]["annotations"], "prop
             [P, to("a", "taker", **LAZY)], TAKEN_OVER, to("b", "taker"),
         ),
         "a Lazy policy that preempts": ([P], WEB, to("b", "taker", priority=5, new=True, **ALWAYS, **LAZY)),
+        "a claim that may be about to end": (
+            [to("a", "taker", target={"name": "api"})], TAKEN_OVER, to("b", "heir", new=True),
+        ),
         "a new Lazy policy": ([], stored_template(), to("b", "taker", new=True, **LAZY)),
     },
 )  # fmt: skip
-def test_what_a_lazy_policy_puts_off_can_count_at_once(stored, template, edit):
+def test_what_may_happen_later_can_count_at_once(stored, template, edit):
     world = world_of(load(*FLEET, *stored, template, stored_binding(template, {"a": 2}, policy=P)))
     changes = ChangeSet(policies(edit))
     assert plan(PlanIndex(world, PROFILE), changes, NOW).moves == []
