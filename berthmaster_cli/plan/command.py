@@ -263,8 +263,8 @@ class PlanFlags(KubeconfigFlags, ReadTimeoutFlags, KustomizeFlags, inputs.Simula
         type=click.Choice(SERVICES),
     )  # fmt: skip
     lazy_counts: bool = option(
-        "Count what may happen later, as the gate blast-radius does: what Lazy policies put off, and claims of policies "
-        "that do not select the workload any more."
+        "Count what may happen later, as the gate blast-radius does: what Lazy policies put off, and claims of "
+        "policies that do not select the workload any more."
     )
     detailed: bool = option("Exit with 2 if something moves.", names=("--detailed-exitcode",))
     conditions: tuple[str, ...] = option(
