@@ -33,7 +33,7 @@ from berthmaster.views.policy_rows import (
 from extender.protocols.native import parameters
 from extender.protocols.native.fleet import cluster_row
 from extender.protocols.native.schedule import require_watched
-from extender.protocols.native.visible import visible
+from extender.protocols.native.visible import visible_policy, visible_row
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Call, FindPolicy, Services
 
@@ -103,6 +103,7 @@ class Policies:
             def rows(policies: Iterable[Policy]) -> list[PolicyRow]:
                 return [self._row(each, look, services.findings, check) for each in policies]
 
+            known: dict[tuple[str, str, str], Policy] = {each.reference: each for each in matching}
             page = slice(query.offset, query.offset + query.limit)
             if query.only or query.sort:
                 selected = [row for row in rows(matching) if all(_ASPECTS[each](row) for each in query.only)]
@@ -110,7 +111,7 @@ class Policies:
             else:
                 matched, items = len(matching), rows(matching[page])
         return PolicyList(
-            items=[visible(each, reader) for each in items],
+            items=[visible_row(each, known[each.kind, each.namespace, each.name], reader) for each in items],
             matched=matched,
             total=sum(_matches(query._replace(q="", kind="", name=""), each) for each in stored),
             gaps=[*state.gaps(reader), *look.gaps],
@@ -135,8 +136,8 @@ class Policies:
             row = self._row(policy, look, services.findings, check)
         record = state.lease().record
         return PolicyView(
-            row=visible(row, reader),
-            policy=policy,
+            row=visible_row(row, policy, reader),
+            policy=visible_policy(policy, reader),
             groups=allowed_groups(services, policy.spec.placement, clusters, check),
             failback=None if record is None else (record.sources or SourcesRecord()).failback,
             gaps=[*state.gaps(reader), *look.gaps],

@@ -10,7 +10,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from berthmaster.ledger.records import PastExplanation
-from berthmaster.model.gaps import Reader
+from berthmaster.model.gaps import ELSEWHERE, Reader
+from berthmaster.model.meta import with_metadata, with_spec
+from berthmaster.model.policy import Policy
 from berthmaster.native_api.why import ImpactView
 from berthmaster.native_api.wire import BindingExplanation, BindingView
 from berthmaster.simulation.plan_answer import Loss, Plan, PlanSummary, PolicyEffect
@@ -61,6 +63,31 @@ def visible_plan(plan: Plan, reader: Reader) -> Plan:
         return plan
     policies = [each for each in plan.policies if reader.sees_policy(each.policy)]
     return visible(replace(plan, policies=policies), reader)
+
+
+def visible_policy(policy: Policy, reader: Reader) -> Policy:
+    """Return a policy without its selectors of namespaces that the reader may not see.
+
+    Annotations go, too: kubectl keeps the applied manifest in one.
+    """
+    selectors = policy.spec.resource_selectors
+    seen = tuple(each for each in selectors if not each.namespace or reader.sees(each.namespace))
+    if len(seen) == len(selectors):
+        return policy
+    return with_metadata(with_spec(policy, resource_selectors=seen), annotations={})
+
+
+def visible_row(row: PolicyRow, policy: Policy, reader: Reader) -> PolicyRow:
+    """Return the row of a policy without names of other namespaces: of workloads, in selectors, and in findings."""
+    selectors = policy.spec.resource_selectors
+    hidden = [n for n, each in enumerate(selectors) if each.namespace and not reader.sees(each.namespace)]
+    row = visible(row, reader)
+    if not hidden:
+        return row
+    paths = tuple(f"spec.resourceSelectors[{number}]" for number in hidden)
+    texts = [text for number, text in enumerate(row.selectors) if number not in hidden]
+    findings = None if row.findings is None else [each for each in row.findings if not each.path.startswith(paths)]
+    return replace(row, selectors=[*texts, ELSEWHERE], findings=findings)
 
 
 def visible_binding(found: BindingView, reader: Reader) -> BindingView:

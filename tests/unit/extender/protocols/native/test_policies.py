@@ -7,7 +7,9 @@ from tables import cases
 
 from berthmaster.ledger.records import HistoryRow, Page
 from berthmaster.model.claims import PRIORITY_DROP_ANNOTATION
+from berthmaster.model.decode import encode_json
 from berthmaster.model.errors import LedgerError
+from berthmaster.model.gaps import ELSEWHERE
 from berthmaster.model.validation import DEFAULT_LIMITS
 from berthmaster.native_api.why import PolicyList, PolicyView
 from berthmaster_cli.rule_options import policy_findings
@@ -108,6 +110,28 @@ def test_a_policy_allows_clusters_by_group(ask_one):
 def test_a_policy_that_is_not_there_or_not_visible_is_not_found(ask_one, namespace, name, namespaces):
     with refusing(404, "there is no"):
         ask_one(namespace, name, *ALL, namespaces=namespaces)
+
+
+MIXED = policy(
+    "mixed", selector(name="web", namespace="shop"), selector("ConfigMap", "v1"), selector(namespace="vault"),
+    selector(name="web", namespace="vault", labelSelector={"matchLabels": {"a": "b"}}), namespace="",
+)  # fmt: skip
+MIXED["metadata"]["annotations"] = {"kubectl.kubernetes.io/last-applied-configuration": "of vault"}
+
+
+@cases(
+    ("namespaces", "seen", "elsewhere"),
+    {"everything": (None, 4, False), "all of its namespaces": ("-,shop,vault", 4, False), "some": ("-,shop", 2, True)},
+)
+def test_a_policy_of_all_namespaces_names_only_those_that_the_reader_may_see(ask, ask_one, namespaces, seen, elsewhere):
+    found = ask_one("", "mixed", MIXED, namespaces=namespaces)
+    (row,) = ask(MIXED, **({} if namespaces is None else {"namespaces": namespaces})).items
+    assert len(found.policy.spec.resource_selectors) == seen
+    for each in (found.row, row):
+        assert each.selectors[:2] == ["apps/v1 Deployment shop/web", "v1 ConfigMap"]
+        assert (each.selectors[seen:] == [ELSEWHERE]) is elsewhere
+    for answer in (found, row):
+        assert (b"vault" in encode_json(answer)) is not elsewhere
 
 
 def named(found):
