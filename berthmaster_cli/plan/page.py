@@ -28,6 +28,9 @@ MAX_ROWS: Final = 50
 """The largest number of rows of a table: GitHub refuses comments of more than 65,536 characters."""
 _MAX_CELL: Final = 200
 _MAX_GAPS: Final = 20
+_REFUSED: Final = frozenset({403, 404})
+"""The statuses of a comment that our token may not change, or that was deleted just now."""
+_PULL: Final = re.compile(r"refs/pull/([0-9]+)/")
 _WORD: Final = re.compile(r"\S+")
 _LINKED: Final = re.compile(r"[@#!$~&]|%\w|GH-\d|://|www\.|(?<![0-9a-z])[0-9a-f]{7,40}(?![0-9a-z])", re.IGNORECASE)
 """What GitHub or GitLab would take for a mention, a reference or a link."""
@@ -184,9 +187,6 @@ _PER_PAGE: Final = 100
 _MAX_PAGES: Final = 30
 _TIMEOUT_S: Final = 30.0
 _MAX_ANSWER_BYTES: Final = 32 * 2**20
-_REFUSED: Final = frozenset({403, 404})
-"""The statuses of a comment that our token may not change, or that was deleted just now."""
-_PULL: Final = re.compile(r"refs/pull/([0-9]+)/")
 
 
 class _Thread(NamedTuple):
