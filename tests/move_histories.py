@@ -68,6 +68,8 @@ _STRATEGIES: Final[tuple[JSON, ...]] = (
 )
 
 
+SUSPENSIONS: Final = 0.3
+"""The share of the actions that suspend dispatching, pause a template, or let members keep what Karmada deletes."""
 SETTINGS: Final = resource("settings", "ConfigMap")
 CLAIM: Final = resource("data", "PersistentVolumeClaim")
 _QUOTA: Final[JSON] = {
@@ -221,7 +223,7 @@ class History:
             self._pause, self._scale_in_a_move, self._scale_in_a_move, self._evict_unhealthy, self._evict_from_all,
             self._lose_pods, self._limit_replicas, self._lose_the_source_at_a_deadline,
         ]  # fmt: skip
-        if self._extra.random() < 0.3:
+        if self._extra.random() < SUSPENSIONS:
             actions = [self._suspend, self._suspend, self._resume, self._pause_template, self._preserve]
         action = self._random.choice(actions)
         self.log.append(f"{self.stage.clock.monotonic_s():.0f} {action.__name__}")
@@ -631,15 +633,12 @@ class History:
         """No move removes a copy that runs where dispatching is suspended."""
         if now.phase not in {MovePhase.RELEASED, MovePhase.ROLLED_BACK}:
             return
-        suspension = after["spec"].get("suspension") or {}
-        named = (suspension.get("dispatchingOnClusters") or {}).get("clusterNames") or ()
         kept = {each["name"] for each in after["spec"].get("clusters") or ()}
         works = self.stage.works(template)
         for name in {each["name"] for each in before["spec"].get("clusters") or ()} - kept:
             conditions = works[name].get("status", {}).get("conditions", ()) if name in works else ()
             runs = any((each["type"], each["status"]) == ("Applied", "True") for each in conditions)
-            frozen = runs and (suspension.get("dispatching") or name in named)
-            assert not frozen, self._history(f"the frozen copy on {name} goes: {now}")
+            assert not (runs and _is_suspended(after, name)), self._history(f"the frozen copy on {name} goes: {now}")
 
     def _check_harm(self) -> None:
         """No move takes from a workload what it needs. A failover may: the workload does not run there."""
@@ -703,7 +702,8 @@ class History:
             if binding is None or move is None or move.phase is not MovePhase.ADMITTED or move.gone_since is None:
                 continue
             members = self.stage.model.members
-            places = [each for each in (move.source, move.target) if not self._full & each.keys()]
+            closed = {*self._full, *(name for name in self._clusters if _is_suspended(binding, name))}
+            places = [each for each in (move.source, move.target) if not closed & each.keys()]
             whole = [each for each in places if each and all(members.member(name).up for name in each)]
             waited_s = (self.stage.clock.now() - move.gone_since).total_seconds() - move.termination_s
             may_wait = not whole or self._limited or self._is_hidden()  # a quota may have been lowered meanwhile
@@ -723,6 +723,8 @@ class History:
     def _has_place(self, binding: JSON) -> bool:
         """Whether a group could hold a workload: nothing is known against any of its clusters."""
         if not binding["spec"].get("replicas") or self._full or self._limited or self._braked:
+            return False
+        if (binding["spec"].get("suspension") or {}).get("scheduling"):
             return False
         held = [each for each in binding["spec"]["placement"]["clusterAffinities"] if "labelSelector" not in each]
         evicted = {each["fromCluster"] for each in binding["spec"].get("gracefulEvictionTasks") or ()}
@@ -805,6 +807,13 @@ def _is_of(template: JSON, binding: JSON) -> bool:
 
 
 _NEW_RUN: Final = frozenset({MovePhase.SURGING, MovePhase.SOAKING})
+
+
+def _is_suspended(binding: JSON, name: str) -> bool:
+    """Whether Karmada dispatches nothing of a workload to a cluster."""
+    suspension = binding["spec"].get("suspension") or {}
+    named = (suspension.get("dispatchingOnClusters") or {}).get("clusterNames") or ()
+    return bool(suspension.get("dispatching")) or name in named
 
 
 def _is_divided(binding: JSON) -> bool:

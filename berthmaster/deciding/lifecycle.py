@@ -468,8 +468,6 @@ def _breaking(binding: Binding, state: MoveState, around: Surroundings) -> Step:
     accepted the deletion; pods may run for their grace period after that.
     """
     now = around.now
-    if (blocked := blocked_start(binding, state.target, around.copies or UNREAD)) is not None:
-        return _unstartable(binding, state, around, blocked)
     lost = sorted(name for name in state.target if name in around.unready)
     if lost and around.returnable:
         return rolled_back(binding, state, around, f"the target {name_list(lost)} is not ready")
@@ -487,15 +485,6 @@ def _breaking(binding: Binding, state: MoveState, around: Surroundings) -> Step:
     if state.origin and around.returnable and _is_late(state, now):
         return rolled_back(binding, state, around, "the deadline has passed")
     return new_copies_started(state, around)
-
-
-def _unstartable(binding: Binding, state: MoveState, around: Surroundings, why: MoveRefusal) -> Step:
-    """Restore the old copies of a move with BreakBeforeMake whose new ones cannot start; wait if that is impossible."""
-    lost = any(name in around.unready for name in state.home)
-    can_return = bool(state.home) and (around.returnable or (state.returning and not lost))
-    if can_return and blocked_start(binding, state.home, around.copies or UNREAD) is None:
-        return rolled_back(binding, state, around, why.message)
-    return held_step(binding, state, around, why)
 
 
 def _not_gone(binding: Binding, state: MoveState, leaving: list[str], around: Surroundings) -> str:

@@ -27,7 +27,13 @@ from berthmaster.deciding.copies import (
     tasks_after,
     why_not_broken,
 )
-from berthmaster.deciding.copy_checks import blocked_failover, blocked_move, suspended_clusters
+from berthmaster.deciding.copy_checks import (
+    UNREAD,
+    blocked_failover,
+    blocked_move,
+    blocked_start,
+    suspended_clusters,
+)
 from berthmaster.deciding.decide import (
     BindingDecision,
     ClusterState,
@@ -184,6 +190,8 @@ def continued(decider: MoveDecider, binding: Binding, move: MoveState) -> Bindin
     found, tasks = _target_now(decider, moved, move, trigger, lost)
     if trigger is Trigger.NONE and (elsewhere := _elsewhere(decider, binding, move)) is not None:
         found = elsewhere
+    if move.phase is MovePhase.ADMITTED and isinstance(found, Target):
+        found = blocked_start(binding, found.clusters, decider.moves.copies or UNREAD) or found
     if isinstance(found, MoveRefusal):
         step = _without_target(decider, binding, move, found)
     elif found.clusters != move.target and not _waits_for_its_end(binding, move, found, lost):
@@ -287,7 +295,7 @@ def _elsewhere(decider: MoveDecider, binding: Binding, move: MoveState) -> Targe
             return found
     if healthy_new_copies(binding, move, _silenced(state, move)):
         return None
-    found = move_targets.any_target(state.scheduler, running, state.unusable | move.target.keys())
+    found = move_targets.any_target(state.scheduler, running, _unusable(state, binding) | move.target.keys())
     return found if isinstance(found, Target) else None
 
 
@@ -297,6 +305,11 @@ def _silenced(state: ClusterState, move: MoveState) -> AbstractSet[str]:
     A cluster that is not ready may still serve. With BreakBeforeMake its copies are given up.
     """
     return state.unready_since_s.keys() if move.strategy is MoveStrategy.BREAK_BEFORE_MAKE else frozenset()
+
+
+def _unusable(state: ClusterState, binding: Binding) -> frozenset[str]:
+    """Return the clusters where a new copy must not, or cannot, start."""
+    return state.unusable | suspended_clusters(binding, state.scheduler.fleet.row_of)
 
 
 def can_return(state: ClusterState, binding: Binding, move: MoveState) -> bool:
@@ -335,18 +348,21 @@ def _without_target(decider: MoveDecider, binding: Binding, move: MoveState, fou
     unready = decider.state.unready_since_s
     waits = move.returning and move.phase is MovePhase.ADMITTED
     restored = waits and bool(move.source) and not move.source.keys() & unready.keys()
-    returns = restored or can_return(decider.state, binding, move)
+    startable = blocked_start(binding, move.home, decider.moves.copies or UNREAD) is None
+    returns = startable and (restored or can_return(decider.state, binding, move))
     if braked or rollback_loses_replicas(binding, move, unready):
         return lifecycle.without_target(move, decider.now, found.message)
     if not returns and not healthy_new_copies(binding, move, _silenced(decider.state, move)):
         running = without_move(binding, binding.assignment, move.target_group)
-        other = move_targets.any_target(decider.state.scheduler, running, decider.state.unusable)
+        other = move_targets.any_target(decider.state.scheduler, running, _unusable(decider.state, binding))
         if isinstance(other, Target) and other.clusters != move.target:
             return _retargeted(decider, binding, move, other)
     if not returns:
+        if found.cause is not Cause.NO_PLACE:
+            return lifecycle.held_step(binding, move, decider.around(binding, move), found)
         return lifecycle.without_target(move, decider.now, found.message)
-    gone = f"the target is gone: {found.message}"[:MAX_MESSAGE]
-    return lifecycle.rolled_back(binding, move, decider.around(binding, move), gone)
+    gone = f"the target is gone: {found.message}" if found.cause is Cause.NO_PLACE else found.message
+    return lifecycle.rolled_back(binding, move, decider.around(binding, move), gone[:MAX_MESSAGE])
 
 
 def _retargeted(decider: MoveDecider, binding: Binding, move: MoveState, found: Target) -> Step:

@@ -308,3 +308,13 @@ def test_a_member_that_decides_the_replicas_must_have_them_before_the_others_go(
     play.run(1500)
     assert (play.clusters, play.lowest) == ({"m1": 2, "m2": 2}, REPLICAS)
     assert cause_of(play) is Cause.REPLICAS_RETAINED
+
+
+def test_a_workload_without_copies_goes_to_another_group_if_dispatching_to_its_target_and_its_source_is_suspended():
+    play = Play({"g": ["m1"], "next": ["m2"], "last": ["m3"]}, STATIC, moves=BREAK)
+    play.drain("m1")
+    play.until(MovePhase.ADMITTED)
+    twice = Twice(play)
+    play.amend(suspension=on("m1", "m2"))
+    twice.run(300)
+    assert (play.clusters, play.healthy, twice.seen) == ({"m3": 4}, REPLICAS, False)
