@@ -69,6 +69,6 @@ def rendered(folder: str) -> bytes:
     except subprocess.TimeoutExpired:
         raise InputError(f"-k {folder}: {command[0]} did not end within {_LIMIT_S} s") from None
     if done.returncode:
-        told = done.stderr.decode(errors="replace").strip().splitlines() or ["no output"]
-        raise InputError(printable(f"-k {folder}: {told[0]}"))
+        printed = done.stderr.decode(errors="replace").strip().splitlines() or ["no output"]
+        raise InputError(printable(f"-k {folder}: {printed[0]}"))
     return done.stdout

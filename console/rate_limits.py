@@ -64,7 +64,7 @@ class SignInAttempts:
     def return_from_provider(self, state: str) -> bool:
         """Count a visitor whom a provider sent back. Return False if it is too much.
 
-        The state is in the cookie of the visitor, so that nobody uses up the attempts of others behind one address.
+        The state is in the cookie of the visitor, so that no visitor uses up the attempts of others behind one address.
         """
         return self._counted(self._returns, state)
 

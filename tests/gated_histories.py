@@ -132,11 +132,11 @@ class GatedHistory:
         """Change a policy, or try to, and return how many workloads may move because of it."""
         names = [each["metadata"]["name"] for each in self.stage.model.objects.all("PropagationPolicy")]
         author, dry_run = self._draw.choice(_AUTHORS), self._draw.random() < 0.4
-        accepts, told = "", LIMIT
+        accepts, said = "", LIMIT
         if self._offers and self._draw.random() < 0.5:
             changed, plan, moved = self._draw.choice(self._offers)
             if plan and self._draw.random() < 0.5:
-                accepts, told = plan, max(moved, LIMIT)
+                accepts, said = plan, max(moved, LIMIT)
         elif names and self._draw.random() < 0.3:
             changed = {**policy(self._draw.choice(names)), "spec": None}
         else:
@@ -156,7 +156,7 @@ class GatedHistory:
             return 0
         self.stored += 1
         self.accepted += bool(accepts)
-        return told if accepts else LIMIT
+        return said if accepts else LIMIT
 
     def _note(self, changed: JSON, verdict: Verdict, what: str) -> None:
         name, spec = changed["metadata"]["name"], changed["spec"]

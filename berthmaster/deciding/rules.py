@@ -19,7 +19,7 @@ class SchedulerRules:
     Attributes:
         retries: whether it tries a binding again that fitted no cluster, also if it has no replicas. karmada-scheduler
             ignores that error (``getConditionByError``).
-        leaves_missing_clusters: whether it leaves a cluster that does not exist, although nobody observed its deletion.
+        leaves_missing_clusters: whether it leaves a cluster that does not exist, even if it missed the deletion.
         notices_deletions: whether the deletion of a cluster makes it look at each binding that names the cluster.
             karmada-scheduler looks at those only whose affinity matches the cluster (``enqueueAffectedBindings``).
         asks_every_group: whether it asks the groups before that of the assignment, too, if that one and the later ones

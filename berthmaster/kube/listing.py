@@ -41,7 +41,7 @@ Listed = tuple[Key, msgspec.Raw | Unread]
 """The key of an object, and the object or why it is not read."""
 
 
-class Page(NamedTuple):
+class ObjectPage(NamedTuple):
     """A page of a list.
 
     Attributes:
@@ -65,7 +65,7 @@ def pages(
     accept: str = requests.JSON,
     read_timeout_s: float = requests.READ_TIMEOUT_S,
     most: int = MAX_OBJECTS,
-) -> Iterator[Page]:
+) -> Iterator[ObjectPage]:
     """Yield the pages of a consistent list.
 
     Args:
@@ -94,7 +94,7 @@ def pages(
                 limit = max(1, limit // _FEWER)
                 continue
             part, objects, body = *_named(ask, collection, error), b""
-        yield Page(objects, part.metadata.resource_version, part.metadata.remaining_item_count, len(body))
+        yield ObjectPage(objects, part.metadata.resource_version, part.metadata.remaining_item_count, len(body))
         token = part.metadata.continue_
         if not token:
             return

@@ -63,7 +63,7 @@ class UnansweredError(ServiceError):
 
 
 class AbandonedError(ServiceError):
-    """The question was given up before its answer: nobody waits for it."""
+    """The client has given the question up before its answer."""
 
     def __init__(self) -> None:
         super().__init__("the question was given up")

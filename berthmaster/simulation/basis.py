@@ -19,7 +19,7 @@ from berthmaster.simulation.workload import SimulatedWorkload
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Basis:
+class PlanBasis:
     """A state of the fleet, as far as the plan of one change of policies depends on it.
 
     Attributes:
@@ -36,7 +36,7 @@ class Basis:
     assumptions: Assumptions
     gaps: Sequence[Gap]
 
-    def is_same(self, other: "Basis") -> bool:
+    def is_same(self, other: "PlanBasis") -> bool:
         """Return whether a plan on both states has the same result. False if that is not certain."""
         if self.assumptions != other.assumptions or self.existence != other.existence:
             return False
@@ -51,7 +51,7 @@ class Basis:
         )
 
 
-def basis_of(index: PlanIndex, changes: ChangeSet, gaps: Sequence[Gap]) -> Basis:
+def basis_of(index: PlanIndex, changes: ChangeSet, gaps: Sequence[Gap]) -> PlanBasis:
     """Return what the plan of changes of policies depends on. The caller holds the lock of the index."""
     world, policies = index.world, index.world.policies
     keys: set[WorkloadKey] = set()
@@ -64,7 +64,7 @@ def basis_of(index: PlanIndex, changes: ChangeSet, gaps: Sequence[Gap]) -> Basis
         or any(each.spec.propagate_deps for each in policies)
         or any(map(is_companion, workloads.values()))
     )
-    return Basis(
+    return PlanBasis(
         policies=world.policies,
         clusters=world.clusters,
         workloads=index.workloads if reaches_others else workloads,

@@ -126,7 +126,7 @@ class CollectionReader:
         for part in pages(self._page, served.collection, namespace=namespace, accept=accept):
             for key, content in part.objects:
                 size = 0 if isinstance(content, Unread) else memoryview(content).nbytes
-                # With one namespace alone, nobody else's objects are left out.
+                # With one namespace alone, no objects of others are left out.
                 admitted = self._admits("" if namespace else key[0], size)
                 found = self._read(served, key, content if admitted else _FULL)
                 if isinstance(found, Gap):

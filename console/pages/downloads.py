@@ -96,7 +96,7 @@ def _cell(value: Any) -> str | int | float:  # noqa: ANN401 - what JSON can hold
 def _calculates(text: str) -> bool:
     """Return whether a spreadsheet may read a text as a formula.
 
-    Some skip characters that nobody sees, and some read full-width and small forms of the signs as the signs.
+    Some skip invisible characters, and some read full-width and small forms of the signs as the signs.
     """
     for character in text:
         if unicodedata.category(character)[0] not in _UNSEEN:

@@ -5,7 +5,7 @@ so after a few decisions. A change that takes longer is planned in a thread of i
 review waits for that plan as long as it can. A dry run ends early while a change that would be stored waits.
 
 A later review of the same change gets the plan if the fleet is still the same: the answer to a review is always about
-the state of the fleet after the review came (``Basis``).
+the state of the fleet after the review came (``PlanBasis``).
 
 A Lazy policy counts as if all templates changed at once: what it moves later, no review sees again. Karmada's gate
 PropagationPolicyPreemption cannot be read from a control plane. A review assumes that preemption is on:
@@ -39,7 +39,7 @@ from berthmaster.native_api.what_if import (
 )
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import log_exceptions
-from berthmaster.simulation.basis import Basis, basis_of
+from berthmaster.simulation.basis import PlanBasis, basis_of
 from berthmaster.simulation.change_set import ChangeSet, PlanIndex
 from berthmaster.simulation.plan_answer import Plan, PlannedMove, Switch, UnplacedWorkload
 from berthmaster.simulation.plan_review import MoveCounts, OutOfTimeError, PlanReview, at_most, review_plan
@@ -107,7 +107,7 @@ class PlanReviewer:
         stored = _known(services, call, wanted)
         policies = [*changes.policies, *stored]
         require_templates(services, call, policies)
-        asked = _Asked(services, call, request, changes, policies)
+        asked = _AskedReview(services, call, request, changes, policies)
         key = hashlib.sha256(encode_json([request.change, *(each.spec for each in stored)])).hexdigest()
         kept = self._plans.result(key, services.clock, begun_s)
         if kept is not None and self._is_present(asked, kept, begun_s):
@@ -135,7 +135,7 @@ class PlanReviewer:
                 return _answer_of_made(kept)
         return review_answer(reviewed, gaps, planning=planning)
 
-    def _judged(self, asked: "_Asked") -> tuple[PlanReview, Sequence[Gap]]:
+    def _judged(self, asked: "_AskedReview") -> tuple[PlanReview, Sequence[Gap]]:
         """Return what can be counted in a turn, and what is not known."""
         services, state = asked.services, asked.services.state
         gaps: Sequence[Gap] = ()
@@ -149,7 +149,7 @@ class PlanReviewer:
             except OutOfTimeError:
                 return PlanReview(MoveCounts(len(state.world().workloads) if state.observed is None else 0)), gaps
 
-    def _is_present(self, asked: "_Asked", made: "MadePlan", begun_s: float) -> bool:
+    def _is_present(self, asked: "_AskedReview", made: "MadePlan", begun_s: float) -> bool:
         """Return whether a plan is about the fleet after a time: it was read later, or all that counts is the same."""
         if made.read_s > begun_s:
             return True
@@ -160,11 +160,11 @@ class PlanReviewer:
                 return False
         return made.basis.is_same(present)
 
-    def _basis(self, asked: "_Asked") -> Basis:
+    def _basis(self, asked: "_AskedReview") -> PlanBasis:
         index, gaps = self._indexed(asked)
         return basis_of(index, asked.changes, gaps)
 
-    def _indexed(self, asked: "_Asked") -> tuple[PlanIndex, Sequence[Gap]]:
+    def _indexed(self, asked: "_AskedReview") -> tuple[PlanIndex, Sequence[Gap]]:
         """Return the index of the present state, and what is not known. The caller holds the lock."""
         services, state = asked.services, asked.services.state
         world = state.world(asked.check, asked.changes.policies)
@@ -224,7 +224,7 @@ class _PassedChanges:
             threading.Event().wait(_LOOK_PASSED_S)
 
 
-class _Asked(NamedTuple):
+class _AskedReview(NamedTuple):
     """A review under way. ``policies``: the policies after and before the change."""
 
     services: Services
@@ -248,7 +248,7 @@ class MadePlan(NamedTuple):
     """A whole plan, what it was computed from, and when that was read, on the monotonic clock."""
 
     answer: PlanAnswer
-    basis: Basis
+    basis: PlanBasis
     read_s: float
 
 

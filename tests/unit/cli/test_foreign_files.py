@@ -39,8 +39,8 @@ def run(folder):
     def run(line):
         names = {"D": folder, "F": folder.parent / "fleet.yaml"}
         found = CliRunner().invoke(main, [str(names.get(each, each)) for each in line.split()])
-        told = str(found.exception) if isinstance(found.exception, BerthmasterError) else found.output
-        return found.exit_code, told
+        printed = str(found.exception) if isinstance(found.exception, BerthmasterError) else found.output
+        return found.exit_code, printed
 
     return run
 
@@ -50,9 +50,9 @@ def run(folder):
 def test_a_file_of_another_program_is_passed_over(run, folder, command, path, text, note):
     (folder / path).parent.mkdir(exist_ok=True)
     (folder / path).write_text(text)
-    code, told = run(command)
-    assert code == 0, told
-    assert told.count(note) == 1, told
+    code, printed = run(command)
+    assert code == 0, printed
+    assert printed.count(note) == 1, printed
 
 
 def test_a_chart_in_the_folder(run, folder):
@@ -61,11 +61,11 @@ def test_a_chart_in_the_folder(run, folder):
     (folder / "chart" / "values.yaml").write_text("kind: Deployment\nmetadata: {labels: {}}")
     quoted = deployment("web") | {"metadata": {"name": "{{ .Values.name }}"}}
     (folder / "chart" / "templates" / "web.yaml").write_text(yaml.safe_dump(quoted))
-    code, told = run("simulate -f F -f D")
-    assert code == 0, told
-    assert "Chart.yaml, " in told
-    assert "2 files, each is a part of a Helm chart" in told
-    assert "web.yaml is a template" in told
+    code, printed = run("simulate -f F -f D")
+    assert code == 0, printed
+    assert "Chart.yaml, " in printed
+    assert "2 files, each is a part of a Helm chart" in printed
+    assert "web.yaml is a template" in printed
 
 
 @cases(
@@ -81,8 +81,8 @@ def test_a_chart_in_the_folder(run, folder):
 @pytest.mark.parametrize("command", ["simulate -f F -f D", "plan --against F -f D"])
 def test_a_manifest_with_a_mistake_stays_an_error(run, folder, command, text):
     (folder / "wrong.yaml").write_text(text)
-    code, told = run(command)
-    assert code == 1, told
+    code, printed = run(command)
+    assert code == 1, printed
 
 
 @cases(
@@ -97,18 +97,18 @@ def test_a_manifest_with_a_mistake_stays_an_error(run, folder, command, text):
 @pytest.mark.parametrize("command", ["lint D", "simulate -f D", "plan --against F -f D"])
 def test_an_empty_input_is_an_error(run, folder, command, text):
     (folder / "policy.yaml").write_text(text)
-    code, told = run(command)
+    code, printed = run(command)
     assert code in {1, 2}
-    assert "there is no object in" in told
+    assert "there is no object in" in printed
 
 
 def test_the_error_of_an_input_of_other_programs_says_what_it_has(run, folder):
     (folder / "policy.yaml").unlink()
     (folder / "kustomization.yaml").write_text("resources: []")
-    code, told = run("plan --against F -f D")
+    code, printed = run("plan --against F -f D")
     assert code == 1
-    assert "there is no object in" in told
-    assert "render it with `kubectl kustomize`" in told
+    assert "there is no object in" in printed
+    assert "render it with `kubectl kustomize`" in printed
 
 
 KUBECTL = """#!/bin/sh
@@ -142,24 +142,24 @@ def kubectl(tmp_path, monkeypatch):
 )
 def test_a_kustomization_is_rendered(run, folder, command, expected):
     (folder / "kustomization.yaml").write_text("namespace: shop\nresources: [policy.yaml]\n")
-    code, told = run(command)
-    assert code == 0, told
-    assert expected in told
+    code, printed = run(command)
+    assert code == 0, printed
+    assert expected in printed
 
 
 @pytest.mark.usefixtures("kubectl")
 @pytest.mark.parametrize("command", ["simulate -f F -k D", "plan --against F -k D", "lint -k D"])
 def test_the_error_of_kubectl_is_reported(run, command):
-    code, told = run(command)
+    code, printed = run(command)
     assert code in {1, 2}
-    assert "unable to find one of 'kustomization.yaml'" in told
+    assert "unable to find one of 'kustomization.yaml'" in printed
 
 
 def test_without_kubectl_the_remedy_is_named(run, monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda _: None)
-    code, told = run("simulate -f F -k D")
+    code, printed = run("simulate -f F -k D")
     assert code == 1
-    assert "neither kubectl nor kustomize is in PATH" in told
+    assert "neither kubectl nor kustomize is in PATH" in printed
 
 
 def test_a_hook_checks_only_files_that_hold_a_policy(run, folder):
@@ -168,10 +168,10 @@ def test_a_hook_checks_only_files_that_hold_a_policy(run, folder):
         "apiVersion: policy.karmda.io/v1alpha1\nkind: PropagationPolicy\nmetadata: {name: a}"
     )
     names = " ".join(str(folder / each) for each in ("broken.yaml", "misspelled.yaml"))
-    code, told = run(f"lint --only-policies {names}")
+    code, printed = run(f"lint --only-policies {names}")
     assert code == 1
-    assert "broken.yaml" not in told
-    assert "did you mean policy.karmada.io/v1alpha1?" in told
+    assert "broken.yaml" not in printed
+    assert "did you mean policy.karmada.io/v1alpha1?" in printed
     assert run(f"lint --only-policies {folder / 'broken.yaml'}")[0] == 0
 
 

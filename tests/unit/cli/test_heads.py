@@ -29,8 +29,8 @@ def files(tmp_path):
 
 def run(*words):
     found = CliRunner().invoke(main, [str(each) for each in words])
-    told = str(found.exception) if isinstance(found.exception, BerthmasterError) else found.output
-    return found.exit_code, told
+    printed = str(found.exception) if isinstance(found.exception, BerthmasterError) else found.output
+    return found.exit_code, printed
 
 
 @cases(("text", "path", "message"), WRONG)
@@ -41,16 +41,16 @@ def test_every_command_refuses_a_wrong_head(files, text, path, message):
         (1, "simulate", "-f", fleet, "-f", wrong),
         (1, "plan", "--against", fleet, "-f", wrong),
     ):
-        found, told = run(*words)
-        assert found in {code, 2}, told
-        assert f"{path}: " in told
-        assert message in told
+        found, printed = run(*words)
+        assert found in {code, 2}, printed
+        assert f"{path}: " in printed
+        assert message in printed
 
 
 def test_a_lenient_command_warns_about_types_and_metadata(files):
     wrong, fleet = files(WRONG["misspelled labels of another API"][0])
-    code, told = run("simulate", "--lenient", "-f", fleet, "-f", wrong)
-    assert (code, "metadata.lables: unknown field" in told) == (0, True)
+    code, printed = run("simulate", "--lenient", "-f", fleet, "-f", wrong)
+    assert (code, "metadata.lables: unknown field" in printed) == (0, True)
 
 
 @cases(

@@ -32,7 +32,7 @@ def run(tmp_path):
 
 @pytest.mark.parametrize("command", ["lint F C", "simulate -f F -f C", "plan --against F -f C"])
 @cases(
-    ("policy", "told"),
+    ("policy", "printed"),
     {
         "a name that no resource has": (web(target={"name": "wbe"}), True),
         "a kind that no resource has": (web(selects="apps/v1/StatefulSet"), True),
@@ -42,9 +42,9 @@ def run(tmp_path):
         "all resources of a kind": (web(), False),
     },
 )
-def test_a_policy_that_selects_nothing(run, command, policy, told):
+def test_a_policy_that_selects_nothing(run, command, policy, printed):
     found = run(command, [policy], [deployment("web")])
-    assert ("none of the 1 resource of the input" in found.output) == told
+    assert ("none of the 1 resource of the input" in found.output) == printed
 
 
 @pytest.mark.parametrize("command", ["lint C", "simulate -f F -f C", "plan --against F -f C"])
@@ -67,9 +67,9 @@ def test_a_workload_of_which_only_the_binding_is_known_counts(run):
     held = stored_policy(to=["a"])
     bound = stored_binding(stored_template(held_by=held), {"a": 2}, policy=held)
     labels = {"labelSelector": {"matchLabels": {"app": "x"}}}
-    for changed, told in ((web(), False), (web(target=labels), False), (web(target={"name": "wbe"}), True)):
+    for changed, printed in ((web(), False), (web(target=labels), False), (web(target={"name": "wbe"}), True)):
         found = run("plan --against F -f C", [changed], [RECORD, held, bound])
-        assert (NONE_OF.format("selects") in found.output) == told
+        assert (NONE_OF.format("selects") in found.output) == printed
 
 
 def test_a_filter_by_namespace_reports_its_policies_only(run):

@@ -68,19 +68,19 @@ def test_changes_and_plans_name_few_clusters(file):
 
 
 @cases(
-    ("namespace", "told"),
+    ("namespace", "printed"),
     {
         "a misspelled one": ("shpo", "there is nothing in the namespace 'shpo'; did you mean shop?"),
         "an unknown one": ("nope", "there is nothing in the namespace 'nope'; known are default, shop"),
     },
 )
 @pytest.mark.parametrize("command", [["simulate"], ["resilience"]], ids=" ".join)
-def test_a_namespace_that_the_files_do_not_have(file, command, namespace, told):
+def test_a_namespace_that_the_files_do_not_have(file, command, namespace, printed):
     there = deployment("web") | {"metadata": {"name": "web", "namespace": "shop"}}
     fleet = file("fleet", *members("a"), stored_policy(new=True), there)
     found = run(*command, "-f", fleet, "-n", namespace)
     assert isinstance(found.exception, InputError)
-    assert str(found.exception) == told
+    assert str(found.exception) == printed
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def run(tmp_path):
 
 
 @cases(
-    ("line", "code", "told"),
+    ("line", "code", "warning"),
     {
         "none is named: a warning, and no move": ("--fail-on moved", 0, f"{TAKEN}; {RENDER}"),
         "-n names it": ("-n shop --fail-on moved", 3, None),
@@ -54,10 +54,10 @@ def run(tmp_path):
         "a strict plan accepts -n": ("--strict-namespace -n shop --fail-on moved", 3, None),
     },
 )
-def test_a_policy_without_a_namespace(run, line, code, told):
+def test_a_policy_without_a_namespace(run, line, code, warning):
     found = run(line, without_namespace(checkout("b")))
     assert found.exit_code == code, found.output
-    assert told in found.stderr if told else "namespace" not in found.stderr
+    assert warning in found.stderr if warning else "namespace" not in found.stderr
 
 
 def test_one_warning_names_all_objects(run):
@@ -105,7 +105,7 @@ def server():
 
 
 @cases(
-    ("command", "namespaced", "told"),
+    ("command", "namespaced", "warning"),
     {
         "plan: the namespace of the context": ("plan", True, False),
         "plan: a context without one": ("plan", False, True),
@@ -113,7 +113,7 @@ def server():
         "simulate: a context without one": ("simulate --live", False, True),
     },
 )
-def test_a_control_plane(server, tmp_path, command, namespaced, told):
+def test_a_control_plane(server, tmp_path, command, namespaced, warning):
     text = server.kubeconfig()
     (tmp_path / "kubeconfig").write_text(text if namespaced else text.replace('"namespace": "shop"', '"namespace": ""'))
     elsewhere = {"clusterAffinity": {"clusterNames": ["member3"]}}
@@ -122,7 +122,7 @@ def test_a_control_plane(server, tmp_path, command, namespaced, told):
     words = [f"--kubeconfig={tmp_path}/kubeconfig", f"--filename={tmp_path}/changed.json", "--output=json"]
     found = CliRunner().invoke(main, [*command.split(), *words])
     assert found.exit_code == 0, found.output + repr(found.exception)
-    assert ("PropagationPolicy web has no namespace" in found.stderr) == told
+    assert ("PropagationPolicy web has no namespace" in found.stderr) == warning
     answer = json.loads(found.stdout)
     if command == "plan":
-        assert bool(answer["moves"]) != told
+        assert bool(answer["moves"]) != warning
