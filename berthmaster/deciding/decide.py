@@ -362,6 +362,9 @@ def _fail_over(
 def unchanged(binding: Binding) -> SchedulingResult:
     """Return the result for a binding whose assignment stays: Scheduled=True even if its status is stale."""
     group = binding.status.scheduler_observing_affinity_name
+    for condition in binding.status.conditions if binding.gave_up else ():
+        if condition.type == SCHEDULED:  # karmada-scheduler does not try it again
+            return SchedulingResult(condition.reason, condition.message)
     if binding.status.scheduler_observed_generation == binding.metadata.generation:
         for condition in binding.status.conditions:
             if condition.type == SCHEDULED and condition.status == "True":

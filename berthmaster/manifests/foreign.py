@@ -24,6 +24,8 @@ _API_VERSION: Final = b"apiVersion"
 _COMMENTS: Final = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _LAST_COMMA: Final = re.compile(r",(\s*[}\]])")
 _MAX_COMMENTED: Final = 2**20
+# A tag, as CloudFormation and MkDocs use them. Another broken file may be a manifest that was cut off.
+_TAG: Final = re.compile(rb"(?:^|[\s\[{,:-])!{1,2}[A-Za-z]")
 
 
 class Foreign(Enum):
@@ -73,7 +75,8 @@ def foreign_broken_file(source: str, data: bytes, *, found: bool) -> Foreign | N
         return Foreign.TEMPLATE
     if source.endswith(".json") and len(data) <= _MAX_COMMENTED and _is_commented_json(data):
         return Foreign.COMMENTED_JSON
-    return Foreign.UNREADABLE if found and _API_VERSION not in data else None
+    is_other = _API_VERSION not in data and _TAG.search(data) is not None
+    return Foreign.UNREADABLE if found and is_other else None
 
 
 def foreign_document(raw: object) -> Foreign | None:

@@ -10,7 +10,7 @@ from collections import Counter
 import pytest
 from fleet_in_use import FleetInUse
 
-FLEETS = int(os.environ.get("FLEETS", "16"))
+FLEETS = int(os.environ.get("FLEETS", "8"))
 FROM = int(os.environ.get("FLEETS_FROM", "0"))
 CHUNK = 8
 

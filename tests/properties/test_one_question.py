@@ -11,7 +11,7 @@ import pytest
 from fleet_in_use import FleetInUse
 from one_question import all_disagreements
 
-FLEETS = int(os.environ.get("QUESTION_FLEETS", "6"))
+FLEETS = int(os.environ.get("QUESTION_FLEETS", "3"))
 FROM = int(os.environ.get("QUESTION_FLEETS_FROM", "0"))
 
 
