@@ -26,8 +26,10 @@ from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.deciding.rules import KARMADA
 from berthmaster.manifests import Document, manifests_of, overlaid
 from berthmaster.manifests.files import FleetSnapshot
+from berthmaster.model.binding import Binding
 from berthmaster.model.claims import PolicyCatalog
 from berthmaster.model.decode import convert
+from berthmaster.model.move import as_moved
 from berthmaster.model.policy import Policy, defaulted
 from berthmaster.native_api.what_if import PlanRequest, PolicyName
 from berthmaster.scheduling.karmada.profile import karmada_profile
@@ -305,6 +307,12 @@ class EditedFleet:
         binding = self.stage.model.objects.get(binding_of(template)) or {"spec": {}}
         spec, status = binding["spec"], binding.get("status", {})
         clusters = {each["name"]: each.get("replicas", 0) for each in spec.get("clusters") or ()}
+        leaving: frozenset[str] = frozenset()
+        group = status.get("schedulerObservingAffinityName", "")
+        if "metadata" in binding:  # a move under way ends well, and its old copies go then
+            moved = as_moved(convert(Binding, dict(binding)))
+            leaving = frozenset(clusters.keys() - moved.assignment.keys())
+            clusters, group = moved.assignment, moved.status.scheduler_observing_affinity_name
         for snapshot in spec.get("requiredBy") or ():
             for each in snapshot.get("clusters") or ():
                 clusters.setdefault(each["name"], 0)
@@ -314,9 +322,9 @@ class EditedFleet:
         grouped = bool(spec.get("clusters") and (spec.get("placement") or {}).get("clusterAffinities"))
         return {
             "clusters": clusters,
-            "group": status.get("schedulerObservingAffinityName", "") if grouped else "",
+            "group": group if grouped else "",
             "holder": self.stage.holder(template),
-            "copies": {name for name, work in works.items() if "deletionTimestamp" not in work["metadata"]},
+            "copies": {name for name, work in works.items() if "deletionTimestamp" not in work["metadata"]} - leaving,
             "failed": conditions.get("Scheduled", {}).get("status") == "False",
         }
 
