@@ -236,8 +236,8 @@ class FleetInUse:
     def _evict(self, template: JSON) -> None:
         binding = self._binding(template)
         clusters = binding["spec"].get("clusters") or []
-        if not clusters:
-            return
+        if not clusters or self._moves(template):
+            return  # a move waits for the end of the task, and tasks do not end here
         name = self._draw.choice(clusters)["name"]
         task = {
             "fromCluster": name, "reason": "Test", "producer": "Test", "purgeMode": self._draw.choice(_PURGE_MODES),
