@@ -4,6 +4,7 @@ A simulation assumes that time passes: a move ends at its target, or where it ca
 workload. The binding scheduler asks the same about an edit while it continues the move.
 """
 
+from berthmaster.deciding.copy_checks import suspended_clusters
 from berthmaster.deciding.rules import OWN
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, GracefulEvictionTask
 from berthmaster.model.meta import with_spec
@@ -69,9 +70,9 @@ def has_tasks(binding: Binding) -> bool:
 def as_ended(binding: Binding, fleet: Fleet) -> Binding:
     """Return a binding as if its move under way had ended; the binding itself if none is under way.
 
-    Copies on a cluster that is not ready, or to which nothing is dispatched, never become healthy. A move to such a
-    cluster ends where it came from. If it cannot return, it does not end, and its tasks stay. If another client has
-    changed the assignment, the move ends where the binding is now, without the tasks of the move.
+    Copies on a cluster that is not ready never become healthy. A move to such a cluster ends where it came from. If it
+    cannot return, or if dispatching is suspended before it has started copies, it does not end, and its tasks stay. If
+    another client has changed the assignment, the move ends where the binding is now, without the tasks of the move.
     """
     ending = as_ending(binding, fleet)
     return ending if never_healthy(binding, fleet) & ending.assignment.keys() else without_tasks(ending)
@@ -88,21 +89,27 @@ def as_ending(binding: Binding, fleet: Fleet) -> Binding:
         return without_tasks(binding)
     if superseded(binding, moved, state):
         return without_tasks(before_superseded(binding, moved, state))
-    if never_healthy(binding, fleet) & moved.assignment.keys() and state.can_return(_unready(state, fleet)):
+    unready = _unready(state, fleet)
+    if unready & moved.assignment.keys() and state.can_return(unready):
         return restored(binding)
     return moved
 
 
 def never_healthy(binding: Binding, fleet: Fleet) -> frozenset[str]:
-    """Return the clusters on which copies of a move under way never become healthy; empty without a move."""
+    """Return the clusters on which copies of a move under way never become healthy; empty without a move.
+
+    While dispatching to a cluster is suspended, a move starts no copies. Those that exist are as healthy as before.
+    """
     state = None if as_moved(binding) is binding else move_of(binding)
     if state is None:
         return frozenset()
-    return frozenset(_unready(state, fleet) | {name for name in state.arriving if is_suspended(binding, name)})
+    waits = state.target if state.phase is MovePhase.ADMITTED else ()
+    return _unready(state, fleet) | suspended_clusters(binding, waits)
 
 
-def _unready(state: MoveState, fleet: Fleet) -> set[str]:
-    return {name for name in (*state.source, *state.target) if (held := fleet.get(name)) and not held.ready}
+def _unready(state: MoveState, fleet: Fleet) -> frozenset[str]:
+    named = (*state.source, *state.target)
+    return frozenset(name for name in named if (held := fleet.get(name)) is not None and not held.ready)
 
 
 def restored(binding: Binding) -> Binding:
@@ -114,12 +121,3 @@ def without_tasks(binding: Binding) -> Binding:
     """Return a binding without the tasks of its move, which go when the move ends."""
     others = tasks_of_others(binding)
     return binding if others is None else with_spec(binding, graceful_eviction_tasks=others)
-
-
-def is_suspended(binding: Binding, cluster: str) -> bool:
-    """Return whether Karmada applies no changes of a binding to a cluster: its dispatching is suspended there."""
-    suspension = binding.spec.suspension
-    if suspension is None:
-        return False
-    on = suspension.dispatching_on_clusters
-    return bool(suspension.dispatching) or (on is not None and cluster in on.cluster_names)
