@@ -22,7 +22,7 @@ _IMMUTABLE: Final = (
     "name", "namespace", "uid", "generation", "creationTimestamp", "deletionTimestamp", "resourceVersion"
 )  # fmt: skip
 """Metadata that no write changes."""
-_QUIET_S: Final = 60.0
+_QUIET_S: Final = 20.0
 _ALL_VERBS: Final = ["create", "delete", "get", "list", "patch", "update", "watch"]
 
 
