@@ -23,7 +23,7 @@ pytestmark = pytest.mark.e2e
 LARGE: Final = 75
 """Objects of one megabyte. A page of them is larger than any reader reads at once."""
 LIMIT_S: Final = 120.0
-NAMES: Final = [f"a-cluster-with-a-quite-long-name-that-nobody-has-{number:05}" for number in range(17_000)]
+NAMES: Final = [f"a-cluster-with-a-quite-long-name-that-no-one-has-{number:05}" for number in range(17_000)]
 EXPANDED: Final = "<" * 1_000_000
 """An API server stores one byte for each of these characters, and sends six."""
 DEPTH: Final = 3000
