@@ -545,9 +545,10 @@ class Detector:
         return self._preempted(changed, template)
 
     def is_pending(self, workload: SimulatedWorkload) -> bool:
-        """Return whether Karmada may have yet to claim a stored workload: it records no policy that exists.
+        """Return whether Karmada has yet to claim a stored workload.
 
-        After the deletion of a policy this may also last: Karmada does not find all templates that it claimed.
+        If what may happen later counts, the record of a policy that is deleted, or selects the workload no more, counts
+        as if it ended. It may also last: Karmada does not find all templates that it claimed.
         """
         if workload.template is None:
             return False
@@ -557,14 +558,15 @@ class Detector:
             return False
         if found is None or found != workload.held_by:
             return found != workload.held_by
+        if not self._lazy_counts:
+            return False
         policy = self._edit.before if found == self._edit.reference else self._catalog.get(found)
         if policy is None:
             return True
         known = permanent_id(policy)
         if known and known != metadata.labels[claims.PERMANENT_ID[found.kind]]:
             return True
-        # An edit may be about to release it. If that was long ago, the claim lasts.
-        return self._lazy_counts and not _level(policy, workload, template_of(workload.manifest))
+        return not _level(policy, workload, template_of(workload.manifest))
 
     def retried(self, workload: SimulatedWorkload) -> SimulatedWorkload:
         """Return a workload whose policy waited, after what the policy waits for was created."""

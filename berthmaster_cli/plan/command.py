@@ -264,7 +264,7 @@ class PlanFlags(KubeconfigFlags, ReadTimeoutFlags, KustomizeFlags, inputs.Simula
     )  # fmt: skip
     lazy_counts: bool = option(
         "Count what may happen later, as the gate blast-radius does: what Lazy policies put off, and claims of "
-        "policies that do not select the workload any more."
+        "policies that are deleted or do not select the workload any more."
     )
     detailed: bool = option("Exit with 2 if something moves.", names=("--detailed-exitcode",))
     conditions: tuple[str, ...] = option(

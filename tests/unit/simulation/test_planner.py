@@ -172,30 +172,30 @@ def claimed_as(template, **labels):
 
 
 @cases(
-    ("template", "stored", "edit", "delete", "after"),
+    ("template", "stored", "edit", "delete", "planned_on", "counted_on"),
     {
-        "a policy claimed it": (WEB, [P], [BETTER], [], {"a": 2}),
-        "no policy claimed it yet": (stored_template(), [P], [BETTER], [], {"b": 2}),
-        "the policy that claimed it is deleted": (stored_template(held_by=GONE), [P], [BETTER], [], {"b": 2}),
+        "a policy claimed it": (WEB, [P], [BETTER], [], "a", "a"),
+        "no policy claimed it yet": (stored_template(), [P], [BETTER], [], "b", "b"),
+        "the policy that claimed it is deleted": (stored_template(held_by=GONE), [P], [BETTER], [], "a", "b"),
         "another policy of that name claimed it": (
-            claimed_as(WEB, **{"propagationpolicy.karmada.io/permanent-id": "id-older"}), [P], [BETTER], [], {"b": 2},
+            claimed_as(WEB, **{"propagationpolicy.karmada.io/permanent-id": "id-older"}), [P], [BETTER], [], "a", "b",
         ),
         "that name returns": (
-            stored_template(held_by=GONE), [P], [to("b", "gone", new=True)], [], {"b": 2},
+            stored_template(held_by=GONE), [P], [to("b", "gone", new=True)], [], "a", "b",
         ),
-        "its next holder changes": (stored_template(), [P], [to("b")], [], {"b": 2}),
-        "its next holder is deleted": (stored_template(held_by=GONE), [P, BETTER], [], [BETTER], {"a": 2}),
+        "its next holder changes": (stored_template(), [P], [to("b")], [], "b", "b"),
+        "its next holder is deleted": (stored_template(held_by=GONE), [P, BETTER], [], [BETTER], "a", "a"),
         "its next holder is deleted, and another one moves it": (
-            stored_template(held_by=GONE), [to("c"), BETTER], [], [BETTER], {"c": 2},
+            stored_template(held_by=GONE), [to("c"), BETTER], [], [BETTER], "a", "c",
         ),
     },
 )  # fmt: skip
-def test_karmada_decides_later_with_the_policies_of_then(template, stored, edit, delete, after):
-    binding = stored_binding(template, {"a": 2}, policy=GONE)
-    found = planned(*stored, template, binding, edit=edit, delete=delete)
-    assert {name: count for each in found.moves for name, count in each.after.items()} == (
-        {} if after == {"a": 2} else after
-    )
+def test_karmada_may_decide_later_with_the_policies_of_then(template, stored, edit, delete, planned_on, counted_on):
+    world = world_of(load(*FLEET, *stored, template, stored_binding(template, {"a": 2}, policy=GONE)))
+    changes = ChangeSet(policies(*edit), tuple(each.reference for each in policies(*delete)))
+    for lazily, cluster_name in ((False, planned_on), (True, counted_on)):
+        found = plan(PlanIndex(msgspec.structs.replace(world, lazy_counts=lazily), PROFILE), changes, NOW)
+        assert [each.after for each in found.moves] == ([] if cluster_name == "a" else [{cluster_name: 2}])
 
 
 def test_a_new_lazy_policy_waits_for_the_template():
