@@ -204,7 +204,7 @@ class Runtime:
         )
         self._context = ControllerContext(self._client, clock, self._recorder, options.decisions, self._lease)
         self._controllers: list[Controller] = [each.build(self._context, options.settings) for each in registrations]
-        self._source = SourceCheck(self._context.informers, clock)
+        self._source = SourceCheck(self._context.informers, clock, restored=self._restored)
         self._health = ProcessHealth(
             self._controllers,
             lambda: list(self._context.informers.values()),
@@ -329,8 +329,19 @@ class Runtime:
     def _all_informers(self) -> list[Informer[Any]]:
         return [*self._context.informers.values(), *self._context.optional.values()]
 
-    def _lost(self, reason: str) -> None:
+    def _restored(self, reason: str) -> None:
+        """End the process: what it knows is from a time that the API server has lost. kubelet starts another one."""
         self._fence.close()
-        _LOG.error("lost leadership, exiting: %s", reason)
+        if self._started:
+            self._context.record_on_lease("Warning", "APIServerWentBack", "Leading", f"{reason}; it ends")
+            log_exceptions(lambda: self._recorder.stop(_FLUSH_LIMIT_S), _LOG, "the event could not be written")
+        self._end("exiting: %s", reason)
+
+    def _lost(self, reason: str) -> None:
+        self._end("lost leadership, exiting: %s", reason)
+
+    def _end(self, message: str, reason: str) -> None:
+        self._fence.close()
+        _LOG.error(message, reason)
         log_exceptions(self._options.on_lost, _LOG, "failed to end the work of the leader")
         self._exit_at_once(EXIT_LOST)

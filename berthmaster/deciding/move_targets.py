@@ -13,7 +13,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from berthmaster.deciding.config import MoveSettings
-from berthmaster.deciding.copies import why_not_broken
+from berthmaster.deciding.copies import missing_replicas, why_not_broken
 from berthmaster.deciding.copy_checks import UNREAD, blocked_start, suspended_clusters
 from berthmaster.deciding.decide import ClusterState
 from berthmaster.deciding.decision_recorder import MoveContext, PolicyMoves
@@ -287,6 +287,9 @@ def rebalancing(
     leaves = bool(stuck) and all(target.get(name, 0) <= clusters.get(name, 0) - count for name, count in stuck.items())
     if target == clusters or not _is_worth_it(found, request.replicas, settings.min_gain_percent, leaves=leaves):
         return None
+    running = {name: clusters[name] - count for name, count in missing_replicas(binding).items()}
+    if any(target.get(name, 0) > count for name, count in running.items()):
+        return None  # it counts on replicas that do not run, so its new copies would never be healthy
     return MoveRequest(
         MoveReason.REBALANCE,
         policy,

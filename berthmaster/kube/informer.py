@@ -447,20 +447,35 @@ class SourceCheck:
 
     It checks each API group once, because the aggregation layer can serve a group by another server.
 
+    A read can also show that the API server has gone back: its resource versions only rise, except after a restore of
+    etcd. Watches of later versions then wait in silence, and writes conflict. Only a restart of this process ends that.
+
     Attributes:
         problem: why watched objects may be out of date although they are watched; empty if they are current.
         stale_since: when the last successful check began, if there is a problem; else None.
     """
 
     def __init__(
-        self, collections: Iterable[requests.Collection], clock: Clock, report: Callable[[], None] | None = None
+        self,
+        collections: Iterable[requests.Collection],
+        clock: Clock,
+        report: Callable[[], None] | None = None,
+        restored: Callable[[str], None] | None = None,
     ) -> None:
-        """Prepare the check of collections that the client may list. ``report`` must not raise."""
+        """Prepare the check of collections that the client may list.
+
+        Args:
+            report: called after the problem has changed. It must not raise.
+            restored: called with the reason when the API server has gone back. It must not raise.
+        """
         self.problem = ""
         self.stale_since: datetime | None = None
         self._collections = list({each.path.removesuffix(each.plural): each for each in collections}.values())
         self._clock = clock
         self._report = report
+        self._restored = restored
+        self._versions: dict[str, int] = {}
+        self._went_back = False
         self._confirmed_at, self._confirmed_s = clock.now(), clock.monotonic_s()
         self._failed = False
         self._thread: RepeatingThread | None = None
@@ -480,18 +495,40 @@ class SourceCheck:
         began_at, began_s = self._clock.now(), self._clock.monotonic_s()
         try:
             for collection in self._collections:
-                ask(client, requests.probe(collection, READ_TIMEOUT_S))
+                self._compare(collection, ask(client, requests.probe(collection, READ_TIMEOUT_S)))
         except ApiError as error:
             self._fail(error)
         else:
-            self._confirmed_at, self._confirmed_s, self._failed = began_at, began_s, False
+            self._failed = False
+            if self._went_back:
+                return
+            self._confirmed_at, self._confirmed_s = began_at, began_s
             if self.problem:
                 _LOG.info("the API server returns current objects again")
                 self._set("", None)
 
+    def _compare(self, collection: requests.Collection, body: bytes) -> None:
+        """Compare the version of a collection with the last one. What is no number cannot be compared."""
+        version = requests.decode_response(requests.ProbedList, body, collection.plural).metadata.resource_version
+        if not version.isdecimal():
+            return
+        before, now = self._versions.get(collection.path, 0), int(version)
+        self._versions[collection.path] = now
+        if now >= before or self._went_back:
+            return
+        self._went_back = True
+        problem = (
+            f"the API server has gone back from version {before} to {now} of {collection.plural}, as after a restore "
+            "of etcd; this process must start again"
+        )
+        _LOG.error("watched objects are from a time that is lost: %s", problem)
+        self._set(problem, self._confirmed_at)
+        if self._restored is not None:
+            self._restored(problem)
+
     def _fail(self, error: ApiError) -> None:
         self._failed = True
-        if self._clock.monotonic_s() - self._confirmed_s < UNCONFIRMED_S:
+        if self._went_back or self._clock.monotonic_s() - self._confirmed_s < UNCONFIRMED_S:
             return
         problem = f"the API server does not return current objects; check it and its etcd: {error}"
         if not self.problem:

@@ -226,6 +226,12 @@ class ListPage(msgspec.Struct, frozen=True):
     items: list[msgspec.Raw] | None = None
 
 
+class ProbedList(msgspec.Struct, frozen=True):
+    """The answer to ``probe``, without its object."""
+
+    metadata: ListMeta = ListMeta()
+
+
 class WatchEvent(msgspec.Struct, frozen=True):
     """One line of a watch."""
 

@@ -297,7 +297,8 @@ def command(flags: _DrainFlags) -> None:
     if flags.dry_run:
         _may_move(found)
         gaps: list[str] = []
-        rows = planned(found.bindings, found.clusters, context, facts=reading.read_drain_facts(access, names, gaps))
+        facts = reading.read_drain_facts(access, _with_copies(found.bindings, context.draining), gaps)
+        rows = planned(found.bindings, found.clusters, context, facts=facts)
         for gap in gaps:
             complain(gap)
         _finish(_sorted((*rows, *_rows_unread(found.unread))), names, flags, planned=True)
@@ -329,6 +330,12 @@ def undrain(flags: _UndrainFlags) -> None:
         )
         note = " (dry run)" if flags.dry_run else ""
         echo(f"cluster/{name} {'no longer drains' if changed else 'was not draining'}{note}")
+
+
+def _with_copies(bindings: Iterable[Binding], draining: Collection[str]) -> list[str]:
+    """Return all clusters of the workloads on some clusters. What runs elsewhere can keep a workload, too."""
+    assigned = ({each.name for each in binding.spec.clusters} for binding in bindings)
+    return sorted({*draining}.union(*(clusters for clusters in assigned if not clusters.isdisjoint(draining))))
 
 
 def _read(flags: ClusterNamesFlags) -> tuple[ClusterAccess, reading.MovesInput, list[str]]:

@@ -198,8 +198,8 @@ class DrainFacts:
     """What a drain depends on besides clusters and bindings.
 
     Attributes:
-        copies: the copies on the clusters that are to be drained, by the permanent id of their binding; None if they
-            are not known.
+        copies: the copies of the workloads on the clusters that are to be drained, by the permanent id of their
+            binding; None if they are not known.
         annotations: the annotations of the policies.
     """
 

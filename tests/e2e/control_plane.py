@@ -6,10 +6,11 @@ is no kubelet either: nodes are made by hand.
 
 import json
 import os
+import shutil
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -90,7 +91,7 @@ class ControlPlane:
         self.trust = ssl.create_default_context(cafile=str(self._file("ca.crt")))
         self.trust.load_cert_chain(self._file("admin.crt"), self._file("admin.key"))
         self._options = self._configuration()
-        self._start_etcd()
+        self._etcd = self._start_etcd()
         self.apiserver = self._start_apiserver()
         self.api = Api(self.kubeconfig, self._file("discovery.json"))
 
@@ -166,6 +167,28 @@ class ControlPlane:
         self.apiserver.kill()
         self.apiserver = self._start_apiserver()
         self.api.client.rest_client.pool_manager.clear()  # connections to the one that is gone
+
+    def back_up(self) -> Path:
+        """Copy the data of etcd, and return where the copy is. The API server is away for some seconds."""
+        return self._without_etcd(lambda data, copy: shutil.copytree(data, copy, dirs_exist_ok=True))
+
+    def restore(self) -> Path:
+        """Bring back what ``back_up`` copied. All later writes are lost, and their versions are given again."""
+
+        def replaced(data: Path, copy: Path) -> None:
+            shutil.rmtree(data)
+            shutil.copytree(copy, data)
+
+        return self._without_etcd(replaced)
+
+    def _without_etcd(self, change: Callable[[Path, Path], object]) -> Path:
+        self.apiserver.kill()
+        self._etcd.stop()
+        copy = self._file("etcd-copy")
+        change(self._file("etcd"), copy)
+        self._etcd = self._start_etcd()
+        self.restart_apiserver()
+        return copy
 
     def start_scheduler(self, configuration: Mapping[str, Any]) -> Process:
         """Start a kube-scheduler and wait until it serves.

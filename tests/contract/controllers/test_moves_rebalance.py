@@ -181,6 +181,23 @@ def test_replicas_that_do_not_run_stay(options: Any):
     assert (crowd.play.clusters, starts(crowd.play.stage)) == (before, [])
 
 
+@pytest.mark.parametrize("stuck", ["m1", "m2"])
+def test_no_move_for_weights_counts_on_replicas_that_do_not_run(stuck: str):
+    """It could not end: its new copies would never be healthy. The replica that does not run may leave."""
+    play = Play(BOTH, DYNAMIC, moves=rebalancing())
+    play.stage.model.members.crowd(stuck, "web", 1)
+    play.stage.model.members.lose_pods(stuck, WEB, 1)
+    play.run(60)
+    play.watch()
+    resize(play.stage, "m2", 2)
+    play.run(HOUR_S)
+    if stuck == "m1":
+        assert (play.clusters, starts(play.stage)) == ({"m1": 2, "m2": 2}, [])
+    else:
+        assert (play.clusters, play.healthy, len(starts(play.stage))) == ({"m1": 3, "m2": 1}, 4, 1)
+    assert play.lowest == 3
+
+
 def test_beside_a_descheduler_that_acts_first_a_workload_comes_to_rest():
     """karmada-descheduler lowers the number of replicas of a cluster to those that run."""
     crowd = Crowd()

@@ -30,7 +30,9 @@ METRIC = re.compile(
 LINK = re.compile(r"(?<!\!)\[[^\]]*\]\(([^)\s]+)\)")
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 # Commands of others: their options are theirs.
-OTHERS = r"(?:kubectl|podman|helm|openssl|skopeo|cosign|cyclonedx-py|pytest|go|git|python|pip|make|curl|liqoctl)\b"
+OTHERS = (
+    r"(?:kubectl|podman|helm|openssl|skopeo|cosign|cyclonedx-py|pytest|go|git|python|pip|make|curl|liqoctl|etcdutl)\b"
+)
 # And what pages name of them by itself.
 FOREIGN = {
     "--enable-no-execute-taint-eviction",

@@ -2,6 +2,7 @@
 
 import logging
 from datetime import datetime
+from typing import Any
 
 import pytest
 from fake_clock import FakeClock
@@ -128,7 +129,10 @@ class Checked:
         self.clock = FakeClock()
         self.client = ScriptedClient({})
         self.reports: list[tuple[str, datetime | None]] = []
-        self.source = SourceCheck([CLUSTERS, BINDINGS, WIDE_BINDINGS], self.clock, self._report)
+        self.restored: list[str] = []
+        self.source = SourceCheck(
+            [CLUSTERS, BINDINGS, WIDE_BINDINGS], self.clock, self._report, restored=self.restored.append
+        )
         self.answer(CLUSTERS, {"items": []})
         self.answer(WIDE_BINDINGS, {"items": []})
 
@@ -189,6 +193,33 @@ def test_the_first_success_ends_it(checked, caplog):
     checked.answer(CLUSTERS, SILENT)
     checked.check(UNCONFIRMED_S - 1)
     assert checked.source.problem == "", "the time counts from the last success"
+
+
+def at_version(version: str) -> dict[str, Any]:
+    return {"metadata": {"resourceVersion": version}, "items": []}
+
+
+@cases(
+    ("versions", "went_back"),
+    {
+        "versions rise": (["9", "10", "100"], False),
+        "nothing was written": (["9", "9"], False),
+        "etcd was restored": (["100", "99"], True),
+        "a version with fewer digits": (["100", "9"], True),
+        "later versions end nothing": (["100", "9", "101", "102"], True),
+        "no number": (["100", "x9", "", "101"], False),
+    },
+)
+def test_versions_that_fall_mean_that_etcd_was_restored(checked, versions, went_back):
+    for version in versions:
+        checked.answer(WIDE_BINDINGS, at_version(version))
+        checked.check(15)
+    assert (len(checked.restored) == 1, "etcd" in checked.source.problem) == (went_back, went_back)
+    assert checked.restored == ([checked.source.problem] if went_back else [])
+    if went_back:
+        checked.answer(CLUSTERS, SILENT)
+        checked.check(UNCONFIRMED_S + 1)
+        assert checked.source.problem == checked.restored[0], "a later problem does not hide it"
 
 
 def test_a_failure_is_checked_again_soon(checked):
