@@ -14,7 +14,7 @@ from e2e.api import RefusedError
 from e2e.control_plane import ControlPlane
 from e2e.processes import Processes, wait_for
 from e2e.serving import Serving, start_controllers
-from fleet.member import KINDS, SPACE, Member, Pods
+from fleet.member import KINDS, SPACE, Member, Pods, finish_pods
 from fleet.observer import Observer
 from kube_store import JSON
 
@@ -22,6 +22,7 @@ from berthmaster.controllers.rbac import rules_of
 from berthmaster.ledger.reader import LedgerReader
 from berthmaster.ledger.records import HistoryRow, Query
 from berthmaster.model.move import DRAINING, UNDER_WAY
+from berthmaster.model.work import PERMANENT_ID
 
 Value = TypeVar("Value")
 LIMIT_S: Final = 180.0
@@ -36,6 +37,7 @@ MOVES: Final[Mapping[str, Any]] = {
 }
 """The configuration of moves, unless a test states another one."""
 TOLERATION_S: Final = 10
+_WORKS: Final = "work.karmada.io/v1alpha1"
 _UNDER_WAY: Final = {each.value for each in UNDER_WAY}
 QUIET_S: Final = 60.0
 """How long a new leader begins no planned move."""
@@ -103,7 +105,7 @@ class Fleet:
                     self.driver.join(member)
             self.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SPACE}})
             for name in names:
-                self.until(f"{name} is ready", lambda name=name: self._condition(name) == "True")
+                self.until(f"{name} is ready", lambda name=name: self.is_ready(name))
             self.observer = Observer(self.host, self.members.values(), folder / "timeline.jsonl")
         except BaseException:
             self.close()
@@ -142,14 +144,24 @@ class Fleet:
         self.start_berthmaster()
         time.sleep(QUIET_S)
 
+    def configure(self, **moves: Any) -> None:
+        """Replace parts of ``MOVES`` in the file of the processes that run. Only the leader looks at it."""
+        flags, content = self._options
+        self._options = (flags, {**content, **moves})
+        self._write_moves()
+
+    def _write_moves(self) -> Path:
+        config = self.folder / "moves.yaml"
+        config.write_text(yaml.safe_dump(self._options[1]))
+        return config
+
     def start_berthmaster(self) -> None:
         """Start a process of the controllers with the last options, beside those that run.
 
         Without further flags it has exactly the rights that it needs.
         """
-        flags, content = self._options
-        config = self.folder / "moves.yaml"
-        config.write_text(yaml.safe_dump(content))
+        flags, _ = self._options
+        config = self._write_moves()
         self.note("start", process="berthmaster")
         if self._access is None:
             rules = rules_of(["binding-scheduler"], moves=True)
@@ -190,15 +202,19 @@ class Fleet:
         cpu: str = "100m",
         duplicated: bool = False,
         grace_s: int = 5,
-        failover: JSON | None = None,
+        policy_spec: JSON | None = None,
         labels: Mapping[str, str] | None = None,
         scheduler: str = "berthmaster",
         apart: bool = False,
+        dynamic: bool = False,
+        more: JSON | None = None,
+        pod_spec: JSON | None = None,
     ) -> JSON:
         """Create a workload and its policy, with one group of clusters after the other. Return the workload.
 
-        ``failover`` is the field of the policy with this name; ``labels`` are further ones of the workload. With
-        ``apart`` each node takes one pod. No estimator knows that, and as few clusters as possible get the replicas.
+        ``policy_spec`` has further fields of the policy; ``labels`` are further ones of the workload, ``more`` further
+        fields of its spec, and ``pod_spec`` of its pods. With ``apart`` each node takes one pod. No estimator
+        knows that, and as few clusters as possible get the replicas. With ``dynamic`` free capacities are the weights.
         """
         own = {"app": app}
         container = {
@@ -206,7 +222,7 @@ class Fleet:
             "image": "registry.example/app:1",
             "resources": {"requests": {"cpu": cpu, "memory": "16Mi"}},
         }
-        pod: JSON = {"containers": [container], "terminationGracePeriodSeconds": grace_s}
+        pod: JSON = {"containers": [container], "terminationGracePeriodSeconds": grace_s, **(pod_spec or {})}
         if apart:
             other = {"labelSelector": {"matchLabels": own}, "topologyKey": "kubernetes.io/hostname"}
             pod["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [other]}}
@@ -222,6 +238,7 @@ class Fleet:
             spec["strategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
         if kind == "StatefulSet":
             spec |= {"serviceName": app, "podManagementPolicy": "Parallel"}
+        spec |= more or {}
         duplicated = duplicated or kind == "DaemonSet"
         workload = {
             "apiVersion": KINDS[kind],
@@ -229,9 +246,11 @@ class Fleet:
             "metadata": {"name": app, "namespace": SPACE, "labels": {**own, **(labels or {})}},
             "spec": spec,
         }
-        division = {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"}
+        division: JSON = {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"}
         if apart or strategy == "BreakBeforeMake":
             division["replicaDivisionPreference"] = "Aggregated"
+        if dynamic:
+            division["weightPreference"] = {"dynamicWeight": "AvailableReplicas"}
         placement = {
             "clusterAffinities": terms(groups),
             "replicaScheduling": {"replicaSchedulingType": "Duplicated"} if duplicated else division,
@@ -245,8 +264,7 @@ class Fleet:
                 "schedulerName": scheduler,
             },
         }
-        if failover is not None:
-            policy["spec"] |= {"failover": failover, "propagateDeps": True}
+        policy["spec"] |= policy_spec or {}
         policy["metadata"]["annotations"] = annotations
         about = {"replicas": replicas, "groups": list(groups), "strategy": strategy, "duplicated": duplicated}
         self.note("run", app=app, kind=kind, **about)
@@ -260,6 +278,17 @@ class Fleet:
         if workload["kind"] == "Job" and "replicas" in spec:
             spec["parallelism"] = spec.pop("replicas")
         self.api.patch(workload, {"spec": spec})
+
+    def amend(self, app: str, **spec: Any) -> None:
+        """Change the spec of a policy; None removes a field."""
+        self.note("amend", app=app, **spec)
+        self.api.patch(propagation_policy(app), {"spec": spec})
+
+    def annotate(self, app: str, **annotations: str | None) -> None:
+        """Change annotations of a policy. Their names are those of Berthmaster, with an underscore for a hyphen."""
+        self.note("annotate", app=app, **annotations)
+        named = {f"policy.berthmaster.io/{key.replace('_', '-')}": value for key, value in annotations.items()}
+        self.api.patch(propagation_policy(app), {"metadata": {"annotations": named}})
 
     def place(self, app: str, *groups: Sequence[str]) -> None:
         self.note("place", app=app, groups=list(groups))
@@ -311,6 +340,11 @@ class Fleet:
         self.note("delete", app=app, kind="policy" if workload is None else workload["kind"])
         self.api.delete(propagation_policy(app) if workload is None else workload)
 
+    def finish(self, app: str, name: str) -> None:
+        """Let all pods of an application in a cluster end well."""
+        self.note("finish", app=app, cluster=name)
+        finish_pods(self.members[name], app)
+
     def complete(self, workload: JSON) -> bool:
         both = (propagation_policy(workload["metadata"]["name"]), workload)
         return all(self.api.exists(each) and "deletionTimestamp" not in self.api.get(each)["metadata"] for each in both)
@@ -346,6 +380,9 @@ class Fleet:
     def forget(self, name: str) -> None:
         self.note("forget", cluster=name)
         self.api.delete(_cluster(name))
+
+    def is_ready(self, name: str) -> bool:
+        return self._condition(name) == "True"
 
     def joined(self, name: str) -> bool:
         return bool(self.api.exists(_cluster(name)))
@@ -395,7 +432,21 @@ class Fleet:
             self.limit(None)
         for each in self.api.list("policy.karmada.io/v1alpha1", "PropagationPolicy", SPACE):
             self.remove(each["metadata"]["name"])
+        self.until("all Works are gone", lambda: not self._works_alive())
+        self._clear_members()
         self.until("all pods are gone", lambda: not self._last_counts()["there"])
+
+    def _works_alive(self) -> list[JSON]:
+        found = (each for name in self.members for each in self.api.list(_WORKS, "Work", f"karmada-es-{name}"))
+        return [each for each in found if PERMANENT_ID["ResourceBinding"] in each["metadata"].get("labels", {})]
+
+    def _clear_members(self) -> None:
+        """Remove what Karmada has left in the members."""
+        for member in self.members.values():
+            api = member.plane.api
+            for kind, version in KINDS.items():
+                for each in api.list(version, kind, SPACE):
+                    api.delete({**each, "apiVersion": version, "kind": kind})
 
     def restart_karmada(self, *flags: str) -> None:
         """Kill Karmada's controllers, and start them again; see ``Driver.kill``."""
@@ -457,6 +508,27 @@ class Fleet:
         self.api.create(self._admitted(policy))
         self.api.create({**_service(app), "spec": {"selector": {"app": app}, "ports": [{"port": 80}]}})
 
+    def twice(self, app: str) -> list[JSON]:
+        """Return the lines of the time line in which an application has pods in two clusters."""
+        there = ((line, line["there"].get(app, {})) for line in self.observer.lines if "there" in line)
+        return [line for line, counts in there if sum(map(bool, counts.values())) > 1]
+
+    def low_s(self, app: str, wanted: int) -> float:
+        """Return for how many seconds at a time an application had fewer ready pods, at most, since it had them."""
+        longest, since_s, seen = 0.0, None, False
+        counts = [line for line in self.observer.lines if "ready" in line]
+        now = {"t": self.observer.now_s(), "ready": counts[-1]["ready"]} if counts else None
+        for line in (*counts, *([now] if now else ())):
+            enough = sum(line["ready"].get(app, {}).values()) >= wanted
+            seen |= enough
+            if since_s is not None:
+                longest = max(longest, line["t"] - since_s)
+            if enough or not seen:
+                since_s = None
+            elif since_s is None:
+                since_s = line["t"]
+        return longest
+
     def has_service(self, app: str, name: str) -> bool:
         return bool(self.members[name].plane.api.exists(_service(app)))
 
@@ -504,6 +576,10 @@ class Fleet:
             return check()
 
         return wait_for(what, slowly, limit_s)
+
+    def until_ready_in(self, app: str, name: str, count: int, limit_s: float = LIMIT_S) -> None:
+        """Wait until so many pods are ready in a cluster, whatever runs in others."""
+        self.until(f"{app} runs in {name}", lambda: self.ready(app).get(name) == count, limit_s)
 
     def until_ready(self, app: str, counts: Mapping[str, int], limit_s: float = LIMIT_S) -> None:
         self.until(f"{app} runs as {dict(counts)}", lambda: self.ready(app) == counts, limit_s)

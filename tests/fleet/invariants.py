@@ -39,8 +39,8 @@ _DISTURBS: Final = _LOST | {
     "start", "pods", "cordon", "uncordon", "drain", "undrain", "forget", "rejoin", "evict", "unevict", "limit",
     "unlimit", "edit", "place",
 }  # fmt: skip
-_AT_ONCE: Final = frozenset({"place", "rebalance", "delete", "preempt", "yield"})
-"""What users do to a workload that is no planned move."""
+_AT_ONCE: Final = frozenset({"place", "rebalance", "delete", "preempt", "yield", "finish"})
+"""What happens to a workload that is no planned move."""
 
 
 @dataclass

@@ -9,6 +9,8 @@ import secrets
 import signal
 from base64 import b64encode
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
 from typing import Any, Final
@@ -30,6 +32,7 @@ KINDS: Final = {"Deployment": "apps/v1", "StatefulSet": "apps/v1", "DaemonSet": 
 _CONTROLLERS: Final = (
     "deployment-controller", "replicaset-controller", "statefulset-controller", "daemonset-controller",
     "job-controller", "namespace-controller", "garbage-collector-controller", "endpointslice-controller",
+    "persistentvolume-binder-controller", "persistentvolumeclaim-protection-controller",
 )  # fmt: skip
 _HEALTHY: Final = """
 {{ $now := Now }}
@@ -81,7 +84,9 @@ def stages(pods: Pods) -> str:
     found = [gone]
     if pods in START_S:
         waits = {"key": status, "operator": "NotIn", "values": ["True"]}
-        found.append(_stage("pod-ready", START_S[pods], [alive, waits], statusTemplate=_status(ready=True)))
+        unfinished = {"key": ".status.phase", "operator": "NotIn", "values": ["Succeeded"]}
+        starts = [alive, waits, unfinished]
+        found.append(_stage("pod-ready", START_S[pods], starts, statusTemplate=_status(ready=True)))
     if pods in FAIL_S:
         runs = {"key": status, "operator": "In", "values": ["True"]}
         found.append(_stage("pod-fails", FAIL_S[pods], [alive, runs], statusTemplate=_status(ready=False)))
@@ -229,6 +234,59 @@ def start_controller_manager(processes: Processes, plane: ControlPlane, controll
 def _node(name: str) -> JSON:
     labels = {"kubernetes.io/hostname": name}
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
+
+
+def volume(name: str) -> JSON:
+    """Return a volume of a member that goes with its claim."""
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": name},
+        "spec": {
+            "storageClassName": "local",
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "persistentVolumeReclaimPolicy": "Delete",
+            "hostPath": {"path": f"/volumes/{name}"},
+        },
+    }
+
+
+@contextmanager
+def refusing(member: Member, operation: str) -> Iterator[None]:
+    """Let the API server of a member refuse an operation on Deployments: it asks a webhook that does not answer."""
+    hook = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "refusing"},
+        "webhooks": [
+            {
+                "name": "refusing.example.org",
+                "clientConfig": {"url": f"https://{HOST}:1/"},
+                "rules": [
+                    {"apiGroups": ["apps"], "apiVersions": ["v1"], "resources": ["deployments"],
+                     "operations": [operation]}
+                ],
+                "failurePolicy": "Fail",
+                "sideEffects": "None",
+                "admissionReviewVersions": ["v1"],
+            }
+        ],
+    }  # fmt: skip
+    member.plane.api.create(hook)
+    try:
+        yield
+    finally:
+        member.plane.api.delete(hook)
+
+
+def finish_pods(member: Member, app: str) -> None:
+    """Let all pods of an application end well."""
+    api = member.plane.api
+    for pod in api.list("v1", "Pod", SPACE):
+        if pod["metadata"]["labels"].get("app") == app:
+            reference = {"apiVersion": "v1", "kind": "Pod", "metadata": pod["metadata"]}
+            api.patch(reference, {"status": {"phase": "Succeeded"}}, subresource="status")
 
 
 class Count:

@@ -31,7 +31,7 @@ _WATCH_LIMIT_S: Final = 60.0
 _RECORD_LIMIT_S: Final = 1200.0
 _BINDINGS: Final = "/apis/work.karmada.io/v1alpha2/resourcebindings"
 _WORKS: Final = "/apis/work.karmada.io/v1alpha1/works"
-_MOVE_FIELDS: Final = ("reason", "phase", "strategy", "source", "target", "until", "failures", "message")
+_MOVE_FIELDS: Final = ("reason", "phase", "strategy", "source", "target", "until", "failures", "message", "cause")
 
 
 class Observer:

@@ -22,6 +22,8 @@ VARIABLE: Final = "KARMADA_BINARIES"
 SYSTEM: Final = "karmada-system"
 SCHEDULER: Final = "karmada-scheduler"
 GATES: Final = "--feature-gates=FederatedQuotaEnforcement=true"
+FAILOVER: Final = "--feature-gates=Failover=true,FederatedQuotaEnforcement=true"
+"""The option of Karmada that turns evictions on."""
 DETECTION: Final = (
     "--cluster-status-update-frequency=5s", "--cluster-monitor-period=3s", "--cluster-monitor-grace-period=12s",
     "--cluster-failure-threshold=10s", "--cluster-success-threshold=10s",

@@ -12,11 +12,13 @@ from fleet.chaos import REBALANCE
 from fleet.fleet import Fleet
 from fleet.karmada_apis import AUTOSCALER, SERVICES, Autoscaler, endpoints, estimators, offer
 from fleet.member import Pods
+from fleet.real_karmada import FAILOVER
 from karmada_model.replicas import RETAINED
 
 pytestmark = pytest.mark.e2e
 
 TAINT_MANAGER = "--enable-no-execute-taint-eviction=true"
+DEPENDENCIES = {"propagateDeps": True}
 OUTAGE_S = 70.0
 """Karmada tries to end the deletion of a Work 82 s and 164 s after it began. The cluster is ready after the first."""
 
@@ -169,7 +171,7 @@ def test_a_quota_without_room_for_both_holds_a_move_down(fleet: Fleet):
 def test_karmadas_taint_manager_evicts_without_a_dip(fleet: Fleet, when: str):
     if not _real(fleet):
         pytest.skip("the model has no taint manager")
-    fleet.restart_karmada(TAINT_MANAGER, "--feature-gates=Failover=true,FederatedQuotaEnforcement=true")
+    fleet.restart_karmada(TAINT_MANAGER, FAILOVER)
     try:
         fleet.berthmaster()
         app = f"taint{len(when)}"
@@ -195,12 +197,12 @@ def test_karmada_fails_an_application_over(fleet: Fleet, purge_mode: str):
     """The pods in the first cluster fail. They stay until the others are ready, or go at once."""
     if not _real(fleet):
         pytest.skip("the model has no failover of applications")
-    fleet.restart_karmada("--feature-gates=Failover=true,FederatedQuotaEnforcement=true")
+    fleet.restart_karmada(FAILOVER)
     try:
         fleet.berthmaster()
         app = f"app{purge_mode.lower()}"
         behavior = {"decisionConditions": {"tolerationSeconds": 10}, "purgeMode": purge_mode}
-        fleet.run(app, 2, ["m1"], ["m2"], failover={"application": behavior})
+        fleet.run(app, 2, ["m1"], ["m2"], policy_spec={"failover": {"application": behavior}, **DEPENDENCIES})
         fleet.until_ready(app, {"m1": 2})
         fleet.treat("m1", Pods.FAILING)
         fleet.until_ready(app, {"m2": 2})
