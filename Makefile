@@ -224,6 +224,10 @@ bench-present-property: $(VENV)/.dev ## Compare simulations without changes with
 bench-question-property: $(VENV)/.dev ## Ask 10,000 questions in every way that there is, and compare the figures (QUESTION_FLEETS=170)
 	@QUESTION_FLEETS=$${QUESTION_FLEETS:-170} $(BIN)/pytest -q -n 2 tests/properties/test_one_question.py
 
+.PHONY: bench-why-not-property
+bench-why-not-property: $(VENV)/.dev ## Ask 2,000 times why a workload is not on a cluster, and simulate each answer (WHY_NOT_FLEETS=90)
+	@WHY_NOT_FLEETS=$${WHY_NOT_FLEETS:-90} $(BIN)/pytest -q -n 2 tests/properties/test_why_not.py
+
 .PHONY: bench-loss-property
 bench-loss-property: $(VENV)/.dev ## Compare 1,600 losses of clusters with what then happens, on a model of Karmada
 	@PYTHONPATH=tests $(BIN)/python bench/losses.py $(ARGS)

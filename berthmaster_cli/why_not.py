@@ -6,12 +6,8 @@ from datetime import datetime
 import click
 
 from berthmaster.model.errors import InputError
-from berthmaster.scheduling.fleet import Fleet
-from berthmaster.scheduling.karmada.trigger import Trigger
-from berthmaster.scheduling.scheduler import Scheduler
-from berthmaster.simulation.run import run
-from berthmaster.simulation.why_not import WhyNot, request_of, why_not
-from berthmaster.simulation.world import peers_of
+from berthmaster.simulation.run import run, scheduler_of
+from berthmaster.simulation.why_not import WhyNot, question_of, why_not
 from berthmaster.views.texts import assignment_text, without_zeros
 from berthmaster_cli import inputs, ledger_options
 from berthmaster_cli.flags import argument, option, options
@@ -33,8 +29,10 @@ class _WhyNotFlags(OutputFlags, inputs.WorkloadNamespaceFlags, inputs.SourceFlag
 def command(flags: _WhyNotFlags) -> None:
     """Show the smallest change under which a cluster would get a workload.
 
-    Tries taints, labels, capacity, group order, replicas and more, alone and together. The answer is confirmed by
-    deciding again. Reads a control plane; with -f it reads manifests, with --at the ledger. Changes nothing.
+    Says for each group, in order, why the cluster is not taken. Then tries labels, taints, names, spread constraints,
+    requests, replicas and more, alone and together. Each answer is enough and confirmed by deciding again. No number
+    becomes more than twice or less than half the present one. Reads a control plane; with -f it reads manifests, with
+    --at the ledger. Changes nothing.
 
     \b
     Examples:
@@ -68,16 +66,16 @@ def _present(resource: Sequence[str], cluster: str, flags: _WhyNotFlags) -> WhyN
     if manifests.federation.clusters:
         raise InputError("why-not answers for Karmada only; `explain` shows what KubeAdmiral's plugins say")
     profile = inputs.profile_from(flags)
-    world = inputs.present_world(manifests, flags)
-    settled, results = run(world, profile, manifests.read_at or inputs.current_time())
-    found = [result for result in results if name.matches(result.workload.resource)]
+    world, now = inputs.present_world(manifests, flags), manifests.read_at or inputs.current_time()
+    settled, results = run(world, profile, now)
+    found = [index for index, each in enumerate(world.workloads) if name.matches(each.resource)]
     if not found:
         raise InputError(f"there is no {name}")
     if len(found) > 1:
         raise InputError(f"{name} is ambiguous; name it as NAMESPACE/KIND/NAME")
-    request = request_of(found[0])
-    scheduler = Scheduler(Fleet(settled.clusters.values()), profile, peers_of(settled))
-    return why_not(scheduler, request, cluster, due=found[0].trigger is not Trigger.NONE)
+    (index,) = found
+    scheduler = scheduler_of(settled, profile)
+    return why_not(question_of(scheduler, settled, world.workloads[index], results[index], now), cluster)
 
 
 def _print(answer: WhyNot) -> None:

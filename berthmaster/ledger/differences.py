@@ -4,6 +4,7 @@ Also: what changed in the inputs between two decisions, and which changes made t
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import combinations
 from operator import attrgetter
@@ -31,8 +32,9 @@ from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.resources import free_amount
 from berthmaster.simulation.report import explanation
 from berthmaster.simulation.run import WorkloadResult
-from berthmaster.simulation.why_not import WhyNot, why_not
+from berthmaster.simulation.why_not import WhyNot, WhyNotQuestion, why_not
 from berthmaster.simulation.workload import SimulatedWorkload
+from berthmaster.simulation.world import World
 
 
 def explain_decision(store: Store, wanted: Query | RecordId, *, difference: bool = False) -> PastExplanation:
@@ -56,8 +58,23 @@ def why_not_then(store: Store, wanted: Query | RecordId, cluster: str) -> WhyNot
         raise InputError(f"no scheduler places decision {past.id}: {past.outcome.message}")
     scene = Scene(profile_of(past.configuration), clusters)
     notes = [] if scene.decide(past) == past.outcome else [_differs(past)]
-    answer = why_not(scene.scheduler, _request(scene, past), cluster)
+    answer = why_not(_question(scene, past, {each.name: each for each in clusters}), cluster)
     return replace(answer, unknown=[*notes, *answer.unknown])
+
+
+def _question(scene: Scene, past: PastDecision, clusters: Mapping[str, Cluster]) -> WhyNotQuestion:
+    """Return the question about a recorded decision. What it read besides clusters and binding does not change."""
+    workload = SimulatedWorkload(past.binding.spec.resource, (), past.binding, present=True)
+
+    def decides(world: World) -> Mapping[str, int]:
+        (changed,) = world.workloads
+        binding = changed.binding or past.binding
+        outcome = scene.decide(past, binding)
+        return binding.assignment if outcome.clusters is None else outcome.clusters
+
+    now = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=past.entry.at_us)
+    world = World(clusters, (workload,))
+    return WhyNotQuestion(world, scene.scheduler, _request(scene, past), {}, decides, is_settled=False, now=now)
 
 
 def recall(store: Store, wanted: Query | RecordId) -> Recalled:

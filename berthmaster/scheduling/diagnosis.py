@@ -165,6 +165,11 @@ def explain_groups(
     return [_explain_attempt(scheduler, request, attempt, most) for attempt in decision.attempts]
 
 
+def explain_cluster(scheduler: Scheduler, request: Request, attempt: Attempt, cluster: Cluster) -> ClusterDiagnosis:
+    """Explain one cluster in one attempt that this scheduler just made. The fleet must not have changed since."""
+    return _Explainer(scheduler, request, attempt).explain(cluster)
+
+
 def shortened(group: GroupDiagnosis, most: int | None, outside: Sequence[str] = ()) -> GroupDiagnosis:
     """Return a group with counts, and without the clusters that filters reject.
 

@@ -121,24 +121,46 @@ class Scale(msgspec.Struct, frozen=True):
         return found[0]
 
     def scaled(self, workload: SimulatedWorkload, policies: Iterable[Policy]) -> SimulatedWorkload:
-        if workload.waits is not None:
-            return workload  # the template changes, and its policy waits
-        # The detector applies a policy only to templates that it selects (karmada getAndApplyPolicy).
-        if _is_detached(workload, policies):
-            message = f"{workload.held_by} holds it and no longer selects it, so that its binding keeps its replicas"
-            return replace(workload, waits=Unscheduled(NotScheduled.UNCLAIMED, message))
-        # A scale changes the template, so that a Lazy policy counts.
-        binding = workload.deferred or workload.binding
-        if binding is None:
-            unscheduled = workload.unscheduled
-            raise InputError(
-                f"cannot scale {self.resource}: {unscheduled.message if unscheduled else 'no policy claims it'}"
-            )
         # A Deployment with 0 replicas that requests nothing is no workload, and becomes one by a scale.
-        if not (binding.spec.is_workload or has_replica_count(workload.resource.api_version, workload.resource.kind)):
-            raise InputError(f"cannot scale {self.resource}: a {workload.resource.kind} has no replicas")
-        scaled = with_spec(binding, replicas=self.replicas)
-        return replace(workload, binding=scaled, deferred=None, unscheduled=None)
+        resource = workload.resource
+        counts = has_replica_count(resource.api_version, resource.kind)
+
+        def scaled(binding: Binding) -> Binding:
+            if not (binding.spec.is_workload or counts):
+                raise InputError(f"cannot scale {self.resource}: a {resource.kind} has no replicas")
+            return with_spec(binding, replicas=self.replicas)
+
+        try:
+            return with_changed_template(workload, policies, scaled)
+        except UnclaimedError as error:
+            raise InputError(f"cannot scale {self.resource}: {error}") from None
+
+
+class UnclaimedError(InputError):
+    """A resource has no binding that a change of its template could reach."""
+
+
+def with_changed_template(
+    workload: SimulatedWorkload, policies: Iterable[Policy], change: Callable[[Binding], Binding]
+) -> SimulatedWorkload:
+    """Return a workload after a change of its template, as far as the change reaches its binding.
+
+    ``change``: returns the binding that the changed template brings.
+
+    Raises:
+        UnclaimedError: the workload has no binding.
+    """
+    if workload.waits is not None:
+        return workload  # the template changes, and its policy waits
+    # The detector applies a policy only to templates that it selects (karmada getAndApplyPolicy).
+    if _is_detached(workload, policies):
+        message = f"{workload.held_by} holds it and no longer selects it, so that its binding keeps its replicas"
+        return replace(workload, waits=Unscheduled(NotScheduled.UNCLAIMED, message))
+    # A change of the template makes a Lazy policy count.
+    binding = workload.deferred or workload.binding
+    if binding is None:
+        raise UnclaimedError(workload.unscheduled.message if workload.unscheduled else "no policy claims it")
+    return replace(workload, binding=change(binding), deferred=None, unscheduled=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,6 @@ from berthmaster.native_api.wire import (
 )
 from berthmaster.scheduling.diagnosis import MAX_GROUPS, Outlook, outlook
 from berthmaster.scheduling.fleet import Fleet
-from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Peers, Request
 from berthmaster.scheduling.scheduler import Scheduler
@@ -43,8 +42,8 @@ from berthmaster.simulation.detector import metadata_of
 from berthmaster.simulation.drift import WorkloadDrift, workload_drift
 from berthmaster.simulation.eligibility import move_note, why_not_scheduled
 from berthmaster.simulation.report import claim_rows, explanation
-from berthmaster.simulation.run import examine, present
-from berthmaster.simulation.why_not import request_of, why_not
+from berthmaster.simulation.run import examine, present, schedule_one
+from berthmaster.simulation.why_not import question_of, why_not
 from berthmaster.simulation.workload import NO_COMPANIONS, SimulatedWorkload, companions
 from berthmaster.simulation.world import World, peers_of
 from extender.protocols.native.fleet import amounts
@@ -301,14 +300,14 @@ class Investigator:
         if binding is not None and binding.spec.workload_affinity_groups is not None:
             peers = peers_of(state.world(check))
         with self._alone(services, call):
-            scheduler = self._scheduler_of(clusters, state.profile)
+            scheduler, now = self._scheduler_of(clusters, state.profile), services.clock.now()
+            world = World(clusters, ())
             scheduler.peers = peers
             try:
-                result = examine(scheduler, workload, services.clock.now())
-                request = request_of(result)
+                question = question_of(scheduler, world, workload, schedule_one(scheduler, workload, now, world), now)
             except InputError as error:
                 raise Refusal(409, str(error)) from None
-            answer = why_not(scheduler, request, cluster, check, due=result.trigger is not Trigger.NONE)
+            answer = why_not(question, cluster, check)
         gaps = state.gaps(about(key[0]))
         return WhyNotView(**msgspec.structs.asdict(answer), gaps=gaps, version=version, staleness=state.staleness)
 

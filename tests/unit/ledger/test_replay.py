@@ -226,7 +226,7 @@ def ledger(tmp_path_factory) -> LedgerReader:
     url, clock = sqlite_url(tmp_path_factory.mktemp("ledger")), FakeClock()
     recorder = recorder_at(url, clock)
     scheduling = Scheduling(recorder, clock)
-    for name, cpu in (("m1", 9), ("m2", 8), ("m3", 1)):
+    for name, cpu in (("m1", 9), ("m2", 8), ("m3", 5)):
         scheduling.clusters.update_cluster(cluster(name, cpu=cpu))
     scheduling.put(wanted("web", replicas=4))
     scheduling.clusters.update_cluster(cluster("m1", cpu=9, ready=False))
@@ -250,7 +250,7 @@ def test_the_first_decision_on_a_binding_has_no_difference(ledger):
 
 def test_why_not_answers_for_a_failover_without_the_cluster_that_failed(ledger):
     answer = ledger.why_not(RecordId(1, 2), "m3")
-    assert (answer.changes, answer.clusters) == (["add 8 cpu to m3"], {"m3": 4})
+    assert (["add 4 cpu to m3"] in answer.alternatives, answer.clusters) == (True, {"m2": 2, "m3": 2})
     assert ledger.why_not(RecordId(1, 2), "m2").taken
 
 

@@ -7,15 +7,13 @@ from switched_on import world_of
 from tables import cases
 
 from berthmaster.model.cluster import NO_SCHEDULE, Taint
-from berthmaster.scheduling.fleet import Fleet
-from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.change_set import ChangeSet, PlanIndex
 from berthmaster.simulation.changes import AddCluster, AddLabel, AddTaint, Down, RemoveLabel, Reschedule, Scale
 from berthmaster.simulation.plan_answer import StayReason
 from berthmaster.simulation.planner import plan, planned_fleet
 from berthmaster.simulation.report import change_row, explanation
-from berthmaster.simulation.run import explained, run
-from berthmaster.simulation.why_not import request_of, why_not
+from berthmaster.simulation.run import explained, run, scheduler_of
+from berthmaster.simulation.why_not import question_of, why_not
 from berthmaster.simulation.workload import NotScheduled
 
 FLEET = members("a", "b")
@@ -172,9 +170,9 @@ def test_what_the_commands_say():
     answer = explanation(*explained(world, world.workloads[0], PROFILE, NOW))
     assert (answer.not_scheduled, answer.diagnosis is not None) == (NotScheduled.NOT_RETRIED, True)
     _, (result,) = run(world, PROFILE, NOW)
-    found = why_not(Scheduler(Fleet(world.clusters.values()), PROFILE), request_of(result), "a", due=False)
+    found = why_not(question_of(scheduler_of(world, PROFILE), world, world.workloads[0], result, NOW), "a")
     assert (found.taken, found.clusters) == (False, {"a": 2})
-    assert found.reasons == ["nothing triggers scheduling: the workload stays on no cluster"]
+    assert found.reasons == ["nothing triggers scheduling: the workload stays on no cluster", "a would get it"]
 
 
 def test_a_failure_that_lasts_is_a_failure():
