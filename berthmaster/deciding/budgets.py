@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Final, NamedTuple
 
 from berthmaster.deciding.config import (
@@ -26,7 +27,17 @@ from berthmaster.model.move import PAUSE, MoveReason, MoveState
 RETRY_S: Final = 15.0
 """When to ask again if a limit is reached. The end of a move may make place earlier."""
 _LONGEST_RETRY_S: Final = 300.0
+_DRAIN_KEPT_S: Final = 2 * RETRY_S
+"""For how long other moves give way to a drain that waits, and does not ask again."""
+_MAX_DRAINS: Final = 1_000
+"""The most waiting drains that one move is compared with."""
+_AFTER_DRAINS: Final = frozenset({MoveReason.FAILBACK, MoveReason.REBALANCE})
+"""The moves that give way to drains. The cluster of a drain is about to go; these have time."""
 _REASONS_SHOWN: Final = 3
+_PLACES: Final = frozenset({"limit", "starting"})
+"""The causes for which a move waits that a place may end."""
+QUIET_S: Final = 60.0
+"""The longest time that an API server works on a write (its default), which includes the timeout of our client."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +95,7 @@ class CountedMoves:
     moves: int
     replicas: int
     by_policy: Counter[str]
+    by_namespace: Counter[str]
     leaving: Counter[str]
     arriving: Counter[str]
 
@@ -123,6 +135,29 @@ class Budgets:
         if not found:
             return None
         return found[0] if found[0].cause == "paused" else _joined(found)
+
+    def gives_way(
+        self,
+        candidate: MoveCandidate,
+        drains: Iterable[MoveCandidate],
+        active: Sequence[MoveCandidate],
+        now: datetime,
+        totals: Mapping[str, int] | None = None,
+    ) -> Waiting | None:
+        """Return that a move that may begin waits for a drain: one that could begin now, and could not beside it.
+
+        Args:
+            drains: the drains that wait.
+            active: all moves under way.
+        """
+        if candidate.reason not in _AFTER_DRAINS:
+            return None
+        others = [each for each in active if each.key != candidate.key]
+        without, beside = self.counted(others), self.counted([*others, candidate])
+        for drain in islice(drains, _MAX_DRAINS):
+            if not self.waits(drain, without, now, totals) and self.waits(drain, beside, now, totals):
+                return Waiting("a drain waits for the same place, and drains come first", RETRY_S, about=("drains",))
+        return None
 
     def counted(self, active: Iterable[MoveCandidate], subject: MoveSubject | None = None) -> dict[int, CountedMoves]:
         """Return the moves that count against each budget that selects ``subject``, by the budget's position."""
@@ -206,6 +241,7 @@ def _counted(moves: Sequence[MoveCandidate]) -> CountedMoves:
         len(moves),
         sum(each.moving for each in moves),
         Counter(each.subject.policy for each in moves),
+        Counter(each.subject.namespace for each in moves),
         Counter(name for each in moves for name in each.sources),
         Counter(name for each in moves for name in each.targets),
     )
@@ -221,6 +257,11 @@ def _limits_reached(
     if _reached(budget.max_moves_per_policy, same):
         whose = f"policy {policy}" if policy else "workloads without a known policy"
         yield f"{_moves(same)} of {whose} under way, at most {budget.max_moves_per_policy}"
+    namespace = candidate.subject.namespace
+    same = counted.by_namespace[namespace]
+    if _reached(budget.max_moves_per_namespace, same):
+        whose = f"namespace {namespace}" if namespace else "cluster-scoped resources"
+        yield f"{_moves(same)} of {whose} under way, at most {budget.max_moves_per_namespace}"
     full = _full_clusters(budget.max_moves_from_cluster, candidate.sources, counted.leaving)
     if full:
         yield f"at most {budget.max_moves_from_cluster} moves may leave {name_list(full)}"
@@ -261,16 +302,19 @@ def _utc(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
-QUIET_S: Final = 60.0
-"""The longest time that an API server works on a write (its default), which includes the timeout of our client."""
-
-
 @dataclass(frozen=True, slots=True)
 class _ActiveMove:
     """A move in an observed or written version of its binding."""
 
     candidate: MoveCandidate
     version: str
+
+
+class _WaitingDrain(NamedTuple):
+    """A drain that waits for a limit, until when on the monotonic clock."""
+
+    candidate: MoveCandidate
+    until_s: float
 
 
 @dataclass(slots=True)
@@ -317,6 +361,7 @@ class Admissions:
         self._active: dict[Key, _ActiveMove] = {}
         self._reserved: dict[Key, list[_Reservation]] = {}
         self._causes: dict[Key, str] = {}
+        self._drains: dict[Key, _WaitingDrain] = {}
 
     def lead(self, since_s: float) -> None:
         """Begin to admit moves after the quiet time."""
@@ -345,6 +390,7 @@ class Admissions:
         self._active.pop(key, None)
         self._reserved.pop(key, None)
         self._causes.pop(key, None)
+        self._drains.pop(key, None)
 
     def admit(
         self,
@@ -360,7 +406,10 @@ class Admissions:
         returned, ``refused`` or ``lost``. A move under way whose clusters change is admitted again in the same way.
         """
         found = self._answer(candidate, now, now_s, totals)
+        self._drains.pop(candidate.key, None)
         if found is not None:
+            if candidate.reason is MoveReason.DRAIN and found.cause in _PLACES:
+                self._drains[candidate.key] = _WaitingDrain(candidate, now_s + _DRAIN_KEPT_S)
             self._causes[candidate.key] = found.cause
             return found
         self._causes.pop(candidate.key, None)
@@ -377,7 +426,11 @@ class Admissions:
                 left_s,
                 "starting",
             )
-        return self._budgets.admit(candidate, self.active(now_s), now, totals)
+        active = self.active(now_s)
+        drains = (each.candidate for each in self._drains.values() if each.until_s > now_s)
+        return self._budgets.admit(candidate, active, now, totals) or self._budgets.gives_way(
+            candidate, drains, active, now, totals
+        )
 
     def refused(self, key: Key) -> None:
         """Release a reservation whose write the API server has certainly not performed.

@@ -403,6 +403,7 @@ class Budget(Value, frozen=True, dict=True, gc=True):
     selector: MoveSelector = MoveSelector()
     max_moves: _Limit | None = None
     max_moves_per_policy: _Limit | None = None
+    max_moves_per_namespace: _Limit | None = None
     max_moves_from_cluster: _Limit | None = None
     max_moves_to_cluster: _Limit | None = None
     replicas_percent: _Share | None = None
@@ -451,7 +452,8 @@ class BrakeSettings(BrakeLimits, frozen=True):
 
 DEFAULT_BRAKE: Final = BrakeLimits()
 _BRAKE: Final = BrakeSettings()
-DEFAULT_BUDGET: Final = Budget("default", max_moves=10)
+# One namespace never keeps the moves of all others waiting.
+DEFAULT_BUDGET: Final = Budget("default", max_moves=10, max_moves_per_namespace=5)
 # Two copies of a CronJob or a Job do the same work twice.
 _BREAK_FIRST: Final = MoveOverrides(strategy=MoveStrategy.BREAK_BEFORE_MAKE)
 _REPEATED: Final = frozenset({JOB, "CronJob"})

@@ -37,6 +37,8 @@ from berthmaster.views.move_rows import (
 
 _HIDDEN_BUDGET = "budget {} of other namespaces"
 _HIDDEN_POLICY = "a policy in another namespace"
+_HIDDEN_NAMESPACE = "another namespace"
+_NO_NAMESPACE = "cluster-scoped resources"
 _NEXT_LOOK = "the controllers look at it again within a few seconds"
 
 
@@ -47,6 +49,7 @@ class LeaderMoves:
     Attributes:
         config: the pause and the budgets of its configuration; None if they are not known.
         totals: the replicas that each budget with a percentage selects; None if they are not known.
+        drains: the drains that wait.
     """
 
     config: MovesConfig | None
@@ -54,6 +57,7 @@ class LeaderMoves:
     active: Sequence[MoveCandidate]
     annotations: Mapping[PolicyReference, Mapping[str, str]] | None
     totals: Mapping[str, int] | None = None
+    drains: Sequence[MoveCandidate] = ()
 
     @cached_property
     def counted(self) -> Mapping[int, CountedMoves]:
@@ -118,7 +122,10 @@ def _waits(move: BindingMove, state: MoveState, leader: LeaderMoves, now: dateti
     reference = holder(move.binding.metadata)
     annotations = {} if reference is None else (leader.annotations or {}).get(reference, {})
     candidate = replace(move.candidate, pause=pause_of(annotations))
-    found = Budgets(leader.config).waits(candidate, leader.counted, now, leader.totals)
+    budgets = Budgets(leader.config)
+    found = budgets.waits(candidate, leader.counted, now, leader.totals)
+    if not found and (behind := budgets.gives_way(candidate, leader.drains, leader.active, now, leader.totals)):
+        found = [behind]
     yield from (_wait_reason(each, now) for each in found)
     waits = state.held_down(now) or (state.until is not None and state.until > now)
     if not found and not waits and leader.annotations is not None:
@@ -165,14 +172,17 @@ def _may_apply(selector: MoveSelector, reader: Reader) -> bool:
 def _use(budget: Budget, leader: LeaderMoves, waiting: int, now: datetime, reader: Reader) -> BudgetUse:
     counted = [each for each in leader.active if budget.selector.matches(each.subject)]
     totals, policies = leader.totals or {}, (each.subject.policy for each in counted)
+    namespaces = (each.subject.namespace for each in counted)
     return BudgetUse(
         name=budget.name,
         selects=_selected(budget.selector, reader),
         limits_failover=budget.limits_failover,
         moves=len(counted),
         max_moves=budget.max_moves,
-        by_policy=_seen_by(reader, _counts(policies, budget.max_moves_per_policy)),
+        by_policy=_seen_by(reader.sees_policy, _counts(policies, budget.max_moves_per_policy), _HIDDEN_POLICY),
         max_moves_per_policy=budget.max_moves_per_policy,
+        by_namespace=_by_namespace(reader, _counts(namespaces, budget.max_moves_per_namespace)),
+        max_moves_per_namespace=budget.max_moves_per_namespace,
         from_clusters=_counts((name for each in counted for name in each.sources), budget.max_moves_from_cluster),
         max_moves_from_cluster=budget.max_moves_from_cluster,
         to_clusters=_counts((name for each in counted for name in each.targets), budget.max_moves_to_cluster),
@@ -193,11 +203,16 @@ def _counts(names: Iterable[str], limit: int | None) -> dict[str, int]:
     return {} if limit is None else dict(sorted(Counter(names).items()))
 
 
-def _seen_by(reader: Reader, by_policy: Mapping[str, int]) -> dict[str, int]:
-    """Return the moves by policy. Of the policies that the reader may not see, the one with the most counts."""
-    seen = {name: count for name, count in by_policy.items() if reader.sees_policy(name)}
-    hidden = [count for name, count in by_policy.items() if name not in seen]
-    return {**seen, **({_HIDDEN_POLICY: max(hidden)} if hidden else {})}
+def _seen_by(sees: Callable[[str], bool], counts: Mapping[str, int], others: str) -> dict[str, int]:
+    """Return the moves by name. Of the names that the reader may not see, the one with the most moves counts."""
+    seen = {name: count for name, count in counts.items() if sees(name)}
+    hidden = [count for name, count in counts.items() if name not in seen]
+    return {**seen, **({others: max(hidden)} if hidden else {})}
+
+
+def _by_namespace(reader: Reader, counts: Mapping[str, int]) -> dict[str, int]:
+    seen = _seen_by(reader.sees, counts, _HIDDEN_NAMESPACE)
+    return {name or _NO_NAMESPACE: count for name, count in seen.items()}
 
 
 def _selected(selector: MoveSelector, reader: Reader) -> str:
@@ -286,8 +301,9 @@ def moves_report(known: KnownMoves, query: MoveQuery = MoveQuery()) -> tuple[Mov
     sources = lease.sources if lease is not None else None
     braked = lease.brake.reason if lease is not None else ""
     totals = None if sources is None else known.totals(config, sources.scheduler)
-    active = [each.candidate for each in known.moves if each.state is not None and each.state.is_counted]
-    leader = LeaderMoves(config, braked, [each for each in active if each is not None], known.annotations, totals)
+    active = [each.candidate for each in known.moves if each.candidate is not None and each.is_counted]
+    drains = [each.candidate for each in known.moves if each.candidate is not None and each.is_waiting_drain]
+    leader = LeaderMoves(config, braked, active, known.annotations, totals, drains)
     reader, context = Reader(query.namespaces), RowContext(known.now, braked)
     moves = stated_moves((each for each in known.moves if reader.sees(each.binding.metadata.namespace)), context)
     waits = {id(each.move): waits_for(each.move, leader, known.now) for each in moves}

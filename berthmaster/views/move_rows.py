@@ -13,7 +13,7 @@ from berthmaster.deciding.lease_record import BrakeRecord, SourcesRecord
 from berthmaster.model.binding import Binding
 from berthmaster.model.cached import cached_property
 from berthmaster.model.meta import duration_text
-from berthmaster.model.move import MOVE, UNDER_WAY, WAITING, MovePhase, MoveState, read_move
+from berthmaster.model.move import MOVE, UNDER_WAY, WAITING, Cause, MovePhase, MoveReason, MoveState, read_move
 
 
 class RowState(Enum):
@@ -112,6 +112,20 @@ class BindingMove:
         """The move as budgets see it, without the pause of its policy; None if its annotation is invalid."""
         return None if self.state is None else candidate_of(self.binding.metadata.key, self.binding, self.state)
 
+    @property
+    def is_counted(self) -> bool:
+        """Whether it counts against budgets."""
+        return self.state is not None and self.state.is_counted
+
+    @property
+    def is_waiting_drain(self) -> bool:
+        """Whether it is a drain that waits for a limit."""
+        state = self.state
+        limits = {Cause.LIMIT.value, Cause.STARTING.value}
+        return (
+            state is not None and state.reason is MoveReason.DRAIN and state.phase in WAITING and state.cause in limits
+        )
+
 
 def moves_among(bindings: Iterable[Binding]) -> Iterator[BindingMove]:
     return (BindingMove(each, *read_move(each)) for each in bindings if MOVE in each.metadata.annotations)
@@ -207,6 +221,7 @@ class BudgetUse(msgspec.Struct, frozen=True, rename="camel"):
         moves, max_moves: the moves under way, and how many may be.
         by_policy, max_moves_per_policy: the same for each policy; empty without the limit. Policies that the reader may
             not see are one entry, with the moves of the one that has the most.
+        by_namespace, max_moves_per_namespace: the same for each namespace.
         replicas, replicas_percent: the replicas of all selected workloads, and how many percent of them may move.
     """
 
@@ -217,6 +232,8 @@ class BudgetUse(msgspec.Struct, frozen=True, rename="camel"):
     max_moves: int | None
     by_policy: dict[str, int]
     max_moves_per_policy: int | None
+    by_namespace: dict[str, int]
+    max_moves_per_namespace: int | None
     from_clusters: dict[str, int]
     max_moves_from_cluster: int | None
     to_clusters: dict[str, int]

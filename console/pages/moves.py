@@ -46,6 +46,7 @@ def limits_of(use: BudgetUse) -> Iterator[tuple[int, int, str]]:
         yield use.moves, use.max_moves, f"{use.moves:,} of {use.max_moves:,} moves"
     for used, limit, label, unused in (
         (use.by_policy, use.max_moves_per_policy, "moves of", "moves of one policy"),
+        (use.by_namespace, use.max_moves_per_namespace, "moves of", "moves of one namespace"),
         (use.from_clusters, use.max_moves_from_cluster, "leaving", "moves leaving one cluster"),
         (use.to_clusters, use.max_moves_to_cluster, "arriving at", "moves arriving at one cluster"),
     ):

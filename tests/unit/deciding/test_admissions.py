@@ -117,6 +117,19 @@ def test_a_new_leader_admits_nothing_until_writes_of_the_last_one_are_impossible
     assert admissions.cause_of(ONE) == ("stabilising" if admitted else "starting")
 
 
+@pytest.mark.parametrize(("after_s", "begins"), [(0.0, False), (31.0, True)])
+def test_a_failback_leaves_the_next_place_to_a_drain_that_asked_before(admissions, after_s, begins):
+    """A drain that asks no more keeps no place."""
+    failback = move(TWO, policy="shop/b", reason=MoveReason.FAILBACK)
+    admissions.observe(ONE, move(policy="shop/c"), "10")
+    admissions.observe(("shop", "three"), move(("shop", "three"), policy="shop/d"), "10")
+    assert not admit(admissions, move(("shop", "four")))
+    admissions.observe(ONE, None, "11")
+    assert admit(admissions, failback, now_s=START + after_s) is begins
+    assert admissions.cause_of(TWO) == ("stabilising" if begins else "limit")
+    assert begins or admit(admissions, move(("shop", "four")), now_s=START + after_s)
+
+
 def test_a_new_leader_fails_over_at_once(admissions):
     admissions.lead(START)
     assert admit(admissions, move(reason=MoveReason.FAILOVER))

@@ -40,6 +40,11 @@ def budget(name="b", **limits):
         ),
         pytest.param({"max_moves_per_policy": 1}, [move("a", policy="all")], "", id="another policy is"),
         pytest.param(
+            {"max_moves_per_namespace": 1}, [move("a", policy="all")], "1 move of namespace shop under way, at most 1",
+            id="the namespace is at its limit",
+        ),
+        pytest.param({"max_moves_per_namespace": 1}, [move("a", namespace="x")], "", id="another namespace is"),
+        pytest.param(
             {"max_moves_from_cluster": 1}, [move("a", sources={"old": 1, "x": 1})], "at most 1 moves may leave old",
             id="the source is at its limit",
         ),
@@ -54,6 +59,54 @@ def budget(name="b", **limits):
 def test_a_limit_counts_the_moves_under_way(limit, active, reason):
     found = admitted([budget(**limit)], move("c"), active)
     assert (found.reason if isinstance(found, Waiting) else "") == (f"budget b: {reason}" if reason else "")
+
+
+TWO = [budget(max_moves=2, max_moves_per_namespace=1), budget("percent", replicas_percent=50)]
+
+
+@cases(
+    ("candidate", "drains", "active", "waits"),
+    {
+        "no drain waits": (move("f"), [], [move("a", namespace="x")], False),
+        "a drain waits for the last place": (move("f"), [move("d", reason="Drain", namespace="y")], [move("a")], True),
+        "there is a place for both": (move("f"), [move("d", reason="Drain", namespace="y")], [], False),
+        "the drain is of the same namespace": (move("f"), [move("d", reason="Drain")], [], True),
+        "the namespace of the drain is at its limit": (
+            move("f"), [move("d", reason="Drain", namespace="x")], [move("a", namespace="x")], False,
+        ),
+        "the drain never fits": (
+            move("f"), [move("d", reason="Drain", namespace="x", sources={"old": 90})], [], False,
+        ),
+        "the second drain could begin": (
+            move("f"),
+            [move("d", reason="Drain", sources={"old": 90}), move("e", reason="Drain", namespace="y")],
+            [move("a", namespace="x")],
+            True,
+        ),
+        "its policy pauses the drain": (
+            move("f"), [move("d", reason="Drain", namespace="y", pause="Planned")], [move("a")], False,
+        ),
+        "rebalancing gives way, too": (
+            move("f", reason="Rebalance"), [move("d", reason="Drain", namespace="y")], [move("a")], True,
+        ),
+        "a failover does not": (
+            move("f", reason="Failover"), [move("d", reason="Drain", namespace="y")], [move("a")], False,
+        ),
+        "a drain does not": (
+            move("f", reason="Drain"), [move("d", reason="Drain", namespace="y")], [move("a")], False,
+        ),
+    },
+)  # fmt: skip
+def test_a_failback_gives_way_to_a_drain_that_could_use_its_place(candidate, drains, active, waits):
+    budgets = Budgets(MovesConfig(budgets=tuple(TWO)))
+    found = budgets.gives_way(candidate, drains, active, NOON, {"percent": 100})
+    assert (found is not None) is waits
+
+
+def test_one_namespace_never_fills_the_default_budget():
+    active = [move(f"a{number}") for number in range(5)]
+    assert isinstance(Budgets(MovesConfig()).admit(move("c"), active, NOON), Waiting)
+    assert Budgets(MovesConfig()).admit(move("c", namespace="other"), active, NOON) is None
 
 
 def test_a_move_does_not_count_against_itself():
