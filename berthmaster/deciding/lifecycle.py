@@ -742,7 +742,7 @@ def _returned(binding: Binding, state: MoveState, around: Surroundings, why: str
         message=why[:MAX_MESSAGE],
     )
     back = _admitted(back, around)
-    if not back.source:  # pods that end where they start again do not run in two clusters
+    if not _started_elsewhere(binding, back, around):  # pods that end where they start again run in one cluster
         back = msgspec.structs.replace(back, termination_s=0)
     note = f"{state.reason.value}: {why}; it returns to {short_assignment(back.target)}"
     return Step(
@@ -754,6 +754,17 @@ def _returned(binding: Binding, state: MoveState, around: Surroundings, why: str
         _wait(back, around.now),
         note,
     )
+
+
+def _started_elsewhere(binding: Binding, back: MoveState, around: Surroundings) -> bool:
+    """Whether a move that turns around has started copies in other clusters, also if another controller evicts them.
+
+    The Work of an evicted copy can be gone, and its pods still run. Then only the record tells.
+    """
+    known = move_of(binding)
+    started = known.target.keys() if known is not None and known.phase is not MovePhase.ADMITTED else set()
+    there = {*around.works().by_cluster} - required_clusters(binding)
+    return bool((started | there | back.source.keys()) - back.target.keys())
 
 
 def _failed(

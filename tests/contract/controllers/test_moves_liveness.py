@@ -89,23 +89,27 @@ def test_a_union_whose_source_was_not_ready_at_the_deadline_ends_when_it_is_read
     assert (play.clusters, play.move.phase, play.healthy) == ({"m1": 4}, MovePhase.ROLLED_BACK, 4)
 
 
-def test_a_target_that_is_evicted_is_gone_before_the_source_starts_again():
-    failover = {"application": {"decisionConditions": {"tolerationSeconds": 5}, "purgeMode": "Gracefully"}}
+@pytest.mark.parametrize("purge_mode", ["Gracefully", "Directly"])
+@pytest.mark.parametrize("terminate_s", [0.0, 25.0])
+def test_a_target_that_is_evicted_is_gone_before_the_source_starts_again(purge_mode: str, terminate_s: float):
+    """Its pods end some time after its Work is gone, and the Work can be gone before the move returns."""
+    failover = {"application": {"decisionConditions": {"tolerationSeconds": 5}, "purgeMode": purge_mode}}
     play = draining(moves=QUICK, failover=failover)
     play.stage.model.members.break_workload("m2", "web")
     play.until(MovePhase.SURGING)
+    play.stage.model.members.delays = replace(play.stage.model.members.delays, terminate_s=terminate_s)
     play.run(15)
-    evict_now(play, "m2")
+    evict_now(play, "m2", purge_mode)
     twice = Twice(play)
     twice.run(250)
     assert (play.clusters, play.healthy, twice.seen) == ({"m1": 4}, 4, False)
     assert play.move.phase is MovePhase.ROLLED_BACK
 
 
-def evict_now(play: Play, name: str) -> None:
+def evict_now(play: Play, name: str, purge_mode: str = "Gracefully") -> None:
     """Evict a cluster, as Karmada's controllers do."""
     path = play.stage.api.served.path(play.stage.binding(play.template))
-    play.stage.api.change(path, lambda content: evict(content, name))
+    play.stage.api.change(path, lambda content: evict(content, name, purgeMode=purge_mode))
 
 
 def test_a_workload_that_is_evicted_from_the_last_group_returns_to_the_first_one_at_once():
