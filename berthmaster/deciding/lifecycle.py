@@ -31,6 +31,7 @@ from berthmaster.model.errors import name_list
 from berthmaster.model.meta import Timestamp
 from berthmaster.model.move import (
     MAX_MESSAGE,
+    Cause,
     MovePhase,
     MoveReason,
     MoveRefusal,
@@ -346,14 +347,16 @@ def refused(
         case CopiesChange.NEW_STARTED:
             return None if before is None or not before.home else rolled_back(binding, before, around, why)
         case CopiesChange.ROLLED_BACK:
-            return None if before is None or before.gone_since is None else new_copies_started(before, around)
+            if before is not None and before.gone_since is not None:
+                return new_copies_started(before, around)
+            return _kept_refused(binding, before, around, why)
+        case CopiesChange.RELEASED | CopiesChange.RETURNING:
+            return _kept_refused(binding, before, around, why)
         case CopiesChange.RETARGETED:
             return None if before is None else _continued_without(binding, before, around, why)
         case (
             CopiesChange.NONE
             | CopiesChange.HEALTHY
-            | CopiesChange.RELEASED
-            | CopiesChange.RETURNING
             | CopiesChange.STALLED
             | CopiesChange.HELD
             | CopiesChange.SUPERSEDED
@@ -363,6 +366,13 @@ def refused(
             return None  # these steps start no copies, and are tried again
         case _:
             assert_never(change)
+
+
+def _kept_refused(binding: Binding, before: MoveState | None, around: Surroundings, why: str) -> Step | None:
+    """Wait with all copies while the API server refuses that any of them goes. The step is tried again."""
+    if before is None or not before.under_way:
+        return None
+    return held_step(binding, before, around, MoveRefusal(Cause.REFUSED, why))
 
 
 def _continued_without(binding: Binding, state: MoveState, around: Surroundings, why: str) -> Step:
@@ -562,12 +572,29 @@ def _surging(binding: Binding, state: MoveState, around: Surroundings) -> Step |
         state = msgspec.structs.replace(state, template=_template(binding), message=_kept_message(state))
         note = f"{state.reason.value}: {short_assignment(state.target)} is healthy"
         return Step(state, CopiesChange.HEALTHY, wait_s=_wait(state, now), note=note)
-    if not _is_late(state, now):
+    if not _is_late(state, now) and not _was_refused(binding):
         if refusing := _refusing(binding, state, around):
             return f"{refusing}, and nothing runs"
         wait_s = _wait(state, now)
-        return Step(state, wait_s=lag_left_s(state, now) or wait_s)
+        return _still_held(binding, state, around) or Step(state, wait_s=lag_left_s(state, now) or wait_s)
     return f"not healthy in time: {_problems(problems)}"
+
+
+def _was_refused(binding: Binding) -> bool:
+    """Whether the API server has refused the end of a move. Only another try shows that it does not any more."""
+    known = move_of(binding)
+    return known is not None and known.cause == Cause.REFUSED.value
+
+
+def _still_held(binding: Binding, state: MoveState, around: Surroundings) -> Step | None:
+    """Return the step that keeps the record of a move that has failed, and that the same cause keeps from returning."""
+    known = move_of(binding)
+    if known is None or not known.cause or known.phase is not state.phase:
+        return None
+    going = state.target.keys() - state.home.keys()
+    blocked = blocked_removal(binding, state, going, around.works(), around.settings)
+    same = blocked is not None and (blocked.cause.value, blocked.about) == (known.cause, known.about)
+    return Step(known, wait_s=_LOOK_S) if same else None
 
 
 def _refusing(binding: Binding, state: MoveState, around: Surroundings) -> str:
@@ -599,6 +626,9 @@ def _soaking(binding: Binding, state: MoveState, around: Surroundings) -> Step |
         return _surging_step(state, around, problems)
     if problems:
         return f"unhealthy while soaking: {_problems(problems)}"
+    known = move_of(binding)
+    if known is not None and known.cause and state.since is not None:  # it has waited for something else
+        state = msgspec.structs.replace(state, until=later(state.since, around.settings.soak_s))
     if state.until is not None and now < state.until:
         return Step(state, wait_s=_wait(state, now))
     if unread := around.works().problem:

@@ -45,6 +45,8 @@ class Cause(Enum):
     """Other workloads on the cluster need the resource."""
     QUOTA = "quota"
     """A quota would refuse the workload once its old copies are gone."""
+    REFUSED = "refused"
+    """The API server refuses the end of a move, for example because a quota is below the use."""
     INVALID_POLICY = "invalid-policy"
     DRY_RUN = "dry-run"
     """The mode DryRun only reports."""

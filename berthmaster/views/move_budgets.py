@@ -98,6 +98,7 @@ def _wait_word(cause: Cause) -> str:
             | Cause.VOLUMES
             | Cause.NEEDED
             | Cause.QUOTA
+            | Cause.REFUSED
         ):
             return str(cause.value)
         case _:

@@ -167,8 +167,8 @@ class NeedIndex:
     """Indexes which workloads are in a cluster, so that what they need there stays. Safe for several threads.
 
     It holds what runs, or may run: resources of kinds that are more than metadata (``metadata_suffices``). A workload
-    is in a cluster as long as its binding names the cluster: in the assignment, in an eviction task, or because another
-    workload requires it there.
+    is in a cluster as long as its binding names the cluster: in the assignment, in an eviction task, because another
+    workload requires it there, or because a move under way may start it there.
     """
 
     def __init__(self) -> None:
@@ -209,6 +209,8 @@ def _clusters_named(binding: Binding) -> set[str]:
         found.update(each.from_cluster for each in spec.graceful_eviction_tasks)
     if spec.required_by:
         found.update(each.name for snapshot in spec.required_by for each in snapshot.clusters)
+    if (move := move_of(binding)) is not None and move.under_way:
+        found.update((*move.target, *move.home))
     return found
 
 

@@ -80,6 +80,40 @@ def test_a_union_that_a_quota_refuses_does_not_begin_and_nothing_stops():
     assert (play.clusters, play.lowest, play.move.phase) == ({"m1": 4}, 4, MovePhase.HELD_DOWN)
 
 
+def test_a_quota_below_the_use_refuses_a_release_and_the_record_says_so():
+    """karmada-webhook refuses each use above the limit, also a smaller one than before."""
+    play = Play(GROUPS, STATIC, moves=ON)
+    play.stage.api.before = QuotaWebhook(play.stage)
+    play.drain("m1")
+    play.until(MovePhase.SURGING)
+    play.stage.put(quota("1900m"))
+    play.stage.edit(quota("1900m"), status={"overallUsed": {"cpu": "4"}})
+    play.watch()
+    play.run(400)
+    assert (play.clusters, play.lowest, play.move.cause) == ({"m1": 4, "m2": 4}, 4, Cause.REFUSED.value)
+    assert "all has no cpu left" in play.move.message
+    assert play.events.count("MoveWaiting") == 1
+    play.stage.apply(quota("2"))
+    play.run(100)
+    assert (play.clusters, play.move.phase) == ({"m2": 4}, MovePhase.RELEASED)
+
+
+def test_a_quota_below_the_use_refuses_a_rollback_and_the_record_says_so():
+    play = Play(GROUPS, STATIC, moves=ON)
+    play.stage.api.before = QuotaWebhook(play.stage)
+    play.stage.model.members.break_workload("m2", "web")
+    play.drain("m1")
+    play.until(MovePhase.SURGING)
+    play.stage.put(quota("1900m"))
+    play.stage.edit(quota("1900m"), status={"overallUsed": {"cpu": "4"}})
+    play.watch()
+    play.run(2000)
+    assert (play.clusters, play.lowest, play.move.cause) == ({"m1": 4, "m2": 4}, 4, Cause.REFUSED.value)
+    play.stage.apply(quota("2"))
+    play.run(100)
+    assert (play.clusters, play.move.phase) == ({"m1": 4}, MovePhase.ROLLED_BACK)
+
+
 def test_a_failover_whose_union_exceeds_a_quota_happens_without_it_and_keeps_what_runs():
     play = Play({"g": ["m1", "m2"], "next": ["m3"]}, DYNAMIC)
     play.stage.put(quota("2"))
