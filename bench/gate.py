@@ -8,9 +8,11 @@ are sent to the webhook as an API server sends them, with its default limits and
 2. Three large dry runs do not switch the gate off.
 3. Sixteen clients dry-run and plan the largest change without pause. Meanwhile no change above a limit passes, and
    changes within the limits are judged.
-4. Sixteen clients ask ``/v1/simulate`` and ``/v1/resilience`` without pause. Meanwhile changes within the limits are
+4. Sixteen clients of one user dry-run the largest change without pause. Meanwhile changes within the limits of other
+   users are judged, on policies that hold 40 and 1,000 workloads.
+5. Sixteen clients ask ``/v1/simulate`` and ``/v1/resilience`` without pause. Meanwhile changes within the limits are
    judged, and how long that takes.
-5. The plan of the largest change can be accepted.
+6. The plan of the largest change can be accepted.
 """
 
 import concurrent.futures
@@ -45,6 +47,9 @@ DEFAULT_TIMEOUT_S: Final = 2.5
 HOSTILE: Final = 16
 CHANGES: Final = 100
 JUDGED: Final = 95
+OTHERS: Final = 25
+"""How many changes of each size other users make beside the dry runs of one user."""
+UNJUDGED: Final = "not judged"
 JSON = dict[str, Any]
 
 
@@ -242,6 +247,31 @@ def beside_attackers(problems: list[str], webhook: Server, extender: Server, hel
     )
 
 
+def beside_one_user(problems: list[str], webhook: Server, held: dict[int, Held]) -> None:
+    """Show that dry runs of one user refuse no changes of others."""
+    largest = held[max(held)]
+    dry = [review(largest, largest.policy(moves=True, number=n), user="mallory", dry_run=True) for n in range(HOSTILE)]
+    within = [
+        review(held[size], held[size].policy(moves=size == WITHIN, number=n), user=f"user{n % 5}")
+        for n in range(OTHERS)
+        for size in (WITHIN, MEASURED)
+    ]
+    with Attack(webhook, dry) as dry_runs:
+        time.sleep(2)
+        with closing(ReviewClient(webhook)) as client:
+            answers = [judged(client, each) for each in within]
+    for number, size in enumerate((WITHIN, MEASURED)):
+        found = answers[number::2]
+        known = [each for each in found if each.allowed and UNJUDGED not in each.text]
+        missed = next((each for each in found if each not in known), "")
+        what = f"{len(known)} of {OTHERS} changes of others within limits, of a policy that holds {size}"
+        expect(
+            problems,
+            len(known) >= OTHERS - 1,
+            f"beside {HOSTILE} clients of one user ({dry_runs.sent} dry runs): {what}, are judged {missed}",
+        )
+
+
 def beside_simulations(problems: list[str], webhook: Server, extender: Server, held: Held) -> None:
     """Show that changes within the limits are judged beside people who simulate and ask about failures."""
     down = json.dumps({"changes": [{"type": "down", "cluster": "member0"}]}).encode()
@@ -320,6 +350,7 @@ def main(workloads: int, clusters: int, reviews: int) -> None:
         measured(problems, client, by_size[MEASURED], reviews)
         after_dry_runs(problems, webhook, client, by_size)
         beside_attackers(problems, webhook, extender, by_size)
+        beside_one_user(problems, webhook, by_size)
         beside_simulations(problems, webhook, extender, within)
         accepted(problems, extender, client, by_size[max(by_size)], 60)
         print(f"extender: {extender.memory_mib():.0f} MiB, webhook: {webhook.memory_mib():.0f} MiB")

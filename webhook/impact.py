@@ -34,6 +34,7 @@ _PAUSES_S: Final = (0.0, 0.05, 0.1)
 """The pauses before a broken connection is tried again. A process that ends refuses connections by then."""
 _LEAST_S: Final = 0.02
 """Without this much time, no question is worth it."""
+_MAX_USER: Final = 1_024
 _COMPUTING: Final = 0.8
 """The share of the time in which the extender computes. The rest is for the way."""
 _LATE_S: Final = 0.1
@@ -309,6 +310,7 @@ _EFFECTS: Final[dict[str, str]] = {"nowhere": "would have no place", "short": "w
 def review_request(change: ReviewedChange, limits: BlastRadius | None, timeout_s: float) -> bytes:
     """Return the body of the request. The extender stops computing when the time is over."""
     body: dict[str, Any] = {"timeoutMs": max(1, round(timeout_s * 1000)), "dryRun": change.dry_run}
+    body["user"] = change.author[:_MAX_USER]
     if change.document is None:
         name = {"kind": change.kind, "namespace": change.namespace, "name": change.name}
         body["change"] = {"type": "delete", "policy": name}

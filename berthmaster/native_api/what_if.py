@@ -267,6 +267,7 @@ class ChangeReview(RequestPart, frozen=True):
     Attributes:
         limits: the limits. A large change is not planned in full if it exceeds one of them. Null to plan everything.
         accepts: whether the user accepts a plan, so that the id of the plan is needed.
+        user: whose change it is. Each user gets an equal share of the time of reviews.
         timeout_ms: the longest time to compute, in milliseconds; null for the limit of the service.
     """
 
@@ -274,6 +275,7 @@ class ChangeReview(RequestPart, frozen=True):
     limits: ReviewLimits | None = None
     accepts: bool = False
     dry_run: bool = False
+    user: Annotated[str, msgspec.Meta(max_length=1_024)] = ""
     timeout_ms: Annotated[int, msgspec.Meta(ge=1, le=600_000)] | None = None
 
 

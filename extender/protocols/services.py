@@ -16,6 +16,7 @@ from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import BurstFilter, fields
 from berthmaster.views.policy_rows import PolicyFinding
 from extender.protocols.problem import RETRY_SOON, Refusal
+from extender.protocols.turns import Turn, Turns
 from extender.state.state import State
 
 if TYPE_CHECKING:
@@ -113,9 +114,21 @@ class Services:
         finally:
             lock.release()
 
+    @contextmanager
+    def turn(self, turns: Turns, turn: Turn, call: Call, others: str) -> Iterator[None]:
+        """Hold a turn during the context, or refuse at the deadline: ``others`` took the time."""
+        with turns.held(turn, self.clock, max(0.0, call.deadline_s - self.clock.monotonic_s())) as held:
+            if not held:
+                raise Refusal(503, f"{others} took all the time of the request", headers=RETRY_SOON)
+            yield
+
     def give_way(self, call: Call) -> None:
-        """Pause while a review is judged; refuse if the deadline has passed, or the client has gone."""
+        """Pause while a review is judged; refuse if the answer is not wanted any more."""
         self.reviews.pause()
+        self.check_wanted(call)
+
+    def check_wanted(self, call: Call) -> None:
+        """Refuse if the deadline has passed, or the client has gone."""
         self.check_deadline(call)
         if call.has_gone():
             raise Refusal(503, "the client has closed the connection")
@@ -139,19 +152,15 @@ class ReviewsFirst:
         self._stored = 0
 
     @contextmanager
-    def judging(self, *, dry_run: bool = False, within_s: float = 0.0) -> Iterator[None]:
-        """Let others pause during the context. A dry run first waits for reviews of changes that would be stored."""
+    def judging(self) -> Iterator[None]:
+        """Let others pause during the context."""
         with self._changed:
-            if dry_run:
-                self._changed.wait_for(lambda: not self._stored, within_s)
             self._active += 1
-            self._stored += not dry_run
         try:
             yield
         finally:
             with self._changed:
                 self._active -= 1
-                self._stored -= not dry_run
                 self._changed.notify_all()
 
     @contextmanager
@@ -164,7 +173,6 @@ class ReviewsFirst:
         finally:
             with self._changed:
                 self._stored -= 1
-                self._changed.notify_all()
 
     @property
     def stored_wait(self) -> bool:

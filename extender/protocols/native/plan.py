@@ -39,6 +39,7 @@ from extender.protocols.native.visible import limited, visible_plan
 from extender.protocols.problem import RETRY_SOON, Refusal, internal_error, problem_of, refuse_invalid
 from extender.protocols.route import JSON_LINES, Reply
 from extender.protocols.services import Call, Services
+from extender.protocols.turns import Rank, Turn, Turns
 from extender.state.state import State
 
 _WAITING: Final = 0.5
@@ -49,6 +50,7 @@ _MAX_LEFT_OUT: Final = 100
 """How many objects that are left out a plan names."""
 _STEPS: Final = 300
 """How many steps a plan takes in this process, of a few tenths of a millisecond each, before it gets one of its own."""
+_TURN: Final = Turn(Rank.PLAN)
 NoteRead = Callable[[PlanIndex, ChangeSet, Sequence[Gap], float], None]
 """Note the index, the changes and what is not known, and when the state was read, on the monotonic clock."""
 _Sent = bytes | tuple[int, int]
@@ -61,17 +63,17 @@ class Planner:
     Of the latter there is one of policies and one of clusters at a time. Others wait for them, within their own time.
 
     Attributes:
-        lock: held while the index is used.
+        turns: one is held while the index is used.
     """
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.turns = Turns()
         self._index: PlanIndex | None = None
         self._policies_turn, self._clusters_turn = threading.Lock(), threading.Lock()
         self._prepared = ""
 
     def index_of(self, world: World, profile: Profile) -> PlanIndex:
-        """Return the index, which has the world now. The caller holds the lock."""
+        """Return the index, which has the world now. The caller holds a turn."""
         if self._index is None:
             self._index = PlanIndex(world, profile)
         else:
@@ -90,7 +92,7 @@ class Planner:
         state, version = services.state, services.state.version
         if version == self._prepared or not state.watches(WORKLOADS) or not state.staleness.synced:
             return
-        with self.lock:
+        with self.turns.held(_TURN, services.clock):
             self.index_of(state.world(), state.profile).prepare()
         self._prepared = version
 
@@ -173,13 +175,14 @@ class Planner:
                 world = first_scheduled(world, state.profile, now)
             made = _with_changes(changes, world, request, now)
             gaps = plan_gaps(state, world, None if made.changes_clusters else policies)
-            with services.one_at_a_time(self.lock, call, "reviews"):
+            with services.turn(self.turns, _TURN, call, "reviews"):
                 index = self.index_of(world, state.profile)
                 note(index, made, gaps, read_s)
                 return values_of(_Question(index, made, now, gaps, reader, request.limit, state.staleness))
 
         turn = self._clusters_turn if request.changes else self._policies_turn
-        soon = ask(lambda question: question.answered_soon(check))
+        # A plan that paused for a review while it holds the index would wait for itself.
+        soon = ask(lambda question: question.answered_soon(partial(services.check_wanted, call)))
         with nullcontext() if soon else services.one_at_a_time(turn, call, "other plans"):
             for each in soon or ask(lambda question: Forked(question.answer, check)):
                 if isinstance(each, bytes):

@@ -1,8 +1,9 @@
 """``/v1/review``: whether one change of a policy stays within limits, for an admission webhook that waits.
 
-Reviews have an index and a lock of their own, and a bounded share of time: a change that exceeds a limit is known to do
-so after a few decisions. A change that takes longer is planned in a thread of its own, beside the plans of people. The
-review waits for that plan as long as it can. A dry run ends early while a change that would be stored waits.
+Reviews get the index before the plans of people, and for a bounded time: a change that exceeds a limit is known to do
+so after a few decisions. A change that takes longer is planned in a thread of its own. The review waits for that plan
+as long as it can. A dry run ends early while a change that would be stored waits, and each user gets an equal share of
+the time (``Turns``).
 
 A later review of the same change gets the plan if the fleet is still the same: the answer to a review is always about
 the state of the fleet after the review came (``PlanBasis``).
@@ -14,7 +15,6 @@ a policy that may take workloads over never passes because the service does not 
 
 import contextlib
 import hashlib
-import logging
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -55,9 +55,10 @@ from extender.protocols.native.plan import (
 from extender.protocols.native.simulate import stored_policies
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Call, Services
+from extender.protocols.turns import Rank, Turn, Turns, UserTimes
 
 _TURN_STEPS: Final = 2_500
-"""The steps for which one review holds the lock of all reviews: two for each workload, which take about 0.4 ms."""
+"""The steps for which one review holds the turn of all reviews: two for each workload, which take about 0.4 ms."""
 _PLAN_S: Final = 60.0
 """The longest time of a plan that a review began."""
 _KEPT_S: Final = 60.0
@@ -82,7 +83,7 @@ class PlanReviewer:
 
     def __init__(self, planner: Planner) -> None:
         self._planner = planner
-        self._plans = _LongPlans()
+        self._plans = _LongPlans(planner.turns.times)
         self._passed = _PassedChanges()
 
     def review(self, services: Services, call: Call, request: ChangeReview) -> ReviewAnswer:
@@ -112,8 +113,7 @@ class PlanReviewer:
         kept = self._plans.result(key, services.clock, begun_s)
         if kept is not None and self._is_present(asked, kept, begun_s):
             return _answer_of_made(kept)
-        left_s = call.deadline_s - services.clock.monotonic_s()
-        with services.reviews.judging(dry_run=request.dry_run, within_s=max(0.0, left_s / 2)):
+        with services.reviews.judging():
             reviewed, gaps = self._judged(asked)
         require_fresh(services)
         if reviewed.plan is not None:
@@ -127,7 +127,7 @@ class PlanReviewer:
 
         planning = False
         for _ in range(0 if asked.gives_way else _TRIES):
-            planning = self._plans.begin(key, make, services, queues=not request.dry_run, instead_of=kept)
+            planning = self._plans.begin(key, make, services, asked.turn, instead_of=kept)
             kept = self._plans.result(key, services.clock, call.deadline_s) if planning else None
             if kept is None:
                 break
@@ -139,7 +139,7 @@ class PlanReviewer:
         """Return what can be counted in a turn, and what is not known."""
         services, state = asked.services, asked.services.state
         gaps: Sequence[Gap] = ()
-        with services.one_at_a_time(self._planner.lock, asked.call, "other reviews"):
+        with services.turn(self._planner.turns, asked.turn, asked.call, "other reviews"):
             try:
                 index, gaps = self._indexed(asked)
                 return review_plan(
@@ -153,7 +153,7 @@ class PlanReviewer:
         """Return whether a plan is about the fleet after a time: it was read later, or all that counts is the same."""
         if made.read_s > begun_s:
             return True
-        with asked.services.one_at_a_time(self._planner.lock, asked.call, "other reviews"):
+        with asked.services.turn(self._planner.turns, asked.turn, asked.call, "other reviews"):
             try:
                 present = self._basis(asked)
             except OutOfTimeError:
@@ -165,7 +165,7 @@ class PlanReviewer:
         return basis_of(index, asked.changes, gaps)
 
     def _indexed(self, asked: "_AskedReview") -> tuple[PlanIndex, Sequence[Gap]]:
-        """Return the index of the present state, and what is not known. The caller holds the lock."""
+        """Return the index of the present state, and what is not known. The caller holds a turn."""
         services, state = asked.services, asked.services.state
         world = state.world(asked.check, asked.changes.policies)
         world = replace(state.assuming(world, services.clock.now(), preemption=Switch.ON), lazy_counts=True)
@@ -234,6 +234,11 @@ class _AskedReview(NamedTuple):
     policies: Sequence[Policy]
 
     @property
+    def turn(self) -> Turn:
+        """What the review waits for a turn as."""
+        return Turn(Rank.DRY_RUN if self.request.dry_run else Rank.STORED, self.request.user)
+
+    @property
     def gives_way(self) -> bool:
         """Whether it is a dry run beside a change that would be stored."""
         return self.request.dry_run and self.services.reviews.stored_wait
@@ -256,6 +261,7 @@ class _LongPlan(NamedTuple):
     """A plan that a thread makes. ``begun_s`` is when a review asked for it, on the monotonic clock."""
 
     begun_s: float
+    user: str
     made: Future[MadePlan | None]
 
     def has_made(self, plan: MadePlan) -> bool:
@@ -263,11 +269,14 @@ class _LongPlan(NamedTuple):
 
 
 class _LongPlans:
-    """The plans that reviews began. One is made at a time. They stay for a while, for later reviews."""
+    """The plans that reviews began. One is made at a time. They stay for a while, for later reviews.
 
-    def __init__(self) -> None:
+    A user has at most half of those that are not made yet.
+    """
+
+    def __init__(self, times: UserTimes) -> None:
         self._lock = threading.Lock()
-        self._turn = threading.Lock()
+        self._turns = Turns(times)
         self._plans: dict[str, _LongPlan] = {}
 
     def begin(
@@ -275,14 +284,14 @@ class _LongPlans:
         key: str,
         make: Callable[[], MadePlan],
         services: Services,
+        turn: Turn,
         *,
-        queues: bool,
         instead_of: MadePlan | None = None,
     ) -> bool:
         """Begin a plan, and return whether it is under way. A ``make`` that is refused leaves no plan.
 
         Args:
-            queues: whether it may wait for other plans.
+            turn: what it waits for its turn as. The plan of a dry run does not wait for others.
             instead_of: a plan of the same change that is about another state of the fleet by now.
         """
         with self._lock:
@@ -291,22 +300,26 @@ class _LongPlans:
             if known is not None and (instead_of is None or not known.has_made(instead_of)):
                 return True
             self._plans.pop(key, None)
-            waiting = any(not each.made.done() for each in self._plans.values())
-            if len(self._plans) >= _MAX_PLANS or (waiting and not queues):
+            users = [each.user for each in self._plans.values() if not each.made.done()]
+            if (users and turn.rank is Rank.DRY_RUN) or users.count(turn.user) >= _MAX_PLANS // 2:
                 return False
-            plan = self._plans[key] = _LongPlan(services.clock.monotonic_s(), Future())
-        work = partial(self._make, plan.made, make, services.log)
+            if len(self._plans) >= _MAX_PLANS and not self._drop_made():
+                return False
+            plan = self._plans[key] = _LongPlan(services.clock.monotonic_s(), turn.user, Future())
+        work = partial(self._make, plan.made, make, services, turn)
         threading.Thread(target=work, name="long-plan", daemon=True).start()
         return True
 
-    def _make(self, made: Future[MadePlan | None], make: Callable[[], MadePlan], log: logging.Logger) -> None:
+    def _make(
+        self, made: Future[MadePlan | None], make: Callable[[], MadePlan], services: Services, turn: Turn
+    ) -> None:
         found: list[MadePlan] = []
 
         def work() -> None:
-            with self._turn, contextlib.suppress(InputError, Refusal):
+            with self._turns.held(turn, services.clock), contextlib.suppress(InputError, Refusal):
                 found.append(make())
 
-        log_exceptions(work, log, "the plan of a review could not be made")
+        log_exceptions(work, services.log, "the plan of a review could not be made")
         made.set_result(found[0] if found else None)
 
     def result(self, key: str, clock: Clock, until_s: float) -> MadePlan | None:
@@ -318,6 +331,11 @@ class _LongPlans:
             return None if plan is None else plan.made.result(max(0.0, until_s - clock.monotonic_s()))
         except TimeoutError:
             return None
+
+    def _drop_made(self) -> bool:
+        """Forget the oldest plan that is made, and return whether there was one."""
+        key = next((key for key, each in self._plans.items() if each.made.done()), None)
+        return key is not None and self._plans.pop(key) is not None
 
     def _forget(self, now_s: float) -> None:
         for key, each in list(self._plans.items()):

@@ -99,18 +99,20 @@ def test_an_answer_is_an_impact():
 
 
 def test_the_request_has_what_decisions_read():
-    request = json.loads(review_request(CHANGE, None, 0.24))
+    change = CHANGE._replace(author="alice")
+    request = json.loads(review_request(change, None, 0.24))
     named = {"namespace": "shop", "name": "web"}
     stored = {**POLICY, "kind": "PropagationPolicy", "metadata": named}
     assert request == {
-        "timeoutMs": 240, "dryRun": False, "change": {"type": "set", "policy": stored, "creates": False},
+        "timeoutMs": 240, "dryRun": False, "user": "alice",
+        "change": {"type": "set", "policy": stored, "creates": False},
     }  # fmt: skip
-    accepting = CHANGE._replace(creates=True, accepts=True, dry_run=True)
+    accepting = change._replace(creates=True, accepts=True, dry_run=True)
     assert json.loads(review_request(accepting, BlastRadius(moved=5), 0.24)) == {
-        "timeoutMs": 240, "dryRun": True, "change": {"type": "set", "policy": stored, "creates": True},
-        "limits": {"moved": 5}, "accepts": True,
+        "timeoutMs": 240, "dryRun": True, "user": "alice",
+        "change": {"type": "set", "policy": stored, "creates": True}, "limits": {"moved": 5}, "accepts": True,
     }  # fmt: skip
-    assert json.loads(review_request(CHANGE._replace(document=None), None, 0.24))["change"] == {
+    assert json.loads(review_request(change._replace(document=None), None, 0.24))["change"] == {
         "type": "delete", "policy": {"kind": "PropagationPolicy", **named},
     }  # fmt: skip
 

@@ -218,7 +218,8 @@ def test_an_accepted_plan_is_computed_however_large(plane):
 
 def test_dry_runs_do_not_queue_long_plans(plane, monkeypatch):
     monkeypatch.setattr(review, "_TURN_STEPS", 0)
-    with plane.reviewer._plans._turn:  # noqa: SLF001 - the plan must take longer than the test, however fast the machine is
+    with plane.planner._policies_turn:  # noqa: SLF001 - the plan must take longer than the test, however fast the machine is
+        monkeypatch.setattr("extender.protocols.native.plan._STEPS", 0)
         assert plane.review(NONE_MOVES, timeoutMs=30).planning
         assert not plane.review(moved(*CLUSTERS[:5]), timeoutMs=30, dryRun=True).planning
         assert plane.review(moved(*CLUSTERS[:6]), timeoutMs=30).planning
@@ -276,21 +277,23 @@ def test_a_stale_service_says_whether_it_cannot_reach_its_source(plane, by_objec
     assert (refused.value.status, refused.value.kind) == (503, kind)
 
 
-def test_dry_runs_wait_for_changes_that_would_be_stored():
-    first, began = ReviewsFirst(), []
+def test_a_plan_of_people_does_not_pause_while_it_keeps_reviews_from_the_index(plane):
+    """Each step of it would pause for the review that waits for it."""
+    plane.plan(update=[ALL_MOVE])
+    with plane.services.reviews.judging():
+        begun_s = time.monotonic()
+        plane.plan(update=[ALL_MOVE])
+        assert time.monotonic() - begun_s < WORKLOADS * PAUSE_S / 2
 
-    def dry_run():
-        with first.judging(dry_run=True, within_s=60):
-            began.append("dry run")
 
-    thread = threading.Thread(target=dry_run)
-    with first.judging():
-        thread.start()
-        with first.judging():
-            time.sleep(0.05)
-            began.append("change")
-    thread.join(60)
-    assert began == ["change", "dry run"]
+def test_a_user_has_half_of_the_long_plans(plane, monkeypatch):
+    monkeypatch.setattr(review, "_TURN_STEPS", 0)
+    with plane.planner._policies_turn:  # noqa: SLF001 - the plans must take longer than the test
+        monkeypatch.setattr("extender.protocols.native.plan._STEPS", 0)
+        changes = [moved(*CLUSTERS[:4], priority=number) for number in range(6)]
+        of_one = [plane.review(each, timeoutMs=30, user="mallory").planning for each in changes]
+        assert of_one == [True] * 4 + [False] * 2
+        assert plane.review(changes[-1], timeoutMs=30, user="alice").planning
 
 
 def test_long_computations_pause_for_reviews_and_go_on():
