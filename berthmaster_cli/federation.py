@@ -21,12 +21,16 @@ from extender.protocols.kubeadmiral.simulated import webhooks_of
 
 
 class FederationExplanation(msgspec.Struct, frozen=True, rename="camel"):
-    """The explanation of the decision on one workload. In mode Duplicate each cluster has all ``replicas``."""
+    """The explanation of the decision on one workload. In mode Duplicate each cluster has all ``replicas``.
+
+    ``overrides``: the annotations of the workload that override its policy.
+    """
 
     workload: federations.FederationRow
     mode: str | None
     replicas: int | None
     diagnosis: GroupDiagnosis | None
+    overrides: list[str] = []
 
 
 def simulate_federation(
@@ -100,7 +104,11 @@ def explain_in_federation(
     unit = result.unit
     mode = _mode(unit) if unit is not None else None
     return FederationExplanation(
-        federations.federation_row(result), mode, result.bound.workload.replicas, result.diagnosis
+        federations.federation_row(result),
+        mode,
+        result.bound.workload.replicas,
+        result.diagnosis,
+        list(result.overrides),
     )
 
 
@@ -112,6 +120,8 @@ def print_federation_explanation(explained: FederationExplanation, limit: int) -
     print_line(styled(workload.resource, "bold"), *(f"  {part}" for part in headline))
     if workload.policy is not None:
         print_line(f"bound to {workload.policy}")
+    if explained.overrides:
+        print_line(f"annotations override the policy: {', '.join(explained.overrides)}")
     if explained.diagnosis is not None:
         print_line()
         print_group(explained.diagnosis, limit)

@@ -352,7 +352,7 @@ def why_not(other: Claim, holding: Holding, template: Template) -> str:
         return f"{holding.reference} holds the resource" if holding.reference is not None else "nothing holds it"
     if other.policy.reference == holding.recorded:
         return f"{claim.policy} takes it by preemption"
-    if holding.recorded is not None and holding.recorded == holding.reference:
+    if (holding.recorded is not None and holding.recorded == holding.reference) or other.rank() < claim.rank():
         return why_not_taken(other.policy, claim.policy, template)
     return _why_not_first(other, claim)
 

@@ -308,7 +308,7 @@ class _Explainer:
 
     def _outcome(self, row: int, replicas: int | None) -> tuple[Outcome, str]:
         if replicas is not None:
-            return Outcome.ASSIGNED, ""
+            return Outcome.ASSIGNED, self.reasons.assigned(row, replicas)
         failure = self.attempt.failure
         if row not in self.selected:
             if self.attempt.selected is None and failure is not None:

@@ -71,6 +71,9 @@ class Reasons(Protocol):
     def not_selected(self, row: int) -> str:
         """Explain why selection skipped a row that fits."""
 
+    def assigned(self, row: int, replicas: int) -> str:
+        """Return what is worth knowing about the replicas that a row got; empty for nothing."""
+
     def no_replicas(self, row: int) -> str:
         """Explain why a selected row got no replicas."""
 

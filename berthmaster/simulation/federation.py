@@ -205,7 +205,12 @@ UNBOUND: Final = f"no label {POLICY_LABEL} or {CLUSTER_POLICY_LABEL} binds it to
 
 @dataclass(frozen=True, slots=True)
 class FederatedResult:
-    """The result for a workload. ``unplaced`` counts the replicas that the policy divides and no cluster has."""
+    """The result for a workload.
+
+    Attributes:
+        unplaced: the replicas that the policy divides and no cluster has.
+        overrides: the annotations that override the policy.
+    """
 
     bound: BoundWorkload
     trigger: ObjectTrigger
@@ -214,6 +219,7 @@ class FederatedResult:
     diagnosis: GroupDiagnosis | None = None
     notes: tuple[str, ...] = ()
     unplaced: int = 0
+    overrides: tuple[str, ...] = ()
 
 
 def run_federation(
@@ -352,7 +358,9 @@ class _Run:
                 elif limited != current:
                     notes = (*notes, LIMITS_IGNORED)
             settled = replace(bound, workload=replace(bound.workload, current=current), snapshot=snapshot.text)
-        return FederatedResult(settled, triggered.trigger, prepared.unit, decision, diagnosis, notes)
+        return FederatedResult(
+            settled, triggered.trigger, prepared.unit, decision, diagnosis, notes, overrides=tuple(prepared.overrides)
+        )
 
     def _remarks(self, plugins: PluginNames, unit: SchedulingUnit, current: Iterable[str]) -> Iterator[str]:
         """Yield what the webhooks among the plugins say about the clusters of a decision."""

@@ -139,8 +139,11 @@ def change_row(planned: PlannedWorkload, hosts: Hosts) -> ChangeRow:
 def explanation(result: WorkloadResult, now: WorkloadResult | None = None) -> Explanation:
     """Return the explanation of a result. The result must have a diagnosis if the workload was scheduled."""
     workload, decision = result.workload, result.decision
+    found = row(result, now)
+    is_lazy = workload.claim is not None and workload.claim.policy.lazy and workload.deferred is None
+    lazy = ["its policy is Lazy: a change of the policy counts when the template changes"] if is_lazy else []
     return Explanation(
-        **msgspec.structs.asdict(row(result, now)),
+        **{**msgspec.structs.asdict(found), "notes": [*found.notes, *lazy]},
         claims=claim_rows(workload),
         replicated=workload.binding is not None and workload.binding.spec.is_workload,
         mode=decision.mode if decision is not None else None,

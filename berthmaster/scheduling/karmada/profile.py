@@ -20,6 +20,7 @@ from berthmaster.scheduling.karmada.selection import (
     candidates_of,
     estimate_of,
     places_whole_sets,
+    region_groups,
     select,
 )
 from berthmaster.scheduling.prices import NO_PRICES, Prices
@@ -41,10 +42,51 @@ class KarmadaReasons:
     def not_selected(self, row: int) -> str:
         region = self._fleet.regions.values[self._fleet.region_code[row]]
         if "region" in self._compiled.spread and region not in self._regions:
-            return f"its region {region} was not selected; selected were {', '.join(self._regions)}"
+            equal = self._equal_region(region)
+            why = f"; it is as good as {equal}, which comes first by name" if equal else ""
+            return f"its region {region} was not selected; selected were {', '.join(self._regions)}{why}"
         taken = f"the spread constraints selected {len(self._selected)} of {len(self._attempt.rows)} clusters that fit"
-        name = self._fleet.names(np.array([row]))[0]
-        return f"{taken}; {name} is number {self._rank[row]} by score and capacity"
+        equal = self._equal_cluster(row)
+        why = f"; it is as good as {equal}, which comes first by name" if equal else ""
+        return f"{taken}; {self._name(row)} is number {self._rank[row]} by score and capacity{why}"
+
+    def assigned(self, row: int, replicas: int) -> str:
+        strategy, added = self._compiled.strategy, replicas - self._request.current.get(self._name(row), 0)
+        ignoring = {Strategy.DUPLICATED: "Duplicated ignores", Strategy.STATIC_WEIGHT: "static weights ignore"}
+        if strategy not in ignoring or not self._request.divides_replicas:
+            return ""
+        room, bound_by = self.capacity(row)
+        if room is None or added <= room:
+            return ""
+        by = f" ({bound_by})" if bound_by else ""
+        fit = f"only {room:,} of {added:,} more replicas fit{by}" if room else f"no further replica fits{by}"
+        return f"{fit}: {ignoring[strategy]} capacity, a division by dynamicWeight or Aggregated obeys it"
+
+    def _name(self, row: int) -> str:
+        (name,) = self._fleet.names(np.array([row]))
+        return name
+
+    def _equal_region(self, region: str) -> str:
+        """Return the selected region of the same weight that precedes a region by name; empty without one."""
+        candidates = self._attempt.candidates
+        if candidates is None:
+            return ""
+        weights = {each.name: each.weight for each in region_groups(self._compiled, self._request.replicas, candidates)}
+        equal = [each for each in self._regions if weights[each] == weights.get(region) and each < region]
+        return equal[-1] if equal else ""
+
+    def _equal_cluster(self, row: int) -> str:
+        """Return the selected cluster with the same score and room that precedes a cluster by name; empty if none."""
+        candidates = self._attempt.candidates
+        if candidates is None or candidates.tiers is not None:
+            return ""
+        scores = candidates.scores if candidates.scores is not None else np.zeros(len(candidates), dtype=np.int64)
+        keys = list(zip(scores.tolist(), candidates.available.tolist(), strict=True))
+        rows = candidates.rows.tolist()
+        own, name = keys[rows.index(row)], self._name(row)
+        equal = [self._name(other) for other, key in zip(rows, keys, strict=True) if key == own]
+        chosen = [each for each in equal if self._fleet.row_of[each] in self._selected and each < name]
+        return max(chosen, default="")
 
     def no_replicas(self, row: int) -> str:
         if not self._request.replicas:

@@ -144,8 +144,7 @@ def select_by_region(
         return _failure(
             f"{len(members)} regions have clusters that fit, but at least {regions.min_groups} are required"
         )
-    weigh = _region_weight(compiled.strategy, replicas, ordered, regions, clusters)
-    groups = [ClusterGroup(name, len(positions), weigh(positions)) for name, positions in members.items()]
+    groups = region_groups(compiled, replicas, ordered, members)
     limits = max(1, regions.min_groups), regions.max_groups, clusters.min_groups
     cost = search_cost(groups, *limits)
     if cost > min(MAX_COST, ENTRIES_A_STEP * work.limit):
@@ -160,6 +159,21 @@ def select_by_region(
         bounds = f"{regions.min_groups} to {regions.max_groups}" if regions.max_groups else "no (maxGroups is not set)"
         return _failure(f"of {len(members)} regions no choice of {bounds} has {clusters.min_groups} clusters that fit")
     return ordered.at(_spread_over([members[group.name] for group in chosen], clusters.max_groups))
+
+
+def region_groups(
+    compiled: KarmadaPlacement,
+    replicas: int,
+    candidates: Candidates,
+    members: Mapping[str, list[int]] | None = None,
+) -> list[ClusterGroup]:
+    """Return the regions of candidates with their weights. ``members``: their positions in the order, if known."""
+    ordered = candidates.ordered()
+    weigh = _region_weight(
+        compiled.strategy, replicas, ordered, compiled.spread["region"], compiled.spread.get("cluster", _UNCONSTRAINED)
+    )
+    found = _by_region(ordered) if members is None else members
+    return [ClusterGroup(name, len(positions), weigh(positions)) for name, positions in found.items()]
 
 
 def _failure(message: str) -> Failure:

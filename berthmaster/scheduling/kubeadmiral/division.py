@@ -452,8 +452,23 @@ class UnitReasons:
         taken = 0 if selected is None else len(selected)
         return f"select plugins selected {taken} of {len(self._attempt.rows)} clusters that fit"
 
-    def no_replicas(self, row: int) -> str:  # noqa: ARG002 - it is the same for every row
+    def assigned(self, row: int, replicas: int) -> str:
+        unit = unit_of(self._context)
+        bounds = unit.preferences.get(self._name(row), NO_PREFERENCE)
+        met = [
+            f"{name} {value}"
+            for name, value in (("minReplicas", bounds.minimum or None), ("maxReplicas", bounds.maximum))
+            if unit.divide and value == replicas
+        ]
+        return f"it has its {' and its '.join(met)}" if met else ""
+
+    def no_replicas(self, row: int) -> str:
+        if unit_of(self._context).preferences.get(self._name(row), NO_PREFERENCE).maximum == 0:
+            return "its maxReplicas is 0"
         return "its share is 0 replicas" if unit_of(self._context).replicas > 0 else "the workload requests no replicas"
+
+    def _name(self, row: int) -> str:
+        return self._context.fleet.names(np.array([row]))[0]
 
     def capacity(self, row: int) -> tuple[int | None, str]:  # noqa: ARG002 - it is the same for every row
         """Return no capacity: KubeAdmiral does not estimate it."""

@@ -63,11 +63,17 @@ class UnitWorkload:
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """The result of ``prepare``. ``suppressed``: an annotation disables scheduling. The previous assignment stays."""
+    """The result of ``prepare``.
+
+    Attributes:
+        suppressed: an annotation disables scheduling. The previous assignment stays.
+        overrides: the annotations that override the policy.
+    """
 
     unit: SchedulingUnit
     suppressed: bool = False
     notes: Sequence[FieldError] = ()
+    overrides: Sequence[str] = ()
 
 
 def prepare(
@@ -90,7 +96,7 @@ def prepare(
     if unit.divide and workload.replicas is None:
         raise FieldError(workload.replicas_path, "is missing; replicas can be divided only if their number is set")
     unit = replace(unit, replicas=(workload.replicas or 0) if unit.divide else 0)
-    return Preparation(unit, bool(annotations.get(names.NO_SCHEDULING)), tuple(reading.notes))
+    return Preparation(unit, bool(annotations.get(names.NO_SCHEDULING)), tuple(reading.notes), tuple(reading.used))
 
 
 def policy_unit(workload: UnitWorkload, policy: KubeAdmiralSpec) -> SchedulingUnit:
@@ -161,6 +167,7 @@ class _Reading:
 
     def __init__(self, annotations: Mapping[str, str]) -> None:
         self.notes: list[FieldError] = []
+        self.used: dict[str, None] = {}
         self._annotations = annotations
 
     def read(self, name: str, parse: Callable[[str], T]) -> T | None:
@@ -168,10 +175,13 @@ class _Reading:
         if text is None:
             return None
         try:
-            return parse(text)
+            value = parse(text)
         except FieldError as error:
             self.ignore(name, error)
             return None
+        if value is not None:
+            self.used[name] = None
+        return value
 
     def ignore(self, name: str, error: FieldError) -> None:
         self.notes.append(error.below(_path(name)))

@@ -2,7 +2,7 @@
 
 import pytest
 from builders import binding, cluster, placement
-from decisions import AGGREGATED, DUPLICATED, DYNAMIC, asked, spread
+from decisions import AGGREGATED, DUPLICATED, DYNAMIC, asked, spread, static
 from msgspec.structs import replace
 from tables import cases, data
 
@@ -40,7 +40,7 @@ def test_the_outcome_of_a_cluster_and_its_reason(name, fields, outcome, reason):
     found = of_one(name, FLEET, **fields)
     assert found.outcome is Outcome(outcome)
     assert reason in found.reason
-    assert bool(found.reason) == (found.outcome is not Outcome.ASSIGNED)
+    assert found.reason or found.outcome is Outcome.ASSIGNED
 
 
 def test_unused_overflow_is_explained():
@@ -138,6 +138,53 @@ def test_a_region_that_was_not_selected_is_named():
         "b", clusters, replicas=5, scheduling=DUPLICATED, spread=[spread("region", 1, 1), spread("cluster", 1, 1)]
     )
     assert "region us was not selected; selected were eu" in found.reason
+
+
+def test_the_name_decides_between_regions_that_are_as_good():
+    clusters = [cluster("a", region="eu", pods=9), cluster("b", region="us", pods=9), cluster("c", region="x", pods=5)]
+    bounds = [spread("region", 1, 1), spread("cluster", 1, 1)]
+    found = {name: of_one(name, clusters, replicas=6, scheduling=AGGREGATED, spread=bounds).reason for name in "bc"}
+    assert found["b"].endswith("selected were eu; it is as good as eu, which comes first by name")
+    assert found["c"].endswith("its region x was not selected; selected were eu")
+
+
+def test_the_name_decides_between_clusters_that_are_as_good():
+    clusters = [cluster("a", pods=9), cluster("b", pods=9), cluster("c", pods=5)]
+    found = {name: of_one(name, clusters, replicas=2, spread=[spread("cluster", 1, 1)]).reason for name in "bc"}
+    assert found["b"].endswith("b is number 2 by score and capacity; it is as good as a, which comes first by name")
+    assert found["c"].endswith("c is number 3 by score and capacity")
+
+
+@cases(
+    ("fields", "reason"),
+    {
+        "Duplicated": (
+            {"replicas": 3, "scheduling": DUPLICATED},
+            (
+                "only 1 of 3 more replicas fit (pods): Duplicated ignores capacity, a division by dynamicWeight or "
+                "Aggregated obeys it"
+            ),
+        ),
+        "replicas that are there already need no room": (
+            {"replicas": 3, "scheduling": DUPLICATED, "clusters": {"c": 2}},
+            "",
+        ),
+        "static weights": (
+            {"replicas": 4, "scheduling": static(("c", 1))},
+            (
+                "only 1 of 4 more replicas fit (pods): static weights ignore capacity, a division by dynamicWeight or "
+                "Aggregated obeys it"
+            ),
+        ),
+        "a division by capacity": (
+            {"replicas": 1, "scheduling": AGGREGATED, "clusterAffinity": {"clusterNames": ["c"]}},
+            "",
+        ),
+    },
+)
+def test_what_a_cluster_has_beyond_its_capacity_is_said(fields, reason):
+    found = of_one("c", FLEET, **fields)
+    assert (found.outcome, found.reason) == (Outcome.ASSIGNED, reason)
 
 
 def test_a_cluster_kept_without_replicas_is_assigned():

@@ -12,7 +12,7 @@ from tables import cases
 from berthmaster.model.cluster import Taint
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.changes import AddTaint, Down, Reschedule, Scale
-from berthmaster.simulation.report import row
+from berthmaster.simulation.report import claim_rows, row
 from berthmaster.simulation.workload import NotScheduled, ResourceName
 
 P = stored_policy("p", to=["a"], placement=DIVIDED)
@@ -71,6 +71,38 @@ def test_who_holds_a_resource_and_why_another_policy_does_not(policy, holder, cl
     assert (found.policy, found.clusters) == (f"PropagationPolicy default/{holder}", clusters)
     assert [each.holds for each in found.claims] == [True, False]
     assert (found.claims[0].why_not, reason in found.claims[1].why_not) == ("", True)
+
+
+def test_an_explanation_names_a_lazy_policy():
+    lazy = stored_policy("p", to=["a"], placement=DIVIDED, activationPreference="Lazy")
+    found = explain(*FLEET, lazy, stored_template(held_by=lazy), stored_binding(WEB_OF_P, {"a": 2}, policy=lazy))
+    assert "its policy is Lazy: a change of the policy counts when the template changes" in found.notes
+
+
+NAMED = {"name": "web", "namespace": "default"}
+
+
+@cases(
+    ("first", "second"),
+    {
+        "a higher priority": ({}, {"priority": 1}),
+        "a closer selector": ({"target": {}}, {}),
+        "an earlier name": ({"name": "zebra"}, {"name": "alpha"}),
+        "a PropagationPolicy after a ClusterPropagationPolicy": ({"kind": "ClusterPropagationPolicy"}, {}),
+    },
+)
+def test_a_policy_of_a_file_does_not_hold_what_an_earlier_one_claims(first, second):
+    files = [
+        stored_policy(new=True, to=["a"], **{"name": name, "target": NAMED, **fields})
+        for name, fields in (("p1", first), ("p2", second))
+    ]
+    stored = {**deployment("web", replicas=2), "metadata": {"name": "web", "namespace": "default", "uid": "u"}}
+    world = world_of(load(*FLEET, stored, over=files))
+    claims = claim_rows(world.workloads[0])
+    assert [each.policy.rpartition(" ")[2].rpartition("/")[2] for each in claims] == [
+        each["metadata"]["name"] for each in files
+    ]
+    assert claims[1].why_not == "it does not preempt, and a claim lasts (spec.preemption is Never)"
 
 
 @cases(

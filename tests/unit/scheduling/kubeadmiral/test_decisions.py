@@ -114,6 +114,23 @@ def test_the_outcome_of_a_cluster_and_its_reason(asked, cluster, outcome, messag
     assert message in found.reason
 
 
+@cases(
+    ("bounds", "reason"),
+    {
+        "a maximum": (Preference(weight=9, maximum=2), "it has its maxReplicas 2"),
+        "a minimum": (Preference(weight=0, minimum=3), "it has its minReplicas 3"),
+        "both": (Preference(weight=1, minimum=1, maximum=1), "it has its minReplicas 1 and its maxReplicas 1"),
+        "a maximum of 0": (Preference(weight=9, maximum=0), "its maxReplicas is 0"),
+        "no bound": (Preference(weight=9), ""),
+        "a bound that is not reached": (Preference(weight=1, minimum=1, maximum=8), ""),
+    },
+)
+def test_the_bound_that_a_cluster_meets_is_named(bounds, reason):
+    preferences = {"A": bounds, "B": Preference(weight=1), "C": Preference(weight=1)}
+    found = next(each for each in Decided(divided(9, preferences=preferences), THREE).diagnosis.clusters)
+    assert (found.cluster, found.reason) == ("A", reason)
+
+
 def test_requests_without_a_unit_are_an_error():
     with pytest.raises(TypeError, match="a Placement was given to KubeAdmiral's profile"):
         schedule([cluster("a")], binding(), kubeadmiral_profile())

@@ -136,6 +136,7 @@ def test_annotations_override_the_policy(annotations, expected):
     assert {name: getattr(preparation.unit, name) for name in expected} == expected
     assert preparation.unit == unchanged
     assert preparation.notes == ()
+    assert bool(preparation.overrides) == bool(expected)
 
 
 @cases(
