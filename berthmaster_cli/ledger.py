@@ -9,7 +9,7 @@ from typing import BinaryIO, Final
 
 import click
 
-from berthmaster.ledger.batches import Configuration
+from berthmaster.ledger.batches import Configuration, microseconds
 from berthmaster.model.errors import InputError
 from berthmaster.version import __version__
 from berthmaster_cli.flags import option, options
@@ -133,6 +133,12 @@ def retention(flags: _LedgerRetentionFlags) -> None:
         return
     store, rule = open_store(flags.ledger, create=True), Retention(timedelta(days=flags.days), int(flags.gib * 2**30))
     click.get_current_context().call_on_close(store.close)
+    if not store.may_remove():
+        raise InputError(
+            "the user of the ledger does not own its tables, and only their owner may remove records; name a URL with "
+            "the user that created them"
+        )
+    store.begin_partition(microseconds(datetime.now(UTC)))
     removed = 0
     while True:
         busy, note = rule.busy, rule.step(store, _NO_SEGMENT, datetime.now(UTC))

@@ -301,6 +301,13 @@ class LedgerRecorder:
             return
         if now_s - self._retained_at_s < _RETENTION_S:
             return
+        if not self._store.may_remove():
+            _LOG.warning(
+                "the user of the ledger does not own its tables: old records stay until `berthmaster ledger retention` "
+                "runs as their owner"
+            )
+            self._retention = None
+            return
         note = self._retention.step(self._store, self._segment.segment, self._clock.now())
         if note is not None:
             self._batch.note(self._clock.now(), note)

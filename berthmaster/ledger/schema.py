@@ -96,12 +96,20 @@ def partitions(connection: sa.Connection) -> list[int]:
     return sorted(int(name.rpartition("_")[2]) for name in connection.execute(found).scalars())
 
 
+def owns(connection: sa.Connection) -> bool:
+    """Return whether the user owns the tables: only the owner may begin and drop partitions."""
+    owner = sa.text("SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = 'records'::regclass")
+    return bool(connection.execute(owner).scalar_one())
+
+
 def begin_partition(connection: sa.Connection, segment: int, opened_us: int) -> None:
     """Let a partition begin with a segment if the last partition is a week old, or has a million records.
 
-    The tables are locked for that. If others use them, the last partition also gets this segment. The transaction has
-    locked the table ``ledger``, so that there is no later segment.
+    The tables are locked for that. If others use them, or the user does not own them, the last partition also gets this
+    segment. The transaction has locked the table ``ledger``, so that there is no later segment.
     """
+    if not owns(connection):
+        return
     last = partitions(connection)[-1]
     held = sa.select(sa.func.min(segments.c.opened_us), sa.func.sum(segments.c.records))
     begun_us, count = connection.execute(held.where(segments.c.segment >= last)).one()

@@ -22,6 +22,7 @@ from berthmaster.ledger.schema import (
     drop_first,
     last_of_first,
     ledger,
+    owns,
     partitioned_bytes,
     records,
     segments,
@@ -176,6 +177,18 @@ class Store:
                 )
                 return (pages - free) * page
             return partitioned_bytes(connection)
+
+    def may_remove(self) -> bool:
+        """Return whether the user may remove records: in PostgreSQL, the owner of the tables."""
+        with self.transaction() as connection:
+            return self.is_sqlite or owns(connection)
+
+    def begin_partition(self, now_us: int) -> None:
+        """Let the next segment begin a partition if it is time: writers that do not own the tables cannot."""
+        with self.transaction() as connection:
+            head = connection.execute(sa.select(ledger).with_for_update()).one_or_none()
+            if not self.is_sqlite and head is not None:
+                begin_partition(connection, head.segments + 1, now_us)
 
     def removed_together(self) -> int | None:
         """Return up to which segment the oldest ones are removed together; None if the last partition has them."""

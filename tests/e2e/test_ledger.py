@@ -155,6 +155,65 @@ def test_postgresql_keeps_the_same_ledger(database: str):
     assert ask(database, "ledger", "verify")["problems"] == []
 
 
+def as_user(database: str, name: str, *rights: str) -> str:
+    """Create a user with some rights, and return the URL of the database with it."""
+    store = open_store(database, create=True)
+    with store.transaction() as connection:
+        connection.exec_driver_sql(f"CREATE ROLE {name} LOGIN")
+        for each in ("USAGE ON SCHEMA public", *rights):
+            connection.exec_driver_sql(f"GRANT {each} TO {name}")
+    store.close()
+    return database.replace("ledger@", f"{name}@")
+
+
+def test_a_writer_with_few_rights_adds_records_and_its_owner_removes_them(database: str, caplog: Any):
+    """The rights of docs/ledger.md. Partitions begin after a week, and only their owner may begin one."""
+    empty(database)
+    tables = "ON ALL TABLES IN SCHEMA public"
+    writer = as_user(database, "writer", f"SELECT, INSERT {tables}", "UPDATE ON ledger, segments")
+    reader = as_user(database, "reader", f"SELECT {tables}")
+    clock = FakeClock()
+    for week in range(3):
+        recorder = recorder_at(writer, clock, retention=Retention(age=timedelta(days=1)), writer=f"week {week}")
+        for _ in range(2):
+            recorder.noted(Note("refusal", "refused"))
+            recorder.step()
+            clock.pass_by(61)
+        assert not recorder._waiting()  # noqa: SLF001 - what waits is not written
+        recorder.finish()
+        clock.pass_by(timedelta(days=8).total_seconds())
+    assert "does not own its tables" in caplog.text
+    assert "cannot be written" not in caplog.text
+    assert (ask(reader, "ledger", "verify")["problems"], list(partitions_of(reader))) == ([], ["records_0"])
+    for url, message in ((writer, "only their owner may remove records"), (reader, "only their owner")):
+        refused = subprocess.run([COMMAND, "ledger", "retention", "--ledger", url], capture_output=True, check=False)
+        assert refused.returncode == 2
+        assert message in refused.stderr.decode()
+    for days in ("30", "1"):  # the first begins a partition, the second drops the one before
+        recorder_at(writer, clock).finish()
+        clock.pass_by(timedelta(days=8).total_seconds())
+        done = subprocess.run(
+            [COMMAND, "ledger", "retention", "--ledger", database, "--days", days], capture_output=True, check=True
+        )
+    assert b"removed" in done.stdout
+    assert ask(reader, "ledger", "verify")["problems"] == []
+
+
+def test_a_user_without_rights_gets_a_message_and_decides_on(database: str, caplog: Any):
+    empty(database)
+    powerless = as_user(database, "nothing")
+    for words in (["history"], ["ledger", "verify"]):
+        refused = subprocess.run([COMMAND, *words, "--ledger", powerless], capture_output=True, text=True, check=False)
+        assert refused.returncode == 2
+        assert "permission denied" in refused.stderr
+        assert "the rights of its user" in refused.stderr
+        assert "Traceback" not in refused.stderr
+    recorder = recorder_at(powerless, FakeClock())
+    recorder.noted(Note("refusal", "refused"))
+    recorder.step()
+    assert "the ledger cannot be written; decisions go on" in caplog.text
+
+
 @settings(max_examples=int(os.environ.get("LEDGER_HISTORIES", "12")), phases=[Phase.explicit, Phase.generate])
 @given(FLEETS, HISTORIES)
 def test_a_replay_from_postgresql_gives_every_decision_of_random_histories(database: str, fleet: Any, history: Any):
