@@ -6,15 +6,17 @@ by an annotation, which needs the right to patch this one Lease.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from berthmaster.deciding.config import DEFAULT_BRAKE, BrakeLimits, Budget
+from berthmaster.deciding.config import DEFAULT_BRAKE, BrakeLimits, Budget, MoveSettings
 from berthmaster.model.decode import convert, decode_json, encode_json, read_json
 from berthmaster.model.errors import FieldError
 from berthmaster.model.meta import Count, Timestamp, Value
+from berthmaster.model.move import MoveStrategy, VolumeLoss
 
 T = TypeVar("T")
 
@@ -89,6 +91,8 @@ class SourcesRecord(Value, frozen=True):
         problem: why the file cannot be used, if an earlier content is in use; empty if it can.
         budgets: the budgets as the file has them; None if they are too large for the lease.
         scheduler: the ``spec.schedulerName`` of the bindings that the leader moves; empty if it is not recorded.
+        strategy, volumes: the settings of a binding without a rule; empty if they are not recorded.
+        rules: how many rules the file has.
     """
 
     failback: str = "Off"
@@ -99,6 +103,18 @@ class SourcesRecord(Value, frozen=True):
     scheduler: str = ""
     brake: BrakeLimits = DEFAULT_BRAKE
     rebalance: str = "Off"
+    strategy: str = ""
+    volumes: str = ""
+    rules: int = 0
+
+    @property
+    def settings(self) -> MoveSettings:
+        """Return the settings of a binding without a rule, as far as they are recorded and known."""
+        strategies = {each.value: each for each in MoveStrategy}
+        losses = {each.value: each for each in VolumeLoss}
+        known = MoveSettings()
+        strategy, volumes = strategies.get(self.strategy, known.strategy), losses.get(self.volumes, known.volumes)
+        return replace(known, strategy=strategy, volumes=volumes)
 
 
 class LeaseRecord(NamedTuple):

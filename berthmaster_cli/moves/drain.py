@@ -153,14 +153,18 @@ def planned(
     context: DrainContext,
     profile: Profile | None = None,
     facts: reading.DrainFacts | None = None,
+    settings: MoveSettings | None = None,
 ) -> list[DrainRow]:
-    """Return the workloads on clusters, and where each would go alone. ``waiting``: something keeps it there."""
+    """Return the workloads on clusters, and where each would go alone. ``waiting``: something keeps it there.
+
+    ``settings`` are those of the controllers for a binding without a rule, as far as they are known.
+    """
     fleet = Fleet()
     for cluster in clusters.values():
         taints = (*(each for each in cluster.spec.taints if each.key != DRAINING), _TAINT)
         fleet.apply(with_spec(cluster, taints=taints) if cluster.name in context.draining else cluster)
     scheduler = Scheduler(fleet, profile or karmada_profile())
-    known = _KnownCopies(bindings, facts or reading.DrainFacts())
+    known = _KnownCopies(bindings, facts or reading.DrainFacts(), settings or MoveSettings())
     rows = []
     for binding in bindings:
         row = _row_left(binding, context)
@@ -179,8 +183,9 @@ def _sorted(rows: Iterable[DrainRow]) -> list[DrainRow]:
 class _KnownCopies:
     """What is known about the copies on the clusters of a drain."""
 
-    def __init__(self, bindings: Iterable[Binding], facts: reading.DrainFacts) -> None:
+    def __init__(self, bindings: Iterable[Binding], facts: reading.DrainFacts, settings: MoveSettings) -> None:
         self._facts = facts
+        self._settings = settings
         self._needs = NeedIndex()
         for each in bindings:
             self._needs.changed(each.metadata.key, None, each)
@@ -190,10 +195,10 @@ class _KnownCopies:
         return with_needs(found, self._needs.needing, binding)
 
     def policy(self, binding: Binding) -> PolicyMoves:
-        """Return what the policy of a binding says. The configuration of the controllers is not known."""
+        """Return what the policy of a binding says beside the settings of the controllers."""
         reference = holder(binding.metadata)
         annotations = {} if reference is None else self._facts.annotations.get(reference, {})
-        return policy_moves(MoveSettings(), annotations, binding)
+        return policy_moves(self._settings, annotations, binding)
 
 
 def _decided(
@@ -295,10 +300,12 @@ def command(flags: _DrainFlags) -> None:
     for gap in found.gaps:
         complain(gap)
     if flags.dry_run:
-        _may_move(found)
+        _may_move(found, dry_run=True)
         gaps: list[str] = []
         facts = reading.read_drain_facts(access, _with_copies(found.bindings, context.draining), gaps)
-        rows = planned(found.bindings, found.clusters, context, facts=facts)
+        sources = found.lease.sources if found.lease is not None else None
+        settings = sources.settings if sources is not None else None
+        rows = planned(found.bindings, found.clusters, context, facts=facts, settings=settings)
         for gap in gaps:
             complain(gap)
         _finish(_sorted((*rows, *_rows_unread(found.unread))), names, flags, planned=True)
@@ -384,8 +391,8 @@ def _change_taints(
     raise AssertionError("the last attempt returns or raises")
 
 
-def _may_move(found: reading.MovesInput) -> bool:
-    """Report what keeps moves from beginning. Return False if none will begin however long the command waits."""
+def _may_move(found: reading.MovesInput, *, dry_run: bool = False) -> bool:
+    """Report what keeps moves from beginning, and what a dry run does not know. Return False if none will begin however long the command waits."""
     if found.lease is None:
         return True
     sources = found.lease.sources
@@ -398,6 +405,8 @@ def _may_move(found: reading.MovesInput) -> bool:
         complain(f"the configuration has drain mode {sources.drain}: only workloads with a rule of their own move")
     if sources.pause != "None":
         complain("the configuration pauses moves; they begin when the pause ends")
+    if sources.rules and dry_run:
+        complain("the rules of the configuration are not known here: a workload that one of them selects may differ")
     return True
 
 

@@ -286,6 +286,9 @@ class LiveControl:
                 self._scheduler_name,
                 BrakeLimits(brake.enabled, brake.unhealthy_percent, brake.min_clusters),
                 defaults.rebalance.mode,
+                defaults.strategy.value,
+                defaults.volumes.value,
+                len(self.config.rules),
             )
             if self._file is not None
             else None

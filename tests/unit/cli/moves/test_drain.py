@@ -170,6 +170,25 @@ class TestDryRun:
         fleet.api.edit(fleet.path("data"), metadata={"annotations": held})
         assert "3 of 3 workloads would leave member1" in fleet.run("drain", "member1", "--dry-run").stdout
 
+    @cases(
+        ("settings", "stays"),
+        {
+            "none": ({}, ["data"]),
+            "volumes may be lost": ({"volumes": "MayBeLost"}, []),
+            "old copies go first": ({"strategy": "BreakBeforeMake"}, ["data", "kept"]),
+            "of a later version": ({"volumes": "Copied", "strategy": "Both"}, ["data"]),
+        },
+    )
+    def test_the_settings_of_the_controllers_count_and_rules_are_not_known(self, fleet, settings, stays):
+        fleet.put("data", {"member1": 1})
+        fleet.work("data", "member1", kind="StatefulSet", volumeClaimTemplates=[{"metadata": {"name": "disk"}}])
+        fleet.put("kept", {"member1": 1}, preserveResourcesOnDeletion=True)
+        fleet.lease(moves=json.dumps({"drain": "On", "rules": 1, **settings}))
+        planned = fleet.run("drain", "member1", "--dry-run", "-o", "json", code=1 if stays else 0)
+        waiting = [each for each in json.loads(planned.stdout)["left"] if each["state"] == "waiting"]
+        assert [each["workload"].rpartition("/")[2] for each in waiting] == stays
+        assert "the rules of the configuration are not known here" in planned.stderr
+
     def test_works_that_may_not_be_read_are_named(self, fleet):
         fleet.api.before = only(refuse(403), part="/works")
         assert "no right to list Works" in fleet.run("drain", "member1", "--dry-run").stderr
