@@ -11,15 +11,25 @@ from berthmaster.runtime.clock import Clock
 
 @dataclass(slots=True)
 class FixedControl:
-    """A ``LiveControl`` with a configuration that does not change. A test engages and ends its brake."""
+    """A ``LiveControl`` without a thread. A test engages and ends its brake.
+
+    Attributes:
+        file: the configuration when the process begins to lead, if it has changed since the process started.
+    """
 
     admissions: Admissions
     config: MovesConfig
     brake: str = ""
     totals: Mapping[str, int] | None = None
+    file: MovesConfig | None = None
 
-    def begin(self, now_s: float) -> None:
-        pass
+    def begin(self, _now_s: float) -> None:
+        if self.file is not None:
+            self.use(self.file)
+
+    def use(self, config: MovesConfig) -> None:
+        self.config = config
+        self.admissions.set_budgets(Budgets(config))
 
     def brake_reason(self) -> str | None:
         return self.brake or None

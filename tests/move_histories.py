@@ -5,7 +5,8 @@ Their capacities swing, and replicas are unschedulable. Drift is repaired in mos
 scaled, edited, paused, rescheduled and evicted, also from all clusters, and pods fail for a moment. Some have volumes
 or a ConfigMap. Dispatching is suspended, and members keep what Karmada deletes. Quotas fill, and are lowered below the
 use. Moves are paused, and budgets close. Karmada's controllers restart. The storm brake engages. The scheduler is
-killed before or after any of its writes, is refused, or gets no answer. The time is the test's.
+killed before or after any of its writes, is refused, or gets no answer. The next leader is a standby that read the
+configuration some time ago. The time is the test's.
 """
 
 import json
@@ -142,6 +143,7 @@ class History:
                 each["spec"]["template"]["spec"]["volumes"] = volumes
         config = MovesConfig(defaults=settings, rules=rules, budgets=(Budget("all", max_moves=self._limit),))
         self._config = config
+        self._known = [config]
         strategies = [self._random.choice(_STRATEGIES) for _ in self._templates]
         self._policies = [
             policy(
@@ -200,10 +202,7 @@ class History:
                 self.stage.run(max(0.0, end_s - self.stage.clock.monotonic_s()))
             except Killed:
                 self.kills += 1
-                self.stage.restart_scheduler()
-                self.stage.scheduler.configure(self._config)
-                self._engage(self._braked)
-                self._start_asking()
+                self._lead()
                 continue
             break
         self._check_groups()
@@ -224,7 +223,10 @@ class History:
             self._lose_pods, self._limit_replicas, self._lose_the_source_at_a_deadline,
         ]  # fmt: skip
         if self._extra.random() < SUSPENSIONS:
-            actions = [self._suspend, self._suspend, self._resume, self._pause_template, self._preserve]
+            actions = [
+                self._suspend, self._suspend, self._resume, self._pause_template, self._preserve,
+                self._change_the_leader,
+            ]  # fmt: skip
         action = self._random.choice(actions)
         self.log.append(f"{self.stage.clock.monotonic_s():.0f} {action.__name__}")
         action()
@@ -234,6 +236,23 @@ class History:
         name = self._random.choice(self._clusters)
         self._lost.add(name)
         self.stage.model.members.lose(name)
+
+    def _change_the_leader(self) -> None:
+        """Pause moves, or end that, let another process lead, and drain a cluster."""
+        self._pause()
+        self._lead()
+        self._drain()
+
+    def _lead(self) -> None:
+        """Let a standby lead. It read the file when it started, and reads it again now."""
+        self.stage.restart_scheduler(self._extra.choice(self._known), file=self._config)
+        self._engage(self._braked)
+        self._start_asking()
+
+    def _configure(self, config: MovesConfig) -> None:
+        self._config = config
+        self._known.append(config)
+        self.stage.scheduler.configure(config)
 
     def _suspend(self) -> None:
         """Suspend dispatching, or scheduling, of a workload in one of the forms."""
@@ -332,12 +351,11 @@ class History:
         closed = self._config.pause != "None" or self._config.budgets[0].max_moves == 0
         budget = Budget("all", max_moves=self._limit)
         if closed:
-            self._config = replace(self._config, pause="None", budgets=(budget,))
+            self._configure(replace(self._config, pause="None", budgets=(budget,)))
         elif self._random.random() < 0.5:
-            self._config = replace(self._config, pause=self._random.choice(("Planned", "All")))
+            self._configure(replace(self._config, pause=self._random.choice(("Planned", "All"))))
         else:
-            self._config = replace(self._config, budgets=(Budget("all", max_moves=0),))
-        self.stage.scheduler.configure(self._config)
+            self._configure(replace(self._config, budgets=(Budget("all", max_moves=0),)))
 
     def _scale_in_a_move(self) -> None:
         """Scale a workload that moves, also to 0 and back, often after moves were paused."""
@@ -503,8 +521,7 @@ class History:
             self._amend(index, preserveResourcesOnDeletion=None)
         self._full = frozenset()
         self._remove_quota()
-        self._config = replace(self._config, pause="None", budgets=(Budget("all", max_moves=self._limit),))
-        self.stage.scheduler.configure(self._config)
+        self._configure(replace(self._config, pause="None", budgets=(Budget("all", max_moves=self._limit),)))
         self._engage("")
         for name in self._clusters:
             if not members.member(name).up:
@@ -576,6 +593,7 @@ class History:
             self._check_volumes(before["spec"]["resource"]["name"])
             self._check_loop(before["metadata"]["name"])
             self._check_budget()
+            self._check_pause(now)
             if now.reason is MoveReason.REBALANCE:
                 self._check_rest(before["metadata"]["name"])
         assert now is None or not now.under_way or now.until is not None, self._history(f"no end: {now}")
@@ -684,6 +702,11 @@ class History:
             each for each in found if each is not None and each.is_counted and each.reason is not MoveReason.FAILOVER
         ]
         assert len(planned) <= self._limit, self._history(f"{len(planned)} moves, the budget has {self._limit}")
+
+    def _check_pause(self, move: MoveState) -> None:
+        """No planned move begins while moves are paused, or the budget is closed, whatever a process read before."""
+        closed = self._config.pause != "None" or not self._config.budgets[0].max_moves
+        assert not closed or move.reason is MoveReason.FAILOVER, self._history(f"a move begins while all wait: {move}")
 
     def _check_groups(self) -> None:
         for template in self._templates:

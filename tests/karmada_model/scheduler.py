@@ -47,14 +47,16 @@ class SteppedScheduler:
         clock: FakeClock,
         settings: ControllerSettings | None = None,
         moves: MovesConfig | None = None,
+        file: MovesConfig | None = None,
     ) -> None:
-        """Start a scheduler, which lists everything.
+        """Start a scheduler, which lists everything, and then leads.
 
         Args:
             api: the API server.
             clock: the time.
             settings: its settings.
             moves: the configuration of moves; None for the default one.
+            file: the configuration when it leads, if that is another one.
         """
         self._api = api
         self._clock = clock
@@ -64,7 +66,7 @@ class SteppedScheduler:
         control = self._control = (
             None
             if moves is None
-            else FixedControl(Admissions(Budgets(moves), clock.monotonic_s() - LEADING_SINCE_S), moves)
+            else FixedControl(Admissions(Budgets(moves), clock.monotonic_s() - LEADING_SINCE_S), moves, file=file)
         )
         self.controller = BindingScheduler(context, settings or ControllerSettings(), control)
         self._informers = {
@@ -82,8 +84,7 @@ class SteppedScheduler:
 
     def configure(self, moves: MovesConfig) -> None:
         """Replace the configuration of moves."""
-        self._control.config = moves
-        self._control.admissions.set_budgets(Budgets(moves))
+        self._control.use(moves)
 
     def active_moves(self) -> list[MoveCandidate]:
         """Return the moves that hold a slot of a budget."""

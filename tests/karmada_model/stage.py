@@ -112,9 +112,12 @@ class Stage:
             self.clock.pass_by(min(max(wait_s, 0.001), left_s))
             self.settle()
 
-    def restart_scheduler(self) -> None:
-        """Replace the binding scheduler by a new process, which lists everything."""
-        self.scheduler = SteppedScheduler(self.api, self.clock, self._settings, self._moves)
+    def restart_scheduler(self, moves: MovesConfig | None = None, file: MovesConfig | None = None) -> None:
+        """Replace the binding scheduler by a new process, which lists everything.
+
+        ``moves`` is the configuration that it read when it started, and ``file`` the one when it leads.
+        """
+        self.scheduler = SteppedScheduler(self.api, self.clock, self._settings, moves or self._moves, file)
 
     def _schedulers(self) -> list[SteppedScheduler]:
         return [each for each in (self.scheduler, self.beside) if each is not None]
