@@ -392,7 +392,10 @@ def _change_taints(
 
 
 def _may_move(found: reading.MovesInput, *, dry_run: bool = False) -> bool:
-    """Report what keeps moves from beginning, and what a dry run does not know. Return False if none will begin however long the command waits."""
+    """Report what keeps moves from beginning, and what a dry run does not know.
+
+    Return False if none will begin however long the command waits.
+    """
     if found.lease is None:
         return True
     sources = found.lease.sources
