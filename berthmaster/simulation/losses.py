@@ -63,6 +63,15 @@ def runs_nowhere(planned: PlannedWorkload, hosts: Hosts) -> bool:
     return _is_short(planned, hosts) and not running_after(planned, hosts)
 
 
+def keeps_all(planned: PlannedWorkload, hosts: Hosts) -> bool:
+    """Return whether a workload that cannot be scheduled keeps all replicas that it wants where they run."""
+    binding = planned.after.workload.binding
+    if planned.after.failure is None or binding is None or planned.moves or stopping(planned, hosts):
+        return False
+    found = running_after(planned, hosts)
+    return bool(found) and (not _is_divided(binding) or sum(found.values()) >= binding.spec.replicas)
+
+
 def _is_short(planned: PlannedWorkload, hosts: Hosts) -> bool:
     """Return whether fewer replicas of a workload run than without the changes, and fewer than it should have.
 

@@ -183,7 +183,9 @@ class PlanSummary(msgspec.Struct, frozen=True, rename="camel"):
 
     Attributes:
         replicas: the replicas that move: of each workload those that arrive or those that leave, whichever are more.
+        short: those that cannot be scheduled or have too few replicas, and run somewhere.
         new_failures: those of the last two that are so because of the changes.
+        keeping: those of ``short`` that keep all their replicas where they are.
         due: how many of the workloads that move would move in the same way without the changes.
         cost: what all these moves cost; null if no cluster has a price.
     """
@@ -196,6 +198,7 @@ class PlanSummary(msgspec.Struct, frozen=True, rename="camel"):
     new_failures: list[str]
     due: int = 0
     cost: CostChange | None = None
+    keeping: list[str] = []
 
 
 class ResourceTotal(msgspec.Struct, frozen=True, rename="camel"):
@@ -311,7 +314,9 @@ class PlannedMove(msgspec.Struct, frozen=True, rename="camel"):
 class UnplacedWorkload(msgspec.Struct, frozen=True, rename="camel"):
     """A workload that cannot be scheduled after the change.
 
-    ``nowhere``: whether it has no cluster at all. If not, it keeps its clusters, but not with all replicas.
+    Attributes:
+        nowhere: whether it has no cluster at all.
+        keeps: whether it keeps its clusters with all replicas. Otherwise it has too few.
     """
 
     resource: str
@@ -319,6 +324,7 @@ class UnplacedWorkload(msgspec.Struct, frozen=True, rename="camel"):
     nowhere: bool
     by_change: bool
     message: str
+    keeps: bool = False
 
 
 class StayingWorkload(msgspec.Struct, frozen=True, rename="camel"):

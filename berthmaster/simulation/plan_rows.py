@@ -25,7 +25,7 @@ from berthmaster.scheduling.resources import PODS, amount_of, free_amount
 from berthmaster.simulation import plan_answer
 from berthmaster.simulation.change_set import PlanIndex
 from berthmaster.simulation.detector import PolicyEdit
-from berthmaster.simulation.losses import is_left, not_running, preserves, runs_nowhere, stopping
+from berthmaster.simulation.losses import is_left, keeps_all, not_running, preserves, runs_nowhere, stopping
 from berthmaster.simulation.plan_answer import ClaimChange, StayReason
 from berthmaster.simulation.report import row
 from berthmaster.simulation.run import Moves, PlannedWorkload
@@ -90,6 +90,7 @@ def unplaced_of(planned: PlannedWorkload, hosts: Hosts) -> plan_answer.UnplacedW
         nowhere=runs_nowhere(planned, hosts),
         by_change=is_left(planned, hosts),
         message="; ".join(filter(None, reasons if planned.after.failure is None else reasons[::-1])),
+        keeps=keeps_all(planned, hosts),
     )
 
 
@@ -145,7 +146,7 @@ def why_moved(planned: PlannedWorkload) -> str:
     old = planned.before.workload.binding
     match result.trigger:
         case Trigger.FIRST:
-            return cause or "it is scheduled for the first time"
+            return cause or _first(old, workload.binding)
         case Trigger.RECONCILE:
             parts = changed_parts(old, workload.binding)
             if parts:
@@ -165,6 +166,13 @@ def why_moved(planned: PlannedWorkload) -> str:
                 end = "ends" if workload.binding is None or recorded_move(workload.binding) else "is rolled back"
                 return _joined(cause, f"its move ({state.reason.value}) is under way and {end}")
             return cause or "no workload needs it any more"
+
+
+def _first(old: Binding | None, new: Binding | None) -> str:
+    """Return why a workload without clusters is scheduled. One with 0 replicas before was scheduled, too."""
+    if old is None or new is None:
+        return "it is scheduled for the first time"
+    return _scaled(old, new) if old.spec.replicas != new.spec.replicas else "it has no cluster"
 
 
 def why_stays(planned: PlannedWorkload) -> tuple[StayReason, str]:
@@ -292,25 +300,26 @@ RESOURCES: Final = ("cpu", "memory")
 def summary_of(
     workloads: int,
     moves: Sequence[tuple[int, bool]],
-    unplaced: Sequence[tuple[str, bool, bool]],
+    unplaced: Sequence[tuple[str, bool, bool, bool]],
     cost: CostChange | None,
 ) -> plan_answer.PlanSummary:
     """Return what changes would move in total.
 
     Args:
         moves: of each workload that moves its replicas that move, and whether it is due.
-        unplaced: of each workload that cannot be scheduled its name, whether it runs nowhere, and whether that is by
-            the changes, in the order of the names in the answer.
+        unplaced: of each workload that cannot be scheduled its name, whether it runs nowhere, whether that is by the
+            changes, and whether it keeps all replicas, in the order of the names in the answer.
     """
     return plan_answer.PlanSummary(
         workloads=workloads,
         moved=len(moves),
         replicas=sum(replicas for replicas, _ in moves),
-        nowhere=[name for name, nowhere, _ in unplaced if nowhere],
-        short=[name for name, nowhere, _ in unplaced if not nowhere],
-        new_failures=[name for name, _, by_change in unplaced if by_change],
+        nowhere=[name for name, nowhere, _, _ in unplaced if nowhere],
+        short=[name for name, nowhere, _, _ in unplaced if not nowhere],
+        new_failures=[name for name, _, by_change, _ in unplaced if by_change],
         due=sum(due for _, due in moves),
         cost=cost,
+        keeping=[name for name, _, _, keeps in unplaced if keeps],
     )
 
 

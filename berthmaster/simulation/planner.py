@@ -37,7 +37,7 @@ from berthmaster.simulation.change_set import (
     is_companion,
     key_of,
 )
-from berthmaster.simulation.losses import copies, is_hit, is_left, loss_of, runs_nowhere
+from berthmaster.simulation.losses import copies, is_hit, is_left, keeps_all, loss_of, runs_nowhere
 from berthmaster.simulation.run import (
     Diagnosed,
     PlannedWorkload,
@@ -446,7 +446,10 @@ class PlannedFleet:
         return plan_rows.summary_of(
             len(self.workloads),
             [(plan_rows.moved_replicas(each.moves), each.is_due) for each in moving],
-            [(each.resource, runs_nowhere(each, hosts), is_left(each, hosts)) for each in failed],
+            [
+                (each.resource, runs_nowhere(each, hosts), is_left(each, hosts), keeps_all(each, hosts))
+                for each in failed
+            ],
             None if costs is None else change_of(plan_rows.cost_of(each, costs) for each in moving),
         )
 
@@ -634,7 +637,7 @@ class _Rows:
             summary=plan_rows.summary_of(
                 len(self._index) + self._new,
                 [(each.replicas, each.due) for each in moves],
-                [(each.resource, each.nowhere, each.by_change) for each in unplaced],
+                [(each.resource, each.nowhere, each.by_change, each.keeps) for each in unplaced],
                 change_of(self._costs),
             ),
             concerned=self._concerned,

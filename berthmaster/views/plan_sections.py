@@ -14,6 +14,7 @@ from berthmaster.simulation.plan_answer import (
     PlannedMove,
     PlanSummary,
     PolicyEffect,
+    UnplacedWorkload,
 )
 from berthmaster.simulation.plan_rows import not_running_text
 from berthmaster.views.assumption_texts import SwitchName, as_option, eviction_line, loss_lines, preemption_line
@@ -111,8 +112,12 @@ class LeftBehind(NamedTuple):
 
 def left_behind(summary: PlanSummary) -> Iterator[LeftBehind]:
     """Yield the workloads that have no place afterwards, and those with too few replicas."""
-    new = set(summary.new_failures)
-    for names, text in ((summary.nowhere, "left without a place"), (summary.short, "left with too few replicas")):
+    new, keeping = set(summary.new_failures), set(summary.keeping)
+    for names, text in (
+        (summary.nowhere, "left without a place"),
+        ([each for each in summary.short if each not in keeping], "left with too few replicas"),
+        ([each for each in summary.short if each in keeping], "cannot be scheduled, and kept where it is"),
+    ):
         if names:
             yield LeftBehind(len(names), text, _also(len(set(names) - new), len(names)))
 
@@ -137,10 +142,17 @@ def sections(plan: Plan) -> Iterator[Section]:
     yield from (each for each in found if each.rows)
 
 
+def unplaced_text(found: UnplacedWorkload) -> str:
+    """Return what becomes of a workload that cannot be scheduled."""
+    if found.nowhere:
+        return "no place"
+    return "keeps what it has" if found.keeps else "too few replicas"
+
+
 def _unplaced(plan: Plan) -> Section:
     rows = [
         (
-            _workload(each.resource), _policy(each.policy), _bad("no place" if each.nowhere else "too few replicas"),
+            _workload(each.resource), _policy(each.policy), _bad(unplaced_text(each)),
             _bad("the change") if each.by_change else "before, too", each.message,
         )
         for each in plan.unplaced

@@ -24,7 +24,7 @@ _LISTS: Final[Mapping[type[Struct], Sequence[str]]] = {
     ImpactView: ("only_copy", "not_simulated", "nowhere", "short", "staying"),
     Loss: ("only_copy", "left", "not_simulated", "preserved"),
     Plan: ("unplaced", "moves", "staying"),
-    PlanSummary: ("nowhere", "short", "new_failures"),
+    PlanSummary: ("nowhere", "short", "new_failures", "keeping"),
     PolicyEffect: ("gains", "takes", "loses", "unclaimed"),
     PolicyRow: ("claimed", "takes", "loses"),
 }

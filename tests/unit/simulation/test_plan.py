@@ -6,17 +6,20 @@ from datetime import UTC, datetime
 from builders import cluster, deployment, placement, policy, quantities, selector
 from fleet_dump import DIVIDED, load, members, stored_binding, stored_policy, stored_template
 from msgspec.structs import replace
+from simulated_worlds import policies
 from switched_on import world_of
 from tables import cases
 
 from berthmaster.manifests import Document, Manifests
 from berthmaster.model.cluster import AllocatableModeling, ResourceSummary
+from berthmaster.model.meta import with_status
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.prices import CostChange, PriceEntry, Prices
 from berthmaster.simulation.change_set import ChangeSet
-from berthmaster.simulation.changes import AddCluster, AddLabel, Down, Reschedule
-from berthmaster.simulation.plan_rows import cluster_totals, moved_replicas
+from berthmaster.simulation.changes import AddCluster, AddLabel, Down, Reschedule, Scale, SetPolicy
+from berthmaster.simulation.plan_rows import cluster_totals, moved_replicas, why_moved
 from berthmaster.simulation.planner import planned_fleet
+from berthmaster.simulation.workload import ResourceName
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 PROFILE = karmada_profile()
@@ -59,6 +62,33 @@ def test_a_plan_counts_workloads_replicas_and_failures():
 def test_a_workload_that_keeps_some_replicas_is_short():
     found = compared(world(("web", 10, DIVIDED), cpu=(8, 4)), Down("a")).summary
     assert (found.nowhere, found.short, found.new_failures) == ([], *[["default/Deployment/web"]] * 2)
+
+
+def stored_world(replicas, clusters, room=8):
+    """A fleet whose policy p names cluster a, which has the replicas of the Deployment web. Cluster b has some room."""
+    stored = stored_policy("p", to=["a"], placement=DIVIDED)
+    template = stored_template(held_by=stored, replicas=replicas)
+    bound = stored_binding(template, clusters, policy=stored, replicas=replicas)
+    found = world_of(load(*members("a", "b"), stored, template, bound))
+    summary = ResourceSummary(allocatable=quantities({"cpu": room, "pods": 100, "memory": "8Gi"}))
+    return replace(found, clusters={**found.clusters, "b": with_status(found.clusters["b"], resource_summary=summary)})
+
+
+def test_a_workload_that_finds_no_room_and_keeps_all_replicas_lacks_none():
+    (moved,) = policies(stored_policy("p", to=["b"], placement=DIVIDED))
+    found = compared(stored_world(2, {"a": 2}, room=0), SetPolicy(moved)).summary
+    web = ["default/Deployment/web"]
+    assert (found.nowhere, found.short, found.keeping) == ([], web, web)
+
+
+def test_a_workload_that_finds_no_room_for_more_replicas_lacks_them():
+    found = compared(stored_world(2, {"a": 2}), Scale(ResourceName("default", "Deployment", "web"), 999)).summary
+    assert (found.short, found.keeping) == (["default/Deployment/web"], [])
+
+
+def test_a_scale_from_0_is_no_first_scheduling():
+    (found,) = compared(stored_world(0, {}), Scale(ResourceName("default", "Deployment", "web"), 2)).workloads
+    assert why_moved(found) == "its replicas change from 0 to 2"
 
 
 def test_a_label_that_a_change_adds_gives_a_cluster_its_price():
