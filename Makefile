@@ -246,7 +246,7 @@ bench-ledger-property: $(VENV)/.e2e ## Record and replay thousands of random his
 	@LEDGER_HISTORIES=$${LEDGER_HISTORIES:-2000} $(BIN)/pytest -q tests/e2e/test_ledger.py -k random_histories $(ARGS)
 
 .PHONY: soak
-soak: $(VENV)/.dev ## Test webhook and extender under bad clients: pipelining, slow readers, dribbling bodies, full ports
+soak: $(VENV)/.dev ## Test webhook, extender and console under bad clients: pipelining, slow readers, dribbling bodies, full ports
 	@PYTHONPATH=tests $(BIN)/python bench/soak.py $(ARGS)
 
 .PHONY: cost

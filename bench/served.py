@@ -106,6 +106,18 @@ def reviewing(*flags: str, descriptors: int = 0) -> Iterator[Server]:
 
 
 @contextmanager
+def showing(clusters: Sequence[Any], token: str, descriptors: int = 0) -> Iterator[Server]:
+    """Run the console over TLS, before an extender with a fleet, until the end of the block."""
+    with tempfile.TemporaryDirectory() as folder, serving(clusters) as extender:
+        make_pair().write(Path(folder))
+        Path(folder, "tokens").write_text(f"{token},alice\n")
+        files = ("--cert-file", f"{folder}/tls.crt", "--key-file", f"{folder}/tls.key")
+        asked = (f"--extender-url=http://127.0.0.1:{extender.port}", f"--token-file={folder}/tokens")
+        with running("console", *files, *asked, descriptors=descriptors) as server:
+            yield server._replace(tls=True)
+
+
+@contextmanager
 def running(command: str, *flags: str, descriptors: int = 0) -> Iterator[Server]:
     """Run a service on free ports. ``descriptors`` limits its open files and connections; 0 sets no limit."""
     port, probe_port = free_port(), free_port()

@@ -1,4 +1,4 @@
-"""Measure webhook and extender while other clients misbehave: ``make soak``.
+"""Measure webhook, extender and console while other clients misbehave: ``make soak``.
 
 A well-behaved client sends requests over a kept and over new connections, first alone, then beside each kind of
 misbehaving client (``companions.py``), then beside all of them. No good request may fail, no probe may fail, no worker
@@ -7,20 +7,22 @@ may be killed, and memory must stay below the limits of the Helm chart.
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 import click
 from admission import reviews
 from companions import COMPANIONS
 from extender_service import native_requests
-from served import Server, reviewing, serving
+from served import Server, reviewing, serving, showing
 from stress import TITLES, Watcher, beside, line, problems
 from workloads import generated
 
-LIMITS_MIB: Mapping[str, float] = {"webhook": 320, "extender": 1024}
+LIMITS_MIB: Mapping[str, float] = {"webhook": 320, "extender": 1024, "console": 512}
 """The memory limits of charts/berthmaster/values.yaml."""
 FEW_DESCRIPTORS = 400
 _WARM_UP_S = 2.0
+_TOKEN = "a-token-of-the-soak"  # noqa: S105 - opens only the console of this run
 
 
 class Soak(NamedTuple):
@@ -52,8 +54,11 @@ class Soak(NamedTuple):
 def soak(service: str, seconds: float, names: Sequence[str], *, descriptors: int = 0) -> Iterator[str]:
     """Run a service beside each companion and beside all of them, and yield what must not happen."""
     clusters = next(each for each in generated(7) if len(each.clusters) == 1000)
+    running: AbstractContextManager[Server]
     if service == "webhook":
         running, requests = reviewing(descriptors=descriptors), reviews()
+    elif service == "console":
+        running, requests = showing(clusters.clusters, _TOKEN, descriptors=descriptors), visits()
     else:
         running, requests = serving(clusters.clusters, descriptors=descriptors), native_requests(clusters)
     with running as server:
@@ -65,6 +70,12 @@ def soak(service: str, seconds: float, names: Sequence[str], *, descriptors: int
         if len(names) > 1:
             yield from tested.run(names)
         yield from tested.run([])
+
+
+def visits() -> list[bytes]:
+    """Return requests of a visitor for pages of the console. Requests without a token have a limit for each address."""
+    head = f"HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {_TOKEN}\r\n\r\n"
+    return [f"GET {path} {head}".encode() for path in ("/workloads", "/fleet?view=table", "/help")]
 
 
 @click.command()
