@@ -313,7 +313,7 @@ def released(binding: Binding, state: MoveState, around: Surroundings) -> Step:
         _without_way(state), phase=MovePhase.RELEASED, since=_whole(around.now), until=until, template="", message=""
     )
     source, target = short_assignment(state.source), short_assignment(state.target)
-    note = f"{state.reason.value}: {target} is healthy, {source} is released"
+    note = f"{state.reason.value}: {target} is healthy" + (f", {source} is released" if state.source else "")
     if left := _left_behind(binding, state, around):
         after = msgspec.structs.replace(after, message=left[:MAX_MESSAGE])
         note = f"{note}; {left}"

@@ -75,6 +75,7 @@ from berthmaster.model.move import (
 )
 from berthmaster.model.unsupported import unsupported_parts
 from berthmaster.model.work import Copies
+from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.request import Request
 
@@ -315,11 +316,11 @@ def _unusable(state: ClusterState, binding: Binding) -> frozenset[str]:
 def can_return(state: ClusterState, binding: Binding, move: MoveState) -> bool:
     """Whether a move can be rolled back if it fails: what it came from is ready, and takes the workload again.
 
-    Karmada evicts a cluster with a taint NoExecute again.
+    Karmada evicts a cluster with a taint NoExecute again. A cluster that is being deleted waits for its copies to go.
     """
-    if not move.can_return(state.unready_since_s):
-        return False
     placement, fleet = binding.spec.placement, state.scheduler.fleet
+    if not move.can_return(state.unready_since_s) or any(map(partial(_is_leaving, fleet), move.home)):
+        return False
     tolerations = placement.cluster_tolerations if placement is not None else ()
     evicted = move.home.keys() - move.source.keys()
     found = (fleet.get(name) for name in evicted)
@@ -327,6 +328,12 @@ def can_return(state: ClusterState, binding: Binding, move: MoveState) -> bool:
         cluster is None or repelling_taints(cluster.spec.taints, tolerations, frozenset({NO_EXECUTE}))
         for cluster in found
     )
+
+
+def _is_leaving(fleet: Fleet, name: str) -> bool:
+    """Whether a cluster is being deleted, or is gone."""
+    cluster = fleet.get(name)
+    return cluster is None or cluster.deleting
 
 
 def _waits_for_its_end(binding: Binding, move: MoveState, found: Target, lost: frozenset[str]) -> bool:

@@ -50,6 +50,7 @@ from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.views.move_rows import workload_of
 from berthmaster.views.texts import count_text
+from berthmaster_cli.doctor.facts import SCHEDULER_NAME
 from berthmaster_cli.flags import argument, option, options
 from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.moves import reading
@@ -272,8 +273,10 @@ class _DrainFlags(ClusterNamesFlags, OutputFlags):
     )  # fmt: skip
     no_wait: bool = option("Set the taint and end.")
     ignore_others: bool = option("Succeed even if workloads of other schedulers stay.")
-    scheduler_name: str = option(
-        "The spec.schedulerName of the bindings that the controllers schedule.", "berthmaster", metavar="NAME"
+    scheduler_name: str | None = option(
+        "The spec.schedulerName of the bindings that the controllers schedule. By default the Lease says it, otherwise "
+        "it is berthmaster.",
+        metavar="NAME",
     )
 
 
@@ -296,14 +299,15 @@ def command(flags: _DrainFlags) -> None:
       berthmaster drain -l region=eu-west --timeout 3600
     """
     access, found, names = _read(flags)
-    context = DrainContext(frozenset(names), flags.scheduler_name, found.braked)
+    sources = found.lease.sources if found.lease is not None else None
+    recorded = sources.scheduler if sources is not None else ""
+    context = DrainContext(frozenset(names), flags.scheduler_name or recorded or SCHEDULER_NAME, found.braked)
     for gap in found.gaps:
         complain(gap)
     if flags.dry_run:
         _may_move(found, dry_run=True)
         gaps: list[str] = []
         facts = reading.read_drain_facts(access, _with_copies(found.bindings, context.draining), gaps)
-        sources = found.lease.sources if found.lease is not None else None
         settings = sources.settings if sources is not None else None
         rows = planned(found.bindings, found.clusters, context, facts=facts, settings=settings)
         for gap in gaps:

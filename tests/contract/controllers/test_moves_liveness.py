@@ -9,12 +9,13 @@ from karmada_model.evictions import evict
 from karmada_plane import cluster
 from move_plays import BREAK, ON, STATIC, WEB, Play, Twice, draining, refuse_if
 
-from berthmaster.deciding.config import Budget
-from berthmaster.model.move import MovePhase
+from berthmaster.deciding.config import Budget, MovesConfig
+from berthmaster.model.move import MovePhase, MoveStrategy
 
 DEADLINE_S = 120
 HOLD_DOWN_S = 300
 QUICK = replace(BREAK, defaults=replace(BREAK.defaults, deadline_s=DEADLINE_S, hold_down_s=HOLD_DOWN_S))
+MAKE = replace(QUICK, defaults=replace(QUICK.defaults, strategy=MoveStrategy.MAKE_BEFORE_BREAK))
 
 
 def pause(play: Play) -> None:
@@ -224,3 +225,18 @@ def test_a_scale_to_zero_and_back_after_the_new_copies_started_reports_no_vanish
     play.run(200)
     assert (play.clusters, play.healthy) == ({"m2": 4}, 4)
     assert "MoveCopiesVanished" not in play.events
+
+
+@pytest.mark.parametrize("moves", [pytest.param(MAKE, id="MakeBeforeBreak"), pytest.param(QUICK, id="BreakBeforeMake")])
+def test_a_move_does_not_return_to_a_cluster_that_is_being_deleted(moves: MovesConfig):
+    """Karmada removes the Cluster when no binding names it any more."""
+    play = draining(MovePhase.SURGING, moves=moves)
+    play.stage.model.members.break_workload("m2", "web")
+    play.run(20)
+    play.stage.delete(cluster("m1"))
+    play.run(2 * DEADLINE_S + 200)
+    assert "m2" in play.clusters
+    assert not {"MoveRolledBack", "MoveReturning"} & {*play.events}
+    play.stage.model.members.mend()
+    play.run(200)
+    assert (play.clusters, play.healthy) == ({"m2": 4}, 4)

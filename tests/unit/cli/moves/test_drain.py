@@ -189,6 +189,17 @@ class TestDryRun:
         assert [each["workload"].rpartition("/")[2] for each in waiting] == stays
         assert "the rules of the configuration are not known here" in planned.stderr
 
+    def test_the_lease_says_which_scheduler_the_controllers_are(self, fleet):
+        fleet.put("theirs", {"member1": 1}, scheduler="default-scheduler")
+        fleet.lease(moves=json.dumps({"drain": "On", "scheduler": "default-scheduler"}))
+
+        def states(*words):
+            planned = fleet.run("drain", "member1", "--dry-run", "-o", "json", *words, code=1)
+            return {each["workload"].rpartition("/")[2]: each["state"] for each in json.loads(planned.stdout)["left"]}
+
+        assert states() == {"theirs": "moving", "web": "not ours", "api": "not ours"}
+        assert states("--scheduler-name=berthmaster")["web"] == "moving"
+
     def test_works_that_may_not_be_read_are_named(self, fleet):
         fleet.api.before = only(refuse(403), part="/works")
         assert "no right to list Works" in fleet.run("drain", "member1", "--dry-run").stderr
