@@ -19,7 +19,8 @@ from berthmaster.views.texts import (
     without_zeros,
 )
 from berthmaster_cli.flags import option, options
-from berthmaster_cli.inputs import SourceFlags, current_time, present_world, profile_from, read_manifests, report_unused
+from berthmaster_cli.ignored import report_unknown_replicas, report_unused
+from berthmaster_cli.inputs import SourceFlags, current_time, present_world, profile_from, read_manifests
 from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.output import WorkloadOutputFlags, is_printed, print_line, print_table
 
@@ -75,6 +76,7 @@ def command(flags: _DriftFlags) -> None:
     if not is_printed(flags.output, msgspec.structs.replace(found, workloads=shown), (each.resource for each in shown)):
         _print(found, shown, wide=flags.output == "wide")
         report_unused(manifests)
+        report_unknown_replicas(world)
     if flags.check and found.workloads:
         raise SystemExit(EXIT_CHECK_FAILED)
 

@@ -29,6 +29,7 @@ from berthmaster.views.texts import assignment_text, count_text, without_zeros
 from berthmaster_cli import inputs, ledger_options
 from berthmaster_cli.flags import argument, option, options
 from berthmaster_cli.history import moves_text, workload_query
+from berthmaster_cli.ignored import notes_about_overrides
 from berthmaster_cli.output import WorkloadOutputFlags, echo, is_printed, print_data, print_line, print_table, styled
 from berthmaster_cli.tables import TRIGGERS_HELP, best_first, print_assumptions, print_group, print_preemption
 
@@ -193,6 +194,9 @@ def command(flags: _ExplainFlags) -> None:
     if flags.output in {"table", "wide"}:
         print_preemption(manifests, world)
     explained_now = explained_in(name, world, profile, manifests.read_at or inputs.current_time(), all_changes)
+    (workload,) = world.find(name)
+    notes = [*explained_now.notes, *notes_about_overrides(manifests.ignored, workload)]
+    explained_now = msgspec.structs.replace(explained_now, notes=notes)
     missing = _NOT_FOUND if inputs.reads_live(flags) else _NOT_GIVEN
     _show(explained_now, flags, link, missing=missing, changes=changes)
 

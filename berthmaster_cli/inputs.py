@@ -31,7 +31,7 @@ from berthmaster.model.interpretation import (
     replica_scripts,
 )
 from berthmaster.model.kinds import BUILT_IN_NAMES, group_of, guessed_names, reason_not_propagated
-from berthmaster.model.policy import DEFAULT_NAMESPACE, TAINT_POLICY
+from berthmaster.model.policy import DEFAULT_NAMESPACE
 from berthmaster.model.replicas import ReplicaPath
 from berthmaster.model.validation import update_errors
 from berthmaster.runtime.feature_gates import WORKLOAD_AFFINITY, FeatureGates, gates_help
@@ -130,7 +130,8 @@ class SchedulingFlags(PluginFlags):
 
     replica_paths: tuple[str, ...] = option(
         "The fields of a custom resource that hold its replicas and its pod template, for example "
-        "example.io/v1/Widget=spec.size,spec.template. Repeatable.",
+        "example.io/v1/Widget=spec.size,spec.template. *=- takes all kinds whose replicas are not known as kinds "
+        "without replicas. Repeatable.",
         names=("--replica-path",), metavar="GROUP/VERSION/KIND=PATH[,PATH]",
     )  # fmt: skip
     feature_gates: str = option(
@@ -547,16 +548,6 @@ def rebalances(manifests: Manifests, world: World) -> list[Change]:
             name = change.rebalancer.metadata.name
             complain(f"WorkloadRebalancer {name}: {workload} has no binding, so that nothing is rescheduled")
     return [change for change in found if change.open_workloads()]
-
-
-def report_unused(manifests: Manifests) -> None:
-    """Report on standard error what was not used, and what is suspicious."""
-    for ignored in manifests.ignored:
-        if ignored.document.kind in {"Lease", TAINT_POLICY}:
-            continue  # they are read for the switches of the controllers, and for losses
-        complain(f"{ignored.document.place}: ignored: {ignored.reason}")
-    for sentence in manifests.warnings:
-        complain(sentence)
 
 
 _EXISTING: Final = click.Path(exists=True)

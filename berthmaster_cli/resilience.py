@@ -20,6 +20,7 @@ from berthmaster.views.heat_map import heat_map
 from berthmaster.views.texts import columns_of, count_text, numbers
 from berthmaster_cli import inputs
 from berthmaster_cli.flags import option, options
+from berthmaster_cli.ignored import report_unknown_replicas, report_unused
 from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.output import WorkloadOutputFlags, complain, counting, is_printed, print_line, print_table, styled
 
@@ -190,7 +191,8 @@ def command(flags: _ResilienceFlags) -> None:
         return
     _show(found, flags)
     if flags.output == "table":
-        inputs.report_unused(manifests)
+        report_unused(manifests)
+        report_unknown_replicas(world)
 
 
 def _show(found: ShardResult, flags: _ResilienceFlags) -> None:

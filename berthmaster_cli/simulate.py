@@ -19,6 +19,7 @@ from berthmaster.simulation.world import Change, World, is_observed
 from berthmaster_cli import inputs, tables
 from berthmaster_cli.flags import option, options
 from berthmaster_cli.idle_policies import report_idle_policies, written_policies
+from berthmaster_cli.ignored import report_unused
 from berthmaster_cli.ledger_options import LedgerFlags
 from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.output import WorkloadOutputFlags, print_data
@@ -137,7 +138,7 @@ def _simulate(
         rows = [row(each.settled or each.before, each.before) for each in planned if each.resource in shown]
         tables.print_results(view.of_results(rows), flags.output)
     if flags.output in {"table", "wide"}:
-        inputs.report_unused(manifests)
+        report_unused(manifests)
     only_new = flags.check == "new"
     return not any(is_left(each, fleet.hosts) or _is_unplaced(each, only_new=only_new) for each in planned)
 

@@ -21,6 +21,7 @@ from berthmaster.model.meta import ObjectMeta, Quantity, Value
 from berthmaster.model.replicas import (
     BUILT_IN_REPLICA_PATHS,
     THIRD_PARTY_REPLICA_PATHS,
+    UNKNOWN_KINDS,
     Amounts,
     NodeClaim,
     ReplicaPath,
@@ -124,9 +125,11 @@ def interpreted(
         return _COMPUTED[kind](raw)
     if kind in _INTERPRETED or complete or scope_of(*kind) is not None:
         return replicas_of(raw, THIRD_PARTY_REPLICA_PATHS)
+    if UNKNOWN_KINDS in paths:
+        return Replicas()
     return UnknownReplicas(
         f"the replicas of {kind[1]} of {kind[0]} are not known: pass --replica-path {kind[0]}/{kind[1]}=PATH[,PATH], "
-        f"{kind[0]}/{kind[1]}=- if it has none, or its ResourceInterpreterCustomization"
+        f"{kind[0]}/{kind[1]}=- if it has none, '*=-' for all such kinds, or its ResourceInterpreterCustomization"
     )
 
 
@@ -143,7 +146,7 @@ def check_replica_paths(paths: Iterable[ReplicaPath], resources: Iterable[Mappin
     by_kind: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for raw in resources:
         by_kind.setdefault((str(raw.get("apiVersion")), str(raw.get("kind"))), []).append(raw)
-    for path in paths:
+    for path in (each for each in paths if each != UNKNOWN_KINDS):
         found = by_kind.get((path.api_version, path.kind), [])
         option = f"--replica-path {path.api_version}/{path.kind}"
         if not found:

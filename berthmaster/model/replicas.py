@@ -147,7 +147,12 @@ class ReplicaPath(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "ReplicaPath":
-        """Parse ``GROUP/VERSION/KIND=REPLICAS[,TEMPLATE]``, or ``=-`` for no replicas. Raises ``InputError``."""
+        """Parse ``GROUP/VERSION/KIND=REPLICAS[,TEMPLATE]``, or ``=-`` for no replicas. Raises ``InputError``.
+
+        ``*=-`` takes all kinds whose replicas are not known as kinds without replicas (``UNKNOWN_KINDS``).
+        """
+        if text == "*=-":
+            return UNKNOWN_KINDS
         what, equals, where = text.partition("=")
         api_version, slash, kind = what.rpartition("/")
         if where == _NONE and slash and api_version and kind:
@@ -157,7 +162,8 @@ class ReplicaPath(NamedTuple):
         if not (equals and slash and api_version and kind) or not all(map(_PATH.fullmatch, paths)):
             raise InputError(
                 f"{shown(text)} is not a replica path; accepted is GROUP/VERSION/KIND=PATH[,PATH], "
-                "as in example.io/v1/Widget=spec.size,spec.template, and GROUP/VERSION/KIND=- for no replicas"
+                "as in example.io/v1/Widget=spec.size,spec.template; GROUP/VERSION/KIND=- for no replicas; and *=- "
+                "for all kinds whose replicas are not known"
             )
         return cls(api_version, kind, replicas, pod_template or None)
 
@@ -194,6 +200,8 @@ class Replicas(NamedTuple):
     requirements: ReplicaRequirements | None = None
 
 
+UNKNOWN_KINDS: Final = ReplicaPath("*", "*", "")
+"""Stands for all kinds whose replicas are not known: they count as kinds without replicas."""
 BUILT_IN_REPLICA_PATHS: Final = (
     ReplicaPath("apps/v1", "Deployment", "spec.replicas", "spec.template"),
     ReplicaPath("apps/v1", "ReplicaSet", "spec.replicas", "spec.template"),

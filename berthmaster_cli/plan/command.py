@@ -29,6 +29,7 @@ from berthmaster.views.texts import count_text
 from berthmaster_cli import inputs, namespaces
 from berthmaster_cli.flags import option, options
 from berthmaster_cli.idle_policies import report_idle_policies
+from berthmaster_cli.ignored import NOT_CONSIDERED, report_not_considered, report_unknown_replicas
 from berthmaster_cli.options import KubeconfigFlags, KustomizeFlags, ReadTimeoutFlags
 from berthmaster_cli.output import complain, complain_about, counting, print_data, print_page
 from berthmaster_cli.plan.page import SERVICES, markdown_lines, page, write_comment
@@ -152,7 +153,7 @@ def _checked_objects(documents: Sequence[Document], flags: "PlanFlags") -> Manif
     objects = objects_of(documents, **flags.reading)
     inputs.check_policies(objects, lenient=flags.lenient)
     for ignored in objects.ignored:
-        if ignored.document.kind not in _OVERRIDES:
+        if ignored.document.kind not in NOT_CONSIDERED:
             complain(f"{ignored.document.place}: ignored: {ignored.reason}")
     for sentence in objects.warnings:
         complain(sentence)
@@ -179,6 +180,11 @@ def _change_set(
         overrides=(*named, *dict.fromkeys(removed.overrides)),
         existence={**dict.fromkeys(objects.found, True), **dict.fromkeys(removed.overrides, False)},
     )
+
+
+def _after(before: Sequence[Document], given: Sequence[Document]) -> list[Document]:
+    """Return the templates once some are applied."""
+    return list({**{each.identity: each for each in before}, **{each.identity: each for each in given}}.values())
 
 
 def _workloads(
@@ -434,6 +440,8 @@ def planned(flags: PlanFlags, known: list[Document] | None = None) -> Plan:
         world = replace(inputs.present_world(manifests, flags), lazy_counts=flags.lazy_counts)
         templates = [*manifests.templates, *objects.templates]
         report_idle_policies(objects.policies, templates, manifests.bindings)
+        report_not_considered([*manifests.ignored, *objects.ignored], _after(manifests.templates, objects.templates))
+        report_unknown_replicas(world)
         changes = _change_set(objects, removed, manifests, flags.replica_fields, world)
         complain_about(gap for gap in manifests.gaps if not gap.changes_answers)
     now = manifests.read_at or inputs.current_time()
