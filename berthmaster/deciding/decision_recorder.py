@@ -16,7 +16,7 @@ from berthmaster.deciding.budgets import Waiting
 from berthmaster.deciding.config import MoveSettings
 from berthmaster.model.binding import Binding, GracefulEvictionTask, TargetCluster
 from berthmaster.model.cluster import Cluster
-from berthmaster.model.decode import decode_json
+from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.meta import Timestamp
 from berthmaster.model.move import MoveState
 from berthmaster.model.note import NoteRecorder
@@ -242,9 +242,9 @@ class MoveTrace:
             asked.now,
             asked.producer,
             self._braked,
-            b"" if self._policy is None else msgspec.json.encode(self._policy),
+            b"" if self._policy is None else encode_json(self._policy),
             tuple(self._admissions),
-            b"" if asked.copies is None else msgspec.json.encode(asked.copies),
+            b"" if asked.copies is None else encode_json(asked.copies),
             asked.stuck,
         )
 

@@ -13,7 +13,9 @@ from berthmaster.controllers.moves.supervisor import ROUND_S
 from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.deciding.budgets import Admissions, Budgets, MoveCandidate
 from berthmaster.deciding.config import MovesConfig
+from berthmaster.deciding.decision_recorder import DecisionRecord, context_of
 from berthmaster.kube.events import EventContent
+from berthmaster.model.note import Note
 
 HOUSEKEEPING_S = 1.0
 LEADING_SINCE_S = 3600.0
@@ -31,6 +33,17 @@ class RecordedEvents:
 
     def record(self, event: EventContent) -> None:
         self.events.append(event)
+
+
+class ReadDecisions:
+    """A ledger that keeps nothing. It reads what it would keep, as a replay does."""
+
+    def decided(self, record: DecisionRecord) -> None:
+        if (moves := record.inputs.moves) is not None:
+            context_of(moves)
+
+    def noted(self, _note: Note) -> None:
+        pass
 
 
 class SteppedScheduler:
@@ -61,7 +74,7 @@ class SteppedScheduler:
         self._api = api
         self._clock = clock
         self.recorder = RecordedEvents()
-        context = ControllerContext(api, clock, self.recorder)
+        context = ControllerContext(api, clock, self.recorder, ReadDecisions())
         # Leads since long ago, so that no test waits for the end of the quiet time.
         control = self._control = (
             None
