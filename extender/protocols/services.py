@@ -16,7 +16,7 @@ from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import BurstFilter, fields
 from berthmaster.views.policy_rows import PolicyFinding
 from extender.protocols.problem import RETRY_SOON, Refusal
-from extender.protocols.turns import Turn, Turns
+from extender.protocols.turns import FairTurns, Turn
 from extender.state.state import State
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class Services:
             lock.release()
 
     @contextmanager
-    def turn(self, turns: Turns, turn: Turn, call: Call, others: str) -> Iterator[None]:
+    def turn(self, turns: FairTurns, turn: Turn, call: Call, others: str) -> Iterator[None]:
         """Hold a turn during the context, or refuse at the deadline: ``others`` took the time."""
         with turns.held(turn, self.clock, max(0.0, call.deadline_s - self.clock.monotonic_s())) as held:
             if not held:

@@ -67,11 +67,11 @@ class _Waiting(NamedTuple):
     number: int
 
 
-class Turns:
+class FairTurns:
     """Gives one turn at a time. Safe for several threads.
 
     Attributes:
-        times: the time that each user had. Several ``Turns`` may share it.
+        times: the time that each user had. Several ``FairTurns`` may share it.
     """
 
     def __init__(self, times: UserTimes | None = None) -> None:

@@ -9,7 +9,6 @@ from e2e.load import Load
 from e2e.manifests import propagation_policy
 from node.node import IMAGE, run
 
-SELECTOR = "app.kubernetes.io/instance=berthmaster"
 UNITS = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
 IGNORED = {"Event", "Lease", "EndpointSlice", "Endpoints", "PodMetrics", "Node"}
 
@@ -25,7 +24,8 @@ class Cluster:
     ``policies`` is the client of the API server that has the policies, if this is another one.
     """
 
-    def __init__(self, host, node, command, namespace, policies=None) -> None:
+    def __init__(self, host, node, command, namespace, policies=None, release="berthmaster") -> None:
+        self.release = release
         self.host, self.node, self.command, self.api = host, node, command, host.api
         self.namespace = namespace
         self._policies = policies or host.api
@@ -46,7 +46,8 @@ class Cluster:
         )
 
     def pods(self, component: str = "") -> list[dict[str, Any]]:
-        chosen = f"{SELECTOR},app.kubernetes.io/component={component}" if component else SELECTOR
+        chosen = f"app.kubernetes.io/instance={self.release}"
+        chosen += f",app.kubernetes.io/component={component}" if component else ""
         found = json.loads(self.kubectl("get", "pods", "--selector", chosen, "--output=json"))["items"]
         return [each for each in found if "deletionTimestamp" not in each["metadata"]]
 

@@ -343,7 +343,13 @@ class Extender:
         with services.state.reading() as cache:
             policies = cache.policies
         with self._placements_lock:
-            return self._placements.find(pod, policies)
+            found = self._placements.find(pod, policies)
+            doubtful = self._placements.take_doubtful()
+        for each in doubtful[:_NAMES_LOGGED]:
+            services.log.warning(
+                "%s: it applies only to pods whose own controller is one; otherwise annotate the pod template", each
+            )
+        return found
 
     def _cached_nodes(self, cache: FleetCache) -> CachedNodes:
         """Return the shared fleet as nodes. The caller holds the lock of the state."""

@@ -1,5 +1,6 @@
 """The placement of a pod: from its annotation, or from the policy that claims the pod or its controller."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any, Final, NamedTuple
@@ -23,7 +24,12 @@ ANNOTATION: Final = "policy.berthmaster.io/placement"
 POD: Final = ("v1", "Pod")
 _REPLICA_SET: Final = ("apps/v1", "ReplicaSet")
 _DEPLOYMENT: Final = ("apps/v1", "Deployment")
+_JOB: Final = ("batch/v1", "Job")
+_CRON_JOB: Final = ("batch/v1", "CronJob")
 _TEMPLATE_HASH: Final = "pod-template-hash"
+_RUN_OF_CRON_JOB: Final = re.compile(r"-[0-9]{8,10}\Z")
+"""The end of the name of a CronJob's Job: the time of the run, in minutes since 1970."""
+_KUBERNETES_GROUP: Final = re.compile(r"[a-z]*|.*\.k8s\.io")
 _PATH: Final = f"metadata.annotations[{ANNOTATION}]"
 _MAX_LENGTH: Final = 256 * 1024  # Kubernetes' limit for all annotations of an object together
 _MAX_PROBLEMS: Final = 5
@@ -49,6 +55,8 @@ class PlacementFinder:
         )
         self._policies: Sequence[Policy] | None = None
         self._by_kind: Mapping[tuple[str, str, str], Sequence[Policy]] = {}
+        self._doubtful: frozenset[str] = frozenset()
+        self._new_doubtful: list[str] = []
 
     def find(self, pod: Pod, policies: Sequence[Policy]) -> PodPlacement:
         """Return the placement of a pod's annotation, or else of the policy that claims the pod or its controller.
@@ -69,6 +77,11 @@ class PlacementFinder:
             return PodPlacement(None, "")
         return PodPlacement(self._with_tolerations(policy.spec.placement, pod), str(policy))
 
+    def take_doubtful(self) -> Sequence[str]:
+        """Return, once each, the policies that may not find the pods that they are about, and why."""
+        found, self._new_doubtful = self._new_doubtful, []
+        return found
+
     def _from_annotation(self, text: str) -> Placement:
         placement = self._annotated.get(text)
         if placement is None:
@@ -81,6 +94,8 @@ class PlacementFinder:
             return None
         if policies is not self._policies:
             self._policies, self._by_kind = policies, _by_kind_and_namespace(policies)
+            known, self._doubtful = self._doubtful, frozenset(doubtful_selectors(policies))
+            self._new_doubtful += sorted(self._doubtful - known)
         for template in templates_of(pod):
             found = claims(template, self._candidates(template))
             if found:
@@ -155,10 +170,11 @@ def request_of(pod: Pod, placement: Placement) -> Request:
 
 
 def templates_of(pod: Pod) -> Iterator[Template]:
-    """Yield the resources whose policy applies to the pod: the pod, its controller, and a ReplicaSet's Deployment.
+    """Yield the resources whose policy applies to the pod: the pod, its controller, and the controller of that one.
 
-    The controllers are not read from an API server. The name of the Deployment is the name of the ReplicaSet without
-    the hash of the pod template, which is a label of the pod. All of them are assumed to have the pod's labels.
+    The controllers are not read from an API server. The name of a Deployment is the name of its ReplicaSet without the
+    hash of the pod template, which is a label of the pod. The name of a CronJob is the name of its Job without the time
+    of the run. All of them are assumed to have the pod's labels.
     """
     metadata = pod.metadata
     labels = metadata.labels
@@ -172,6 +188,20 @@ def templates_of(pod: Pod) -> Iterator[Template]:
     suffix = f"-{template_hash}"
     if (owner.api_version, owner.kind) == _REPLICA_SET and template_hash and owner.name.endswith(suffix):
         yield Template(*_DEPLOYMENT, owner.name.removesuffix(suffix), metadata.namespace, labels)
+    run = _RUN_OF_CRON_JOB.search(owner.name)
+    if (owner.api_version, owner.kind) == _JOB and run is not None:
+        yield Template(*_CRON_JOB, owner.name[: run.start()], metadata.namespace, labels)
+
+
+def doubtful_selectors(policies: Iterable[Policy]) -> Iterator[str]:
+    """Yield the selectors of custom resources. They apply to pods that such a resource controls itself, and no others.
+
+    A controller of a controller is found for kinds of Kubernetes only.
+    """
+    for policy in policies:
+        for kind in sorted({(each.api_version, each.kind) for each in policy.spec.resource_selectors}):
+            if not _KUBERNETES_GROUP.fullmatch(kind[0].rpartition("/")[0]):
+                yield f"{policy} selects {kind[1]} of {kind[0]}"
 
 
 def _by_kind_and_namespace(policies: Iterable[Policy]) -> dict[tuple[str, str, str], list[Policy]]:

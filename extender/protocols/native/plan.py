@@ -39,7 +39,7 @@ from extender.protocols.native.visible import limited, visible_plan
 from extender.protocols.problem import RETRY_SOON, Refusal, internal_error, problem_of, refuse_invalid
 from extender.protocols.route import JSON_LINES, Reply
 from extender.protocols.services import Call, Services
-from extender.protocols.turns import Rank, Turn, Turns
+from extender.protocols.turns import FairTurns, Rank, Turn
 from extender.state.state import State
 
 _WAITING: Final = 0.5
@@ -67,7 +67,7 @@ class Planner:
     """
 
     def __init__(self) -> None:
-        self.turns = Turns()
+        self.turns = FairTurns()
         self._index: PlanIndex | None = None
         self._policies_turn, self._clusters_turn = threading.Lock(), threading.Lock()
         self._prepared = ""

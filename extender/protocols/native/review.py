@@ -3,7 +3,7 @@
 Reviews get the index before the plans of people, and for a bounded time: a change that exceeds a limit is known to do
 so after a few decisions. A change that takes longer is planned in a thread of its own. The review waits for that plan
 as long as it can. A dry run ends early while a change that would be stored waits, and each user gets an equal share of
-the time (``Turns``).
+the time (``FairTurns``).
 
 A later review of the same change gets the plan if the fleet is still the same: the answer to a review is always about
 the state of the fleet after the review came (``PlanBasis``).
@@ -55,7 +55,7 @@ from extender.protocols.native.plan import (
 from extender.protocols.native.simulate import stored_policies
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Call, Services
-from extender.protocols.turns import Rank, Turn, Turns, UserTimes
+from extender.protocols.turns import FairTurns, Rank, Turn, UserTimes
 
 _TURN_STEPS: Final = 2_500
 """The steps for which one review holds the turn of all reviews: two for each workload, which take about 0.4 ms."""
@@ -276,7 +276,7 @@ class _LongPlans:
 
     def __init__(self, times: UserTimes) -> None:
         self._lock = threading.Lock()
-        self._turns = Turns(times)
+        self._turns = FairTurns(times)
         self._plans: dict[str, _LongPlan] = {}
 
     def begin(

@@ -1,4 +1,4 @@
-"""Turns: who comes next."""
+"""FairTurns: who comes next."""
 
 import threading
 
@@ -8,13 +8,13 @@ from tables import cases
 from waiting import LIMIT_S, wait_for
 
 from berthmaster.runtime.clock import SystemClock
-from extender.protocols.turns import Rank, Turn, Turns, UserTimes
+from extender.protocols.turns import FairTurns, Rank, Turn, UserTimes
 
 ALICE, BOB = Turn(Rank.STORED, "alice"), Turn(Rank.STORED, "bob")
 TRY, PLAN = Turn(Rank.DRY_RUN, "bob"), Turn(Rank.PLAN)
 
 
-def order(turns: Turns, wanted: list[Turn]) -> list[Turn]:
+def order(turns: FairTurns, wanted: list[Turn]) -> list[Turn]:
     """Return in which order turns are given to those who wait."""
     clock, got, threads = SystemClock(), [], []
 
@@ -47,13 +47,13 @@ def order(turns: Turns, wanted: list[Turn]) -> list[Turn]:
     },
 )
 def test_the_next_turn_is_chosen(wanted: list[Turn], expected: list[Turn]):
-    turns = Turns()
+    turns = FairTurns()
     turns.times.add("busy", 60.0, SystemClock().monotonic_s())
     assert order(turns, wanted) == expected
 
 
 def test_one_that_waited_too_long_gets_no_turn_and_stops_no_other():
-    turns, clock = Turns(), SystemClock()
+    turns, clock = FairTurns(), SystemClock()
     with turns.held(BOB, clock), turns.held(ALICE, clock, 0.01) as held:
         assert not held
     with turns.held(TRY, clock, 0.0) as held:
@@ -61,7 +61,7 @@ def test_one_that_waited_too_long_gets_no_turn_and_stops_no_other():
 
 
 def test_a_turn_ends_with_an_error():
-    turns, clock = Turns(), FakeClock()
+    turns, clock = FairTurns(), FakeClock()
 
     def fail() -> None:
         with turns.held(BOB, clock):

@@ -52,6 +52,14 @@ def owner(kind, name, api_version="apps/v1"):
             {"owner": owner("ReplicaSet", "web-7d9f", "example.io/v1"), "labels": {"pod-template-hash": "7d9f"}},
             ["Pod web-1", "ReplicaSet web-7d9f"],
         ),
+        "the CronJob of a Job": (
+            {"owner": owner("Job", "report-29012345", "batch/v1")},
+            ["Pod web-1", "Job report-29012345", "CronJob report"],
+        ),
+        "no CronJob for a Job with another name": (
+            {"owner": owner("Job", "report-2901", "batch/v1")},
+            ["Pod web-1", "Job report-2901"],
+        ),
         "an owner that is not the controller": (
             {"owner": {**owner("Job", "j", "batch/v1"), "controller": False}},
             ["Pod web-1"],
@@ -99,6 +107,20 @@ def test_policies_do_not_apply_in_the_namespaces_of_the_control_plane():
     everything = [policy("p", cluster_scoped=True, selectors=[selector("Pod", "v1")])]
     assert PlacementFinder().find(typed(namespace="kube-system"), everything).placement is None
     assert PlacementFinder().find(typed(namespace="shop"), everything).placement is not None
+
+
+def test_policies_of_custom_resources_are_named_once():
+    """Pods of a controller of a controller are found for kinds of Kubernetes only."""
+    finder = PlacementFinder()
+    rollout = claiming("p", selectors=[selector("Rollout", "argoproj.io/v1alpha1"), selector("CronJob", "batch/v1")])
+    for policies, expected in (
+        ([claiming("q")], []),
+        ([claiming("q"), rollout], ["PropagationPolicy shop/p selects Rollout of argoproj.io/v1alpha1"]),
+        ([rollout, claiming("r", selectors=[selector("Ingress", "networking.k8s.io/v1")])], []),
+    ):
+        assert finder.find(typed(**WEB), policies) is not None
+        assert finder.take_doubtful() == expected
+    assert finder.take_doubtful() == []
 
 
 def test_a_change_of_the_policies_takes_effect():
