@@ -87,6 +87,7 @@ class GapKind(StrEnum):
     LABELS = "Labels"
     REPLICAS = "Replicas"
     DEPENDENCIES = "Dependencies"
+    COMPONENTS = "Components"
     WAITED_FOR = "WaitedFor"
     UNKNOWN_PAUSE = "UnknownPause"
     NO_BUDGETS = "NoBudgets"
@@ -151,6 +152,9 @@ _WORDS: Final[Mapping[GapKind, _Words]] = {
     GapKind.LABELS: _Words("the labels are not known, so that it is not known whether {policy} selects {names}"),
     GapKind.REPLICAS: _Words("the replicas are not known, so that it is not known where {policy} places {names}"),
     GapKind.DEPENDENCIES: _Words("the dependencies of {names} are not known, so that more resources may move"),
+    GapKind.COMPONENTS: _Words(
+        "the components of {names} are those of their bindings: what the new templates ask for is not known"
+    ),
     GapKind.WAITED_FOR: _Words(
         "{policy} waits for objects, and it is not known whether they exist ({objects})",
         "; the plan assumes that they do",

@@ -157,6 +157,7 @@ class WorkloadBuilder:
             notes=tuple(filter(None, (holding.note, *notes))),
             dependencies=dependencies_for(target, raw, scripted, applied=applied),
             scripted=scripted,
+            components_are_old=applied and _has_old_components(document, target),
         )
 
     def _lasting(self, holding: Holding, binding: Binding | None) -> Holding:
@@ -253,6 +254,13 @@ class WorkloadBuilder:
             return binding, None if same else bound_by(desired, claim.policy)
         desired = bound_by(desired, claim.policy)
         return (binding if desired == binding else desired), None  # most are equal, and one of them takes less memory
+
+
+def _has_old_components(document: Document, binding: Binding | None) -> bool:
+    """Return whether a template is applied to a workload of several pod templates, which are read from its binding."""
+    if binding is None or not binding.spec.components:
+        return False
+    return document.replaced is None or document.replaced.get("spec") != document.raw.get("spec")
 
 
 def _stalled_at(binding: Binding | None) -> BindingSpec | None:

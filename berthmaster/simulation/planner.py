@@ -612,6 +612,8 @@ class _Rows:
                 self._more[name] += (now or 0) - (then or 0)
             if not planned.is_deleted and planned.after.workload.dependencies is None:
                 self._unknown.append(Gap(GapKind.DEPENDENCIES, (planned.resource,)))
+        if planned.after.workload.components_are_old and not planned.is_deleted:
+            self._unknown.append(Gap(GapKind.COMPONENTS, (planned.resource,)))
         if left or planned.after.failure:
             self._unplaced[place].append(plan_rows.unplaced_of(planned, hosts))
         if hosts.stopping and is_hit(planned, hosts):

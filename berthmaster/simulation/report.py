@@ -208,6 +208,8 @@ def _notes(result: WorkloadResult) -> list[str]:
         notes.append(f"being evicted from {', '.join(evicting)}")
     if note := move_note(binding):
         notes.append(note)
+    if result.workload.components_are_old:
+        notes.append("its components are those of its binding: what the new template asks for is not known")
     if result.workload.dependencies is None:
         notes.append(f"the dependencies of {result.workload.resource.kind} are not known")
     return notes

@@ -74,6 +74,7 @@ class SimulatedWorkload(msgspec.Struct, frozen=True):
         why_not: why each policy of ``claims`` does not hold the resource; empty for the holder.
         dependencies: the resources that it needs and that follow it (``propagateDeps``); None if they are not known.
         scripted: what the script of a control plane says that it needs; None for a kind without such a script.
+        components_are_old: whether the components of its binding are those of an earlier template.
     """
 
     resource: ObjectReference
@@ -92,6 +93,7 @@ class SimulatedWorkload(msgspec.Struct, frozen=True):
     notes: tuple[str, ...] = ()
     dependencies: tuple[Dependency, ...] | None = ()
     scripted: ScriptedDependencies | None = None
+    components_are_old: bool = False
 
     def __str__(self) -> str:
         return str(self.name)

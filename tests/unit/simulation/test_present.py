@@ -73,6 +73,31 @@ def test_who_holds_a_resource_and_why_another_policy_does_not(policy, holder, cl
     assert (found.claims[0].why_not, reason in found.claims[1].why_not) == ("", True)
 
 
+JOB = {
+    "apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job",
+    "metadata": {"name": "web", "namespace": "default", "uid": "u"}, "spec": {"tasks": [{"replicas": 1}]},
+}  # fmt: skip
+
+
+@cases(
+    ("template", "old"),
+    {
+        "a changed template": ({**JOB, "spec": {"tasks": [{"replicas": 9}]}}, True),
+        "the same template": (JOB, False),
+        "no template": (None, False),
+    },
+)
+def test_components_that_a_template_changes_are_old(template, old):
+    policy = stored_policy("p", to=["a"], selects="batch.volcano.sh/v1alpha1/Job")
+    stored = stored_template(JOB, held_by=policy)
+    bound = stored_binding(stored, {"a": 0}, policy=policy, replicas=0)
+    bound["spec"]["components"] = [{"name": "main", "replicas": 1}, {"name": "side", "replicas": 2}]
+    world = world_of(load(*FLEET, policy, stored, bound, over=[] if template is None else [template]))
+    assert world.workloads[0].components_are_old is old
+    (shown,) = (row(each.after) for each in planned(world) if each.resource == "default/Job/web")
+    assert any("its components are those of its binding" in each for each in shown.notes) is old
+
+
 def test_an_explanation_names_a_lazy_policy():
     lazy = stored_policy("p", to=["a"], placement=DIVIDED, activationPreference="Lazy")
     found = explain(*FLEET, lazy, stored_template(held_by=lazy), stored_binding(WEB_OF_P, {"a": 2}, policy=lazy))
