@@ -4,6 +4,7 @@ Names, namespaces and labels stay, because policies select by them. References t
 because such objects follow the workloads that use them.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -22,10 +23,18 @@ _CONTAINER_FIELDS: Final = frozenset({"name", "resources", "restartPolicy", "env
 _CONTAINERS: Final = frozenset({"containers", "initContainers", "ephemeralContainers"})
 # In other objects, fields with these names are left out wherever they stand.
 _SENSITIVE: Final = frozenset({
-    "args", "binaryData", "command", "data", "dnsConfig", "externalIPs", "externalName", "hostAliases", "hostname",
-    "image", "lifecycle", "livenessProbe", "loadBalancerIP", "loadBalancerSourceRanges", "managedFields",
-    "readinessProbe", "startupProbe", "stringData", "subdomain", "workingDir",
+    "args", "binaryData", "clientConfig", "command", "data", "dnsConfig", "externalIPs", "externalName", "host",
+    "hostAliases", "hostname", "hosts", "image", "lifecycle", "livenessProbe", "loadBalancerIP",
+    "loadBalancerSourceRanges", "managedFields", "readinessProbe", "startupProbe", "stringData", "subdomain", "url",
+    "workingDir",
 })  # fmt: skip
+# Fields of custom resources with such names hold a credential if their value is a text.
+_CREDENTIAL: Final = re.compile(
+    r"passw|passphrase|token|credential|(api|access|auth|private|secret)[-_]?key$", re.IGNORECASE
+)
+_VOLUME: Final = ("v1", "PersistentVolume")
+# The fields of a PersistentVolume that do not say where its data is.
+_VOLUME_FIELDS: Final = frozenset({"accessModes", "capacity", "claimRef", "storageClassName", "volumeMode"})
 _NAMES: Final = frozenset({"name", "namespace", "secretName", "secretNamespace", "claimName", "optional"})
 _CONNECTIONS: Final = frozenset({"apiEndpoint", "proxyURL", "proxyHeader", "secretRef", "impersonatorSecretRef"})
 _DATA_KINDS: Final = frozenset({("v1", "ConfigMap"), ("v1", "Secret")})
@@ -46,6 +55,8 @@ def redacted(raw: Mapping[str, Any]) -> dict[str, Any]:
     identity = (str(raw.get("apiVersion")), str(raw.get("kind")))
     if identity in _DATA_KINDS:
         result = {key: raw[key] for key in _IDENTITY if key in raw}
+    elif identity == _VOLUME:
+        result = _volume(raw)
     else:
         result = _BY_GROUP.get(group_of(identity[0]), _template)(raw)
     if isinstance(result.get("status"), dict):
@@ -70,6 +81,17 @@ def _is_kept(annotation: str) -> bool:
 def _template(raw: Mapping[str, Any]) -> dict[str, Any]:
     """Redact a resource template. Its status says nothing that a decision depends on."""
     return {key: _value(key, value) for key, value in raw.items() if key != "status" and key not in _SENSITIVE}
+
+
+def _volume(raw: Mapping[str, Any]) -> dict[str, Any]:
+    spec = raw.get("spec")
+    kept = {key: value for key, value in spec.items() if key in _VOLUME_FIELDS} if isinstance(spec, dict) else None
+    return {**{key: raw[key] for key in _IDENTITY if key in raw}, "spec": kept}
+
+
+def _interpreter(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Redact a customization of the interpreter, whose scripts decide, or an address of a webhook."""
+    return dict(raw) if raw.get("kind") == "ResourceInterpreterCustomization" else _template(raw)
 
 
 def _cluster(raw: Mapping[str, Any]) -> dict[str, Any]:
@@ -165,7 +187,11 @@ def _value(name: str, value: Any) -> Any:  # noqa: ANN401 - any JSON value
         return value
     if name == "patches" or {"op", "path"} <= value.keys():
         return _patch(value)
-    return {key: _value(key, inner) for key, inner in value.items() if key not in _SENSITIVE}
+    return {key: _value(key, inner) for key, inner in value.items() if not _is_sensitive(key, inner)}
+
+
+def _is_sensitive(key: str, value: Any) -> bool:  # noqa: ANN401 - any JSON value
+    return key in _SENSITIVE or (isinstance(value, str) and _CREDENTIAL.search(key) is not None)
 
 
 def _container(container: Any) -> Any:  # noqa: ANN401 - any JSON value
@@ -206,7 +232,7 @@ def _references(value: Any) -> Any:  # noqa: ANN401 - any JSON value
 _BY_GROUP: Final[Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]]] = {
     "berthmaster.io": dict,
     "cluster.karmada.io": _cluster,
-    "config.karmada.io": dict,
+    "config.karmada.io": _interpreter,
     "core.kubeadmiral.io": _federation,
     "policy.karmada.io": _policy,
     "work.karmada.io": _binding,

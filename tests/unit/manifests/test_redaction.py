@@ -109,7 +109,32 @@ def leaking(secret: str) -> list[JSON]:
         "overrideRules": [{"targetCluster": {"clusterNames": ["member1"]}, "overriders": overriders}],
         "overriders": overriders,
     })  # fmt: skip
-    return [web, bound, member, service, work, override]
+    ingress = resource("web", "Ingress", "networking.k8s.io/v1", spec={
+        "rules": [{"host": secret}], "tls": [{"hosts": [secret], "secretName": "s"}],
+    })  # fmt: skip
+    volume = resource("v", "PersistentVolume", namespace="", spec={
+        "capacity": {"storage": "1Gi"}, "nfs": {"server": secret, "path": secret},
+        "csi": {"driver": "d", "volumeHandle": secret, "volumeAttributes": {"a": secret}},
+    })  # fmt: skip
+    spark = resource("etl", "SparkApplication", "sparkoperator.k8s.io/v1beta2", spec={
+        "dbPassword": secret, "auth": {"accessToken": secret, "api_key": secret, "AWS_SECRET_ACCESS_KEY": secret},
+        "endpoint": {"url": secret}, "credentials": {"passphrase": secret},
+    })  # fmt: skip
+    interpreter = {
+        "apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceInterpreterWebhookConfiguration",
+        "metadata": {"name": "w"}, "webhooks": [{"name": "w", "clientConfig": {"url": secret, "caBundle": secret}}],
+    }  # fmt: skip
+    return [web, bound, member, service, work, override, ingress, volume, spark, interpreter]
+
+
+def test_scripts_of_interpreters_and_references_to_secrets_are_kept():
+    script = {
+        "apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceInterpreterCustomization",
+        "metadata": {"name": "r"}, "spec": {"customizations": {"replicaResource": {"luaScript": "return 1"}}},
+    }  # fmt: skip
+    spark = resource("etl", "SparkApplication", spec={"tokenRef": {"name": "s"}, "secretName": "s", "tokens": 3})
+    assert redacted(script)["spec"] == script["spec"]
+    assert redacted(spark)["spec"] == spark["spec"]
 
 
 def test_no_address_message_or_value_of_an_override_is_kept():
@@ -119,7 +144,7 @@ def test_no_address_message_or_value_of_an_override_is_kept():
 
 
 def test_what_decisions_depend_on_is_kept():
-    _, bound, member, _, work, override = (redacted(each) for each in leaking("hunter2"))
+    _, bound, member, _, work, override, *_ = (redacted(each) for each in leaking("hunter2"))
     assert bound["spec"]["gracefulEvictionTasks"] == [{"fromCluster": "member2", "reason": "TaintUntolerated"}]
     assert member["status"]["conditions"][0]["status"] == "True"
     assert [each["kind"] for each in work["spec"]["workload"]["manifests"]] == ["Deployment", "Secret"]
