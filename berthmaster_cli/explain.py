@@ -26,7 +26,7 @@ from berthmaster.simulation.run import PlannedWorkload, explained, present, run
 from berthmaster.simulation.workload import ResourceName, SimulatedWorkload
 from berthmaster.simulation.world import Change, World
 from berthmaster.views.texts import assignment_text, count_text, without_zeros
-from berthmaster_cli import inputs, ledger_options
+from berthmaster_cli import change_options, inputs, ledger_options
 from berthmaster_cli.flags import argument, option, options
 from berthmaster_cli.history import moves_text, workload_query
 from berthmaster_cli.ignored import notes_about_overrides
@@ -127,7 +127,7 @@ _NOT_FOUND: Final = "needs, does not exist or may not be read:"
 
 
 class _ExplainFlags(
-    WorkloadOutputFlags, inputs.WorkloadNamespaceFlags, PastFlags, inputs.AssumptionFlags, inputs.ChangeFlags
+    WorkloadOutputFlags, inputs.WorkloadNamespaceFlags, PastFlags, inputs.AssumptionFlags, change_options.ChangeFlags
 ):
     resource: tuple[str, ...] = argument(
         metavar="TYPE/NAME", nargs=-1, required=True, shell_complete=inputs.completed_types
@@ -149,7 +149,7 @@ class _ExplainFlags(
         return 0 if self.output == "wide" else _LIMIT
 
 
-@click.command(epilog=f"{inputs.CHANGES_HELP} {TRIGGERS_HELP}")
+@click.command(epilog=f"{change_options.CHANGES_HELP} {TRIGGERS_HELP}")
 @options(_ExplainFlags, server="the control plane to read", ledger="With --at: the ledger to read")
 def command(flags: _ExplainFlags) -> None:
     """Show why one workload is placed where it is, and why not elsewhere.
@@ -171,14 +171,15 @@ def command(flags: _ExplainFlags) -> None:
         _show_past(flags)
         return
     remote = inputs.remote_from(flags)
-    changes = inputs.changes_from(flags)
-    if remote is not None and changes:
+    has_changes = change_options.chooses_clusters(flags) or bool(change_options.changes_from(flags))
+    if remote is not None and has_changes:
         raise click.UsageError("--server cannot be combined with changes: an extender explains only what is")
     name = inputs.resource_argument(flags.resource, flags.namespace)
     if remote is not None:
         _show(inputs.explain_remotely(remote, inputs.name_in(Manifests(), name, flags.namespace)), flags, link)
         return
-    manifests, name = inputs.read_workload_manifests(flags, name, with_others=bool(changes))
+    manifests, name = inputs.read_workload_manifests(flags, name, with_others=has_changes)
+    changes = change_options.changes_from(flags, manifests.every_cluster)
     if manifests.federation.clusters:
         from berthmaster_cli import federation  # noqa: PLC0415 - only KubeAdmiral needs it
 
@@ -202,7 +203,7 @@ def command(flags: _ExplainFlags) -> None:
 
 
 def _show_past(flags: _ExplainFlags) -> None:
-    if inputs.changes_from(flags):
+    if change_options.chooses_clusters(flags) or change_options.changes_from(flags):
         raise click.UsageError("changes cannot be combined with --at, --record and --diff")
     explained = _explained_past(flags.resource, flags)
     if flags.output in {"json", "yaml"}:

@@ -4,7 +4,7 @@ Also names of resources on the command line, as kubectl accepts them, and the ch
 effect that it has in Karmada.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -18,9 +18,8 @@ from berthmaster.deciding.config import DEFAULT_BRAKE
 from berthmaster.deciding.lease_record import lease_record
 from berthmaster.interpreters.lua import ScriptError, lua_interpreter
 from berthmaster.interpreters.worker import ScriptProcess, is_available
-from berthmaster.manifests import Document, Manifests, load_manifests, manifests_of, overlaid
+from berthmaster.manifests import Document, Manifests, manifests_of, overlaid
 from berthmaster.model.binding import binding_name
-from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import convert, unknown_fields
 from berthmaster.model.errors import FieldError, InputError, ServiceError, name_list, shown
 from berthmaster.model.hints import closest
@@ -550,81 +549,9 @@ def rebalances(manifests: Manifests, world: World) -> list[Change]:
     return [change for change in found if change.open_workloads()]
 
 
-_EXISTING: Final = click.Path(exists=True)
-CHANGES_HELP: Final = (
-    "Changes apply in this order: clusters that join, recover, get or lose labels and taints, leave and fail; then "
-    "scales and rescheduling. Workloads are scheduled again only where Karmada would do so."
-)
-
-
-class ChangeFlags(Flags):
-    """The changes of a simulation, and how a federation of KubeAdmiral is simulated."""
-
-    down: tuple[str, ...] = option(
-        "Change: the cluster is lost. What moves then depends on --failover. Repeatable.", metavar="CLUSTER"
-    )
-    up: tuple[str, ...] = option("Change: the cluster is ready again. Repeatable.", metavar="CLUSTER")
-    taint: tuple[str, ...] = option(
-        "Change: the cluster gets a taint, or loses it with CLUSTER=KEY[:EFFECT]-. NoExecute evicts as --failover "
-        "says. Repeatable.",
-        metavar="CLUSTER=KEY[=VALUE]:EFFECT",
-    )  # fmt: skip
-    label: tuple[str, ...] = option(
-        "Change: the cluster gets a label, or loses it with CLUSTER=KEY-. Repeatable.", metavar="CLUSTER=KEY=VALUE"
-    )
-    added: tuple[str, ...] = option(
-        "Change: the clusters of a manifest join. Repeatable.",
-        type=_EXISTING, names=("--add-cluster",), metavar="FILE",
-    )  # fmt: skip
-    removed: tuple[str, ...] = option(
-        "Change: the cluster leaves, as with `karmadactl unjoin`. Its copies are deleted first. Repeatable.",
-        names=("--remove",), metavar="CLUSTER",
-    )  # fmt: skip
-    scale: tuple[str, ...] = option(
-        "Change: the workload gets N replicas. Repeatable.", metavar="[NAMESPACE/]KIND/NAME=N"
-    )
-    reschedule: bool = option("Change: all workloads are rescheduled, as by a WorkloadRebalancer.")
-    duplicate_limits: bool = option(
-        "For KubeAdmiral: minReplicas and maxReplicas limit the replicas of each cluster in mode Duplicate, as its "
-        "manual says. Its scheduler ignores them.",
-    )  # fmt: skip
-
-
 class SharedCapacityFlags(Flags):
     """Whether decisions share capacity."""
 
     shared_capacity: bool = option(
         "Decisions see the replicas that others add. By default each sees only what clusters report, as in Karmada."
     )
-
-
-def changes_from(flags: ChangeFlags) -> list[Change]:
-    """Return the changes in the order of ``CHANGES_HELP``."""
-    both = sorted({*flags.down, *flags.removed} & set(flags.up))
-    if both:
-        option = "--down" if both[0] in flags.down else "--remove"
-        raise click.UsageError(f"{option} {both[0]} and --up {both[0]} contradict each other; leave one of them out")
-    return [
-        *(changes.AddCluster(cluster) for path in flags.added for cluster in _clusters(path)),
-        *(changes.Up(name) for name in flags.up),
-        *(_read("--label", text, changes.label_change) for text in flags.label),
-        *(_read("--taint", text, changes.taint_change) for text in flags.taint),
-        *(changes.RemoveCluster(name) for name in flags.removed),
-        *(changes.Down(name) for name in flags.down),
-        *(_read("--scale", text, changes.scale_change) for text in flags.scale),
-        *([changes.Reschedule()] if flags.reschedule else []),
-    ]
-
-
-def _read(option: str, text: str, read: Callable[[str], Change]) -> Change:
-    try:
-        return read(text)
-    except InputError as error:
-        raise click.UsageError(f"{option} {error}") from None
-
-
-def _clusters(path: str) -> Iterator[Cluster]:
-    manifests = load_manifests([path])
-    if manifests.templates or manifests.policies or manifests.bindings:
-        raise InputError(f"--add-cluster {path}: contains other objects than clusters; pass those with -f")
-    yield from manifests.clusters or manifests.federation.clusters

@@ -1,6 +1,6 @@
 """``berthmaster simulate``: where workloads are placed, and what a change would move."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -16,13 +16,13 @@ from berthmaster.simulation.planner import planned_fleet
 from berthmaster.simulation.report import row
 from berthmaster.simulation.run import PlannedWorkload, WorkloadResult
 from berthmaster.simulation.world import Change, World, is_observed
-from berthmaster_cli import inputs, tables
+from berthmaster_cli import change_options, inputs, tables
 from berthmaster_cli.flags import option, options
 from berthmaster_cli.idle_policies import report_idle_policies, written_policies
 from berthmaster_cli.ignored import report_unused
 from berthmaster_cli.ledger_options import LedgerFlags
 from berthmaster_cli.main import EXIT_CHECK_FAILED
-from berthmaster_cli.output import WorkloadOutputFlags, print_data
+from berthmaster_cli.output import WorkloadOutputFlags, complain, print_data
 
 if TYPE_CHECKING:
     from berthmaster.native_api.client import Client
@@ -34,7 +34,7 @@ _EXIT_CODES: Final = "Exit codes: 0 success; 1 with --check, a workload lacks a 
 class _SimulateFlags(
     inputs.InputFlags,
     inputs.AssumptionFlags,
-    inputs.ChangeFlags,
+    change_options.ChangeFlags,
     inputs.SharedCapacityFlags,
     tables.ViewFlags,
     LedgerFlags,
@@ -54,7 +54,7 @@ class _SimulateFlags(
     )
 
 
-@click.command(epilog=f"{inputs.CHANGES_HELP} {tables.TRIGGERS_HELP} {_EXIT_CODES}")
+@click.command(epilog=f"{change_options.CHANGES_HELP} {tables.TRIGGERS_HELP} {_EXIT_CODES}")
 @options(
     _SimulateFlags,
     server="the control plane to read",
@@ -75,8 +75,8 @@ def command(flags: _SimulateFlags) -> None:
     """
     remote = inputs.remote_from(flags)
     profile = inputs.profile_from(flags)
-    changes = inputs.changes_from(flags)
-    _check_usage(flags, changes)
+    changes = change_options.changes_from(flags)
+    _check_usage(flags, has_changes=bool(changes) or change_options.chooses_clusters(flags))
     if flags.jsonl:
         from berthmaster_cli.batch import answer_lines  # noqa: PLC0415 - a plain simulation needs neither
 
@@ -86,6 +86,7 @@ def command(flags: _SimulateFlags) -> None:
         all_placed = _simulate_remotely(remote, changes, flags)
     else:
         manifests = inputs.read_manifests(flags)
+        changes = change_options.changes_from(flags, manifests.every_cluster)
         if manifests.federation.clusters:
             from berthmaster_cli.federation import simulate_federation  # noqa: PLC0415 - only KubeAdmiral needs it
 
@@ -104,10 +105,12 @@ def command(flags: _SimulateFlags) -> None:
         raise SystemExit(EXIT_CHECK_FAILED)
 
 
-def _check_usage(flags: _SimulateFlags, changes: Sequence[Change]) -> None:
+def _check_usage(flags: _SimulateFlags, *, has_changes: bool) -> None:
     if flags.namespace and flags.all_namespaces:
         raise click.UsageError("-n and -A cannot be combined")
-    if flags.jsonl and (flags.paths or changes):
+    if flags.server and change_options.chooses_clusters(flags):
+        raise click.UsageError("--server cannot be combined with patterns, regions and labels: name the clusters")
+    if flags.jsonl and (flags.paths or has_changes):
         raise click.UsageError("--jsonl cannot be combined with -f and changes: it reads fleets from standard input")
     if flags.summary and flags.output not in {"json", "yaml"}:
         raise click.UsageError("--summary needs -o json or -o yaml; tables of changes always have it")
@@ -129,6 +132,8 @@ def _simulate(
     view, planned = tables.view_from(flags, manifests), fleet.workloads
     tables.require_known(view, [each.resource for each in planned])
     shown = {each.resource for each in planned if view.shows(each.resource, _labels(each.after))}
+    if not shown and view.selector is not None and any(map(view.selector.matches, _cluster_labels(manifests))):
+        complain("-l selects workloads, and only clusters have such labels; --down-selector chooses clusters")
     if flags.output in {"table", "wide"}:
         tables.print_preemption(manifests, world)
     if edits:
@@ -175,6 +180,10 @@ def _print_changed(
 def _labels(result: WorkloadResult) -> Mapping[str, str]:
     metadata = (result.workload.template or {}).get("metadata") or {}
     return metadata.get("labels") or {}
+
+
+def _cluster_labels(manifests: Manifests) -> Iterator[Mapping[str, str]]:
+    return (each.metadata.labels for each in manifests.every_cluster)
 
 
 def _simulate_remotely(remote: "Client", changes: Sequence[Change], flags: _SimulateFlags) -> bool:

@@ -39,6 +39,7 @@ from berthmaster.manifests.foreign import (
     foreign_file,
 )
 from berthmaster.manifests.heads import NESTED_LIST, is_list, required_errors
+from berthmaster.manifests.packed import GZIP, refuse_address, unpacked, within
 from berthmaster.model.decode import builtins, convert
 from berthmaster.model.errors import FieldError, InputError, ManifestError, shown
 from berthmaster.model.gaps import Gap
@@ -291,10 +292,11 @@ def read_files(paths: Iterable[str | Path], *, stdin: BinaryIO, limit: int) -> I
         source = STDIN if path == "-" else path
         try:
             if path == "-":
-                yield source, _bounded(stdin, source, limit)
+                yield source, unpacked(_bounded(stdin, source, limit), source, limit)
             else:
+                refuse_address(path)
                 with Path(path).open("rb") as file:
-                    yield source, _bounded(file, source, limit)
+                    yield source, unpacked(_bounded(file, source, limit), source, limit)
         except OSError as error:
             raise ManifestError(source, None, f"cannot be read: {error.strerror or error}") from None
 
@@ -325,7 +327,7 @@ def _files_below(folder: str) -> Sequence[str]:
     found: list[Path] = []
     for parent, folders, files in os.walk(folder, onerror=refuse):
         folders[:] = [name for name in folders if not name.startswith(".")]
-        found.extend(Path(parent, name) for name in files if name.endswith(SUFFIXES))
+        found.extend(Path(parent, name) for name in files if name.removesuffix(GZIP).endswith(SUFFIXES))
     root = os.path.realpath(folder)
     for path in found:
         if path.is_symlink() and not _is_read(Path(os.path.realpath(path)), root):
@@ -343,10 +345,7 @@ def _is_read(path: Path, root: str) -> bool:
 
 def _bounded(file: BinaryIO, source: str, limit: int) -> bytes:
     """Read a file up to the limit. Pipes and devices have no size, so the limit applies to the read."""
-    data = file.read(limit + 1)
-    if len(data) > limit:
-        raise ManifestError(source, None, f"larger than {limit} bytes")
-    return data
+    return within(file.read(limit + 1), source, limit)
 
 
 def parse_file(data: bytes, source: str, limits: ManifestLimits) -> Iterable[tuple[int, Any]]:

@@ -118,6 +118,11 @@ class Manifests:
     dumps: Container[str] = ()
 
     @property
+    def every_cluster(self) -> list[Cluster]:
+        """The clusters of Karmada and of KubeAdmiral."""
+        return [*self.clusters, *self.federation.clusters]
+
+    @property
     def stored_policies(self) -> list[Policy]:
         """The policies before files change them."""
         edited = {after.reference for _, after in self.policy_edits}

@@ -1,3 +1,4 @@
+import gzip
 import io
 import json
 import os
@@ -195,3 +196,37 @@ def test_a_deployment_is_read_unchanged(tmp_path):
     (document,) = read_documents([written(tmp_path, deployment())])
     assert document.raw == deployment()
     assert (document.api_version, document.kind, document.namespace) == ("apps/v1", "Deployment", "default")
+
+
+PLAIN = json.dumps(CONFIG).encode()
+
+
+@cases(
+    ("name", "data"),
+    {
+        "YAML": ("f.yaml.gz", gzip.compress(PLAIN)),
+        "JSON": ("f.json.gz", gzip.compress(PLAIN)),
+        "a name that does not say it": ("f.yaml", gzip.compress(PLAIN)),
+        "several parts": ("f.yaml.gz", gzip.compress(PLAIN[:5]) + gzip.compress(PLAIN[5:])),
+    },
+)
+def test_a_file_that_gzip_packed_is_read(tmp_path, name, data):
+    (tmp_path / name).write_bytes(data)
+    assert names(tmp_path / name) == names(tmp_path) == ["a"]
+
+
+@cases(
+    ("data", "message"),
+    {
+        "cut off": (gzip.compress(PLAIN)[:-9], "not valid gzip: the file is cut off"),
+        "broken": (b"\x1f\x8b" + b"x" * 30, "not valid gzip"),
+        "larger than the limit once it is unpacked": (gzip.compress(b" " * 2**20), "larger than 1000 bytes"),
+    },
+)
+def test_a_packed_file_that_cannot_be_read(tmp_path, data, message):
+    (tmp_path / "f.yaml.gz").write_bytes(data)
+    assert message in error_of(tmp_path / "f.yaml.gz", limits=ManifestLimits(file_bytes=1000))
+
+
+def test_an_address_has_a_remedy():
+    assert "curl -sSfL ADDRESS | berthmaster ... -f -" in error_of("https://example.com/f.yaml")
