@@ -48,6 +48,7 @@ REBALANCE_HOLD_DOWNS: Final = 3
 """For how many hold-downs a workload rests after a rebalance. With the default of ten minutes, at most two begin in an
 hour, whatever the capacities do."""
 _LOOK_S: Final = 30.0
+_LEAST_WAIT_S: Final = 1.0
 _REFUSED_S: Final = 60.0
 """How long a member may refuse a new copy. The namespace, or the kind, may arrive there some seconds later."""
 _FUTURE_S: Final = 60.0
@@ -825,10 +826,13 @@ def _length_s(state: MoveState, settings: MoveSettings) -> float:
 
 
 def _wait(state: MoveState, now: Timestamp) -> float | None:
-    """Return when to look again: at the end of the phase, and now and then before."""
+    """Return when to look again: at the end of the phase, and now and then before.
+
+    It is never now. A phase whose end has passed may still wait for something else.
+    """
     if state.until is None:
         return _LOOK_S
-    return min(max(0.0, (state.until - now).total_seconds()), _LOOK_S)
+    return min(max(_LEAST_WAIT_S, (state.until - now).total_seconds()), _LOOK_S)
 
 
 def _template(binding: Binding) -> str:

@@ -240,3 +240,16 @@ def test_a_move_does_not_return_to_a_cluster_that_is_being_deleted(moves: MovesC
     play.stage.model.members.mend()
     play.run(200)
     assert (play.clusters, play.healthy) == ({"m2": 4}, 4)
+
+
+def test_a_scale_in_the_last_second_before_the_deadline_is_no_busy_loop():
+    """The cluster of the old copy cannot be asked, so that nothing else happens then."""
+    play = draining(MovePhase.ADMITTED, moves=QUICK)
+    play.stage.model.members.lose("m1")
+    play.run(5)
+    left_s = (play.move.deadline_at - play.stage.clock.now()).total_seconds()
+    play.stage.run(left_s - 0.2)
+    play.stage.scale(WEB, 5)
+    play.stage.run(0.3)
+    play.run(60)
+    assert play.move.under_way
