@@ -25,7 +25,8 @@ from served import Client, Server, post
 
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.native_api import client
-from berthmaster.native_api.what_if import MAX_PLANNED, DownChange, PlanLine
+from berthmaster.native_api.what_if import MAX_PLANNED, PlanLine, PlanRequest
+from berthmaster.simulation.changes import Down
 from berthmaster.simulation.failures import FailureDomain
 from berthmaster.simulation.plan_answer import Switch
 
@@ -63,7 +64,7 @@ def long_questions(server: Server, policies: int) -> dict[str, Callable[[], Any]
     orders = itertools.cycle(itertools.permutations(FailureDomain))
     return {
         "plans of all workloads": lambda: everything(server.port, policies),
-        "simulations of a lost cluster": lambda: asking.simulate([DownChange("member3")], failover=Switch.ON),
+        "plans of a lost cluster": lambda: asking.plan(PlanRequest(changes=(Down("member3"),), failover=Switch.ON)),
         "questions for all failures": lambda: asking.resilience(next(orders)),
     }
 

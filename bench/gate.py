@@ -10,8 +10,8 @@ are sent to the webhook as an API server sends them, with its default limits and
    changes within the limits are judged.
 4. Sixteen clients of one user dry-run the largest change without pause. Meanwhile changes within the limits of other
    users are judged, on policies that hold 40 and 1,000 workloads.
-5. Sixteen clients ask ``/v1/simulate`` and ``/v1/resilience`` without pause. Meanwhile changes within the limits are
-   judged, and how long that takes.
+5. Sixteen clients ask ``/v1/plan`` about a lost cluster and ``/v1/resilience`` without pause. Meanwhile changes within
+   the limits are judged, and how long that takes.
 6. The plan of the largest change can be accepted.
 """
 
@@ -276,7 +276,7 @@ def beside_simulations(problems: list[str], webhook: Server, extender: Server, h
     """Show that changes within the limits are judged beside people who simulate and ask about failures."""
     down = json.dumps({"changes": [{"type": "down", "cluster": "member0"}]}).encode()
     failures = b"GET /v1/resilience?by=cluster HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    asked = [post("/v1/simulate", down), failures] * (HOSTILE // 2)
+    asked = [post("/v1/plan", down), failures] * (HOSTILE // 2)
     within = [review(held, held.policy(moves=True, number=n), user=f"user{n % 5}") for n in range(CHANGES)]
     with Attack(extender, asked) as questions:
         time.sleep(2)

@@ -62,17 +62,17 @@ from berthmaster.kube.requests import (
 from berthmaster.model.decode import convert, decode_json, encode_json
 from berthmaster.model.errors import ApiError
 from berthmaster.model.policy import Policy, defaulted
-from berthmaster.native_api.what_if import DownChange, PlanRequest, SimulateRequest
+from berthmaster.native_api.what_if import PlanRequest
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.runtime.forked import Forked
 from berthmaster.runtime.stopping import keep_existing_objects
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.change_set import ChangeSet
+from berthmaster.simulation.changes import Down
 from berthmaster.simulation.failures import FailureDomain, Failures, losses
 from berthmaster.simulation.planner import plan
 from extender.metrics import ServiceMetrics
 from extender.protocols.native.plan import Planner
-from extender.protocols.native.simulate import Simulator
 from extender.protocols.services import Call, Services
 from extender.state.state import State
 from extender.state.watch import WatchSource
@@ -359,9 +359,9 @@ def extender(size: int, clusters: int) -> dict[str, float]:
     apart = lambda: list(Forked(lambda _: plan(index, everything, datetime.now(UTC)) and None, lambda: None))  # noqa: E731 - used once
     figures.cost("a plan that claims all workloads", apart, "s")
     figures.memory("after a plan of all workloads")
-    down = SimulateRequest(changes=(DownChange(PINNED_CLUSTER),))
-    figures.cost("the first simulation of a lost cluster", lambda: Simulator().simulate(services, call, down), "s")
-    figures.cost("a simulation of a lost cluster", lambda: Simulator().simulate(services, call, down), "s")
+    down = PlanRequest(changes=(Down(PINNED_CLUSTER),))
+    figures.cost("the first plan of a lost cluster", lambda: planner.plan(services, call, down), "s")
+    figures.cost("a plan of a lost cluster", lambda: planner.plan(services, call, down), "s")
     world, found = state.world(), []
     settle = lambda: found.append(Failures(world, state.profile, datetime.now(UTC)))  # noqa: E731 - used once
     figures.cost("settling the world before failures", settle, "s")

@@ -1,18 +1,17 @@
 """The changes of a what-if, as options of a command. Each change has the effect that it has in Karmada."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Final, TypeVar
 
 import click
+from msgspec.structs import replace
 
 from berthmaster.manifests import load_manifests
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import InputError, name_list
 from berthmaster.model.selector import LabelSelector, parse_selector
 from berthmaster.simulation import changes
-from berthmaster.simulation.world import Change
 from berthmaster_cli.flags import Flags, option
 
 C = TypeVar("C")
@@ -63,7 +62,7 @@ class ChangeFlags(Flags):
     )  # fmt: skip
 
 
-def changes_from(flags: ChangeFlags, clusters: Iterable[Cluster] = ()) -> list[Change]:
+def changes_from(flags: ChangeFlags, clusters: Iterable[Cluster] = ()) -> list[changes.WhatIf]:
     """Return the changes in the order of ``CHANGES_HELP``.
 
     Args:
@@ -137,8 +136,8 @@ class _ChosenClusters:
         return (each.name for each in self._clusters)
 
     def edits(
-        self, option: str, texts: Iterable[str], read: Callable[[str], changes.ClusterEdit]
-    ) -> list[changes.ClusterEdit]:
+        self, option: str, texts: Iterable[str], read: Callable[[str], changes.ClusterChange]
+    ) -> list[changes.ClusterChange]:
         """Return the edits of labels or taints, one for each cluster of a pattern."""
         edits = [_read(option, text, read) for text in texts]
         return [replace(each, cluster=name) for each in edits for name in self.named(option, [each.cluster])]

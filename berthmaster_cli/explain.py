@@ -11,6 +11,7 @@ from rich.text import Text
 from berthmaster.deciding.running import hosts_of
 from berthmaster.manifests import Manifests
 from berthmaster.model.binding import binding_name
+from berthmaster.model.cluster import NO_EXECUTE
 from berthmaster.model.decode import builtins
 from berthmaster.model.errors import InputError, name_list
 from berthmaster.model.policy import DEFAULT_SCHEDULER
@@ -19,19 +20,20 @@ from berthmaster.scheduling.diagnosis import Diagnosis
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Mode
-from berthmaster.simulation.changes import apply
+from berthmaster.simulation.changes import AddTaint, apply
 from berthmaster.simulation.losses import loss_of
 from berthmaster.simulation.report import Explanation, explanation
 from berthmaster.simulation.run import PlannedWorkload, explained, present, run
 from berthmaster.simulation.workload import ResourceName, SimulatedWorkload
 from berthmaster.simulation.world import Change, World
+from berthmaster.views.plan_sections import assumed
 from berthmaster.views.texts import assignment_text, count_text, without_zeros
 from berthmaster_cli import change_options, inputs, ledger_options
 from berthmaster_cli.flags import argument, option, options
 from berthmaster_cli.history import moves_text, workload_query
 from berthmaster_cli.ignored import notes_about_overrides
 from berthmaster_cli.output import WorkloadOutputFlags, echo, is_printed, print_data, print_line, print_table, styled
-from berthmaster_cli.tables import TRIGGERS_HELP, best_first, print_assumptions, print_group, print_preemption
+from berthmaster_cli.tables import TRIGGERS_HELP, best_first, print_group, print_preemption
 
 if TYPE_CHECKING:
     from berthmaster.ledger.records import InputDifference, PastExplanation, Query
@@ -229,7 +231,9 @@ def _show(
         return
     if explained.assumptions is not None:
         moved = int(explained.clusters != (explained.present or explained.clusters))
-        print_assumptions(explained.assumptions, explained.loss, moved, changes)
+        taints = any(isinstance(each, AddTaint) and each.taint.effect == NO_EXECUTE for each in changes)
+        for line in assumed(explained.assumptions, explained.loss, moved, evicting_taints=taints):
+            print_line(line)
     print_line(styled(explained.resource, "bold"), *(f"  {part}" for part in _headline(explained)))
     _print_claims(explained)
     related = {"follows": explained.follows, "followed by": explained.followed_by, missing: explained.missing}

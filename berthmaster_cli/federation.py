@@ -2,22 +2,27 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Final
 
 import msgspec
+from rich.text import Text
 
 from berthmaster.manifests import Manifests
 from berthmaster.model.errors import InputError, name_list
 from berthmaster.model.replicas import ReplicaPath
 from berthmaster.scheduling.diagnosis import GroupDiagnosis
+from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.kubeadmiral.unit import ReplicasStrategy, SchedulingUnit
 from berthmaster.simulation import federation as federations
 from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import Change
-from berthmaster.views.texts import assignment_text, count_text
+from berthmaster.views.texts import NAMED_CLUSTERS, assignment_text, brief_assignment, count_text, numbers
 from berthmaster_cli.inputs import current_time
-from berthmaster_cli.output import complain_about, print_line, styled
-from berthmaster_cli.tables import View, is_left, print_changes, print_group, print_results, require_known
+from berthmaster_cli.output import complain_about, print_line, print_table, styled
+from berthmaster_cli.tables import NOT_SCHEDULED, AssignmentText, View, is_printed_as_data, print_group, require_known
 from extender.protocols.kubeadmiral.simulated import webhooks_of
+
+_WIDE_COLUMNS: Final = (numbers("REPLICAS"), "TRIGGER")
 
 
 class FederationExplanation(msgspec.Struct, frozen=True, rename="camel"):
@@ -52,21 +57,95 @@ def simulate_federation(
         changed = [federations.federation_change(*pair) for pair in zip(compared.before, compared.after, strict=True)]
         if output in {"table", "wide"}:
             moved = sum(bool(each.moves) for each in changed)
-            failed = sum(is_left(each.after) for each in changed)
+            failed = sum(_fails(each.after) for each in changed)
             left = f"; {failed} left without a place for all replicas" if failed else ""
             verb = "moves" if 1 in {moved, len(changed)} else "move"
             count = count_text(len(changed), "workload")
             print_line(styled("Plan", "bold"), f": {moved} of {count} {verb}{left}")
-        shown = [each for each in changed if view.shows(each.resource)]
-        printed = view.of_changes(shown, table=output in {"table", "wide", "name"})
+        printed = [each for each in changed if view.shows(each.resource) and _is_printed(each, view, output)]
         if printed or output in {"json", "yaml"}:
-            print_changes(printed, output)
+            _print_changes(printed, output)
     else:
         settled = [federations.federation_row(each) for each in compared.settled]
-        print_results(view.of_results([each for each in settled if view.shows(each.resource)]), output)
+        _print_results(
+            [each for each in settled if view.shows(each.resource) and view.wants(fails=_fails(each))], output
+        )
     return not any(
         each.unplaced or (each.decision is not None and each.decision.failure is not None) for each in compared.after
     )
+
+
+def _fails(row: federations.FederationRow) -> bool:
+    """Return whether a workload, or a part of its replicas, has no place."""
+    return row.error is not None or row.unplaced > 0
+
+
+def _is_printed(change: federations.FederationChange, view: View, output: str) -> bool:
+    """Return whether a change is printed. A table has what moves or fails, unless a view asks for more."""
+    moves, fails = bool(change.moves), _fails(change.after)
+    if view.only or view.show_all or view.names or output in {"json", "yaml"}:
+        return view.wants(moves=moves, fails=fails)
+    return moves or fails
+
+
+def _print_results(rows: Sequence[federations.FederationRow], output: str) -> None:
+    """Print where workloads are placed, in one of ``output.WORKLOAD_FORMATS``."""
+    if is_printed_as_data(rows, output):
+        return
+    wide, text = _text_of(output)
+    cells = [
+        (each.resource, each.policy or "", *_wide_cells(each, wide=wide), _placed(each, text), each.message or "")
+        for each in rows
+    ]
+    print_table(("RESOURCE", "POLICY", *(_WIDE_COLUMNS if wide else ()), "CLUSTERS", "NOTE"), cells)
+
+
+def _print_changes(rows: Sequence[federations.FederationChange], output: str) -> None:
+    """Print what changes move, in one of ``output.WORKLOAD_FORMATS``."""
+    if is_printed_as_data(rows, output):
+        return
+    wide, text = _text_of(output)
+    cells = [
+        (
+            each.resource, *((each.after.policy or "", *_wide_cells(each.after, wide=True)) if wide else ()),
+            _placed(each.before, text), _placed(each.after, text), _moves(each, wide=wide), _why(each.after),
+        )
+        for each in rows
+    ]  # fmt: skip
+    more = ("POLICY", *_WIDE_COLUMNS) if wide else ()
+    print_table(("RESOURCE", *more, "BEFORE", "AFTER", "MOVES", "NOTE"), cells)
+
+
+def _text_of(output: str) -> tuple[bool, AssignmentText]:
+    """Return whether a table is wide, and what formats its assignments."""
+    return output == "wide", assignment_text if output == "wide" else brief_assignment
+
+
+def _wide_cells(row: federations.FederationRow, *, wide: bool) -> tuple[str, ...]:
+    return ("" if row.replicas is None else str(row.replicas), row.trigger) if wide else ()
+
+
+def _placed(row: federations.FederationRow, text: AssignmentText) -> str | Text:
+    return text(dict(sorted(row.clusters.items()))) or NOT_SCHEDULED
+
+
+def _moves(change: federations.FederationChange, *, wide: bool) -> str | Text:
+    if not wide and len(change.moves) > NAMED_CLUSTERS:
+        return f"{len(change.moves):,} clusters"
+
+    def text(cluster: str, before: int | None, after: int | None) -> str:
+        if before or after:
+            return f"{cluster} {before or 0}→{after or 0}"
+        return f"+{cluster}" if cluster in change.after.clusters else f"-{cluster}"
+
+    return ", ".join(text(cluster, *counts) for cluster, counts in change.moves.items()) or styled("none", "dim")
+
+
+def _why(row: federations.FederationRow) -> str:
+    """Return why a workload was scheduled, and with which result, or why it was not."""
+    if row.trigger == Trigger.NONE.value:
+        return row.message or "nothing triggers rescheduling"
+    return "; ".join(filter(None, (row.trigger, row.message)))
 
 
 def _federation(

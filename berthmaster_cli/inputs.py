@@ -68,7 +68,7 @@ def completed_types(_ctx: click.Context, _param: click.Parameter, incomplete: st
 def resource_name(text: str) -> ResourceName:
     """Parse the name of a resource."""
     try:
-        return changes.parsed_name(text)
+        return ResourceName.parse(text)
     except InputError as error:
         raise click.UsageError(str(error)) from None
 

@@ -7,14 +7,14 @@ import click
 
 from berthmaster.manifests import Manifests
 from berthmaster.model.errors import InputError
-from berthmaster.native_api.what_if import SimulateAnswer, simulate_answer
 from berthmaster.scheduling.profile import Profile
-from berthmaster.simulation.change_set import ChangeSet
+from berthmaster.simulation.change_set import PlanIndex, what_if
+from berthmaster.simulation.changes import WhatIf
 from berthmaster.simulation.losses import is_left
-from berthmaster.simulation.plan_answer import Switch
-from berthmaster.simulation.planner import planned_fleet
+from berthmaster.simulation.plan_answer import Plan, Switch
+from berthmaster.simulation.planner import plan_of_simulation, simulated
 from berthmaster.simulation.report import row
-from berthmaster.simulation.run import PlannedWorkload, WorkloadResult
+from berthmaster.simulation.run import WorkloadResult
 from berthmaster.simulation.world import Change, World, is_observed
 from berthmaster_cli import change_options, inputs, tables
 from berthmaster_cli.flags import option, options
@@ -22,12 +22,15 @@ from berthmaster_cli.idle_policies import report_idle_policies, written_policies
 from berthmaster_cli.ignored import report_unused
 from berthmaster_cli.ledger_options import LedgerFlags
 from berthmaster_cli.main import EXIT_CHECK_FAILED
-from berthmaster_cli.output import WorkloadOutputFlags, complain, print_data
+from berthmaster_cli.output import WorkloadOutputFlags, complain, echo, print_data
 
 if TYPE_CHECKING:
     from berthmaster.native_api.client import Client
 
 _CHECKS: Final = ("all", "new")
+_TABLES: Final = frozenset({"table", "wide"})
+_MAX_ROWS: Final = 100_000
+"""The most rows that an extender lists."""
 _EXIT_CODES: Final = "Exit codes: 0 success; 1 with --check, a workload lacks a place or replicas; 2 bad input."
 
 
@@ -46,9 +49,6 @@ class _SimulateFlags(
         "--check=new only if that is due to the changes. Workloads of schedulers that are not simulated do not count.",
         type=click.Choice(_CHECKS), is_flag=False, flag_value="all", metavar="[=new]",
     )  # fmt: skip
-    summary: bool = option(
-        "With changes and -o json|yaml: print an object with assumptions, loss, plan, clusters and workloads."
-    )
     jsonl: bool = option(
         "JSON Lines in, JSON Lines out: one fleet with its bindings per line of standard input (docs/simulate.md)."
     )
@@ -112,8 +112,6 @@ def _check_usage(flags: _SimulateFlags, *, has_changes: bool) -> None:
         raise click.UsageError("--server cannot be combined with patterns, regions and labels: name the clusters")
     if flags.jsonl and (flags.paths or has_changes):
         raise click.UsageError("--jsonl cannot be combined with -f and changes: it reads fleets from standard input")
-    if flags.summary and flags.output not in {"json", "yaml"}:
-        raise click.UsageError("--summary needs -o json or -o yaml; tables of changes always have it")
     if flags.ledger is not None and (flags.jsonl or flags.shared_capacity or flags.server):
         raise click.UsageError("--ledger cannot be combined with --jsonl, --shared-capacity or --server")
 
@@ -124,57 +122,53 @@ def _simulate(
     """Print the result of a simulation, and return whether the check succeeds."""
     edits = (*inputs.rebalances(manifests, world), *changes)
     now = manifests.read_at or inputs.current_time()
-    fleet = planned_fleet(world, ChangeSet(edits=edits), profile, now, shared_capacity=flags.shared_capacity)
+    changed = what_if(edits, world)
+    found = simulated(world, changed, profile, now, shared_capacity=flags.shared_capacity)
     if flags.ledger is not None:
         from berthmaster_cli.recorded_simulation import record_simulation  # noqa: PLC0415 - only a ledger needs it
 
-        record_simulation(world, edits, fleet.workloads, profile, now, flags.ledger)
-    view, planned = tables.view_from(flags, manifests), fleet.workloads
+        record_simulation(world, edits, found.workloads, profile, now, flags.ledger)
+    view, planned = tables.view_from(flags, manifests), found.workloads
     tables.require_known(view, [each.resource for each in planned])
     shown = {each.resource for each in planned if view.shows(each.resource, _labels(each.after))}
     if not shown and view.selector is not None and any(map(view.selector.matches, _cluster_labels(manifests))):
         complain("-l selects workloads, and only clusters have such labels; --down-selector chooses clusters")
-    if flags.output in {"table", "wide"}:
+    if flags.output in _TABLES:
         tables.print_preemption(manifests, world)
     if edits:
-        answer = simulate_answer(fleet, show_all=True, observed=is_observed(manifests, world))
-        _print_changed(answer, shown, edits, view, flags)
+        gaps = [gap for gap in manifests.gaps if gap.changes_answers]
+        answer = plan_of_simulation(
+            PlanIndex(world, profile), changed, found,
+            gaps=gaps, observed=is_observed(manifests, world), lists_all=_lists_all(view),
+        )  # fmt: skip
+        _print_changed(answer, shown, view, flags.output)
+        left = answer.summary.new_failures if flags.check == "new" else answer.unplaced
     else:
         rows = [row(each.settled or each.before, each.before) for each in planned if each.resource in shown]
-        tables.print_results(view.of_results(rows), flags.output)
-    if flags.output in {"table", "wide"}:
+        tables.print_results([each for each in rows if view.wants(fails=each.error is not None)], flags.output)
+        left = [each.resource for each in planned if is_left(each, found.hosts) or each.after.has_no_place]
+    if flags.output in _TABLES:
         report_unused(manifests)
-    only_new = flags.check == "new"
-    return not any(is_left(each, fleet.hosts) or _is_unplaced(each, only_new=only_new) for each in planned)
+    return not left
 
 
-def _is_unplaced(planned: PlannedWorkload, *, only_new: bool) -> bool:
-    """Return whether a workload cannot be scheduled, or is stuck, with ``only_new`` by the changes."""
-    after, settled = planned.after, planned.settled
-    if only_new and settled is not None and (settled.failure is not None or settled.is_stuck):
-        return False
-    return after.failure is not None or after.is_stuck
+def _lists_all(view: tables.View) -> bool:
+    """Return whether a view asks for workloads that changes do not concern."""
+    return view.show_all or bool(view.names) or view.selector is not None or tables.Only.STAYS in view.only
 
 
-def _print_changed(
-    answer: SimulateAnswer, shown: Collection[str], changes: Sequence[Change], view: tables.View, flags: _SimulateFlags
-) -> None:
-    """Print what changes stop and move: the assumptions, the summary, the workloads to show, and the clusters."""
-    output = flags.output
-    is_table = output in {"table", "wide"}
-    rows = [each for each in answer.rows if each.resource in shown]
-    printed = view.of_changes(rows, table=is_table or output == "name")
-    if flags.summary:
-        about = {"assumptions": answer.assumptions, "loss": answer.loss, "plan": answer.plan}
-        print_data({**about, "clusters": answer.clusters, "workloads": printed}, output)
-        return
-    if is_table:
-        tables.print_assumptions(answer.assumptions, answer.loss, answer.moved, changes)
-        tables.print_summary(answer.plan)
-    if printed or not is_table:
-        tables.print_changes(printed, output)
-    if is_table:
-        tables.print_clusters(answer.clusters, show_all=view.show_all or output == "wide")
+def _print_changed(answer: Plan, shown: Collection[str], view: tables.View, output: str) -> None:
+    """Print what changes stop and move."""
+    printed = view.of_plan(answer, shown)
+    if output in _TABLES:
+        tables.print_plan(printed, wide=output == "wide")
+    elif output == "name":
+        names = [*(each.resource for each in printed.unplaced), *(each.resource for each in printed.moves)]
+        names += [each.resource for each in printed.staying] if _lists_all(view) else []
+        for name in dict.fromkeys(names):
+            echo(name)
+    else:
+        print_data(printed, output)
 
 
 def _labels(result: WorkloadResult) -> Mapping[str, str]:
@@ -186,27 +180,28 @@ def _cluster_labels(manifests: Manifests) -> Iterator[Mapping[str, str]]:
     return (each.metadata.labels for each in manifests.every_cluster)
 
 
-def _simulate_remotely(remote: "Client", changes: Sequence[Change], flags: _SimulateFlags) -> bool:
+def _simulate_remotely(remote: "Client", changes: Sequence[WhatIf], flags: _SimulateFlags) -> bool:
     """Print the result of a simulation by an extender, and return whether the check succeeds."""
     if flags.shared_capacity or flags.selector:
         raise click.UsageError("--server cannot be combined with --shared-capacity or -l")
-    view, output = tables.view_from(flags), flags.output
-    from berthmaster.native_api.what_if import wire_change  # noqa: PLC0415 - imported only if it is used
+    if not changes:
+        raise click.UsageError("--server needs a change, such as --down CLUSTER: an extender says what changes move")
+    view = tables.view_from(flags)
+    from berthmaster.native_api.what_if import PlanRequest  # noqa: PLC0415 - imported only if it is used
 
     with remote as client:
-        answer = client.simulate(
-            [wire_change(each) for each in changes],
-            show_all=True,
-            failover=Switch(flags.failover),
-            preemption=Switch(flags.preemption),
+        answer = client.plan(
+            PlanRequest(
+                changes=tuple(changes),
+                limit=_MAX_ROWS,
+                failover=Switch(flags.failover),
+                preemption=Switch(flags.preemption),
+            )
         )
-    inputs.report_gaps(answer.gaps, answer.staleness)
-    tables.require_known(view, [each.resource for each in answer.rows])
-    shown = [each for each in answer.rows if view.shows(each.resource)]
-    if changes:
-        _print_changed(answer, {each.resource for each in shown}, changes, view, flags)
-    else:
-        tables.print_results(view.of_results([each.before for each in shown]), output)
-    if flags.check == "new":
-        return not any(each.left for each in answer.rows)
-    return not answer.unplaced
+    found, staleness = answer.plan, answer.staleness
+    inputs.report_gaps(found.gaps, staleness)
+    known = [*(each.resource for each in found.moves), *(each.resource for each in found.unplaced)]
+    known += [each.resource for each in found.staying]
+    tables.require_known(view, known)
+    _print_changed(found, {each for each in known if view.shows(each)}, view, flags.output)
+    return not (found.summary.new_failures if flags.check == "new" else found.unplaced)

@@ -1,30 +1,27 @@
-"""The tables of simulate, explain and plan, for Karmada and for KubeAdmiral, and which workloads they show."""
+"""The tables of simulate, explain and plan, and which workloads they show."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from operator import attrgetter
 from typing import Any, Final
 
 import click
+from msgspec.structs import replace
 from rich.text import Text
 
 from berthmaster.manifests import Manifests
 from berthmaster.model.claims import PolicyCatalog
-from berthmaster.model.cluster import NO_EXECUTE
-from berthmaster.model.errors import InputError, name_list
+from berthmaster.model.errors import InputError
 from berthmaster.model.selector import LabelSelector, parse_selector
 from berthmaster.scheduling.diagnosis import ClusterDiagnosis, GroupDiagnosis, Outcome
-from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.request import FailureKind
-from berthmaster.simulation.changes import AddTaint
 from berthmaster.simulation.detector import PolicyEdit, preemptors
-from berthmaster.simulation.federation import FederationChange, FederationRow
-from berthmaster.simulation.plan_answer import Assumptions, ClusterTotal, Loss, Plan, PlanSummary
-from berthmaster.simulation.plan_rows import not_running_text
-from berthmaster.simulation.report import ChangeRow, Row
+from berthmaster.simulation.plan_answer import Plan
+from berthmaster.simulation.report import Row
 from berthmaster.simulation.workload import ResourceName
-from berthmaster.simulation.world import Change, World
+from berthmaster.simulation.world import World
 from berthmaster.views import plan_sections
 from berthmaster.views.assumption_texts import preemption_line
 from berthmaster.views.texts import (
@@ -56,7 +53,7 @@ TRIGGERS_HELP: Final = (
     "filters), SelectFailed (the spread constraints cannot be satisfied), Insufficient (the selected clusters do not "
     "hold all replicas)."
 )
-_NOT_SCHEDULED: Final = styled("not scheduled", "yellow")
+NOT_SCHEDULED: Final = styled("not scheduled", "yellow")
 _BEST_FIRST: Final = tuple(_STYLES)
 _GROUP_COLUMNS: Final = columns_of(
     "CLUSTER", "RESULT", *map(numbers, ("REPLICAS", "CURRENT", "CAPACITY", "SCORE", "WEIGHT")), "WHY",
@@ -65,18 +62,11 @@ _GROUP_COLUMNS: Final = columns_of(
 
 AssignmentText = Callable[[Mapping[str, int | None]], str]
 """Formats an assignment for a cell."""
-Results = Sequence[Row] | Sequence[FederationRow]
-Changes = Sequence[ChangeRow] | Sequence[FederationChange]
 
 
-def is_left(row: Row | FederationRow) -> bool:
-    """Return whether a workload, or a part of its replicas, has no place."""
-    return row.error is not None or (isinstance(row, FederationRow) and row.unplaced > 0)
-
-
-def print_results(rows: Results, output: str) -> None:
+def print_results(rows: Sequence[Row], output: str) -> None:
     """Print where workloads are placed, in one of ``console.WORKLOAD_FORMATS``."""
-    if _is_printed(rows, output):
+    if is_printed_as_data(rows, output):
         return
     wide = output == "wide"
     text = assignment_text if wide else brief_assignment
@@ -84,8 +74,8 @@ def print_results(rows: Results, output: str) -> None:
         (
             each.resource,
             each.policy or "",
-            *_wide(each, wide=wide),
-            _group(each),
+            *(_wide(each) if wide else ()),
+            each.group or "",
             _placed(each, text),
             _remark(each, text),
         )
@@ -95,24 +85,7 @@ def print_results(rows: Results, output: str) -> None:
     print_table(columns, cells)
 
 
-def print_changes(rows: Changes, output: str) -> None:
-    """Print what changes move, in one of ``console.WORKLOAD_FORMATS``."""
-    if _is_printed(rows, output):
-        return
-    wide = output == "wide"
-    text = assignment_text if wide else brief_assignment
-    cells = [
-        (
-            each.resource, *((each.after.policy or "", *_wide(each.after, wide=True)) if wide else ()),
-            _placed(each.before, text), _placed(each.after, text), _moves(each, wide=wide), _change_note(each, text),
-        )
-        for each in rows
-    ]  # fmt: skip
-    more = ("POLICY", *_WIDE_COLUMNS) if wide else ()
-    print_table(("RESOURCE", *more, "BEFORE", "AFTER", "MOVES", "NOTE"), cells)
-
-
-def _is_printed(rows: Results | Changes, output: str) -> bool:
+def is_printed_as_data(rows: Sequence[Any], output: str) -> bool:
     """Print rows as data or as names, or that there are none. Return False if a table has to show them."""
     if is_printed(output, rows, (each.resource for each in rows)):
         return True
@@ -121,75 +94,24 @@ def _is_printed(rows: Results | Changes, output: str) -> bool:
     return not rows
 
 
-def _wide(row: Row | FederationRow, *, wide: bool) -> tuple[str, ...]:
+def _wide(row: Row) -> tuple[str, ...]:
     """Return the cells of ``_WIDE_COLUMNS``."""
-    if not wide:
-        return ()
-    trigger = row.trigger.value if isinstance(row.trigger, Trigger) else row.trigger
-    replicas = "" if row.replicas is None else str(row.replicas)
-    return replicas, trigger, row.scheduler or "" if isinstance(row, Row) else ""
+    return "" if row.replicas is None else str(row.replicas), row.trigger.value, row.scheduler or ""
 
 
-def _group(row: Row | FederationRow) -> str:
-    return row.group or "" if isinstance(row, Row) else ""
-
-
-def _placed(row: Row | FederationRow, text: AssignmentText) -> str | Text:
-    if isinstance(row, FederationRow):
-        return text(dict(sorted(row.clusters.items()))) or _NOT_SCHEDULED
+def _placed(row: Row, text: AssignmentText) -> str | Text:
     if row.replicas is None and not row.clusters:
         return "-"
-    return text(without_zeros(row.clusters)) or _NOT_SCHEDULED
+    return text(without_zeros(row.clusters)) or NOT_SCHEDULED
 
 
-def _moves(change: ChangeRow | FederationChange, *, wide: bool) -> str | Text:
-    if not wide and len(change.moves) > NAMED_CLUSTERS:
-        return f"{len(change.moves):,} clusters"
-
-    def text(cluster: str, before: int | None, after: int | None) -> str:
-        if before or after:
-            return f"{cluster} {before or 0}→{after or 0}"
-        return f"+{cluster}" if cluster in change.after.clusters else f"-{cluster}"
-
-    return ", ".join(text(cluster, *counts) for cluster, counts in change.moves.items()) or styled("none", "dim")
-
-
-def _change_note(change: ChangeRow | FederationChange, text: AssignmentText) -> str:
-    if not isinstance(change, ChangeRow):
-        return _reason(change.after, "nothing triggers rescheduling")
-    due = change.moves and not change.caused
-    reason = _reason(change.after, "moves also without the changes" if due else "nothing triggers rescheduling")
-    if waiting := not_running_text(change.not_running):
-        reason = f"{waiting}; {reason}"
-    if not change.stops:
-        return reason
-    only = ", and there is no other copy" if change.only_copy else ""
-    left = "; nothing takes their place" if change.left else ""
-    return f"{text(without_zeros(change.stops))} stops{only}{left}; {reason}"
-
-
-def _reason(row: Row | FederationRow, without_trigger: str) -> str:
-    """Format why a workload was scheduled, and with which result, or why it was not."""
-    trigger = row.trigger.value if isinstance(row.trigger, Trigger) else row.trigger
-    if trigger == Trigger.NONE.value:
-        return "; ".join((row.message or without_trigger, *_notes(row)))
-    group = _group(row)
-    return "; ".join(filter(None, (trigger, f"group {group}" if group else "", row.message, *_notes(row))))
-
-
-def _remark(row: Row | FederationRow, text: AssignmentText) -> str:
+def _remark(row: Row, text: AssignmentText) -> str:
     """Format the message and the notes on a result, and where the workload is now if it moves."""
     moved = ""
-    if isinstance(row, Row) and row.present is not None and row.present != row.clusters:
+    if row.present is not None and row.present != row.clusters:
         moved = f"{row.trigger.value}: now on {text(without_zeros(row.present)) or 'no cluster'}"
-    return "; ".join(filter(None, (moved, row.message, *_notes(row))))
-
-
-def _notes(row: Row | FederationRow) -> list[str]:
-    if not isinstance(row, Row):
-        return []
     follows = [f"follows {', '.join(row.follows)}"] if row.follows and row.not_scheduled is None else []
-    return [*follows, *row.notes]
+    return "; ".join(filter(None, (moved, row.message, *follows, *row.notes)))
 
 
 def best_first(group: GroupDiagnosis) -> list[ClusterDiagnosis]:
@@ -272,23 +194,27 @@ class View:
             return False
         return not self.names or any(_means(name, resource) for name in self.names)
 
-    def of_results(self, rows: Results) -> list[Any]:
-        wanted = self.only or frozenset(Only)
-        return [each for each in rows if (Only.FAILS if is_left(each) else Only.STAYS) in wanted]
+    def wants(self, *, moves: bool = False, fails: bool = False) -> bool:
+        """Return whether a workload to which this happens is printed."""
+        happens = {Only.MOVES: moves, Only.FAILS: fails, Only.STAYS: not moves}
+        return not self.only or any(happens[each] for each in self.only)
 
-    def of_changes(self, rows: Changes, *, table: bool) -> list[Any]:
-        """Return the rows of changes to print. A table has what moves or fails because of the changes."""
-        if self.only:
-            return [each for each in rows if self.only & _what_happens(each)]
-        if not table or self.show_all or self.names:
-            return list(rows)
-        return [each for each in rows if each.moves or _is_stopped_or_left(each)]
+    def of_plan(self, plan: Plan, shown: Collection[str]) -> Plan:
+        """Return a plan with the rows to print. Its id and its totals stay those of all workloads.
 
-
-def _is_stopped_or_left(row: ChangeRow | FederationChange) -> bool:
-    if isinstance(row, ChangeRow):
-        return bool(row.stops) or (is_left(row.after) and row.caused)
-    return is_left(row.after)
+        ``shown``: the workloads that ``shows`` accepts.
+        """
+        moves = [each for each in plan.moves if each.resource in shown]
+        unplaced = [each for each in plan.unplaced if each.resource in shown]
+        staying = [each for each in plan.staying if each.resource in shown]
+        if not self.only:
+            return replace(plan, moves=moves, unplaced=unplaced, staying=staying)
+        return replace(
+            plan,
+            moves=moves if Only.MOVES in self.only else [],
+            unplaced=unplaced if Only.FAILS in self.only else [],
+            staying=staying if Only.STAYS in self.only else [],
+        )
 
 
 def view_from(flags: ViewFlags, manifests: Manifests | None = None) -> View:
@@ -311,17 +237,11 @@ def require_known(view: View, resources: Sequence[str]) -> None:
 
 
 def _means(name: ResourceName, resource: str) -> bool:
-    found = ResourceName.parse(resource)
-    return found is not None and name.matches(found)
+    return name.matches(ResourceName.parse(resource))
 
 
-def _what_happens(row: Any) -> set[Only]:  # noqa: ANN401 - a row of either control plane
-    found = {Only.MOVES} if row.moves else {Only.STAYS}
-    return found | ({Only.FAILS} if is_left(row.after) or (isinstance(row, ChangeRow) and row.left) else set())
-
-
-def print_plan(plan: Plan) -> None:
-    """Print a plan: the headline with its id, what is not known, and the tables."""
+def print_plan(plan: Plan, *, wide: bool = False) -> None:
+    """Print a plan: the headline with its id, what is not known, and the tables. ``wide``: name every cluster."""
     for line in plan_sections.opening(plan):
         print_line(line)
     worst = bool(plan.summary.new_failures or plan.overcommitted)
@@ -333,7 +253,7 @@ def print_plan(plan: Plan) -> None:
         for gap in plan.gaps:
             print_line(f"not known: {gap}")
     for section in plan_sections.sections(plan):
-        _print_section(section)
+        _print_section(section, wide=wide)
 
 
 def _brief(cell: Cell) -> str:
@@ -342,22 +262,12 @@ def _brief(cell: Cell) -> str:
     return f"{clusters:,} clusters" if clusters > NAMED_CLUSTERS else cell.text
 
 
-def _print_section(section: Section) -> None:
+def _print_section(section: Section, *, wide: bool) -> None:
     print_line()
     print_line(styled(section.title, "bold"))
-    rows = [[styled(_brief(each), "bold red") if each.is_bad else _brief(each) for each in row] for row in section.rows]
+    text = attrgetter("text") if wide else _brief
+    rows = [[styled(text(each), "bold red") if each.is_bad else text(each) for each in row] for row in section.rows]
     print_table(section.columns, rows)
-
-
-_NAMED: Final = 5
-
-
-def print_assumptions(assumptions: Assumptions, loss: Loss | None, moved: int, changes: Sequence[Change]) -> None:
-    """Print what the answer assumes about the control plane, and what stops running."""
-    taints = any(isinstance(each, AddTaint) and each.taint.effect == NO_EXECUTE for each in changes)
-    lines = plan_sections.assumed(assumptions, loss, moved, evicting_taints=taints)
-    for number, line in enumerate(lines):
-        print_line(styled(line, "bold") if not number else line)
 
 
 def print_preemption(manifests: Manifests, world: World) -> None:
@@ -366,20 +276,3 @@ def print_preemption(manifests: Manifests, world: World) -> None:
     catalog = PolicyCatalog(manifests.policies)
     if any(each.has_effect and any(True for _ in preemptors(each, catalog)) for each in edits):
         print_line(preemption_line(world.assumptions))
-
-
-def print_summary(summary: PlanSummary) -> None:
-    """Print what moves in total, as one sentence, then the workloads that are left without a place."""
-    left: list[str | Text] = []
-    for each in plan_sections.left_behind(summary):
-        left += ["; ", styled(f"{each.workloads} {each.text}", "bold red"), each.also]
-    print_line(styled("Plan", "bold"), f": {plan_sections.moved_text(summary)}", *left)
-    if summary.new_failures:
-        print_line(f"left by the changes: {name_list(summary.new_failures, _NAMED)}")
-
-
-def print_clusters(totals: Sequence[ClusterTotal], *, show_all: bool) -> None:
-    """Print replicas and resources of the clusters that change; of all clusters on demand."""
-    shown = [each for each in totals if show_all or each.before != each.after or each.arriving or each.overcommitted]
-    if shown:
-        _print_section(plan_sections.cluster_section(shown))

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 import msgspec.structs
@@ -24,22 +24,19 @@ from berthmaster.model.errors import FieldError, InputError, name_list, shown
 from berthmaster.model.gaps import ANY_READER, texts
 from berthmaster.model.hints import closest
 from berthmaster.model.policy import Policy
-from berthmaster.native_api.what_if import PlannableChange, PolicyName, wire_change
+from berthmaster.native_api.what_if import PolicyName
 from berthmaster.simulation.changes import (
-    AddLabel,
-    AddTaint,
+    ClusterChange,
     Down,
     RemoveCluster,
-    RemoveLabel,
-    RemoveTaint,
     Scale,
     Up,
     label_change,
-    parsed_name,
     scale_change,
     taint_change,
 )
 from berthmaster.simulation.plan_answer import Switch
+from berthmaster.simulation.workload import ResourceName
 from console.query import MAX_TEXT, QueryError
 from console.source import SourceError
 
@@ -154,7 +151,7 @@ LABELS: Final = {
     "policies": "Policies",
     "deleted": "Policies to delete",
 }
-_Change = Up | AddLabel | RemoveLabel | AddTaint | RemoveTaint | RemoveCluster | Down | Scale
+_Change = ClusterChange | Scale
 _READERS: Final[Sequence[tuple[str, Callable[[str], _Change]]]] = (
     ("recover", Up),
     ("labels", label_change),
@@ -193,7 +190,7 @@ class ReadQuestion:
         may_see: whether the visitor may see a namespace; an empty name stands for cluster-scoped objects.
     """
 
-    changes: list[PlannableChange] = field(default_factory=list)
+    changes: list[_Change] = field(default_factory=list)
     origins: list[tuple[str, str]] = field(default_factory=list)
     create: list[Policy] = field(default_factory=list)
     delete: list[PolicyName] = field(default_factory=list)
@@ -214,7 +211,7 @@ class ReadQuestion:
 
     def add(self, change: _Change, name: str, text: str) -> None:
         """Add a change that a text of a field asks for."""
-        self.changes.append(cast("PlannableChange", wire_change(change)))
+        self.changes.append(change)
         self.origins.append((name, text))
 
 
@@ -342,7 +339,7 @@ def _read_policies(found: ReadQuestion, text: str) -> None:
 
 def _add_deletion(found: ReadQuestion, text: str) -> None:
     try:
-        name = parsed_name(text)
+        name = ResourceName.parse(text)
     except InputError as error:
         found.problems.append(FormProblem("deleted", str(error)))
         return

@@ -18,7 +18,6 @@ from msgspec.structs import replace
 
 from berthmaster.ledger.records import PastExplanation
 from berthmaster.model.errors import InputError, ServiceError
-from berthmaster.model.gaps import namespace_of
 from berthmaster.native_api import why, wire
 from berthmaster.native_api.client import Client
 from berthmaster.native_api.connection import (
@@ -28,10 +27,11 @@ from berthmaster.native_api.connection import (
     UnansweredError,
 )
 from berthmaster.native_api.fleet import FleetView, StateVersion, WorkloadPage, WorkloadQuery
-from berthmaster.native_api.what_if import PlanAnswer, PlanRequest, ScaleChange
+from berthmaster.native_api.what_if import PlanAnswer, PlanRequest
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import fields
 from berthmaster.serving.reloaded_files import ReloadedFiles
+from berthmaster.simulation.changes import Scale
 from berthmaster.simulation.plan_answer import Switch
 from berthmaster.views.move_rows import MoveQuery
 from console.authentication import Visitor
@@ -389,8 +389,8 @@ class VisibleSource:
 
     def plan(self, request: PlanRequest) -> PlanAnswer:
         for change in request.changes:
-            if isinstance(change, ScaleChange):
-                self._require(namespace_of(change.resource))
+            if isinstance(change, Scale):
+                self._require(change.resource.namespace)
         return self._source.simulated(Client.plan, replace(request, namespaces=self._seen), given_up=self._has_gone)
 
     def _require(self, namespace: str) -> None:

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import UTC, datetime
 from io import BytesIO
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import msgspec
 from cost_growth import EMBEDDED
@@ -31,10 +31,10 @@ from berthmaster.model.errors import InputError
 from berthmaster.model.kubeadmiral import FederatedCluster, KubeAdmiralPolicy
 from berthmaster.model.policy import Policy, defaulted
 from berthmaster.model.rebalancer import WorkloadRebalancer
-from berthmaster.native_api.what_if import SimulateRequest
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.scheduler import Scheduler
+from berthmaster.simulation.changes import WhatIf
 from berthmaster.simulation.federation import federation_of, run_federation
 from berthmaster.simulation.run import run
 from berthmaster.simulation.workload import SimulatedWorkload
@@ -221,13 +221,11 @@ def _extender() -> Iterator[Input]:
     )  # fmt: skip
     shared = {"fleet": [cluster()], "request": {"binding": binding()}}
     yield Input("POST /v1/schedule", shared, lambda given: _call("/v1/schedule", given["request"], given["fleet"]))
-    simulate = {
+    lost = {
         "fleet": [cluster()], "bindings": [binding()], "policies": [manifest(Policy, _KARMADA, "PropagationPolicy")],
-        "request": sample(
-            SimulateRequest, {"resource": "Deployment/name-0", "policy.kind": "PropagationPolicy"}
-        ),
+        "request": {"changes": [sample(each, {"resource": "Deployment/name-0"}) for each in get_args(WhatIf)]},
     }  # fmt: skip
-    yield Input("POST /v1/simulate", simulate, _simulate_request)
+    yield Input("POST /v1/plan with changes", lost, _plan_request)
     pod = sample(Pod, {"annotations": {"policy.berthmaster.io/placement": json.dumps(_placement())}})
     node = sample(Node, {"metadata.name": "member-0"})
     for verb in ("filter", "prioritize"):
@@ -298,10 +296,10 @@ def _answering(path: str, services: Services, call: Call) -> Work:
     return work
 
 
-def _simulate_request(given: JSON) -> Work:
+def _plan_request(given: JSON) -> Work:
     services = _services(given["fleet"], bindings=given["bindings"], policies=given["policies"])
     call = Call("request", ALWAYS, msgspec.json.encode(given["request"]))
-    return _answering("/v1/simulate", services, call)
+    return _answering("/v1/plan", services, call)
 
 
 def _controllers() -> Iterator[Input]:

@@ -37,7 +37,7 @@ from berthmaster.scheduling.pending_replicas import LIFETIME_S
 from berthmaster.simulation.change_set import ChangeSet, PlanIndex, changed_workloads, key_of
 from berthmaster.simulation.detector import Detector
 from berthmaster.simulation.plan_answer import Plan, PlannedMove, Switch
-from berthmaster.simulation.planner import plan, planned_fleet
+from berthmaster.simulation.planner import plan, simulated
 from berthmaster.simulation.run import explained
 from berthmaster.simulation.world import World
 
@@ -271,7 +271,7 @@ class EditedFleet:
 
     def _of_policy_file(self, over: World, now: datetime, after: dict[str, JSON]) -> Iterator[str]:
         """Yield how a simulation and an explanation of a policy file differ from what happened."""
-        compared = planned_fleet(over, ChangeSet(), _PROFILE, now).workloads
+        compared = simulated(over, ChangeSet(), _PROFILE, now).workloads
         chosen = self._draw.randrange(len(compared))
         explanation, _ = explained(over, over.workloads[chosen], _PROFILE, now)
         for command, result in [*(("simulate", each.settled) for each in compared), ("explain", explanation)]:

@@ -29,7 +29,7 @@ from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.changes import Down, RemoveCluster
 from berthmaster.simulation.losses import loss_of
 from berthmaster.simulation.plan_answer import Switch, assumptions
-from berthmaster.simulation.planner import PlannedFleet, planned_fleet
+from berthmaster.simulation.planner import Simulation, simulated
 from berthmaster.simulation.world import world_of
 
 _ONLY: Final = ("garbage", "detector", "bindings", "evictions", "clusters", "taints", "members")
@@ -143,7 +143,7 @@ class LostFleet:
 
     # What a simulation says
 
-    def _simulated(self, lost: str) -> PlannedFleet:
+    def _simulated(self, lost: str) -> Simulation:
         objects = self.stage.model.objects
         documents = [Document(kind, 0, "", dict(each)) for kind in _KINDS for each in objects.all(kind)]
         manifests = manifests_of(documents, "the model")
@@ -152,7 +152,7 @@ class LostFleet:
         assumed = assumptions(asked, Switch.OFF, record if self._own else None, manifests.bindings)
         world = world_of(manifests, schedulers={self._scheduler}, assumptions=assumed)
         change = RemoveCluster(lost) if self._mode == _REMOVED else Down(lost)
-        return planned_fleet(world, ChangeSet(edits=(change,)), _PROFILE, self.stage.clock.now())
+        return simulated(world, ChangeSet(edits=(change,)), _PROFILE, self.stage.clock.now())
 
     # What happens
 
@@ -176,7 +176,7 @@ class LostFleet:
         found: Any = self.stage.binding(template)
         return as_moved(convert(Binding, found)).assignment if found is not None else {}
 
-    def _moves(self, found: PlannedFleet, lost: str, before: dict[str, dict[str, int]]) -> Iterator[str]:
+    def _moves(self, found: Simulation, lost: str, before: dict[str, dict[str, int]]) -> Iterator[str]:
         planned = {str(each.after.workload.resource.name): each for each in found.workloads}
         for template in self._templates:
             name = template["metadata"]["name"]
@@ -188,7 +188,7 @@ class LostFleet:
             if says != happens:
                 yield f"{name}: on {before[name]}, {lost} is gone; simulated {says}, happened {happens}"
 
-    def _hangs(self, found: PlannedFleet, lost: str) -> Iterator[str]:
+    def _hangs(self, found: Simulation, lost: str) -> Iterator[str]:
         if self._mode != _REMOVED:
             return
         hanging = sorted(loss_of(found.workloads, found.hosts).hanging.get(lost, []))

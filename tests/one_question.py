@@ -16,9 +16,10 @@ from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.change_set import ChangeSet, PlanIndex
 from berthmaster.simulation.changes import AddLabel, AddTaint, Down, RemoveCluster, Reschedule, Scale
 from berthmaster.simulation.failures import DomainLoss, FailureDomain, Failures
-from berthmaster.simulation.losses import is_left, runs_nowhere
+from berthmaster.simulation.losses import is_left, loss_of, runs_nowhere
 from berthmaster.simulation.plan_answer import Switch
-from berthmaster.simulation.planner import plan, planned_fleet
+from berthmaster.simulation.planner import plan
+from berthmaster.simulation.planner import simulated as simulation_of
 from berthmaster.simulation.world import Change, World
 
 _PROFILE: Final = karmada_profile()
@@ -49,10 +50,10 @@ def edits_of(world: World, draw: random.Random) -> Iterator[tuple[Change, ...]]:
 
 def simulated(world: World, changes: Sequence[Change], now: datetime) -> Figures:
     """Return the figures of a simulation."""
-    fleet = planned_fleet(world, ChangeSet(edits=tuple(changes)), _PROFILE, now)
+    fleet = simulation_of(world, ChangeSet(edits=tuple(changes)), _PROFILE, now)
     left = [each for each in fleet.workloads if is_left(each, fleet.hosts)]
     caused = [each.resource for each in fleet.workloads if each.moves and not each.is_due]
-    loss = fleet.loss
+    loss = loss_of(fleet.workloads, fleet.hosts) if fleet.hosts.stopping else None
     return {
         "nowhere": sorted(each.resource for each in left if runs_nowhere(each, fleet.hosts)),
         "short": sorted(each.resource for each in left if not runs_nowhere(each, fleet.hosts)),

@@ -19,14 +19,7 @@ from berthmaster.model.errors import FieldError, InputError, ServiceError
 from berthmaster.native_api import why, wire
 from berthmaster.native_api.connection import ExtenderAccess, RequestRefusedError, ServiceConnection
 from berthmaster.native_api.fleet import FleetView, StateVersion, WorkloadPage, WorkloadQuery
-from berthmaster.native_api.what_if import (
-    Change,
-    PlanAnswer,
-    PlanLine,
-    PlanRequest,
-    SimulateAnswer,
-    SimulateRequest,
-)
+from berthmaster.native_api.what_if import PlanAnswer, PlanLine, PlanRequest
 from berthmaster.simulation.plan_answer import Switch
 from berthmaster.views.move_rows import MoveQuery
 
@@ -98,18 +91,6 @@ class Client:
         return self._connection.request(
             "POST", _with_query("/v1/schedule", explain=explain), wire.Decided, encode_json(request)
         )
-
-    def simulate(
-        self,
-        changes: Sequence[Change],
-        *,
-        show_all: bool = False,
-        failover: Switch = Switch.AUTO,
-        preemption: Switch = Switch.AUTO,
-    ) -> SimulateAnswer:
-        """Simulate changes, under the assumptions about failover and preemption."""
-        request = SimulateRequest(tuple(changes), show_all, failover, preemption)
-        return self._connection.request("POST", "/v1/simulate", SimulateAnswer, encode_json(request))
 
     def plan(self, request: PlanRequest, *, given_up: Callable[[], bool] | None = None) -> PlanAnswer:
         """Return what changes of policies, clusters and replicas would move.

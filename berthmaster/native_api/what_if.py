@@ -1,179 +1,19 @@
-"""The native API's requests that ask what changes would do, and their answers: simulations and plans."""
+"""The native API's requests that ask what changes would do, and their answers: plans and reviews."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
-from berthmaster.model.cluster import Cluster, Taint
-from berthmaster.model.meta import Count
 from berthmaster.model.policy import Policy
 from berthmaster.native_api.wire import MAX_NAMESPACES, AnswerPart, Problem, Progress, RequestPart, Staleness
-from berthmaster.simulation import changes
-from berthmaster.simulation.plan_answer import ALL_OFF, Assumptions, ClusterTotal, Loss, Plan, PlanSummary, Switch
+from berthmaster.simulation.changes import WhatIf
+from berthmaster.simulation.plan_answer import Plan, Switch
 from berthmaster.simulation.plan_review import ReviewLimits
-from berthmaster.simulation.plan_rows import cluster_totals
-from berthmaster.simulation.planner import PlannedFleet
-from berthmaster.simulation.report import ChangeRow, change_row
-from berthmaster.simulation.world import Change as SimulatedChange
 
 MAX_PLANNED: Final = 100
 """The most policies of each kind of change in a plan."""
 MAX_CHANGES: Final = 5000
 """The most changes of clusters and replicas: a whole region of a large fleet can fail."""
-
-
-class DownChange(RequestPart, frozen=True, tag="down", tag_field="type"):
-    """A cluster fails: it becomes NotReady and is tainted with NoSchedule. What moves then depends on ``failover``."""
-
-    cluster: str
-
-
-class TaintChange(RequestPart, frozen=True, tag="taint", tag_field="type"):
-    """A cluster gets a taint. Whether NoExecute evicts workloads depends on ``failover``."""
-
-    cluster: str
-    taint: Taint
-
-
-class LabelChange(RequestPart, frozen=True, tag="label", tag_field="type"):
-    """A cluster gets a label."""
-
-    cluster: str
-    key: str
-    value: str
-
-
-class ScaleChange(RequestPart, frozen=True, tag="scale", tag_field="type"):
-    """A workload is scaled. Its name is ``KIND/NAME`` or ``NAMESPACE/KIND/NAME``."""
-
-    resource: str
-    replicas: Count
-
-
-class RescheduleChange(RequestPart, frozen=True, tag="reschedule", tag_field="type"):
-    """Every workload is scheduled from scratch, as by a WorkloadRebalancer that lists all of them."""
-
-
-class UntaintChange(RequestPart, frozen=True, tag="untaint", tag_field="type"):
-    """A cluster loses its taints with a key, or only the one with the effect. Evicted workloads do not return."""
-
-    cluster: str
-    key: str
-    effect: str = ""
-
-
-class UnlabelChange(RequestPart, frozen=True, tag="unlabel", tag_field="type"):
-    """A cluster loses a label."""
-
-    cluster: str
-    key: str
-
-
-class UpChange(RequestPart, frozen=True, tag="up", tag_field="type"):
-    """A cluster recovers: it is ready, and the taints of a failed cluster are gone."""
-
-    cluster: str
-
-
-class AddClusterChange(RequestPart, frozen=True, tag="addCluster", tag_field="type"):
-    """A cluster joins."""
-
-    cluster: Cluster
-
-
-class RemoveClusterChange(RequestPart, frozen=True, tag="removeCluster", tag_field="type"):
-    """A cluster is being deleted. Its copies go first; workloads whose affinity matches it are scheduled again."""
-
-    cluster: str
-
-
-class PolicyChange(RequestPart, frozen=True, tag="policy", tag_field="type"):
-    """A policy is created, or replaces the policy of the same kind, namespace and name."""
-
-    policy: Policy
-
-
-ClusterChange = UntaintChange | UnlabelChange | UpChange | AddClusterChange | RemoveClusterChange
-Change = DownChange | TaintChange | LabelChange | ScaleChange | RescheduleChange | PolicyChange | ClusterChange
-
-
-SIMULATED: Final[Mapping[type[Any], type[Any]]] = {
-    AddClusterChange: changes.AddCluster,
-    DownChange: changes.Down,
-    LabelChange: changes.AddLabel,
-    PolicyChange: changes.SetPolicy,
-    RemoveClusterChange: changes.RemoveCluster,
-    RescheduleChange: changes.Reschedule,
-    ScaleChange: changes.Scale,
-    TaintChange: changes.AddTaint,
-    UnlabelChange: changes.RemoveLabel,
-    UntaintChange: changes.RemoveTaint,
-    UpChange: changes.Up,
-}
-"""The change of the simulation that each form stands for. The fields of a form have the same names there."""
-_FORMS: Final = {change: form for form, change in SIMULATED.items()}
-
-
-def wire_change(change: SimulatedChange) -> Change:
-    """Return a change in the form of the extender's API. Raises ``TypeError`` if the API has no form for the change."""
-    form = _FORMS.get(type(change))
-    if form is None:
-        raise TypeError(f"the API has no form for {type(change).__name__}")
-    values = {name: getattr(change, name) for name in form.__struct_fields__}
-    if isinstance(change, changes.Scale):
-        values["resource"] = str(change.resource)
-    found: Change = form(**values)
-    return found
-
-
-class SimulateRequest(RequestPart, frozen=True):
-    """Changes to simulate. All changes are made in order, before anything is scheduled again.
-
-    Attributes:
-        all: return every workload, not only those that stop, move or fail.
-    """
-
-    changes: Annotated[tuple[Change, ...], msgspec.Meta(max_length=1000)]
-    all: bool = False
-    failover: Switch = Switch.AUTO
-    preemption: Switch = Switch.AUTO
-
-
-class SimulateAnswer(AnswerPart, frozen=True):
-    """The effect of changes.
-
-    Attributes:
-        unplaced: the number of workloads that run nowhere or with too few replicas after the changes.
-        loss: what stops running; null if no cluster is lost or deleted.
-    """
-
-    workloads: int
-    moved: int
-    unplaced: int
-    plan: PlanSummary
-    clusters: list[ClusterTotal]
-    rows: list[ChangeRow]
-    assumptions: Assumptions = ALL_OFF
-    loss: Loss | None = None
-    gaps: list[str] = []
-    staleness: Staleness | None = None
-
-
-def simulate_answer(fleet: PlannedFleet, *, show_all: bool, observed: bool = True) -> SimulateAnswer:
-    """Return the answer about a fleet before and after changes."""
-    rows = [change_row(each, fleet.hosts) for each in (fleet.workloads if show_all else fleet.concerned)]
-    summary = fleet.summary
-    return SimulateAnswer(
-        workloads=summary.workloads,
-        moved=summary.moved,
-        unplaced=len(summary.nowhere) + len(summary.short),
-        plan=summary,
-        clusters=cluster_totals(fleet.clusters.values(), fleet.workloads, observed=observed),
-        rows=[each for each in rows if show_all or each.moves or each.stops or each.left or each.after.error],
-        assumptions=fleet.assumptions,
-        loss=fleet.loss,
-    )
 
 
 class PolicyName(RequestPart, frozen=True):
@@ -182,9 +22,6 @@ class PolicyName(RequestPart, frozen=True):
     kind: Literal["PropagationPolicy", "ClusterPropagationPolicy"]
     name: str
     namespace: str = ""
-
-
-PlannableChange = DownChange | TaintChange | LabelChange | ScaleChange | ClusterChange
 
 
 class PlanRequest(RequestPart, frozen=True):
@@ -206,7 +43,7 @@ class PlanRequest(RequestPart, frozen=True):
     delete: Annotated[tuple[PolicyName, ...], msgspec.Meta(max_length=MAX_PLANNED)] = ()
     limit: Annotated[int, msgspec.Meta(ge=0, le=100_000)] = 1000
     timeout_ms: Annotated[int, msgspec.Meta(ge=1, le=600_000)] | None = None
-    changes: Annotated[tuple[PlannableChange, ...], msgspec.Meta(max_length=MAX_CHANGES)] = ()
+    changes: Annotated[tuple[WhatIf, ...], msgspec.Meta(max_length=MAX_CHANGES)] = ()
     namespaces: Annotated[frozenset[str], msgspec.Meta(max_length=MAX_NAMESPACES)] | None = None
     failover: Switch = Switch.AUTO
     preemption: Switch = Switch.AUTO

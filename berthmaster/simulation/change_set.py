@@ -26,6 +26,7 @@ from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Peers
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.changes import AddCluster, RemoveCluster, Scale, changed_cluster
+from berthmaster.simulation.cluster_totals import pods_of
 from berthmaster.simulation.detector import Detector, PolicyEdit, labels_matter, preemptors
 from berthmaster.simulation.eligibility import waits
 from berthmaster.simulation.workload import NotScheduled, ResourceName, SimulatedWorkload
@@ -141,15 +142,15 @@ class PlanIndex:
         return (key for key in found if key[3] == selector.name) if selector.name else found
 
     @property
-    def replicas(self) -> Counter[str]:
-        return self.prepare().replicas
+    def pods(self) -> Counter[str]:
+        return self.prepare().pods
 
 
 class _Lookup:
-    """The workloads by what a plan of a policy looks for (``_terms``), and their replicas on each cluster."""
+    """The workloads by what a plan of a policy looks for (``_terms``), and their pods on each cluster."""
 
     def __init__(self) -> None:
-        self.replicas: Counter[str] = Counter()
+        self.pods: Counter[str] = Counter()
         # Most labels are those of one workload, whose key takes much less memory than a set.
         self._keys: dict[tuple[Hashable, ...], WorkloadKey | set[WorkloadKey]] = {}
 
@@ -173,12 +174,12 @@ class _Lookup:
             if current.get(key) is not workload:
                 for term in _terms(key, workload):
                     self._remove(term, key)
-                self.replicas.subtract(_replicas(workload))
+                self.pods.subtract(_pods(workload))
         for key, workload in current.items():
             if known.get(key) is not workload:
                 for term in _terms(key, workload):
                     self._add(term, key)
-                self.replicas.update(_replicas(workload))
+                self.pods.update(_pods(workload))
 
     def _add(self, term: tuple[Hashable, ...], key: WorkloadKey) -> None:
         found = self._keys.setdefault(term, key)
@@ -223,10 +224,9 @@ def policy_ids(workload: SimulatedWorkload) -> list[str]:
     return [found for each in PERMANENT_ID.values() if (found := labels.get(each))]
 
 
-def _replicas(workload: SimulatedWorkload) -> dict[str, int]:
-    if not workload.present or workload.binding is None:
-        return {}
-    return workload.binding.assignment
+def _pods(workload: SimulatedWorkload) -> Mapping[str, int]:
+    binding = workload.binding
+    return pods_of(binding, binding.assignment) if workload.present and binding is not None else {}
 
 
 class ChangeSet(msgspec.Struct, frozen=True):
@@ -258,6 +258,11 @@ class ChangeSet(msgspec.Struct, frozen=True):
         """Whether clusters may change, so that a scheduler looks at all workloads."""
         return bool(self.clusters or self.deleted_clusters or self.edits)
 
+    @property
+    def changes_policies_only(self) -> bool:
+        """Whether only objects change that say what is placed, so that nothing looks at the other workloads."""
+        return not self.changes_clusters and self != ChangeSet()
+
     def digest_input(self) -> list[Any]:
         """Return the objects as far as they affect decisions, in an order that does not depend on the files.
 
@@ -285,6 +290,19 @@ class ChangeSet(msgspec.Struct, frozen=True):
                 yield ["set", "Cluster", edit.cluster.name, edit.cluster.metadata.labels, builtins(edit.cluster.spec)]
             else:
                 yield ["edit", type(edit).__name__, builtins(edit)]
+
+
+def what_if(changes: Iterable[Change], world: World) -> ChangeSet:
+    """Return what-if changes of a world as a change set, in which each scale names one workload.
+
+    Raises:
+        InputError: a scale means no workload, or several.
+    """
+    listed = list(changes)
+    return ChangeSet(
+        scales=tuple(replace(each, resource=each.chosen(world).name) for each in listed if isinstance(each, Scale)),
+        edits=tuple(each for each in listed if not isinstance(each, Scale)),
+    )
 
 
 def with_clusters(world: World, changes: ChangeSet, now: datetime) -> World:

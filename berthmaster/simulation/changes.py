@@ -1,11 +1,11 @@
 """What-if changes to a world. Each change has the effect that it has in a Karmada control plane.
 
-The options of the command and the form of the console accept them as people write them, such as
-``member1=gpu=no:NoExecute``. Another form is an ``InputError`` with the text and what is accepted.
+A change is one type: the extender's API has its JSON, tagged by ``type``, and the simulation applies it. The options of
+the command and the form of the console accept it as people write it, such as ``member1=gpu=no:NoExecute``. Another form
+is an ``InputError`` with the text and what is accepted.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -15,14 +15,15 @@ from msgspec.structs import replace
 from berthmaster.model.binding import Binding, binding_name
 from berthmaster.model.claims import PolicyCatalog
 from berthmaster.model.cluster import EFFECTS, NO_EXECUTE, NO_SCHEDULE, Cluster, Taint
-from berthmaster.model.errors import InputError, name_list, shown
+from berthmaster.model.errors import FieldError, InputError, name_list, shown
 from berthmaster.model.hints import closest
 from berthmaster.model.interpretation import has_replica_count
 from berthmaster.model.kinds import BUILT_IN_NAMES, KindNames, Scope, resolve, scope_of_group
-from berthmaster.model.meta import INT32_MAX, with_metadata, with_spec
+from berthmaster.model.meta import INT32_MAX, Count, with_metadata, with_spec
 from berthmaster.model.policy import Policy, in_order
 from berthmaster.model.rebalancer import FAILED, SUCCESSFUL, RebalancedWorkload, WorkloadRebalancer
 from berthmaster.model.selector import is_label_key, is_label_value
+from berthmaster.model.validation import cluster_errors
 from berthmaster.simulation.detector import PolicyEdit
 from berthmaster.simulation.eligibility import woken
 from berthmaster.simulation.plan_answer import not_ready, with_readiness
@@ -34,18 +35,39 @@ UNREACHABLE: Final = "cluster.karmada.io/unreachable"
 _QUALIFY: Final = "name it as NAMESPACE/KIND/NAME"
 
 
-@dataclass(frozen=True, slots=True)
-class Down:
-    """A cluster fails: it is not ready, and Karmada taints it with NoSchedule. ClusterTaintPolicies add theirs.
+class WireChange(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True, tag_field="type"):
+    """A change that the extender's API accepts. ``WhatIf`` lists all of them."""
 
-    What then moves depends on the ``Assumptions`` of the world. If they say that a lost cluster gets
-    a NoExecute taint, it gets one.
-    """
+    def applied(self, world: World, now: datetime) -> World:
+        """Return the world after the change, as ``world.Change``."""
+        raise NotImplementedError
+
+    def problems(self) -> Iterable[FieldError]:
+        """Return the fields with a value that Kubernetes does not accept, and what is accepted."""
+        return ()
+
+
+class ClusterEdit(WireChange, frozen=True):
+    """A change of one cluster."""
 
     cluster: str
 
+    def applied(self, world: World, now: datetime) -> World:  # noqa: ARG002 - the protocol's signature
+        return with_cluster(world, self.cluster, self.changed)
+
+    def changed(self, cluster: Cluster) -> Cluster:
+        """Return the cluster after the change."""
+        raise NotImplementedError
+
+
+class Down(ClusterEdit, frozen=True, tag="down"):
+    """A cluster fails: it becomes NotReady and is tainted with NoSchedule. ClusterTaintPolicies add their taints.
+
+    What moves then depends on ``failover``. If it says that a lost cluster gets a NoExecute taint, it gets one.
+    """
+
     def applied(self, world: World, now: datetime) -> World:
-        lost = self.not_ready(world)
+        lost = super().applied(world, now)
         pulls = lost.clusters[self.cluster].spec.sync_mode == "Pull"
         key, other = (UNREACHABLE, NOT_READY) if pulls else (NOT_READY, UNREACHABLE)
         # Karmada removes the taint of the other condition when it adds one.
@@ -59,51 +81,50 @@ class Down:
         ready = sum(each.ready for each in lost.clusters.values())
         return replace(lost, lost=gone, assumptions=world.assumptions.after_loss(len(gone), ready))
 
-    def not_ready(self, world: World) -> World:
-        """Return the world in which the cluster is not ready, before any taint."""
-        return with_cluster(world, self.cluster, not_ready)
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterEdit:
-    """A change of labels or taints of one cluster."""
-
-    cluster: str
-
-    def applied(self, world: World, now: datetime) -> World:  # noqa: ARG002 - the protocol's signature
-        return with_cluster(world, self.cluster, self.changed)
-
     def changed(self, cluster: Cluster) -> Cluster:
-        raise NotImplementedError
+        """Return the cluster that is not ready, before any taint."""
+        return not_ready(cluster)
 
 
-@dataclass(frozen=True, slots=True)
-class AddTaint(ClusterEdit):
-    """A cluster gets a taint. NoExecute evicts workloads only if the world assumes that Karmada evicts."""
+class AddTaint(ClusterEdit, frozen=True, tag="taint"):
+    """A cluster gets a taint. Whether NoExecute evicts workloads depends on ``failover``."""
 
     taint: Taint
+
+    def problems(self) -> Iterator[FieldError]:
+        if self.taint.effect not in EFFECTS:
+            yield _refused("taint.effect", self.taint.effect, ", ".join(EFFECTS))
+        if not is_label_key(self.taint.key):
+            yield _refused("taint.key", self.taint.key, "a label key")
+        if not is_label_value(self.taint.value):
+            yield _refused("taint.value", self.taint.value, "a label value")
 
     def changed(self, cluster: Cluster) -> Cluster:
         others = _without_taint(cluster, self.taint.key, self.taint.effect).spec.taints
         return with_spec(cluster, taints=(*others, self.taint))
 
 
-@dataclass(frozen=True, slots=True)
-class AddLabel(ClusterEdit):
+class AddLabel(ClusterEdit, frozen=True, tag="label"):
     """A cluster gets a label."""
 
     key: str
     value: str
 
+    def problems(self) -> Iterator[FieldError]:
+        if not is_label_key(self.key):
+            yield _refused("key", self.key, "a label key")
+        if not is_label_value(self.value):
+            yield _refused("value", self.value, "a label value")
+
     def changed(self, cluster: Cluster) -> Cluster:
         return with_metadata(cluster, labels={**cluster.metadata.labels, self.key: self.value})
 
 
-class Scale(msgspec.Struct, frozen=True):
-    """A workload is scaled."""
+class Scale(WireChange, frozen=True, tag="scale"):
+    """A workload is scaled. Its name is ``KIND/NAME`` or ``NAMESPACE/KIND/NAME``."""
 
     resource: ResourceName
-    replicas: int
+    replicas: Count
 
     def applied(self, world: World, now: datetime) -> World:  # noqa: ARG002 - the protocol's signature
         chosen = self.chosen(world)
@@ -163,8 +184,7 @@ def with_changed_template(
     return replace(workload, binding=change(binding), deferred=None, unscheduled=None)
 
 
-@dataclass(frozen=True, slots=True)
-class Rebalance:
+class Rebalance(msgspec.Struct, frozen=True):
     """A WorkloadRebalancer reschedules the workloads that it names, and no others (karmada ``workloadrebalancer``).
 
     Workloads that it has finished stay as they are. A workload without a binding fails in Karmada, too:
@@ -198,9 +218,8 @@ class Rebalance:
         return [each for each in dict.fromkeys(self.rebalancer.spec.workloads) if each not in finished]
 
 
-@dataclass(frozen=True, slots=True)
-class Reschedule:
-    """All workloads are rescheduled, as by a WorkloadRebalancer that names all of them."""
+class Reschedule(WireChange, frozen=True, tag="reschedule"):
+    """Every workload is scheduled from scratch, as by a WorkloadRebalancer that lists all of them."""
 
     def applied(self, world: World, now: datetime) -> World:
         return _with_bindings(world, lambda binding: _rescheduled(binding, now))
@@ -254,12 +273,10 @@ def _with_bindings(world: World, change: Callable[[Binding], Binding]) -> World:
     return replace(world, workloads=[changed(each) for each in world.workloads])
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveTaint(ClusterEdit):
-    """A cluster loses its taints with a key.
+class RemoveTaint(ClusterEdit, frozen=True, tag="untaint"):
+    """A cluster loses its taints with a key, or only the one with the effect. Evicted workloads do not return.
 
-    As in Karmada, workloads do not return on their own: eviction tasks stay, and a divided workload is scheduled again
-    only for another reason.
+    As in Karmada, eviction tasks stay, and a divided workload is scheduled again only for another reason.
     """
 
     key: str
@@ -275,8 +292,7 @@ class RemoveTaint(ClusterEdit):
         return with_spec(cluster, taints=kept)
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveLabel(ClusterEdit):
+class RemoveLabel(ClusterEdit, frozen=True, tag="unlabel"):
     """A cluster loses a label."""
 
     key: str
@@ -290,21 +306,20 @@ class RemoveLabel(ClusterEdit):
         return with_metadata(cluster, labels=kept)
 
 
-@dataclass(frozen=True, slots=True)
-class Up:
+class Up(ClusterEdit, frozen=True, tag="up"):
     """A cluster recovers: it is ready, and the taints of a failed cluster are gone.
 
     As in Karmada, workloads that were evicted from it do not return on their own.
     """
 
-    cluster: str
+    def applied(self, world: World, now: datetime) -> World:
+        return replace(super().applied(world, now), lost=world.lost - {self.cluster})
 
-    def applied(self, world: World, now: datetime) -> World:  # noqa: ARG002 - the protocol's signature
-        return replace(with_cluster(world, self.cluster, _recovered), lost=world.lost - {self.cluster})
+    def changed(self, cluster: Cluster) -> Cluster:
+        return _recovered(cluster)
 
 
-@dataclass(frozen=True, slots=True)
-class AddCluster:
+class AddCluster(WireChange, frozen=True, tag="addCluster"):
     """A cluster joins.
 
     As in Karmada, it gets workloads that are scheduled for another reason, and duplicated ones.
@@ -312,21 +327,23 @@ class AddCluster:
 
     cluster: Cluster
 
+    def problems(self) -> Iterator[FieldError]:
+        if not self.cluster.name:
+            yield _refused("cluster.metadata.name", self.cluster.name, "a name")
+        for error in cluster_errors(self.cluster):
+            yield error.below("cluster")
+
     def applied(self, world: World, now: datetime) -> World:  # noqa: ARG002 - the protocol's signature
         if self.cluster.name in world.clusters:
             raise InputError(f"the cluster {self.cluster.name} exists; give the new cluster another name")
         return changed_cluster(world, self.cluster)
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveCluster:
-    """A cluster leaves: it is being deleted.
+class RemoveCluster(ClusterEdit, frozen=True, tag="removeCluster"):
+    """A cluster is being deleted. Its copies go first; workloads whose affinity matches it are scheduled again.
 
-    Karmada deletes the copies on it at once. It schedules only the workloads again whose affinity matches the cluster
-    now, and the cluster stays in deletion until no binding names it. No toleration keeps a workload there.
+    The cluster stays in deletion until no binding names it. No toleration keeps a workload there.
     """
-
-    cluster: str
 
     def applied(self, world: World, now: datetime) -> World:
         left = with_cluster(world, self.cluster, lambda cluster: with_metadata(cluster, deletion_timestamp=now))
@@ -339,8 +356,7 @@ def _recovered(cluster: Cluster) -> Cluster:
     return with_spec(ready, taints=taints)
 
 
-@dataclass(frozen=True, slots=True)
-class SetPolicy:
+class SetPolicy(msgspec.Struct, frozen=True):
     """A policy is created, or it replaces the policy of its kind, namespace and name.
 
     Workloads change policies as Karmada's detector decides. A policy keeps the workloads that it still matches. The
@@ -357,6 +373,16 @@ class SetPolicy:
         policies = edit.applied(world.policies)
         workloads = list(map(world.detector(edit, PolicyCatalog(policies)).detected, world.workloads))
         return replace(world, policies=policies, workloads=workloads)
+
+
+ClusterChange = Down | Up | AddTaint | RemoveTaint | AddLabel | RemoveLabel | RemoveCluster
+"""Every change of one cluster of the fleet."""
+WhatIf = ClusterChange | AddCluster | Scale | Reschedule
+"""Every change that the extender's API accepts."""
+
+
+def _refused(path: str, value: str, accepted: str) -> FieldError:
+    return FieldError(path, f"{shown(value)} is not accepted; accepted is {accepted}")
 
 
 def _is_detached(workload: SimulatedWorkload, policies: Iterable[Policy]) -> bool:
@@ -401,16 +427,7 @@ def scale_change(text: str) -> Scale:
     written, _, number = text.rpartition("=")
     if not (written and number.isascii() and number.isdigit() and len(number) <= 10 and int(number) <= INT32_MAX):
         raise InputError(f"{shown(text)}: accepted is [NAMESPACE/]KIND/NAME=N, N from 0 to {INT32_MAX}")
-    return Scale(full_name(parsed_name(written)), int(number))
-
-
-def parsed_name(text: str) -> ResourceName:
-    """Read ``KIND/NAME`` or ``NAMESPACE/KIND/NAME``."""
-    name = ResourceName.parse(text)
-    if name is None:
-        accepted = "KIND/NAME or NAMESPACE/KIND/NAME, for example deploy/checkout"
-        raise InputError(f"{shown(text)} is not a resource name; accepted is {accepted}")
-    return name
+    return Scale(full_name(ResourceName.parse(written)), int(number))
 
 
 def full_name(name: ResourceName, namespace: str = "", known: Iterable[KindNames] = ()) -> ResourceName:

@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 import msgspec
@@ -22,9 +23,10 @@ from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Peers
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.changes import Down
+from berthmaster.simulation.cluster_totals import ClusterTotals
 from berthmaster.simulation.losses import is_left, loss_of, runs_nowhere
 from berthmaster.simulation.plan_answer import ALL_OFF, Assumptions
-from berthmaster.simulation.plan_rows import cluster_totals, moved_replicas
+from berthmaster.simulation.plan_rows import moved_replicas
 from berthmaster.simulation.run import PlannedWorkload, SharedCapacity, WorkloadResult, present, run, schedule_one
 from berthmaster.simulation.workload import SimulatedWorkload, clusters_of, follow, leaders_of
 from berthmaster.simulation.world import World, peers_of
@@ -240,7 +242,10 @@ class Failures:
         arriving: Counter[str] = Counter()
         for each in moving:
             arriving.update({name: max(0, (now or 0) - (then or 0)) for name, (then, now) in each.caused.items()})
-        clusters = (self._observed[name] for name in arriving.keys() & self._observed.keys() - lost)
+        totals = ClusterTotals(self._observed)
+        for each in filter(attrgetter("moves"), planned):
+            totals.add(each)
+        reached = totals.results(arriving.keys() - lost)
         return Impact(
             domain=failure.domain,
             name=failure.name,
@@ -255,9 +260,7 @@ class Failures:
             moved=len(moving),
             replicas=sum(moved_replicas(each.caused) for each in moving),
             arriving={name: count for name, count in sorted(arriving.items()) if count},
-            overcommitted={
-                each.cluster: each.overcommitted for each in cluster_totals(clusters, planned) if each.overcommitted
-            },
+            overcommitted={each.cluster: each.overcommitted for each in reached if each.overcommitted},
             assumptions=self._assumptions(lost),
         )
 

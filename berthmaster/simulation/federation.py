@@ -274,7 +274,8 @@ def apply_to_federation(changes: Iterable[Change], federation: Federation, now: 
             case edits.Reschedule():
                 federation = replace(federation, forced=True)
             case edits.Down():
-                federation = replace(federation, clusters=change.not_ready(World(federation.clusters, ())).clusters)
+                clusters = edits.with_cluster(World(federation.clusters, ()), change.cluster, change.changed).clusters
+                federation = replace(federation, clusters=clusters)
             case edits.RemoveCluster():
                 known = change.applied(World(federation.clusters, ()), now).clusters
                 left = {name: each for name, each in known.items() if name != change.cluster}

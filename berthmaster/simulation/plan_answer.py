@@ -251,6 +251,8 @@ class StayReason(Enum):
     HELD = "Held"
     """The changed policy selects it now, but another policy holds it, and keeps it."""
     FAILED = "Failed"
+    DUE = "Due"
+    """It moves at its next scheduling in any case, and the change does not concern it."""
 
 
 class ClaimChange(msgspec.Struct, frozen=True, rename="camel"):
@@ -290,6 +292,7 @@ class PlannedMove(msgspec.Struct, frozen=True, rename="camel"):
         trigger: why it is scheduled; NONE for a dependency, which follows other workloads.
         due: whether it would move in the same way without the change, at its next scheduling.
         not_running: the clusters that get replicas which do not run there, and why not.
+        notes: what else a reader must know, one sentence each.
     """
 
     resource: str
@@ -309,6 +312,7 @@ class PlannedMove(msgspec.Struct, frozen=True, rename="camel"):
     due: bool = False
     removed: bool = False
     not_running: dict[str, NotRunning] = {}
+    notes: list[str] = []
 
 
 class UnplacedWorkload(msgspec.Struct, frozen=True, rename="camel"):
@@ -328,12 +332,13 @@ class UnplacedWorkload(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class StayingWorkload(msgspec.Struct, frozen=True, rename="camel"):
-    """A workload that the change concerns and that does not move."""
+    """A workload that does not move because of a change. ``notes``: what else a reader must know, one sentence each."""
 
     resource: str
     policy: str | None
     reason: StayReason
     message: str
+    notes: list[str] = []
 
 
 class Loss(msgspec.Struct, frozen=True, rename="camel"):

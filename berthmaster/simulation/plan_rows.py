@@ -1,17 +1,16 @@
 """The rows of a plan: what changes do to each workload, policy and cluster, and in total."""
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from operator import attrgetter
-from typing import Final, NamedTuple, assert_never
+from typing import Final, assert_never
 
 from msgspec.structs import replace
 
 from berthmaster.deciding.running import Hosts, NotRunning
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding
 from berthmaster.model.claims import takes
-from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import FieldError, name_list
 from berthmaster.model.gaps import Reader
@@ -20,14 +19,13 @@ from berthmaster.model.policy import Placement, Policy, PolicyReference
 from berthmaster.model.replicas import template_of
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.prices import NO_COST, Cost, CostChange, Costs
-from berthmaster.scheduling.request import Request, demand_of
-from berthmaster.scheduling.resources import PODS, amount_of, free_amount
+from berthmaster.scheduling.request import Request
 from berthmaster.simulation import plan_answer
 from berthmaster.simulation.change_set import PlanIndex
 from berthmaster.simulation.detector import PolicyEdit
 from berthmaster.simulation.losses import is_left, keeps_all, not_running, preserves, runs_nowhere, stopping
 from berthmaster.simulation.plan_answer import ClaimChange, StayReason
-from berthmaster.simulation.report import row
+from berthmaster.simulation.report import notes_on, row
 from berthmaster.simulation.run import Moves, PlannedWorkload
 from berthmaster.simulation.workload import NO_COMPANIONS, NotScheduled
 
@@ -71,6 +69,7 @@ def move_of(planned: PlannedWorkload, hosts: Hosts) -> plan_answer.PlannedMove:
         due=planned.is_due,
         removed=planned.is_deleted,
         not_running=not_running(planned, hosts),
+        notes=notes_on(after, names_evictions=False),
     )
 
 
@@ -119,7 +118,23 @@ def _why(found: NotRunning) -> str:
 def staying_of(planned: PlannedWorkload) -> plan_answer.StayingWorkload:
     """Return the row of a workload that does not move."""
     reason, message = why_stays(planned)
-    return plan_answer.StayingWorkload(planned.resource, policy_text(planned.holder_after), reason, message)
+    policy, notes = policy_text(planned.holder_after), notes_on(planned.after)
+    return plan_answer.StayingWorkload(planned.resource, policy, reason, message, notes)
+
+
+def unconcerned_of(planned: PlannedWorkload) -> plan_answer.StayingWorkload:
+    """Return the row of a workload that the change does not concern."""
+    unscheduled, reason = planned.after.unscheduled, StayReason.UNCHANGED
+    message = "the change does not concern it"
+    if planned.moves:
+        reason, message = (
+            StayReason.DUE,
+            "it moves at its next scheduling in any case, and the change does not concern it",
+        )
+    elif unscheduled is not None:
+        reason, message = StayReason.NOT_SCHEDULED, unscheduled.message
+    policy, notes = policy_text(planned.holder_after), notes_on(planned.after)
+    return plan_answer.StayingWorkload(planned.resource, policy, reason, message, notes)
 
 
 @lru_cache(maxsize=4096)  # a policy has many workloads
@@ -294,9 +309,6 @@ def _action(edit: PolicyEdit, index: PlanIndex) -> str:
     return "updated" if before.spec != edit.after.spec else "unchanged"
 
 
-RESOURCES: Final = ("cpu", "memory")
-
-
 def summary_of(
     workloads: int,
     moves: Sequence[tuple[int, bool]],
@@ -335,99 +347,3 @@ def moved_replicas(found: Moves) -> int:
     """Return the replicas that move: those that arrive or those that leave, whichever are more."""
     differences = [(now or 0) - (then or 0) for then, now in found.values()]
     return max(sum(each for each in differences if each > 0), -sum(each for each in differences if each < 0))
-
-
-def cluster_totals(
-    clusters: Iterable[Cluster], planned: Iterable[PlannedWorkload], *, observed: bool = True
-) -> list[plan_answer.ClusterTotal]:
-    """Return each cluster before and after changes, ordered by name.
-
-    ``clusters``: the clusters after the changes. What runs there now is part of their status.
-    """
-    known = {each.name: each for each in clusters}
-    totals = ClusterTotals(known)
-    for each in planned:
-        totals.add(each)
-    return totals.results(known, observed=observed)
-
-
-class ClusterTotals:
-    """The clusters before and after changes."""
-
-    def __init__(self, clusters: Mapping[str, Cluster]) -> None:
-        self._clusters = clusters
-        self._staying, self._before, self._after = (defaultdict[str, int](int) for _ in range(3))
-        self._arriving: defaultdict[str, _Arriving] = defaultdict(_Arriving)
-
-    def add(self, planned: PlannedWorkload) -> None:
-        before, after = planned.before, planned.after
-        if before is after and (binding := before.workload.binding) and not binding.spec.components:
-            for name, count in before.assignment.items():
-                self._staying[name] += count
-            return
-        unit = _unit_of((before if planned.is_deleted else after).workload.binding)
-        was = unit.occupied(before.assignment)
-        running = was if before.workload.present else {}
-        for name, count in was.items():
-            self._before[name] += count * unit.pods
-        for name, count in unit.occupied(after.assignment).items():
-            self._after[name] += count * unit.pods
-            if (more := count - running.get(name, 0)) > 0:
-                self._arriving[name].add(more, unit)
-
-    def results(self, names: Iterable[str], *, observed: bool = True) -> list[plan_answer.ClusterTotal]:
-        """Return the totals of those clusters that there are after the changes, ordered by name."""
-        return [self._result(name, observed=observed) for name in sorted(names) if name in self._clusters]
-
-    def _result(self, name: str, *, observed: bool) -> plan_answer.ClusterTotal:
-        summary, arriving = self._clusters[name].status.resource_summary, self._arriving[name]
-        resources = {
-            resource: plan_answer.ResourceTotal(requested, free_amount(summary, resource) if summary else None)
-            for resource, requested in arriving.requested.items()
-        }
-        staying, over = self._staying[name], [name for name, each in resources.items() if each.overcommitted]
-        before, after = staying + self._before[name], staying + self._after[name]
-        return plan_answer.ClusterTotal(name, before, after, arriving.pods if observed else None, resources, over)
-
-
-class _Unit(NamedTuple):
-    """What an assignment counts: a replica, or one set of the pods of several templates.
-
-    ``whole_sets``: whether each assigned cluster has one set, whatever replicas the assignment names.
-    """
-
-    request: Mapping[str, int]
-    pods: int = 1
-    whole_sets: bool = False
-
-    def occupied(self, assignment: Mapping[str, int]) -> Mapping[str, int]:
-        return dict.fromkeys(assignment, 1) if self.whole_sets else assignment
-
-
-class _Arriving:
-    """What a cluster gets: pods, and what they request."""
-
-    __slots__ = ("pods", "requested")
-
-    def __init__(self) -> None:
-        self.pods = 0
-        self.requested = dict.fromkeys(RESOURCES, 0)
-
-    def add(self, count: int, unit: _Unit) -> None:
-        self.pods += count * unit.pods
-        for name, amount in unit.request.items():
-            self.requested[name] += amount * count
-
-
-def _unit_of(binding: Binding | None) -> _Unit:
-    if binding is None:
-        return _Unit({})
-    if binding.spec.components:
-        request = Request.of(binding)
-        if request.set_templates:
-            demand = dict(demand_of(request.set_templates))
-            of_set = {name: amount for name, amount in demand.items() if name in RESOURCES}
-            return _Unit(of_set, demand.get(PODS, 0), whole_sets=True)
-    requirements = binding.spec.replica_requirements
-    amounts = requirements.resource_request if requirements is not None else {}
-    return _Unit({name: amount_of(name, each) for name, each in amounts.items() if name in RESOURCES})

@@ -7,7 +7,6 @@ them. A change of clusters concerns all workloads.
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import chain, zip_longest
 from operator import attrgetter
@@ -37,7 +36,8 @@ from berthmaster.simulation.change_set import (
     is_companion,
     key_of,
 )
-from berthmaster.simulation.losses import copies, is_hit, is_left, keeps_all, loss_of, runs_nowhere
+from berthmaster.simulation.cluster_totals import ClusterTotals, pods_of
+from berthmaster.simulation.losses import copies, is_hit, is_left, loss_of
 from berthmaster.simulation.run import (
     Diagnosed,
     PlannedWorkload,
@@ -365,8 +365,11 @@ def plan(
     check: Callable[[], None] = lambda: None,
     progress: ReportProgress = lambda _done, _total: None,
     reader: Reader = ANY_READER,
+    shared_capacity: bool = False,
+    observed: bool = True,
+    lists_all: bool = False,
 ) -> plan_answer.Plan:
-    """Return what changes would move.
+    """Return what changes would move. Without any change: what moves in any case.
 
     The caller keeps the index for further plans, which it leaves unchanged. For a service that plans each admission
     review: keep one ``PlanIndex``, call ``update`` with the current world before each plan, and hold one lock during
@@ -379,134 +382,79 @@ def plan(
         progress: called with how many steps are done, and of how many (``PlanDecider``).
         reader: the reader of the sentences in the answer. The rows are those of all workloads; ``visible_plan`` leaves
             out what the reader may not see.
+        shared_capacity: whether a decision sees the replicas that the decisions before it add. Not for changes of
+            policies and workloads alone.
+        observed: whether it is known what clusters run (``world.is_observed``). Otherwise workloads without any binding
+            are where a first scheduling places them, and the amounts of clusters are about all their replicas.
+        lists_all: whether the plan lists the workloads that the changes do not concern, too, among those that stay.
 
     Raises:
         InputError: a deleted cluster does not exist, or the fleet is full.
     """
-    if changes.changes_clusters:
-        return _plan_of_fleet(index, changes, now, gaps=gaps, check=check, progress=progress, reader=reader)
+    profile = index.scheduler.profile
+    if not changes.changes_policies_only:
+        done, total = 0, 3 * len(index)
+
+        def step() -> None:
+            nonlocal done
+            done += 1
+            check()
+            if not done % _REPORTED:
+                progress(min(done, total), total)
+
+        found = simulated(index.world, changes, profile, now, step, shared_capacity=shared_capacity)
+        return plan_of_simulation(
+            index, changes, found, gaps=gaps, reader=reader, observed=observed, lists_all=lists_all
+        )
+    if not observed and index.world.workloads and not index.world.has_bindings:
+        index = PlanIndex(first_scheduled(index.world, profile, now), profile)
     changed = changed_workloads(index, changes, now, check)
     decider = PlanDecider(index, changed, now, check, progress)
     decided = decider.decided_of()
-    return plan_of(index, changes, changed, decider, decided, gaps=gaps, reader=reader)
+    return plan_of(index, changes, changed, decider, decided, gaps=gaps, reader=reader, observed=observed)
 
 
-def _plan_of_fleet(
-    index: PlanIndex,
-    changes: ChangeSet,
-    now: datetime,
-    *,
-    gaps: Sequence[Gap],
-    check: Callable[[], None],
-    progress: ReportProgress,
-    reader: Reader,
-) -> plan_answer.Plan:
-    """Return the plan of a change of clusters: the rows of a simulation that the change concerns."""
-    done, total = 0, 3 * len(index)
+class Simulation(NamedTuple):
+    """All workloads before and after changes, in the order of the world; those that the changes create come last.
 
-    def step() -> None:
-        nonlocal done
-        done += 1
-        check()
-        if not done % _REPORTED:
-            progress(min(done, total), total)
-
-    simulated = _simulated(index.world, changes, index.scheduler.profile, now, step, shared_capacity=False)
-    decider = simulated.decider
-    rows = _Rows(index, simulated.changed, decider, reader, lists_staying=True)
-    rows.add(each for key, each in simulated.rows.items() if decider.is_concerned(key, each))
-    return rows.plan(changes, gaps)
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedFleet:
-    """All workloads before and after changes.
-
-    Attributes:
-        workloads: the workloads, in the order of the world. ``settled`` is set.
-        costs: the costs of replicas; None if no cluster has a price.
+    ``clusters``: the clusters after the changes, with the status that they report.
     """
-
-    workloads: Sequence[PlannedWorkload]
-    clusters: Mapping[str, Cluster]
-    hosts: Hosts
-    assumptions: plan_answer.Assumptions
-    costs: Costs | None
-
-    @property
-    def concerned(self) -> list[PlannedWorkload]:
-        """The workloads that can stop, move or fail. The result of each other one is the same before and after."""
-        return [each for each in self.workloads if each.before is not each.after]
-
-    @property
-    def summary(self) -> plan_answer.PlanSummary:
-        hosts, concerned, costs = self.hosts, self.concerned, self.costs
-        moving = [each for each in concerned if each.moves]
-        failed = [each for each in concerned if each.after.failure is not None or is_left(each, hosts)]
-        return plan_rows.summary_of(
-            len(self.workloads),
-            [(plan_rows.moved_replicas(each.moves), each.is_due) for each in moving],
-            [
-                (each.resource, runs_nowhere(each, hosts), is_left(each, hosts), keeps_all(each, hosts))
-                for each in failed
-            ],
-            None if costs is None else change_of(plan_rows.cost_of(each, costs) for each in moving),
-        )
-
-    @property
-    def loss(self) -> plan_answer.Loss | None:
-        """What stops running; None if no cluster is lost or deleted."""
-        return loss_of(self.concerned, self.hosts) if self.hosts.stopping else None
-
-
-def planned_fleet(
-    world: World,
-    changes: ChangeSet,
-    profile: Profile,
-    now: datetime,
-    *,
-    shared_capacity: bool = False,
-) -> PlannedFleet:
-    """Return all workloads before and after changes, also those that the changes do not concern.
-
-    The scheduling that is due anyway comes first. The changes happen one second later, and only the workloads that
-    they can affect are looked at again.
-
-    Args:
-        world: the world before the changes. Without any binding, a first scheduling says where workloads are.
-
-    Raises:
-        InputError: a change names a cluster or workload that does not exist, or the fleet is full.
-    """
-    simulated = _simulated(world, changes, profile, now, lambda: None, shared_capacity=shared_capacity)
-    decider = simulated.decider
-    # Deductions for replicas that were just assigned are no status.
-    clusters = {name: world.clusters.get(name, each) for name, each in decider.clusters.items()}
-    every = (*world.clusters.values(), *decider.clusters.values())
-    costs = decider.costs if any(profile.prices.of(each) is not None for each in every) else None
-    return PlannedFleet(list(simulated.rows.values()), clusters, decider.hosts, decider.assumptions, costs)
-
-
-class _Simulated(NamedTuple):
-    """All workloads before and after changes, in the order of the world; those that the changes create come last."""
 
     rows: Mapping[WorkloadKey, PlannedWorkload]
     changed: ChangedWorkloads
     decider: PlanDecider
+    clusters: Mapping[str, Cluster]
+
+    @property
+    def hosts(self) -> Hosts:
+        return self.decider.hosts
+
+    @property
+    def workloads(self) -> Sequence[PlannedWorkload]:
+        """The workloads. ``settled`` is set, except for those that the changes create."""
+        return list(self.rows.values())
 
 
-def _simulated(
+def simulated(
     world: World,
     changes: ChangeSet,
     profile: Profile,
     now: datetime,
-    check: Callable[[], None],
+    check: Callable[[], None] = lambda: None,
     *,
-    shared_capacity: bool,
-) -> _Simulated:
+    shared_capacity: bool = False,
+) -> Simulation:
     """Simulate what is due first, and one second later the changes: the one answer to what would happen.
 
-    In a world without any binding, the first scheduling says where workloads are.
+    Only the workloads that the changes can affect are looked at again.
+
+    Args:
+        world: the world before the changes. Without any binding, a first scheduling says where workloads are.
+        check: called before each workload; an exception that it raises ends the simulation.
+        shared_capacity: whether a decision sees the replicas that the decisions before it add.
+
+    Raises:
+        InputError: a change names a cluster or workload that does not exist, or the fleet is full.
     """
     scheduler, later = scheduler_of(world, profile), now + timedelta(seconds=1)
     # Beside bindings and changes, no row is about the scheduling that is due.
@@ -535,7 +483,49 @@ def _simulated(
             rows[key] = replace(decided[key], after=result)
         else:
             rows[key] = replace(decided[key], before=now_at, after=result, settled=due)
-    return _Simulated(rows, changed, decider)
+    clusters = decider.clusters
+    if shared_capacity:  # what the first run deducts is no status
+        clusters = {name: world.clusters.get(name, each) for name, each in clusters.items()}
+    return Simulation(rows, changed, decider, clusters)
+
+
+def plan_of_simulation(
+    index: PlanIndex,
+    changes: ChangeSet,
+    found: Simulation,
+    *,
+    gaps: Sequence[Gap] = (),
+    reader: Reader = ANY_READER,
+    observed: bool = True,
+    lists_all: bool = False,
+) -> plan_answer.Plan:
+    """Return the plan of a simulation: the rows of the workloads that the changes concern.
+
+    Args:
+        index: the world before the changes.
+        changes, found: the changes, and their simulation in this world.
+    """
+    decider = found.decider
+    present = index.pods
+    if not index.world.has_bindings:
+        present = Counter()
+        for each in found.rows.values():
+            present.update(pods_of(each.before.workload.binding, each.before.assignment))
+    totals = ClusterTotals(found.clusters, present, observed=observed)
+    for each in () if index.world.has_bindings else found.rows.values():
+        if not each.moves:  # the others are added with their rows
+            totals.add(each)
+    rows = _Rows(index, found.changed, decider, reader, totals, lists_staying=True)
+    concerned = {key: each for key, each in found.rows.items() if decider.is_concerned(key, each)}
+    rows.add(concerned.values())
+    for key, each in found.rows.items():
+        if key in concerned:
+            continue
+        if each.after.has_no_place:
+            rows.add_row(each)
+        elif lists_all:
+            rows.add_unconcerned(each)
+    return rows.plan(changes, gaps)
 
 
 def plan_of(
@@ -548,6 +538,7 @@ def plan_of(
     gaps: Sequence[Gap] = (),
     reader: Reader = ANY_READER,
     lists_staying: bool = True,
+    observed: bool = True,
 ) -> plan_answer.Plan:
     """Return the plan of decided workloads.
 
@@ -555,7 +546,8 @@ def plan_of(
         decided: the workloads that a scheduler may look at because of the change. It is emptied.
         lists_staying: whether the plan lists the workloads that stay. Its id does not depend on them.
     """
-    rows = _Rows(index, changed, decider, reader, lists_staying=lists_staying)
+    totals = ClusterTotals(decider.clusters, index.pods, observed=observed)
+    rows = _Rows(index, changed, decider, reader, totals, lists_staying=lists_staying)
     if has_companions(index, decided):
         concerned, followers = with_followers(index, decider, dict(decider.concerned(decided)))
         rows.add(concerned)
@@ -563,6 +555,10 @@ def plan_of(
             rows.add_row(each)
     else:
         rows.add(planned for _, planned in decider.concerned(decided))
+    for workload in () if observed else index.world.workloads:
+        if not rows.moves(str(workload)):  # the others are added with their rows
+            result = present_result(workload, index.world.schedulers)
+            totals.add(PlannedWorkload(result, result, None))
     return rows.plan(changes, gaps)
 
 
@@ -574,7 +570,14 @@ class _Rows:
     """Builds a plan of one workload after the other, and keeps nothing but rows of them."""
 
     def __init__(
-        self, index: PlanIndex, changed: ChangedWorkloads, decider: PlanDecider, reader: Reader, *, lists_staying: bool
+        self,
+        index: PlanIndex,
+        changed: ChangedWorkloads,
+        decider: PlanDecider,
+        reader: Reader,
+        totals: ClusterTotals,
+        *,
+        lists_staying: bool,
     ) -> None:
         self._index, self._changed, self._decider, self._reader = index, changed, decider, reader
         self._concerned = self._new = 0
@@ -585,9 +588,10 @@ class _Rows:
         self._hit: list[PlannedWorkload] = []
         self._unknown: list[Gap] = []
         self._costs: list[Cost] = []
-        self._totals = plan_rows.ClusterTotals(decider.clusters)
-        self._more: Counter[str] = Counter()
-        """How many replicas more each cluster has, of the clusters whose replicas change, or that get copies."""
+        self._totals = totals
+        self._moving: set[str] = set()
+        self._changing: set[str] = set()
+        """The clusters whose replicas change, or that get copies."""
 
     def add(self, concerned: Iterable[PlannedWorkload]) -> None:
         """Add workloads that the change concerns, in the order of the world."""
@@ -599,25 +603,34 @@ class _Rows:
                 self._staying.append(plan_rows.staying_of(each))
             self.add_row(each)
 
+    def add_unconcerned(self, planned: PlannedWorkload) -> None:
+        """List a workload that the change does not concern among those that stay, if these are listed."""
+        if self._staying is not None:
+            self._staying.append(plan_rows.unconcerned_of(planned))
+
     def add_row(self, planned: PlannedWorkload) -> None:
-        """Add a concerned workload, or a dependency that only follows one."""
+        """Add a concerned workload, a dependency that only follows one, or a workload that has no place in any case."""
         planned, hosts = plan_rows.seen_by(planned, self._reader), self._decider.hosts
         left = is_left(planned, hosts)
         place = not left, bool(planned.after.assignment)
         if planned.moves:
+            self._moving.add(planned.resource)
             self._moves[place].append(plan_rows.move_of(planned, hosts))
             self._totals.add(planned)
             self._costs.append(plan_rows.cost_of(planned, self._decider.costs))
-            for name, (then, now) in planned.moves.items():
-                self._more[name] += (now or 0) - (then or 0)
+            self._changing.update(planned.moves)
             if not planned.is_deleted and planned.after.workload.dependencies is None:
                 self._unknown.append(Gap(GapKind.DEPENDENCIES, (planned.resource,)))
         if planned.after.workload.components_are_old and not planned.is_deleted:
             self._unknown.append(Gap(GapKind.COMPONENTS, (planned.resource,)))
-        if left or planned.after.failure:
+        if left or planned.after.has_no_place:
             self._unplaced[place].append(plan_rows.unplaced_of(planned, hosts))
         if hosts.stopping and is_hit(planned, hosts):
             self._hit.append(planned)
+
+    def moves(self, resource: str) -> bool:
+        """Return whether a workload that was added moves."""
+        return resource in self._moving
 
     def plan(self, changes: ChangeSet, gaps: Sequence[Gap]) -> plan_answer.Plan:
         changed, decider, hosts = self._changed, self._decider, self._decider.hosts
@@ -626,11 +639,7 @@ class _Rows:
         ]
         moves = [row for place in sorted(self._moves) for row in self._moves[place]]
         moves.sort(key=lambda each: (-each.replicas, -len(each.deleted), each.resource))
-        present, more = self._index.replicas, self._more
-        totals = [
-            replace(each, before=present[each.cluster], after=present[each.cluster] + more[each.cluster])
-            for each in self._totals.results(more.keys() & decider.clusters.keys())
-        ]
+        totals = self._totals.results(self._changing)
         self._hit.sort(key=lambda each: (not is_left(each, hosts), bool(each.after.assignment), each.resource))
         all_gaps = sorted(texts([*gaps, *changed.gaps, *self._unknown], self._reader))
         blocked = changed.blocked.values() if self._staying is not None else ()

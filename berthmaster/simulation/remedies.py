@@ -170,8 +170,7 @@ class EndEviction:
         return with_spec(binding, graceful_eviction_tasks=kept)
 
 
-@dataclass(frozen=True, slots=True)
-class Serve(ClusterEdit):
+class Serve(ClusterEdit, frozen=True):
     """A cluster serves one more kind."""
 
     api_version: str
@@ -182,8 +181,7 @@ class Serve(ClusterEdit):
         return meta.with_status(cluster, api_enablements=(*cluster.status.api_enablements, added))
 
 
-@dataclass(frozen=True, slots=True)
-class Locate(ClusterEdit):
+class Locate(ClusterEdit, frozen=True):
     """A cluster that says no provider, region or zone says one that no other cluster has."""
 
     field: str
@@ -193,8 +191,7 @@ class Locate(ClusterEdit):
         return with_spec(cluster, **({"zones": (value,)} if self.field == "zone" else {self.field: value}))
 
 
-@dataclass(frozen=True, slots=True)
-class AddCapacity(ClusterEdit):
+class AddCapacity(ClusterEdit, frozen=True):
     """A cluster can allocate more, in the units of ``scheduling.resources``. Its resource models no longer count."""
 
     amounts: tuple[tuple[str, int], ...]

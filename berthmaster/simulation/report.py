@@ -1,17 +1,15 @@
-"""The results of a simulation as rows, which the commands print and the service returns."""
+"""Where a workload is placed, and why, as rows that the commands print and the service returns."""
 
 from collections.abc import Sequence
 
 import msgspec
 
-from berthmaster.deciding.running import Hosts, NotRunning
 from berthmaster.scheduling.diagnosis import Diagnosis, GroupFailure
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.request import FailureKind, Mode
 from berthmaster.simulation.eligibility import move_note
-from berthmaster.simulation.losses import has_no_other_copy, is_left, not_running, stopping
 from berthmaster.simulation.plan_answer import Assumptions, Loss
-from berthmaster.simulation.run import PlannedWorkload, WorkloadResult, moves
+from berthmaster.simulation.run import WorkloadResult
 from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload
 
 NO_GROUPS = "clusterAffinities is an empty list: Karmada reports success and places nothing"
@@ -40,29 +38,6 @@ class Row(msgspec.Struct, frozen=True, rename="camel"):
     follows: list[str] = []
     evicting: list[str] = []
     notes: list[str] = []
-
-
-class ChangeRow(msgspec.Struct, frozen=True, rename="camel"):
-    """The results for one workload before and after the changes.
-
-    Attributes:
-        before, after: the two results. If bindings are known, ``before`` is what they say now, without a decision.
-        due: the moves that happen without the changes, too, in the same form. Empty for a settled workload.
-        caused: whether the changes make a difference: without them the result would be another one.
-        stops: the replicas that stop because their cluster is lost or deleted, by cluster.
-        not_running: the clusters that get replicas which do not run there, and why not.
-    """
-
-    resource: str
-    before: Row
-    after: Row
-    moves: dict[str, tuple[int | None, int | None]]
-    due: dict[str, tuple[int | None, int | None]] = {}
-    caused: bool = True
-    stops: dict[str, int] = {}
-    only_copy: bool = False
-    left: bool = False
-    not_running: dict[str, NotRunning] = {}
 
 
 class ClaimRow(msgspec.Struct, frozen=True, rename="camel"):
@@ -114,25 +89,7 @@ def row(result: WorkloadResult, now: WorkloadResult | None = None) -> Row:
         not_scheduled=result.unscheduled.reason if result.unscheduled is not None else None,
         follows=list(result.companions.follows),
         evicting=_evicting(result),
-        notes=_notes(result),
-    )
-
-
-def change_row(planned: PlannedWorkload, hosts: Hosts) -> ChangeRow:
-    """Return the row of a workload before and after the changes. ``hosts``: what clusters do with copies."""
-    before, after = planned.before, planned.after
-    settled, is_due, stops = planned.settled or before, planned.is_due, stopping(planned, hosts)
-    return ChangeRow(
-        planned.resource,
-        row(before),
-        row(after),
-        dict(planned.moves),
-        dict(planned.moves) if is_due else moves(before, settled),
-        caused=not is_due or settled.failure != after.failure,
-        stops=stops,
-        only_copy=bool(stops) and has_no_other_copy(planned, hosts),
-        left=is_left(planned, hosts),
-        not_running=not_running(planned, hosts),
+        notes=notes_on(result),
     )
 
 
@@ -186,7 +143,8 @@ def _evicting(result: WorkloadResult) -> list[str]:
     return [task.from_cluster for task in binding.spec.graceful_eviction_tasks] if binding is not None else []
 
 
-def _notes(result: WorkloadResult) -> list[str]:
+def notes_on(result: WorkloadResult, *, names_evictions: bool = True) -> list[str]:
+    """Return what else a reader of a result must know, one sentence each."""
     notes, binding = list(result.workload.notes), result.workload.binding
     if binding is None:
         return notes
@@ -204,7 +162,7 @@ def _notes(result: WorkloadResult) -> list[str]:
     elif suspension is not None and suspension.dispatching_on_clusters is not None:
         names = ", ".join(suspension.dispatching_on_clusters.cluster_names)
         notes += [f"dispatching is suspended on {names}, which do not get changes"] if names else []
-    if evicting := _evicting(result):
+    if names_evictions and (evicting := _evicting(result)):
         notes.append(f"being evicted from {', '.join(evicting)}")
     if note := move_note(binding):
         notes.append(note)

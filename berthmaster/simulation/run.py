@@ -131,6 +131,11 @@ class WorkloadResult(msgspec.Struct, frozen=True, eq=False):
         return self.decision.failure if self.decision is not None else None
 
     @property
+    def has_no_place(self) -> bool:
+        """Whether it cannot be scheduled, or runs nowhere and no scheduler looks at it until an object changes."""
+        return self.failure is not None or self.is_stuck
+
+    @property
     def is_stuck(self) -> bool:
         """Whether it runs nowhere, and no scheduler looks at it until an object changes."""
         return self.unscheduled is not None and self.unscheduled.reason in _STUCK and not self.assignment

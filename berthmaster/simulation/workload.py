@@ -16,8 +16,9 @@ from msgspec.structs import replace
 from berthmaster.model.binding import Binding, BindingSnapshot, BindingSpec, ObjectReference, binding_name
 from berthmaster.model.claims import Claim
 from berthmaster.model.dependencies import Dependency, ScriptedDependencies
+from berthmaster.model.errors import InputError, shown
 from berthmaster.model.gaps import Reader
-from berthmaster.model.meta import ObjectMeta, with_spec
+from berthmaster.model.meta import ObjectMeta, ParsedText, with_spec
 from berthmaster.model.move import as_moved
 from berthmaster.model.policy import PolicyReference
 from berthmaster.model.replicas import Replicas, template_of
@@ -124,21 +125,41 @@ def clusters_of(binding: Binding) -> list[str]:
     return [*[each.name for each in spec.clusters], *[each.from_cluster for each in spec.graceful_eviction_tasks]]
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceName:
-    """A resource as named on the command line: ``KIND/NAME``, in any namespace, or ``NAMESPACE/KIND/NAME``."""
+class ResourceName(ParsedText):
+    """A resource as people name it: ``KIND/NAME``, in any namespace, or ``NAMESPACE/KIND/NAME``.
 
-    namespace: str
-    kind: str
-    name: str
+    It is no dataclass, because msgspec would write one as an object instead of a text.
+    """
+
+    __slots__ = ("kind", "name", "namespace")
+
+    def __init__(self, namespace: str, kind: str, name: str) -> None:
+        self.namespace, self.kind, self.name = namespace, kind, name
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ResourceName) and self._parts == other._parts
+
+    def __hash__(self) -> int:
+        return hash(self._parts)
+
+    def __repr__(self) -> str:
+        return f"ResourceName{self._parts}"
+
+    @property
+    def _parts(self) -> tuple[str, str, str]:
+        return self.namespace, self.kind, self.name
 
     @classmethod
-    def parse(cls, text: str) -> "ResourceName | None":
+    def parse(cls, text: str) -> "ResourceName":
         parts = text.split("/")
         if len(parts) not in {2, 3} or not all(parts):
-            return None
+            accepted = "KIND/NAME or NAMESPACE/KIND/NAME, for example deploy/checkout"
+            raise InputError(f"{shown(text)} is not a resource name; accepted is {accepted}")
         *namespace, kind, name = parts
         return cls(namespace[0] if namespace else "", kind, name)
+
+    def text(self) -> str:
+        return str(self)
 
     def __str__(self) -> str:
         return "/".join(filter(None, (self.namespace, self.kind, self.name)))

@@ -1,6 +1,5 @@
 """What every output format of a plan says, in this order: the headline, and tables with the worst first."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -205,13 +204,12 @@ _CLAIM_FIELDS = ("gains", "takes", "loses", "unclaimed")
 
 
 def _staying(plan: Plan) -> Section:
-    counts = Counter((each.policy or "", each.message) for each in plan.staying)
     names: dict[tuple[str, str], list[str]] = {}
     for each in plan.staying:
-        names.setdefault((each.policy or "", each.message), []).append(each.resource)
+        names.setdefault((each.policy or "", "; ".join((each.message, *each.notes))), []).append(each.resource)
     rows = [
-        (_policy(policy), f"{count:,}", message, name_list(names[policy, message], _NAMED))
-        for (policy, message), count in counts.most_common()
+        (_policy(policy), f"{len(found):,}", message, name_list(found, _NAMED))
+        for (policy, message), found in sorted(names.items(), key=lambda item: -len(item[1]))
     ]
     return section("Does not move", ("POLICY", numbers("WORKLOADS"), "WHY", "WHICH"), rows)
 
@@ -235,7 +233,7 @@ def _groups(move: PlannedMove) -> Cell:
 
 
 def _why(move: PlannedMove) -> str:
-    return "; ".join(filter(None, (move.reason, not_running_text(move.not_running))))
+    return "; ".join(filter(None, (move.reason, not_running_text(move.not_running), *move.notes)))
 
 
 def _leaving(move: PlannedMove) -> Cell:

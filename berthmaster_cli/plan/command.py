@@ -22,9 +22,9 @@ from berthmaster.runtime.logs import inner_span, span
 from berthmaster.simulation.change_set import ChangeSet, PlanIndex
 from berthmaster.simulation.detector import WorkloadBuilder
 from berthmaster.simulation.plan_answer import Plan
-from berthmaster.simulation.planner import first_scheduled, plan
+from berthmaster.simulation.planner import plan
 from berthmaster.simulation.workload import ResourceName, SimulatedWorkload
-from berthmaster.simulation.world import World
+from berthmaster.simulation.world import World, is_observed
 from berthmaster.views.texts import count_text
 from berthmaster_cli import inputs, namespaces
 from berthmaster_cli.flags import option, options
@@ -447,7 +447,9 @@ def planned(flags: PlanFlags, known: list[Document] | None = None) -> Plan:
     now = manifests.read_at or inputs.current_time()
     if not manifests.knows_bindings and world.workloads:
         complain(_NO_BINDINGS)
-        world = first_scheduled(world, profile, now)
     gaps = [gap for gap in manifests.gaps if gap.changes_answers]
     with inner_span("decide"), counting("Planning", "steps") as progress:
-        return plan(PlanIndex(world, profile), changes, now, gaps=gaps, progress=progress)
+        return plan(
+            PlanIndex(world, profile), changes, now,
+            gaps=gaps, progress=progress, observed=is_observed(manifests, world),
+        )  # fmt: skip

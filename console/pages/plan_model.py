@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 from markupsafe import Markup
 
 from berthmaster.model.binding import binding_name
+from berthmaster.model.errors import InputError
 from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.native_api.what_if import PlanAnswer
 from berthmaster.simulation.workload import ResourceName
@@ -113,8 +114,11 @@ def _count(number: int, one: str, many: str) -> Iterator[str]:
 
 def binding_place(resource: str) -> tuple[str, str] | None:
     """Return the namespace and the name of a workload's binding as addresses have them; None for another text."""
-    name = ResourceName.parse(resource)
-    return None if name is None else (name.namespace or CLUSTER_SCOPED, binding_name(name.kind, name.name))
+    try:
+        name = ResourceName.parse(resource)
+    except InputError:
+        return None
+    return name.namespace or CLUSTER_SCOPED, binding_name(name.kind, name.name)
 
 
 def _items(section: Section) -> Iterator[Mapping[str, str]]:

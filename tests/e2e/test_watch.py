@@ -104,9 +104,9 @@ def decision(extender: Serving, web: Web) -> JSON:
 
 def moves(extender: Serving, web: Web, down: str) -> JSON:
     change = {"failover": "on", "changes": [{"type": "down", "cluster": down}]}
-    status, answer = ask(extender, "/v1/simulate", change)
+    status, answer = ask(extender, "/v1/plan", change)
     assert status == 200, answer
-    rows = {each["resource"]: each["moves"] for each in answer["rows"]}
+    rows = {each["resource"]: each["moves"] for each in answer["plan"]["moves"]}
     return dict(rows.get(f"{web.namespace}/Deployment/web", {}))
 
 

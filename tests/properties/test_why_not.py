@@ -20,7 +20,7 @@ from karmada_plane import cluster, deployment, policy, selector
 from berthmaster.model.errors import InputError
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.change_set import ChangeSet
-from berthmaster.simulation.planner import planned_fleet
+from berthmaster.simulation.planner import simulated
 from berthmaster.simulation.remedies import MAX_FACTOR, Remedy, RemedyKind
 from berthmaster.simulation.run import run, scheduler_of
 from berthmaster.simulation.why_not import Search, WhyNotQuestion, question_of, why_not
@@ -109,7 +109,7 @@ def in_use(seed: int) -> World:
 def places(world: World, remedies: Sequence[Remedy], resource: str, name: str) -> bool:
     """Return whether a simulation places a workload on a cluster after changes."""
     edits = tuple(each.change for each in remedies)
-    rows = planned_fleet(world, ChangeSet(edits=edits), PROFILE, NOW).workloads
+    rows = simulated(world, ChangeSet(edits=edits), PROFILE, NOW).workloads
     return name in next(each.after.assignment for each in rows if each.resource == resource)
 
 

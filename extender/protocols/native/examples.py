@@ -78,7 +78,7 @@ REVIEW: Final[dict[str, Any]] = {
     "limits": {"moved": 50, "percent": 20, "lost": 0},
     "timeoutMs": 2000,
 }
-SIMULATE: Final = {"changes": [{"type": "down", "cluster": "private-1"}]}
+LOST_CLUSTER: Final = {"changes": [{"type": "down", "cluster": "private-1"}]}
 
 
 class _ExampleClock(SystemClock):

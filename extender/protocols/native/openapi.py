@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from berthmaster.model.meta import Quantity
+from berthmaster.model.meta import ParsedText, Quantity
 from berthmaster.native_api.wire import Problem
 from berthmaster.version import __version__
 from extender.protocols.native.examples import answer_of, example_services
@@ -26,7 +26,6 @@ _PROBLEMS: Final[Mapping[int, str]] = {
     409: "The answer needs objects that the service does not watch, or a policy is not known; `detail` says which.",
     413: "The body is too large.",
     415: "The body has another content type.",
-    429: "Another simulation is running; retry later.",
     503: "No fleet is known yet, or the answer was not ready in time.",
 }
 _OF_ALL: Final = frozenset({400, 401, 405, 503})
@@ -108,6 +107,8 @@ def _parameters(route: Route) -> list[Schema]:
 def _custom(kind: type) -> Schema:
     if kind is Quantity:
         return _QUANTITY
+    if issubclass(kind, ParsedText):
+        return {"type": "string", "description": (kind.__doc__ or "").partition("\n")[0].replace("``", "`")}
     raise NotImplementedError(f"no schema for {kind.__name__}")
 
 

@@ -5,7 +5,7 @@ listed, or a policy that the service has not observed yet is an error.
 """
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,26 +15,25 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from berthmaster.kube.kinds import WORKLOADS
+from berthmaster.kube.kinds import BINDINGS, WORKLOADS
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import FieldError, InputError, shown
 from berthmaster.model.gaps import ANY_READER, Gap, Reader
+from berthmaster.model.meta import with_spec
 from berthmaster.model.policy import Policy, PolicyReference, defaulted
-from berthmaster.model.validation import placement_excess, policy_errors
+from berthmaster.model.validation import placement_excess, policy_errors, update_errors
 from berthmaster.native_api.what_if import PlanAnswer, PlanCounts, PlanLine, PlanRequest, PolicyName
 from berthmaster.native_api.wire import Progress, Staleness
 from berthmaster.runtime.forked import Forked
 from berthmaster.runtime.logs import log_exceptions
 from berthmaster.scheduling.profile import Profile
 from berthmaster.simulation.change_set import ChangeSet, PlanIndex
-from berthmaster.simulation.changes import Scale
+from berthmaster.simulation.changes import Scale, WhatIf
 from berthmaster.simulation.plan_answer import Plan
 from berthmaster.simulation.plan_review import OutOfTimeError, at_most
-from berthmaster.simulation.planner import ReportProgress, first_scheduled, plan
-from berthmaster.simulation.workload import ResourceName
+from berthmaster.simulation.planner import ReportProgress, plan
 from berthmaster.simulation.world import World
 from extender.protocols.native.schedule import kind_of_staleness, require_synced, require_watched
-from extender.protocols.native.simulate import RequestedChange, as_stored, change_of, stored_policies
 from extender.protocols.native.visible import limited, visible_plan
 from extender.protocols.problem import RETRY_SOON, Refusal, internal_error, problem_of, refuse_invalid
 from extender.protocols.route import JSON_LINES, Reply
@@ -162,7 +161,7 @@ class Planner:
             call = call.until(services.clock.monotonic_s() + request.timeout_ms / 1000)
         request = _as_stored(services, request)
         changes = changes_of(services, request)
-        require_plannable(services)
+        require_plannable(services, selects=bool(request.create or request.update or request.delete))
         policies = [*changes.policies, *known_policies(services, request)]
         require_templates(services, call, policies)
         check = partial(services.give_way, call)
@@ -171,14 +170,13 @@ class Planner:
             now, read_s = services.clock.now(), services.clock.monotonic_s()
             world = state.assuming(state.world(check, changes.policies), now, request.failover, request.preemption)
             world = replace(world, lazy_counts=request.lazy_counts)
-            if state.observed is None and world.workloads and not world.has_bindings:
-                world = first_scheduled(world, state.profile, now)
             made = _with_changes(changes, world, request, now)
-            gaps = plan_gaps(state, world, None if made.changes_clusters else policies)
+            gaps = plan_gaps(state, world, policies if made.changes_policies_only else None)
             with services.turn(self.turns, _TURN, call, "reviews"):
                 index = self.index_of(world, state.profile)
                 note(index, made, gaps, read_s)
-                return values_of(_Question(index, made, now, gaps, reader, request.limit, state.staleness))
+                observed = state.observed is not None or not state.file_gaps
+                return values_of(_Question(index, made, now, gaps, reader, request.limit, state.staleness, observed))
 
         turn = self._clusters_turn if request.changes else self._policies_turn
         # A plan that paused for a review while it holds the index would wait for itself.
@@ -202,12 +200,13 @@ class _Question:
     reader: Reader
     limit: int
     staleness: Staleness
+    observed: bool
 
     def answered_soon(self, check: Callable[[], None]) -> list[_Sent]:
         """Return what ``answer`` sends, if it takes fewer steps than to start a process; otherwise nothing."""
         sent: list[_Sent] = []
         try:
-            if not self.changes.changes_clusters:
+            if self.changes.changes_policies_only:
                 self.answer(sent.append, at_most(_STEPS, check))
         except OutOfTimeError:
             return []
@@ -217,7 +216,7 @@ class _Question:
         """Send how far a plan is, and at last its answer as JSON."""
         found = plan(
             self.index, self.changes, self.now, gaps=self.gaps, check=check,
-            progress=lambda done, total: send((done, total)), reader=self.reader,
+            progress=lambda done, total: send((done, total)), reader=self.reader, observed=self.observed,
         )  # fmt: skip
         send(encode_json(plan_answer(found, self.limit, self.staleness, self.reader)))
 
@@ -251,19 +250,45 @@ def _with_changes(changes: ChangeSet, world: World, request: PlanRequest, now: d
         nameable = replace(world, workloads=seen)
     for index, each in enumerate(request.changes):
         path = f"changes[{index}]"
-        change = change_of(each, path)
-        if not isinstance(change, Scale):
-            clusters = RequestedChange(change, path).applied(clusters, now)
-            edits.append(change)
+        refuse_invalid(error.below(path) for error in each.problems())
+        if not isinstance(each, Scale):
+            clusters = _applied(each, path, clusters, now)
+            edits.append(each)
             continue
         try:
-            chosen = change.chosen(nameable)
-            change.scaled(chosen, nameable.policies)
+            chosen = each.chosen(nameable)
+            each.scaled(chosen, nameable.policies)
         except InputError as error:
             raise FieldError(f"{path}.resource", str(error)) from None
-        resource = chosen.resource
-        scales.append(replace(change, resource=ResourceName(resource.namespace, resource.kind, resource.name)))
+        scales.append(replace(each, resource=chosen.name))
     return replace(changes, scales=tuple(scales), edits=tuple(edits))
+
+
+def _applied(change: WhatIf, path: str, world: World, now: datetime) -> World:
+    """Return the world after a change. An error names its place in the request."""
+    try:
+        return change.applied(world, now)
+    except FieldError as error:
+        raise error.below(path) from None
+    except InputError as error:
+        raise FieldError(path, str(error)) from None
+
+
+def stored_policies(services: Services) -> Mapping[PolicyReference, Policy]:
+    """Return the policies that the service knows."""
+    with services.state.reading() as cache:
+        return {each.reference: each for each in cache.policies}
+
+
+def as_stored(written: Policy, stored: Mapping[PolicyReference, Policy], path: str) -> Policy:
+    """Return a policy with the stored scheduler if it names none. Refuses another one, as Karmada does."""
+    before = stored.get(written.reference)
+    if before is None:
+        return written
+    if not written.spec.scheduler_name:
+        return with_spec(written, scheduler_name=before.spec.scheduler_name)
+    refuse_invalid(error.below(path) for error in update_errors(before, written))
+    return written
 
 
 def require_templates(services: Services, call: Call, policies: Sequence[Policy]) -> None:
@@ -347,10 +372,16 @@ def known_policies(services: Services, request: PlanRequest) -> list[Policy]:
     return [stored[each] for each in needed] + [each for each in created if each is not None]
 
 
-def require_plannable(services: Services) -> None:
-    """Refuse a request while the workloads are not known, or while the state may be out of date."""
+def require_plannable(services: Services, *, selects: bool = True) -> None:
+    """Refuse a request while the workloads are not known, or while the state may be out of date.
+
+    ``selects``: whether the request is about policies, so that the templates that they select must be known.
+    """
     require_synced(services)
-    require_watched(services, WORKLOADS, subject="the workloads that a policy selects are")
+    if selects:
+        require_watched(services, WORKLOADS, subject="the workloads that a policy selects are")
+    else:
+        require_watched(services, BINDINGS, subject="the workloads are")
     require_fresh(services)
 
 

@@ -51,8 +51,8 @@ from extender.protocols.native.plan import (
     require_fresh,
     require_plannable,
     require_templates,
+    stored_policies,
 )
-from extender.protocols.native.simulate import stored_policies
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Call, Services
 from extender.protocols.turns import FairTurns, Rank, Turn, UserTimes

@@ -17,7 +17,6 @@ from extender.protocols.native.parameters import for_readers, key_of, reader_of,
 from extender.protocols.native.plan import Planner
 from extender.protocols.native.review import PlanReviewer
 from extender.protocols.native.schedule import PROTOCOL, require_synced
-from extender.protocols.native.simulate import Simulator
 from extender.protocols.native.visible import visible_binding, visible_decision
 from extender.protocols.route import JSON, Handler, Operation, Parameter, Reply, Route, never_cheap
 from extender.protocols.services import Call, Services
@@ -43,7 +42,7 @@ def answers(ask: Ask, *, synced: bool = True) -> Handler:
 
 def routes(planner: Planner | None = None, drifts: drift.Drifts | None = None) -> Sequence[Route]:
     """Return the routes of the API. What is computed in the background is shared by all of their requests."""
-    simulator, planner, known_drifts = Simulator(), planner or Planner(), drifts or drift.Drifts()
+    planner, known_drifts = planner or Planner(), drifts or drift.Drifts()
     reviewer, investigator = PlanReviewer(planner), bindings.Investigator()
     known_policies, failures = policies.Policies(), resilience.Resilience()
 
@@ -57,14 +56,13 @@ def routes(planner: Planner | None = None, drifts: drift.Drifts | None = None) -
               operation=Operation("schedule", "Schedule a binding", wire.Decided, wire.ScheduleRequest,
                                   {"on the service's fleet": examples.SCHEDULE,
                                    "on a fleet of its own": examples.SCHEDULE_OWN_FLEET}, (404,), example=True)),
-        _posted("/v1/simulate", simulator.simulate,
-                Operation("simulate", "Simulate changes", what_if.SimulateAnswer, what_if.SimulateRequest,
-                          {"a lost cluster": examples.SIMULATE}, (404, 409, 429), example=True)),
         _posted("/v1/plan", planner.plan,
-                Operation("plan", "Plan changes of policies", what_if.PlanAnswer, what_if.PlanRequest,
-                          {"a changed policy": examples.PLAN}, (404, 409), example=True)),
+                Operation("plan", "Plan changes of policies, clusters and replicas", what_if.PlanAnswer,
+                          what_if.PlanRequest,
+                          {"a changed policy": examples.PLAN, "a lost cluster": examples.LOST_CLUSTER}, (404, 409),
+                          example=True)),
         Route("POST", "/v1/plan/progress", planner.lines, PROTOCOL, streamed=True, accepts=(JSON,), query={},
-              operation=Operation("planWithProgress", "Plan changes of policies, and say each second how far it is",
+              operation=Operation("planWithProgress", "Plan changes, and say each second how far the plan is",
                                   what_if.PlanLine, what_if.PlanRequest, {"a changed policy": examples.PLAN},
                                   example=True)),
         _posted(REVIEW_PATH, reviewer.review,

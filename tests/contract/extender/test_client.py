@@ -15,8 +15,9 @@ from berthmaster.model.errors import ServiceError
 from berthmaster.native_api.client import Client
 from berthmaster.native_api.connection import AbandonedError, RequestRefusedError, UnansweredError
 from berthmaster.native_api.fleet import WorkloadQuery
-from berthmaster.native_api.what_if import DownChange, PlanRequest
+from berthmaster.native_api.what_if import PlanRequest
 from berthmaster.native_api.why import PolicyQuery
+from berthmaster.simulation.changes import Down
 from berthmaster.simulation.plan_answer import Switch
 from berthmaster.views.move_rows import MoveQuery
 from berthmaster_cli.main import main
@@ -43,10 +44,8 @@ def test_the_client_decodes_answers(client):
     decided = client.schedule(BINDING, CLUSTERS, explain=True)
     assert (decided.group, decided.clusters) == ("private", {"private-1": 6})
     assert decided.diagnosis.groups[0].clusters[0].capacity == 8
-    assert client.simulate([DownChange("member1")], failover=Switch.ON).rows[0].moves == {
-        "member1": (2, None),
-        "member2": (None, 2),
-    }
+    lost = client.plan(PlanRequest(changes=(Down("member1"),), failover=Switch.ON))
+    assert lost.plan.moves[0].moves == {"member1": (2, None), "member2": (None, 2)}
     assert [cluster.name for cluster in client.clusters()] == [f"member{number}" for number in range(1, 6)]
     assert client.decision("nginx-deployment", "default").clusters == {"member1": 2}
     planned = client.plan(convert(PlanRequest, examples.PLAN))
@@ -102,7 +101,6 @@ def test_an_unreachable_service_is_an_error():
 @pytest.mark.parametrize(
     "command",
     [
-        pytest.param(["simulate"], id="no changes"),
         pytest.param(["simulate", "--failover=on", "--down", "member1", "--scale", "deployment/nginx=5"], id="changes"),
         pytest.param(["simulate", "--label", "member2=a=b", "--reschedule"], id="a reschedule"),
         pytest.param(["simulate", "--taint", "member1=a=b:NoExecute", "-o", "json"], id="JSON"),

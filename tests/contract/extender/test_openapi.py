@@ -75,7 +75,7 @@ def test_the_document_is_served(server):
 
 @pytest.mark.parametrize(
     "operation",
-    ["post /v1/schedule", "post /v1/simulate", "post /v1/plan", "get /v1/clusters",
+    ["post /v1/schedule", "post /v1/plan", "get /v1/clusters",
      "get /v1/fleet", "get /v1/workloads", "get /v1/bindings/{namespace}/{name}",
      "get /v1/bindings/{namespace}/{name}/decision", "get /v1/bindings/{namespace}/{name}/why-not"],
 )  # fmt: skip

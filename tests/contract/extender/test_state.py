@@ -20,7 +20,8 @@ from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import ServiceError
 from berthmaster.native_api.client import Client
-from berthmaster.native_api.what_if import DownChange, PlanRequest
+from berthmaster.native_api.what_if import PlanRequest
+from berthmaster.simulation.changes import Down
 from berthmaster_cli.main import main
 from extender.protocols.native import examples
 from extender.state.state import NO_SOURCE
@@ -72,7 +73,7 @@ def test_without_manifests_only_requests_with_clusters_are_answered(tmp_path):
     with running("extender", "--workers", 1, log=tmp_path / "log") as server:
         assert server.probe("/readyz") == (200, f"ok\n{NO_SOURCE}\n")
         with Client(server.url) as client, pytest.raises(Exception, match="the extender has no fleet"):
-            client.simulate([])
+            client.plan(PlanRequest(changes=(Down("member1"),)))
     assert NO_SOURCE in (tmp_path / "log").read_text()
 
 
@@ -82,11 +83,11 @@ def test_manifests_without_workloads_are_a_gap_of_every_answer(tmp_path):
         Client(server.url) as client,
     ):
         answers = [
-            client.simulate([]), client.fleet(), client.workloads(), client.moves(), client.policies(),
-            client.plan(PlanRequest(changes=(DownChange("member1"),))).plan,
+            client.fleet(), client.workloads(), client.moves(), client.policies(),
+            client.plan(PlanRequest(changes=(Down("member1"),))).plan,
         ]  # fmt: skip
     gap = "the manifests have no binding and no resource template: the workloads of the fleet are not known"
-    assert [gap in each.gaps for each in answers] == [True] * 6
+    assert [gap in each.gaps for each in answers] == [True] * 5
     assert not answers[-1].complete
 
 

@@ -26,7 +26,7 @@ def simulated(tmp_path):
     def simulate(*words, command="simulate"):
         resource = ["deploy/web"] if command == "explain" else []
         given = [command, "-f", str(tmp_path / "dump.json"), *resource, *words]
-        return CliRunner().invoke(main, [*given, "-o", "json", *(["--summary"] if command == "simulate" else [])])
+        return CliRunner().invoke(main, [*given, "-o", "json"])
 
     return simulate
 
@@ -61,8 +61,8 @@ def test_labels_of_clusters_do_not_select_workloads(simulated):
     },
 )
 def test_a_pattern_chooses_clusters_in_each_change(simulated, words, clusters):
-    (workload,) = json.loads(simulated(*words, "--all").output)["workloads"]
-    assert workload["after"]["clusters"].keys() == clusters
+    (move,) = json.loads(simulated(*words).output)["moves"]
+    assert move["after"].keys() == clusters
 
 
 @cases(

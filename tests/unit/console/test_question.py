@@ -10,7 +10,9 @@ from tables import DATA, cases, data
 from werkzeug.datastructures import MultiDict
 
 from berthmaster.model.decode import convert
-from berthmaster.native_api.what_if import DownChange, PolicyName, ScaleChange, TaintChange, UntaintChange
+from berthmaster.native_api.what_if import PolicyName
+from berthmaster.simulation.changes import AddTaint, Down, RemoveTaint, Scale
+from berthmaster.simulation.workload import ResourceName
 from console.query import QueryError
 from console.question import (
     MAX_ADDRESS,
@@ -86,9 +88,9 @@ def test_a_question_becomes_changes():
     )
     found = asked(question)
     assert found.problems == []
-    assert [type(each) for each in found.changes] == [TaintChange, UntaintChange, DownChange, ScaleChange]
+    assert [type(each) for each in found.changes] == [AddTaint, RemoveTaint, Down, Scale]
     assert found.origins[2] == ("lose", "a")
-    assert found.changes[3] == ScaleChange("shop/Deployment/web", 3)
+    assert found.changes[3] == Scale(ResourceName("shop", "Deployment", "web"), 3)
     assert [each.metadata.name for each in found.create] == ["web", "api"]
     assert found.delete == [
         PolicyName("PropagationPolicy", "old", "shop"),

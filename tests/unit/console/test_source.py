@@ -10,9 +10,11 @@ from tables import cases
 from berthmaster.model.errors import ServiceError
 from berthmaster.native_api.connection import RequestRefusedError, UnansweredError
 from berthmaster.native_api.fleet import WorkloadQuery
-from berthmaster.native_api.what_if import PlanRequest, ScaleChange
+from berthmaster.native_api.what_if import PlanRequest
 from berthmaster.native_api.why import DriftQuery, PolicyQuery
 from berthmaster.native_api.wire import HistoryQuery, Problem
+from berthmaster.simulation.changes import Scale
+from berthmaster.simulation.workload import ResourceName
 from berthmaster.views.move_rows import MoveQuery
 from console.authentication import Visitor
 from console.source import AnswerCache, SourceError, VisibleSource, for_visitors
@@ -141,7 +143,7 @@ def test_an_error_is_a_sentence_for_visitors(error, message, status):
 def test_replicas_of_workloads_in_other_namespaces_are_not_asked_about(resource):
     source = GivenSource()
     with pytest.raises(SourceError, match="You may not list bindings"):
-        VisibleSource(source, SHOP).plan(PlanRequest(changes=[ScaleChange(resource, 1)]))
+        VisibleSource(source, SHOP).plan(PlanRequest(changes=[Scale(ResourceName.parse(resource), 1)]))
     assert source.asked == []
 
 

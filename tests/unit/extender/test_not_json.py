@@ -20,7 +20,6 @@ BODIES = {
     "/v1/plan": examples.PLAN,
     "/v1/plan/progress": examples.PLAN,
     "/v1/review": examples.REVIEW,
-    "/v1/simulate": examples.SIMULATE,
     "/kubeadmiral/v1alpha1/filter": {
         "schedulingUnit": {**UNIT, "schedulingMode": "Duplicate", "currentClusters": [], "resourceRequest": {}},
         "cluster": {"metadata": {"name": "member1"}, "spec": {}, "status": {"resources": {}}},

@@ -162,13 +162,17 @@ def test_a_binding_without_its_resource_is_scheduled():
     {
         "kind and name": ("Deployment/web", ResourceName("", "Deployment", "web")),
         "with a namespace": ("shop/Deployment/web", ResourceName("shop", "Deployment", "web")),
-        "only a name": ("web", None),
-        "too many parts": ("a/b/c/d", None),
-        "an empty part": ("/web", None),
     },
 )
 def test_resource_names(text, name):
     assert ResourceName.parse(text) == name
+    assert ResourceName.parse(text).text() == text
+
+
+@cases("text", {"only a name": "web", "too many parts": "a/b/c/d", "an empty part": "/web"})
+def test_a_text_that_names_no_resource(text):
+    with pytest.raises(InputError, match="is not a resource name; accepted is KIND/NAME or NAMESPACE/KIND/NAME"):
+        ResourceName.parse(text)
 
 
 def test_the_case_of_a_kind_is_ignored():

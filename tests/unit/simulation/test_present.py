@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from builders import deployment
 from fleet_dump import DIVIDED, load, members, stored_binding, stored_policy, stored_template
-from simulated_worlds import NOW, WEB, explain, planned, simulated, web_row
+from simulated_worlds import NOW, WEB, explain, planned, simulated_rows, web_row
 from switched_on import world_of
 from tables import cases
 
@@ -173,7 +173,7 @@ def test_before_is_what_the_binding_says_and_not_a_fresh_decision():
     elsewhere = stored_binding(WEB_OF_P, {"c": 2}, policy=P, applied=False)
     web = web_row(*FLEET, P, WEB_OF_P, elsewhere)
     assert (web.before.clusters, web.before.trigger, web.after.clusters) == ({"c": 2}, Trigger.NONE, {"a": 2})
-    assert (web.due, web.caused) == ({"a": (None, 2), "c": (2, None)}, False)
+    assert web.moves == web.due == {"a": (None, 2), "c": (2, None)}
     (found,) = planned(world_of(load(*FLEET, P, WEB_OF_P, elsewhere)))
     placed = row(found.settled, found.before)
     assert (placed.present, placed.clusters, placed.trigger) == ({"c": 2}, {"a": 2}, Trigger.FIRST)
@@ -211,7 +211,7 @@ def test_a_binding_with_replicas_is_scheduled_with_these_whatever_its_kind():
     fleet = members("a", "b", **SERVES)
     known = widget(uid="1", resourceVersion="1")
     bound = stored_binding(known, {"a": 5}, policy=WIDGETS, replicas=5)
-    after = simulated(*fleet, WIDGETS, known, bound, changes=[Scale(ResourceName("", "Widget", "web"), 6)])
+    after = simulated_rows(*fleet, WIDGETS, known, bound, changes=[Scale(ResourceName("", "Widget", "web"), 6)])
     row = after["default/Widget/web"].after
     assert (row.clusters, row.trigger, row.not_scheduled) == ({"a": 6}, Trigger.SCALE, None)
 

@@ -2,7 +2,7 @@
 
 from builders import deployment
 from fleet_dump import DIVIDED, load, members, stored_binding, stored_policy, stored_template
-from simulated_worlds import NOW, PROFILE, WEB, policies, simulated, web_row
+from simulated_worlds import NOW, PROFILE, WEB, planned, policies, row_of, simulated_rows, web_row
 from switched_on import world_of
 from tables import cases
 
@@ -10,8 +10,8 @@ from berthmaster.model.cluster import NO_SCHEDULE, Taint
 from berthmaster.simulation.change_set import ChangeSet, PlanIndex
 from berthmaster.simulation.changes import AddCluster, AddLabel, AddTaint, Down, RemoveLabel, Reschedule, Scale
 from berthmaster.simulation.plan_answer import StayReason
-from berthmaster.simulation.planner import plan, planned_fleet
-from berthmaster.simulation.report import change_row, explanation
+from berthmaster.simulation.planner import plan
+from berthmaster.simulation.report import explanation
 from berthmaster.simulation.run import explained, run, scheduler_of
 from berthmaster.simulation.why_not import question_of, why_not
 from berthmaster.simulation.workload import NotScheduled
@@ -76,7 +76,7 @@ def test_a_cluster_scoped_binding_has_no_priority():
     everywhere = stored_policy(
         "all", kind="ClusterPropagationPolicy", selects="rbac.authorization.k8s.io/v1/ClusterRole", **priority()
     )
-    (row,) = simulated(*FLEET, everywhere, ROLE).values()
+    (row,) = simulated_rows(*FLEET, everywhere, ROLE).values()
     assert row.after.not_scheduled is None
 
 
@@ -129,8 +129,7 @@ def stalled_fleet(reason="NoClusterFit", scheduler="default-scheduler", to=("a",
 
 
 def row(world, *changes):
-    fleet = planned_fleet(world, ChangeSet(edits=changes), PROFILE, NOW)
-    return change_row(fleet.workloads[0], fleet.hosts)
+    return row_of(planned(world, *changes)[0])
 
 
 def edited(**spec):

@@ -10,7 +10,8 @@ from console_source import GivenSource, console_client, refused_question
 from msgspec.structs import replace
 from tables import DATA, cases
 
-from berthmaster.native_api.what_if import DownChange, PlanCounts
+from berthmaster.native_api.what_if import PlanCounts
+from berthmaster.simulation.changes import Down
 from berthmaster.simulation.plan_answer import Switch
 from berthmaster.views.texts import Word
 from console.pages.plan_model import MAX_ROWS, PlanView
@@ -159,7 +160,7 @@ def test_a_form_becomes_an_address_that_has_the_answer():
     assert '<svg class="flows"' in page
     assert re.search(r'value="a" checked', page)
     (_, (request,), _) = source.asked[-1]
-    assert request.changes[-1] == DownChange("a")
+    assert request.changes[-1] == Down("a")
 
 
 @pytest.mark.parametrize("field", ["failover", "preemption"])

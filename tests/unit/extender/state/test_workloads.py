@@ -23,10 +23,9 @@ from berthmaster.model.errors import InputError
 from berthmaster.model.gaps import ANY_READER
 from berthmaster.model.policy import Policy, defaulted
 from berthmaster.scheduling.karmada.profile import karmada_profile
-from berthmaster.simulation.change_set import ChangeSet
+from berthmaster.simulation.change_set import ChangeSet, PlanIndex
 from berthmaster.simulation.changes import Down
-from berthmaster.simulation.planner import planned_fleet
-from berthmaster.simulation.report import change_row
+from berthmaster.simulation.planner import plan
 from berthmaster.simulation.world import world_of
 from extender.state.templates import KindName, read_template
 from extender.state.watch import watch_source
@@ -70,13 +69,12 @@ def test_changes_move_the_same_workloads_as_in_the_command(plane):
     profile, now = karmada_profile(), running.clock.now()
 
     def moved(world):
-        fleet = planned_fleet(world, ChangeSet(edits=(Down("member1"),)), profile, now)
-        rows = [change_row(each, fleet.hosts) for each in fleet.workloads]
-        return sorted(rows, key=lambda row: row.resource)
+        found = plan(PlanIndex(world, profile), ChangeSet(edits=(Down("member1"),)), now)
+        return sorted(found.moves, key=lambda move: move.resource)
 
     expected = moved(world_of(manifests_of(needed, "the control plane"), assumptions=ALL_ON))
     assert moved(replace(running.state.world(), assumptions=ALL_ON)) == expected
-    assert [row.resource for row in expected if row.moves] == [
+    assert [move.resource for move in expected] == [
         "ClusterRole/viewer", "shop/ConfigMap/settings", "shop/Deployment/web", "shop/StatefulSet/postgres",
     ]  # fmt: skip
     assert running.state.gaps(ANY_READER) == []

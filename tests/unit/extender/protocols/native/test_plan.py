@@ -21,7 +21,7 @@ from berthmaster.native_api.what_if import PlanAnswer, PlanRequest
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.change_set import ChangeSet, PlanIndex
 from berthmaster.simulation.changes import Down
-from berthmaster.simulation.planner import plan, planned_fleet
+from berthmaster.simulation.planner import plan, simulated
 from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import world_of
 from extender.protocols.native.plan import Planner
@@ -309,17 +309,17 @@ def changed(**change):
             r"changes\[0\].taint.effect",
         ),
         "no such taint": (changed(type="untaint", cluster="member1", key="gone"), "has no taint gone"),
-        "a change that no plan knows": (changed(type="reschedule"), "changes"),
+        "a change that no plan knows": (changed(type="policy"), "changes"),
     },
 )  # fmt: skip
 def test_an_invalid_request_names_the_field(plane, request_fields, path):
-    with pytest.raises(FieldError, match=path):
+    with pytest.raises((FieldError, Refusal), match=path):
         plane().ask(**request_fields)
 
 
 def after_loss(world, now):
     """Where workloads go if member1 fails, by the simulation."""
-    compared = planned_fleet(world, ChangeSet(edits=(Down("member1"),)), karmada_profile(), now)
+    compared = simulated(world, ChangeSet(edits=(Down("member1"),)), karmada_profile(), now)
     return {each.resource: each.after.assignment for each in compared.workloads if each.moves}
 
 
@@ -390,7 +390,7 @@ def test_a_prepared_index_is_up_to_date_before_the_first_plan(plane, monkeypatch
     running.wait(lambda: running.services.state.version != version)
     running.planner.prepare(running.services)
     assert indexed[1] is indexed[0]
-    assert dict(+indexed[1].replicas) == {"member3": 4}
+    assert dict(+indexed[1].pods) == {"member3": 4}
 
 
 def test_without_workloads_no_index_is_prepared(plane):

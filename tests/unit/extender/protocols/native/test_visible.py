@@ -11,11 +11,12 @@ from berthmaster.model.binding import WorkloadAffinityGroups
 from berthmaster.model.decode import encode_json
 from berthmaster.model.gaps import ANY_READER, Reader
 from berthmaster.model.policy import Placement
-from berthmaster.native_api.what_if import DownChange, PolicyChange, SimulateRequest
+from berthmaster.native_api.what_if import PlanRequest
 from berthmaster.native_api.why import ImpactView
 from berthmaster.native_api.wire import RequiringBinding
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation import plan_answer as plans
+from berthmaster.simulation.changes import Down
 from berthmaster.simulation.failures import FailureDomain
 from berthmaster.simulation.workload import SimulatedWorkload
 from berthmaster.simulation.world import World
@@ -23,7 +24,7 @@ from berthmaster.views.policy_rows import PolicyRow, TakeoverRow
 from extender.protocols.native import routes
 from extender.protocols.native import visible as answers
 from extender.protocols.native.bindings import described, explained
-from extender.protocols.native.simulate import Simulator
+from extender.protocols.native.plan import Planner
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Call
 from extender.state.state import NO_SOURCE
@@ -107,15 +108,15 @@ def known(services):
     return described(services, ("default", "web-deployment"))
 
 
-def simulated(change):
+def planned(**asked):
     def ask(services):
         call = Call("1", deadline_s=services.clock.passed_s + 60)
-        return Simulator().simulate(services, call, SimulateRequest((change,)))
+        return Planner().plan(services, call, PlanRequest(**asked))
 
     return ask
 
 
-UNWATCHED_POLICY = simulated(PolicyChange(policy()))
+UNWATCHED_POLICY = planned(create=(policy(),))
 
 
 @cases(
@@ -123,7 +124,7 @@ UNWATCHED_POLICY = simulated(PolicyChange(policy()))
     {
         "a decision": (["clusters"], decision, "start it with --watch clusters,bindings"),
         "a binding": (["clusters"], known, "start it with --watch clusters,bindings"),
-        "a change": (["clusters", "policies"], simulated(DownChange("a")), "--watch clusters,bindings"),
+        "a change": (["clusters", "policies"], planned(changes=(Down("a"),)), "--watch clusters,bindings"),
         "a change of a policy": (
             ["clusters", "bindings"],
             UNWATCHED_POLICY,

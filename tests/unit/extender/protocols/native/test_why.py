@@ -1,5 +1,7 @@
 """Why a workload is where it is, and what it waits for."""
 
+from datetime import UTC, datetime
+
 import pytest
 from extender_in_process import ExtenderInProcess
 from extender_services import asked, refusing, serve, services_of, world_with
@@ -10,9 +12,14 @@ from tables import cases
 
 from berthmaster.kube.requests import APIRequest
 from berthmaster.model.errors import ApiError
-from berthmaster.native_api.what_if import DownChange, PlanRequest
+from berthmaster.model.gaps import ANY_READER
+from berthmaster.native_api.what_if import PlanRequest
 from berthmaster.native_api.why import ClaimsView, WhyNotView
+from berthmaster.simulation import planner
+from berthmaster.simulation.change_set import ChangeSet
+from berthmaster.simulation.changes import Down
 from berthmaster.simulation.plan_answer import StayReason
+from berthmaster.simulation.report import row
 from berthmaster.simulation.workload import NotScheduled
 from extender.protocols import native
 from extender.protocols.problem import Refusal
@@ -167,8 +174,9 @@ def extender():
 
 
 def simulated(running):
-    answer = running.client().simulate([], show_all=True)
-    return next(each for each in answer.rows if each.resource == UNCLAIMED).after, answer.gaps
+    world, state = running.state.world(), running.state
+    found = planner.simulated(world, ChangeSet(), state.profile, datetime.now(UTC)).workloads
+    return next(row(each.after) for each in found if each.resource == UNCLAIMED), state.gaps(ANY_READER)
 
 
 @cases(
@@ -223,8 +231,8 @@ def test_cluster_taint_policies_taint_a_lost_cluster(extender):
     spec = {"addOnConditions": [condition], "taints": [{"key": "lost", "effect": "NoExecute"}]}
     lost = resource("lost", "ClusterTaintPolicy", POLICY_API, namespace="", spec=spec)
     running, api = extender()
-    assert running.client().simulate([DownChange("member1")]).assumptions.tainted_by == ()
+    assert running.client().plan(PlanRequest(changes=(Down("member1"),))).plan.assumptions.tainted_by == ()
     before = running.state.version
     store(api, lost)
     running.wait(lambda: running.state.version != before)
-    assert running.client().simulate([DownChange("member1")]).assumptions.tainted_by == ("lost",)
+    assert running.client().plan(PlanRequest(changes=(Down("member1"),))).plan.assumptions.tainted_by == ("lost",)
