@@ -4,11 +4,13 @@ import json
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -60,6 +62,7 @@ while True:
 """
 
 
+ENDLESS: Final = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT real.* FROM real, n"
 REFUSED: Final = json.dumps(
     admission_review(
         {
@@ -307,3 +310,33 @@ def test_a_killed_process_loses_at_most_what_waits(tmp_path: Path, seed: int):
     store.close()
     lives = sorted(message.split()[0] for message in gaps if "without a stop" in message)
     assert lives == ["life-0", "life-1", "life-2"]
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        pytest.param(["DELETE FROM records WHERE sequence = 3"], id="a missing row"),
+        pytest.param(["UPDATE batches SET payload = 'text'"], id="payloads of another type"),
+        pytest.param(["UPDATE batches SET payload = zeroblob(200000000) WHERE number = 1"], id="a very large payload"),
+        pytest.param(
+            ["ALTER TABLE batches RENAME TO real", f"CREATE VIEW batches AS {ENDLESS}"],
+            id="a view without an end",
+        ),
+        pytest.param(["DELETE FROM segments WHERE segment = 2"], id="a missing segment"),
+        pytest.param(["UPDATE ledger SET segments = 10"], id="more segments than there are"),
+    ],
+)  # fmt: skip
+def test_a_process_that_verifies_a_ledger_finds_what_was_changed_and_ends(tmp_path: Path, statements: list[str]):
+    url = sqlite_url(tmp_path)
+    filled(url)
+    assert ask(url, "ledger", "verify")["problems"] == []
+    with closing(sqlite3.connect(tmp_path / "ledger.db")) as connection, connection:
+        for each in statements:
+            connection.execute(each)
+    begun_s = time.monotonic()
+    words = [str(COMMAND), "ledger", "verify", "--ledger", url]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    assert done.returncode in {1, 2}, done
+    assert done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    assert time.monotonic() - begun_s < LIMIT_S

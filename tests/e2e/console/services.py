@@ -32,7 +32,8 @@ class _Reviewer(KubeInMemory):
     """An API server that answers SubjectAccessReviews.
 
     Attributes:
-        may_list: the namespaces in which users may list bindings, by the name of a user or of a group.
+        may_list: the namespaces in which users may list bindings, by the name of a user or of a group. A dash stands
+            for cluster-scoped bindings.
     """
 
     def __init__(self) -> None:
@@ -43,7 +44,8 @@ class _Reviewer(KubeInMemory):
         if request.path != "/apis/authorization.k8s.io/v1/subjectaccessreviews":
             return super().send(request)
         spec = json.loads(request.body)["spec"]
-        namespace, names = spec["resourceAttributes"]["namespace"], [spec["user"], *spec["groups"]]
+        asked, names = spec["resourceAttributes"], [spec["user"], *spec["groups"]]
+        namespace = "-" if asked["resource"] == "clusterresourcebindings" else asked["namespace"]
         allowed = any(namespace in self.may_list.get(each, set()) for each in names)
         return ReadyResponse([json.dumps({"status": {"allowed": allowed}}).encode()])
 
