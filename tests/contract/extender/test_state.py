@@ -235,3 +235,41 @@ def status(folder, field):
     """Return the first word of a field in the status of a process or a thread."""
     lines = (folder / "status").read_text().splitlines()
     return next(line.split()[1] for line in lines if line.startswith(f"{field}:"))
+
+
+def test_workers_that_were_killed_leave_their_counts_and_no_files(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    with running("extender", "--workers", 1, log=tmp_path / "log") as server:
+
+        def asked():
+            lines = server.metrics().splitlines()
+            return sum(
+                float(each.split()[-1]) for each in lines if each.startswith("berthmaster_extender_requests_total{")
+            )
+
+        def worker():
+            children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
+            return [pid for pid in map(int, children) if pid not in killed]
+
+        killed, counts, files = set(), [], []
+        for _ in range(5):
+            wait_for(lambda: answered(server.port))
+            counts.append(asked())
+            files.append(len(list(tmp_path.rglob("*.db"))))
+            for pid in worker():
+                killed.add(pid)
+                os.kill(pid, signal.SIGKILL)
+            wait_for(lambda: server.probe("/readyz")[0] == 200)
+        assert counts == sorted(counts)
+        assert counts[-1] >= 5
+        assert files[-1] <= files[1] + 1, files
+
+
+def answered(port):
+    """Whether the service answered a request."""
+    try:
+        with Wire(port) as wire:
+            wire.send(request("GET", "/openapi.json"))
+            return wire.answer().status == 200
+    except OSError:
+        return False
