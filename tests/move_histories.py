@@ -718,11 +718,13 @@ class History:
             assert any(used <= each for each in groups), self._history(f"{used} is more than one group")
 
     def _check_return(self) -> None:
-        """A workload whose old copies are gone starts somewhere, as long as a place for it exists."""
+        """A workload whose old copies are gone starts somewhere, if a place for it exists and it is scheduled."""
         for template in self._templates:
             binding = self.stage.binding(template)
             move = _move_of(binding)
             if binding is None or move is None or move.phase is not MovePhase.ADMITTED or move.gone_since is None:
+                continue
+            if (binding["spec"].get("suspension") or {}).get("scheduling"):
                 continue
             members = self.stage.model.members
             closed = {*self._full, *(name for name in self._clusters if _is_suspended(binding, name))}
