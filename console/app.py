@@ -128,7 +128,7 @@ def create_app(options: AppOptions, parts: ConsoleParts) -> Flask:
         sentence=workload_words.sentence,
         assignment=workload_words.assignment_words,
         moment_of=workload_words.moment_of,
-        trigger=workload_words.trigger_words,
+        trigger=workload_words.recorded_trigger_words,
         change=workload_words.change_words,
         record_badge=workload_words.record_badge,
     )

@@ -46,7 +46,8 @@ from extender.protocols.problem import Refusal
 from extender.protocols.services import Call, Services
 from extender.state.state import State
 from webhook.admission import wire
-from webhook.admission.reviews import ROUTES, lint, review
+from webhook.admission.linting import lint
+from webhook.admission.reviews import ROUTES, review
 from webhook.admission.rule_catalog import AdmissionContext
 from webhook.admission.settings import AdmissionSettings, WebhookMode
 

@@ -7,8 +7,10 @@ from typing import Any
 from reviews import FRESH_ID, admission_review
 
 from webhook.admission import wire
-from webhook.admission.outcome import FieldProblem, ReviewOutcome
-from webhook.admission.reviews import ROUTES, Linted, lint, review
+from webhook.admission.field_problem import FieldProblem
+from webhook.admission.linting import Linted, lint
+from webhook.admission.review_outcome import ReviewOutcome
+from webhook.admission.reviews import ROUTES, review
 from webhook.admission.rule_catalog import AdmissionContext
 from webhook.admission.schema import UNKNOWN_FIELD
 from webhook.admission.settings import AdmissionSettings, Level

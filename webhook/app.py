@@ -28,7 +28,7 @@ from webhook import metrics
 from webhook.admission import wire
 from webhook.admission.impact import GateDecision, GateResult, NotComputed, PolicyImpact, ReviewedChange
 from webhook.admission.large import review_body
-from webhook.admission.outcome import ReviewOutcome
+from webhook.admission.review_outcome import ReviewOutcome
 from webhook.admission.reviews import IMPACT_PATHS, ROUTES, ReviewRoute
 from webhook.admission.rule_catalog import AdmissionContext
 from webhook.admission.settings import AdmissionSettings

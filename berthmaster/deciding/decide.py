@@ -33,15 +33,6 @@ from berthmaster.scheduling.scheduler import Scheduler
 _MAX_GROUPS_SHOWN: Final = 32
 _FINAL: Final = frozenset({writes.TOO_LARGE, writes.UNSUPPORTED_PLACEMENT})
 """The reasons that a change of the clusters does not remove."""
-_REJECTIONS: Final = {
-    "APIEnablement": "do not serve the kind",
-    "ClusterAffinity": "do not match the affinity",
-    "TaintToleration": "have untolerated taints",
-    "SpreadConstraint": "lack the spread field",
-    "ClusterEviction": "are being evicted",
-    "WorkloadAffinity": "do not run its peers",
-    "WorkloadAntiAffinity": "run a workload that it must avoid",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,8 +385,9 @@ def _attempt_message(scheduler: Scheduler, request: Request, attempt: Attempt) -
         return f"{prefix}{attempt.failure.message}"
     total = len(scheduler.fleet)
     counts = scheduler.rejected(request, attempt)
+    phrases = {each.name: each.phrase for each in scheduler.filters}
     reasons = [
-        f"{count} {_REJECTIONS.get(plugin, 'are rejected')} ({plugin})"
+        f"{count} {phrases[plugin]} ({plugin})"
         for plugin, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
     ]
     if (others := total - sum(counts.values())) > 0 and total:

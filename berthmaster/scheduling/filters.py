@@ -25,9 +25,15 @@ NO_EFFECTS: frozenset[str] = frozenset()
 
 
 class Filter(ABC):
-    """A filter plugin. ``exempts_current``: clusters that already have the workload pass."""
+    """A filter plugin.
+
+    Attributes:
+        phrase: what is said about clusters that it rejects, as the end of a sentence: "3 do not serve the kind".
+        exempts_current: clusters that already have the workload pass.
+    """
 
     name: str
+    phrase: str = "are rejected"
     exempts_current: bool = False
 
     def __init__(self, name: str = "") -> None:
@@ -114,6 +120,7 @@ class APIEnablementFilter(PlacementFilter):
     """
 
     name = "APIEnablement"
+    phrase = "do not serve the kind"
 
     def __init__(self, name: str = "", *, exempts_current: bool = True) -> None:
         super().__init__(name)
@@ -154,6 +161,7 @@ class ClusterAffinityFilter(PlacementFilter):
     """
 
     name = "ClusterAffinity"
+    phrase = "do not match the affinity"
 
     def column(self, context: Context) -> Column[np.bool_] | None:
         columns = _affinity_columns(context)
@@ -179,6 +187,7 @@ class ClusterEvictionFilter(Filter):
     """
 
     name = "ClusterEviction"
+    phrase = "are being evicted"
 
     def prune(self, context: Context, rows: IntArray) -> IntArray:
         evicted = context.request.evicted_from
@@ -197,6 +206,7 @@ class ClusterTerminatingFilter(PlacementFilter):
     """
 
     name = "ClusterTerminating"
+    phrase = "are being deleted"
 
     def column(self, context: Context) -> ClusterColumn[np.bool_]:
         return context.fleet.column("schedulable", lambda cluster: not cluster.deleting, np.False_)
@@ -245,6 +255,7 @@ class TaintTolerationFilter(PlacementFilter):
     """
 
     name = "TaintToleration"
+    phrase = "have untolerated taints"
 
     def __init__(self, evicting_effects: frozenset[str] = NO_EFFECTS) -> None:
         super().__init__()

@@ -12,13 +12,13 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Final, assert_never
 
 from msgspec.structs import replace
 
 from berthmaster.deciding.failover import Replacement, eviction_tasks
 from berthmaster.model import move as moves
-from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, GracefulEvictionTask, TargetCluster
+from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, BindingSpec, GracefulEvictionTask, TargetCluster
 from berthmaster.model.claims import KUBE_PRIORITY_CLASS, MANAGED_BY, PRIORITY_CLASS, Existing, overrides_of
 from berthmaster.model.cluster import NO_EXECUTE, Cluster, Taint, Toleration
 from berthmaster.model.decode import encode_json
@@ -32,6 +32,8 @@ from berthmaster.scheduling.request import Request
 from berthmaster.simulation.plan_answer import TAINT_MANAGER, Assumptions
 from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload, Unscheduled
 
+_NO_EVENTS: Final = frozenset({"resource", "conflict_resolution"})
+"""The fields of a binding that a simulation completes. A change of each other one makes the scheduler try again."""
 SCHEDULERS: Final = frozenset({DEFAULT_SCHEDULER, "berthmaster"})
 """The schedulers that a simulation knows by default: Karmada's and Berthmaster's. Both decide alike."""
 UNCLAIMED: Final = Unscheduled(NotScheduled.UNCLAIMED, "no policy selects it")
@@ -98,19 +100,16 @@ def waits(policy: Policy, namespace: str, existing: Existing) -> Unscheduled | N
     return Unscheduled(NotScheduled.NO_PRIORITY, f"{why}: {_GATE}")
 
 
-_EVENTS: Final = (
-    "placement", "replicas", "replica_requirements", "components", "clusters", "scheduler_name", "suspension",
-    "propagate_deps", "graceful_eviction_tasks", "required_by", "reschedule_triggered_at",
-)  # fmt: skip
-"""The fields of a binding that a change of a world can change. A change of any makes the scheduler try again."""
-
-
 def stalls(workload: SimulatedWorkload) -> bool:
     """Return whether nothing makes karmada-scheduler try a workload again."""
     at, binding = workload.stalled_at, workload.binding
     if at is None or binding is None:
         return False
-    return all(getattr(at, each) == getattr(binding.spec, each) for each in _EVENTS)
+    return all(
+        getattr(at, each) == getattr(binding.spec, each)
+        for each in BindingSpec.__struct_fields__
+        if each not in _NO_EVENTS
+    )
 
 
 def not_retried(assignment: Mapping[str, int]) -> Unscheduled:
@@ -175,15 +174,24 @@ def move_note(binding: Binding) -> str:
             return f"a move ({state.reason.value}) to {_place(state)} is under way: {way}{why}"
 
 
-_REASONS: Final = {
-    moves.MoveReason.FAILBACK: "it is not in its preferred group",
-    moves.MoveReason.DRAIN: "it is to leave a cluster that is being drained",
-    moves.MoveReason.REBALANCE: "it has drifted from its policy",
-}
-
-
 def _reason_to_move(state: moves.MoveState) -> str:
-    return f"{_REASONS.get(state.reason, 'it is to be rescheduled by a move')} since {_time(state.started_at)}"
+    return f"{_why_it_moves(state.reason)} since {_time(state.started_at)}"
+
+
+def _why_it_moves(reason: moves.MoveReason) -> str:
+    match reason:
+        case moves.MoveReason.FAILBACK:
+            return "it is not in its preferred group"
+        case moves.MoveReason.DRAIN:
+            return "it is to leave a cluster that is being drained"
+        case moves.MoveReason.REBALANCE:
+            return "it has drifted from its policy"
+        case moves.MoveReason.FAILOVER:
+            return "it is to leave a lost cluster"
+        case moves.MoveReason.RESCHEDULED:
+            return "it is to be rescheduled by a move"
+        case _:
+            assert_never(reason)
 
 
 def _place(state: moves.MoveState) -> str:

@@ -6,7 +6,7 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import Final, assert_never
 
-from msgspec.structs import replace
+from msgspec.structs import fields, replace
 
 from berthmaster.deciding.running import Hosts, NotRunning
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding
@@ -29,14 +29,8 @@ from berthmaster.simulation.report import notes_on, row
 from berthmaster.simulation.run import Moves, PlannedWorkload
 from berthmaster.simulation.workload import NO_COMPANIONS, NotScheduled
 
-_PARTS: Final = {
-    "cluster_affinity": "clusterAffinity",
-    "cluster_affinities": "clusterAffinities",
-    "cluster_tolerations": "clusterTolerations",
-    "spread_constraints": "spreadConstraints",
-    "replica_scheduling": "replicaScheduling",
-    "workload_affinity": "workloadAffinity",
-}
+_PARTS: Final = {field.name: field.encode_name for field in fields(Placement)}
+"""The parts of a placement, and how documents name them."""
 
 
 def seen_by(planned: PlannedWorkload, reader: Reader) -> PlannedWorkload:

@@ -26,8 +26,8 @@ from berthmaster_cli.options import KubeconfigFlags, KustomizeFlags, ReadTimeout
 from berthmaster_cli.output import complain_about, echo, echo_command, inert, print_data, print_table
 from berthmaster_cli.reading import source_of
 from berthmaster_cli.rule_options import RuleFlags, rule_levels, scopes
-from webhook.admission.outcome import ABSENT, FieldProblem
-from webhook.admission.reviews import lint
+from webhook.admission.field_problem import ABSENT, FieldProblem
+from webhook.admission.linting import lint
 from webhook.admission.rule_catalog import AdmissionContext
 from webhook.admission.schema import UNKNOWN_FIELD
 from webhook.admission.settings import AdmissionSettings, Level

@@ -25,8 +25,8 @@ from berthmaster.model.replicas import Template, template_of
 from berthmaster.version import __version__
 from berthmaster.views.texts import count_text
 from berthmaster_cli.lint.sources import UNREADABLE, LintFinding, Skipped, SourceObject
-from webhook.admission.outcome import ABSENT, FieldProblem, bounded
-from webhook.admission.reviews import OWN_RULES, UNKNOWN_FIELD_SUMMARY, unknown_level
+from webhook.admission.field_problem import ABSENT, FieldProblem, bounded
+from webhook.admission.linting import OWN_RULES, UNKNOWN_FIELD_SUMMARY, unknown_level
 from webhook.admission.rule_catalog import ALL_RULES
 from webhook.admission.schema import UNKNOWN_FIELD
 from webhook.admission.settings import AdmissionSettings, Level

@@ -9,15 +9,15 @@ from berthmaster.native_api.why import DRIFT_SORTS, DriftQuery
 from berthmaster.scheduling.karmada.minimal import DriftKind
 from berthmaster.simulation.drift import WorkloadDrift
 from berthmaster.views.texts import cost_text
+from berthmaster.views.words import drift_words
 from console.context import services
 from console.pages import downloads, lists
 from console.pages.resilience import waiting
-from console.pages.workload_words import DRIFT_WORDS
 from console.query import PageQuery
 from console.source import SourceError
 
 BLUEPRINT: Final = Blueprint("drift", __name__)
-KINDS: Final[Mapping[str, str]] = {each.value: DRIFT_WORDS[each] for each in DriftKind}
+KINDS: Final[Mapping[str, str]] = {each.value: drift_words(each) for each in DriftKind}
 _FEW: Final = 5
 """The rows of a summary. Its file has the others."""
 

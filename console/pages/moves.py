@@ -5,8 +5,9 @@ from typing import Final
 
 from flask import Blueprint, Response, render_template, request
 
-from berthmaster.model.move import MoveReason
+from berthmaster.model.move import MovePhase, MoveReason
 from berthmaster.views.move_rows import BudgetUse, MoveQuery, MoveSort, RowState
+from berthmaster.views.words import move_phase_words
 from console.context import services
 from console.pages import downloads, lists
 from console.query import PageQuery
@@ -19,16 +20,6 @@ BADGES: Final[Mapping[RowState, str]] = {
     RowState.HELD_DOWN: "warn",
     RowState.DONE: "good",
     RowState.INVALID: "bad",
-}
-PHASES: Final[Mapping[str, str]] = {
-    "Eligible": "should move, and cannot yet",
-    "Stabilising": "a place exists and must last for some time",
-    "Admitted": "the old copies are being removed",
-    "Surging": "the new copies start beside the old ones",
-    "Soaking": "the new copies are healthy and must stay so",
-    "Released": "ended well",
-    "RolledBack": "failed; the old assignment is restored",
-    "HeldDown": "no move starts for some time",
 }
 
 
@@ -95,6 +86,7 @@ def show() -> Response | str:
     )
     return render_template(
         "moves.html", view=view, states={each.word: each.value for each in RowState},
-        badges=BADGES, phases=PHASES, limits_of=limits_of, changed=changed,
+        badges=BADGES, phases={each.value: move_phase_words(each) for each in MovePhase}, limits_of=limits_of,
+        changed=changed,
         wanted=wanted, sort=sort, reasons=_REASONS, paging=paging,
     )  # fmt: skip

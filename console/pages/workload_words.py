@@ -15,41 +15,20 @@ from berthmaster.native_api.why import BindingOutlook, BindingOverview, Room
 from berthmaster.native_api.wire import BindingView
 from berthmaster.scheduling.diagnosis import GroupOutlook
 from berthmaster.scheduling.karmada.minimal import DriftKind
+from berthmaster.scheduling.karmada.profile import rejection_phrase
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.request import FailureKind
 from berthmaster.simulation.drift import WorkloadDrift
 from berthmaster.simulation.report import Explanation
+from berthmaster.views import words
 from berthmaster.views.texts import count_text
 from console.pages.amounts import room_words
 
 _SHOWN: Final = 8
-_TRIGGERS: Final[Mapping[str, str]] = {
-    Trigger.FIRST.value: "it was never scheduled",
-    Trigger.RECONCILE.value: "its placement changed, or Karmada schedules such workloads at every event",
-    Trigger.SCALE.value: "the requested replicas differ from the assigned ones",
-    Trigger.RESCHEDULED.value: "a rescheduling was requested",
-    Trigger.FAILOVER.value: "a cluster of its assignment is lost, or evicts it",
-    "Move": "a move took a step",
-}
-_FILTERS: Final[Mapping[str, str]] = {
-    "ClusterAffinity": "not in the group",
-    "TaintToleration": "a taint that it does not tolerate",
-    "ClusterDeleting": "being deleted",
-    "APIEnablement": "the kind is not served",
-    "SpreadConstraint": "a field of the spread constraints is missing",
-    "ClusterEviction": "the workload is being evicted from there",
-    "WorkloadAffinity": "no workload of its affinity group there",
-    "WorkloadAntiAffinity": "a workload of its anti-affinity group there",
-    "other filters": "it is being evicted from there, or workload affinity forbids it",
-}
+_TRIGGERS: Final = frozenset(each.value for each in Trigger)
+_MOVED: Final = "Move"
+"""What the ledger records in place of a trigger for a step of a move."""
 _ORDINALS: Final = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
-_MOVE_REASONS: Final[Mapping[MoveReason, str]] = {
-    MoveReason.FAILBACK: "an earlier group can hold it again",
-    MoveReason.DRAIN: "a cluster of its assignment is being drained",
-    MoveReason.FAILOVER: "a cluster of its assignment is lost",
-    MoveReason.RESCHEDULED: "a rescheduling was requested",
-    MoveReason.REBALANCE: "it has drifted from its policy",
-}
 
 
 def assignment_words(clusters: Mapping[str, int]) -> str:
@@ -71,19 +50,21 @@ def ordinal(index: int) -> str:
     return _ORDINALS[index] if index < len(_ORDINALS) else f"number {index + 1}"
 
 
-def trigger_words(trigger: str) -> str:
-    """Return why a workload is scheduled; the trigger itself if it has no words."""
-    return _TRIGGERS.get(trigger, trigger)
+def recorded_trigger_words(trigger: str) -> str:
+    """Return why a workload is scheduled, by the trigger of a record; the trigger itself if it is not known."""
+    if trigger == _MOVED:
+        return "a move took a step"
+    return words.trigger_words(Trigger(trigger)) if trigger in _TRIGGERS else trigger
 
 
 def filter_words(plugin: str) -> str:
-    """Return why a filter rejects a cluster, in general; the name of an unknown plugin."""
-    return _FILTERS.get(plugin, plugin)
+    """Return what is said about clusters that a filter rejects."""
+    return rejection_phrase(plugin)
 
 
 def rejected_words(rejected: Mapping[str, int]) -> str:
     """Return how many clusters are rejected for which reason; empty if none are."""
-    return "; ".join(f"{count:,} × {filter_words(plugin)}" for plugin, count in rejected.items())
+    return "; ".join(f"{count:,} {filter_words(plugin)}" for plugin, count in rejected.items())
 
 
 def outlook_words(group: GroupOutlook, replicas: int) -> str:
@@ -109,7 +90,7 @@ def move_words(move: MoveState, now: datetime) -> tuple[str, str]:
     """Return the kind of a badge and the next step of a move in words."""
     to = f"group {move.target_group}" if move.target_group else assignment_words(move.target) or "other clusters"
     why = f" It waits: {sentence(move.message)}" if move.message else ""
-    reason = _MOVE_REASONS[move.reason]
+    reason = words.move_reason_words(move.reason)
     match move.phase:
         case MovePhase.ELIGIBLE:
             return "warn", f"It should move, because {reason}, and cannot yet.{why}"
@@ -230,19 +211,6 @@ _FAILBACK: Final = (
 )
 
 
-DRIFT_WORDS: Final[Mapping[DriftKind, str]] = {
-    DriftKind.GROUP: "an earlier group can hold it",
-    DriftKind.CLUSTERS: "on clusters that its group does not allow",
-    DriftKind.SPREAD: "a spread constraint is not met",
-    DriftKind.WEIGHTS: "shares differ from the weights",
-    DriftKind.OVERFLOW: "on overflow clusters without need",
-    DriftKind.COPIES: "copies are missing",
-    DriftKind.REPLICAS: "the replicas do not add up",
-    DriftKind.STUCK: "replicas do not run",
-}
-"""Each kind of drift in words."""
-
-
 @dataclass(frozen=True, slots=True)
 class AnswerLine:
     """One line of the answer. ``kind`` is the kind of a badge: ``good``, ``warn``, ``bad``, ``busy`` or ``off``."""
@@ -271,7 +239,7 @@ def answers(
 def _drift(drift: WorkloadDrift) -> AnswerLine:
     if not drift.kinds:
         return AnswerLine("Drift", "good", ("It is as its policy asks.",))
-    kinds = "; ".join(DRIFT_WORDS[kind] for kind in DriftKind if kind.value in drift.kinds)
+    kinds = "; ".join(words.drift_words(kind) for kind in DriftKind if kind.value in drift.kinds)
     repair = f"A minimal repair moves {count_text(drift.moves, 'replica')}, to {assignment_words(drift.minimal)}."
     full = f"A full repair moves {drift.full_moves:,}."
     return AnswerLine("Drift", "warn", (f"Differs from its policy: {kinds}.", repair, full))
@@ -368,7 +336,7 @@ def _why_not_preferred(binding: BindingView, outlook: BindingOutlook | None) -> 
 
 def _why_left(departure: Departure, departed: PastExplanation | None) -> AnswerLine:
     record, left = departure.record, departure.left
-    why = f"It left at {time_words(moment_of(record.time))}, because {trigger_words(record.trigger)}."
+    why = f"It left at {time_words(moment_of(record.time))}, because {recorded_trigger_words(record.trigger)}."
     gone = record.evicted_from
     texts = [why, *([f"It was evicted from {listed(gone, 'cluster')}."] if gone else [])]
     tried = departed.explanation.diagnosis.groups if departed is not None and departed.explanation.diagnosis else []
@@ -410,7 +378,7 @@ def _decision(binding: BindingView, explained: Explanation) -> tuple[str, str]:
     if explained.trigger is Trigger.NONE:
         stays = "It stays where it is." if binding.clusters else "It stays without a cluster."
         return "off", f"Nothing asks for a new decision. {stays}"
-    why = f"The scheduler decides again, because {trigger_words(explained.trigger.value)}."
+    why = f"The scheduler decides again, because {words.trigger_words(explained.trigger)}."
     if explained.error is not None:
         keeps = " It keeps its clusters." if explained.clusters else ""
         return "bad", f"{why} A decision now finds no place: {sentence(explained.message or '')}{keeps}"
@@ -425,7 +393,7 @@ def _decision(binding: BindingView, explained: Explanation) -> tuple[str, str]:
 def past_answers(past: PastExplanation) -> tuple[AnswerLine, ...]:
     """Return the first lines of the page about a recorded decision. They are about that time."""
     record, explained = past.record, past.explanation
-    lines = [AnswerLine("Why", "off", (f"The scheduler decided because {trigger_words(record.trigger)}.",))]
+    lines = [AnswerLine("Why", "off", (f"The scheduler decided because {recorded_trigger_words(record.trigger)}.",))]
     after = record.after or {}
     if record.reason == NOT_WRITTEN:
         lines.append(AnswerLine("Where", "bad", (f"The decision was not written: {sentence(record.message)}",)))

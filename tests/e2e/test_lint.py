@@ -8,7 +8,7 @@ import pytest
 from e2e.api import Api
 from mutated_policies import mutated_policies
 
-from webhook.admission.reviews import lint
+from webhook.admission.linting import lint
 from webhook.admission.rule_catalog import AdmissionContext
 from webhook.admission.schema import SCHEMA, UNKNOWN_FIELD
 from webhook.admission.settings import AdmissionSettings

@@ -15,7 +15,8 @@ from berthmaster.model.selector import (
     is_label_value,
     requirement_error,
 )
-from webhook.admission.outcome import ABSENT, Draft, FieldProblem
+from webhook.admission.field_problem import ABSENT, FieldProblem
+from webhook.admission.json_patch import Draft
 from webhook.admission.rules.rule import AdmissionRule, rule
 from webhook.admission.schema import GO_DURATION
 

@@ -14,8 +14,9 @@ import msgspec
 from berthmaster.model.decode import decode_json, read_json
 from berthmaster.model.errors import FieldError
 from berthmaster.model.kubeadmiral import KubeAdmiralSpec
-from webhook.admission import karmada
-from webhook.admission.outcome import ABSENT, ALLOWED, FieldProblem, ReviewOutcome
+from webhook.admission import lenient_policy
+from webhook.admission.field_problem import ABSENT, FieldProblem
+from webhook.admission.review_outcome import ALLOWED, ReviewOutcome
 from webhook.admission.reviews import KARMADA, KUBEADMIRAL, ReviewRoute, is_ignored, request_problem, review
 from webhook.admission.rule_catalog import AdmissionContext
 from webhook.admission.rules.rule import TOO_LARGE, ReviewedKubeAdmiralSpec, ReviewedPolicy
@@ -113,7 +114,7 @@ def _size_problems(
             ),
         )  # fmt: skip
     if route.group == KARMADA:
-        reviewed = ReviewedPolicy(karmada.decode(bytes(request.object)), None, request.namespace, settings)
+        reviewed = ReviewedPolicy(lenient_policy.decode(bytes(request.object)), None, request.namespace, settings)
         return context.size_rules.run(reviewed).denials
     if route.group == KUBEADMIRAL and bytes(new.spec) != b"null":
         try:

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from berthmaster.model.kinds import Scope
 from berthmaster.model.rebalancer import RebalancedWorkload, RebalancerSpec
-from webhook.admission.outcome import ABSENT, FieldProblem
+from webhook.admission.field_problem import ABSENT, FieldProblem
 from webhook.admission.rules.rule import AdmissionRule, rule
 from webhook.admission.settings import AdmissionSettings
 

@@ -1,24 +1,4 @@
-"""The reviews: one table of paths, and one function for each kind that a path reviews.
-
-The record of priority drops in a policy (the annotation ``policy.berthmaster.io/priority-drop``).
-
-A policy falls from priority A to B. Policies that preempt and have a priority in the half-open interval **(B, A]** may
-now take over its resources. Policies above A could do so before, and policies at B or below still cannot. Karmada
-considers the open interval only and misses policies at exactly A. A webhook cannot preempt, so it records the interval
-on the policy for a controller.
-
-The review computes the annotation from the stored object and the new priority:
-
-- After an update the record starts at the highest priority that is not handled yet. This is the larger of the record's
-  ``from`` and the old priority. The record ends at the new priority. This rule merges drops, narrows the record when
-  the priority rises, and removes the record when the priority rises to its start.
-- The annotation of the new object is ignored, with one exception: a user that is configured as a *handler* may remove
-  it in an update that does not change the priority.
-- A new policy has no record.
-
-The outcome depends on the stored object and on fields that this module does not change. A second call gives the same
-outcome.
-"""
+"""The reviews: one table of paths, and one function for each kind that a path reviews."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
@@ -26,36 +6,24 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from berthmaster.model.claims import (
     PERMANENT_ID,
-    PRIORITY_DROP_ANNOTATION,
-    PriorityDrop,
-    format_priority_drop,
-    parse_priority_drop,
 )
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import FieldError
-from berthmaster.model.kinds import group_of, unknown_type
 from berthmaster.model.kubeadmiral import KubeAdmiralSpec
 from berthmaster.model.meta import Value
 from berthmaster.model.policy import Policy
 from berthmaster.model.rebalancer import RebalancerSpec
-from webhook.admission import karmada, kubeadmiral, rebalancer
+from webhook.admission import karmada_checks, kubeadmiral, rebalancer
+from webhook.admission.field_problem import ABSENT, FieldProblem, bounded
 from webhook.admission.impact_review import Complete, review_impact, spec_is_unchanged
-from webhook.admission.karmada import apply_defaults, read, set_identity
-from webhook.admission.outcome import (
-    ABSENT,
-    ALLOWED,
-    MAX_PATCH_BYTES,
-    Draft,
-    FieldProblem,
-    PatchTooLargeError,
-    ReviewOutcome,
-    bounded,
-)
+from webhook.admission.json_patch import MAX_PATCH_BYTES, Draft, PatchTooLargeError
+from webhook.admission.karmada_defaults import apply_defaults, set_identity
+from webhook.admission.lenient_policy import read
+from webhook.admission.priority_drops import review_drop
+from webhook.admission.review_outcome import ALLOWED, ReviewOutcome
 from webhook.admission.rule_catalog import AdmissionContext
 from webhook.admission.rules.rule import ReviewedKubeAdmiralSpec, ReviewedPolicy, has_long_list
-from webhook.admission.schema import SCHEMA, UNKNOWN_FIELD, completed, object_problems, schema_of
-from webhook.admission.settings import AdmissionSettings, Level
-from webhook.admission.wire import AdmissionRequest, GroupVersionKind, RequestHead
+from webhook.admission.wire import AdmissionRequest, RequestHead
 
 S = TypeVar("S", bound=Value)
 
@@ -259,11 +227,11 @@ def _policy_problems(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
     if settings.standalone:
         yield from _check_identity(policy, reviewed.old)
     if settings.standalone or settings.peer_checks:
-        yield from karmada.check_spec(policy, reviewed.namespace)
+        yield from karmada_checks.check_spec(policy, reviewed.namespace)
         return
-    yield from karmada.check_exclusive(policy.spec.placement)
-    yield from karmada.check_group_names(policy.spec.placement)
-    yield from karmada.check_preemption_names(policy.spec)
+    yield from karmada_checks.check_exclusive(policy.spec.placement)
+    yield from karmada_checks.check_group_names(policy.spec.placement)
+    yield from karmada_checks.check_preemption_names(policy.spec)
 
 
 def _check_identity(policy: Policy, old: Policy | None) -> Iterator[FieldProblem]:
@@ -306,162 +274,3 @@ def _too_many_defaults(error: PatchTooLargeError) -> FieldProblem:
         f"{error.objects:,} entries, and a patch that adds their defaults is larger than {MAX_PATCH_BYTES:,} bytes",
         "shorten the list, or set the defaults in it",
     )  # fmt: skip
-
-
-class DropReview(NamedTuple):
-    """The messages for the user and for the audit log."""
-
-    warnings: tuple[str, ...]
-    audit: dict[str, str]
-
-
-def review_drop(
-    draft: Draft, new: Policy, old: Policy | None, *, namespace: str, by_handler: bool, preempts: bool
-) -> DropReview:
-    """Set the annotation of a draft to the record, or remove it.
-
-    Args:
-        by_handler: the user may remove the annotation.
-        preempts: policies can take resources over, so that a drop deserves a warning.
-    """
-    sent = new.metadata.annotations.get(PRIORITY_DROP_ANNOTATION)
-    if old is None:
-        if sent is None:
-            return DropReview((), {})
-        draft.remove("metadata", "annotations", PRIORITY_DROP_ANNOTATION)
-        return DropReview(
-            (f"annotation {PRIORITY_DROP_ANNOTATION} is removed: a new policy has not dropped in priority",), {}
-        )
-    stored = old.metadata.annotations.get(PRIORITY_DROP_ANNOTATION)
-    before, after = old.explicit_priority, new.explicit_priority
-    record = parse_priority_drop(stored)
-    cleared = by_handler and sent is None and before == after
-    wanted = None if cleared else record_after(record, before, after)
-    text = format_priority_drop(wanted) if wanted is not None else None
-    warnings = []
-    if preempts and after < before:
-        warnings.append(_drop_warning(new.kind, namespace, before, after))
-    if sent not in (stored, text):
-        warnings.append(
-            f"annotation {PRIORITY_DROP_ANNOTATION} is kept by the admission webhook: the change to it is ignored"
-        )
-    if text is not None and sent != text:
-        draft.set(text, "metadata", "annotations", PRIORITY_DROP_ANNOTATION)
-    elif text is None and sent is not None:
-        draft.remove("metadata", "annotations", PRIORITY_DROP_ANNOTATION)
-    audit = {"priority-drop": text or "cleared"} if wanted != record else {}
-    return DropReview(tuple(warnings), audit)
-
-
-def record_after(record: PriorityDrop | None, before: int, after: int) -> PriorityDrop | None:
-    """Return the record after an update; None for no record."""
-    unhandled_from = max(before, record.from_) if record is not None else before
-    return PriorityDrop(from_=unhandled_from, to=after) if unhandled_from > after else None
-
-
-def _drop_warning(kind: str, namespace: str, before: int, after: int) -> str:
-    where = f" in namespace {namespace}" if namespace else ""
-    return (
-        f"spec.priority falls from {before} to {after}: every {kind}{where} with preemption Always and a priority "
-        f"above {after}, up to and including {before}, may now take over the resources of this policy"
-    )
-
-
-UNKNOWN_TYPE: Final = "unknown-type"
-OWN_RULES: Final = {
-    SCHEMA: "A value that the API server refuses, by the CustomResourceDefinition of the kind.",
-    UNKNOWN_TYPE: "A group, kind or version that Karmada, KubeAdmiral and Kubernetes do not have.",
-}
-UNKNOWN_FIELD_SUMMARY: Final = "A field that the CustomResourceDefinition of the kind does not have."
-
-
-class Linted(NamedTuple):
-    """The errors and the warnings of a manifest."""
-
-    errors: tuple[FieldProblem, ...]
-    warnings: tuple[FieldProblem, ...]
-
-
-def lint(raw: dict[str, Any], context: AdmissionContext, default_namespace: str) -> Linted | None:
-    """Review a manifest as if it were created.
-
-    Args:
-        context: the input of reviews; settings with ``peer_checks`` find the most.
-
-    Returns:
-        The findings, or None for a kind that is not checked.
-    """
-    api_version, kind = str(raw.get("apiVersion", "")), str(raw.get("kind", ""))
-    unknown_one = unknown_type(api_version, kind)
-    if unknown_one is not None:
-        problem = FieldProblem(unknown_one.path, ABSENT, unknown_one.fault, unknown_one.remedy, UNKNOWN_TYPE)
-        return Linted((problem,), ())
-    schema = schema_of(api_version, kind)
-    if schema is None:
-        return None
-    document = completed(schema, raw)
-    found = list(object_problems(schema, document))
-    refused = bounded((each for each in found if each.rule == SCHEMA), SCHEMA)
-    unknown = bounded((each for each in found if each.rule == UNKNOWN_FIELD), UNKNOWN_FIELD)
-    reviewed = _reviewed(document, (group_of(api_version), kind), context, default_namespace, readable=not refused)
-    # A rule repeats neither what the API server refuses nor, as a warning, that a field is unknown.
-    level = unknown_level(context.settings)
-    unknown = unknown if level is not Level.OFF else []
-    errors = _elsewhere(reviewed.errors, refused)
-    warnings = _elsewhere(reviewed.warnings, [*refused, *unknown])
-    if level is Level.DENY:
-        return Linted((*refused, *unknown, *errors), warnings)
-    return Linted((*refused, *errors), (*unknown, *warnings))
-
-
-def _elsewhere(problems: tuple[FieldProblem, ...], known: list[FieldProblem]) -> tuple[FieldProblem, ...]:
-    paths = {each.path for each in known}
-    return tuple(each for each in problems if each.path not in paths)
-
-
-def unknown_level(settings: AdmissionSettings) -> Level:
-    """Return the level of an unknown field."""
-    return settings.levels.get(UNKNOWN_FIELD, Level.DENY)
-
-
-def _reviewed(
-    document: dict[str, Any],
-    identity: tuple[str, str],
-    context: AdmissionContext,
-    default_namespace: str,
-    *,
-    readable: bool,
-) -> Linted:
-    """Return what the webhook says about an object. An object that is not ``readable`` is malformed without a word."""
-    metadata = document.get("metadata")
-    written = metadata.get("namespace") if isinstance(metadata, dict) else None
-    namespace = (written or default_namespace) if identity[1] == "PropagationPolicy" else ""
-    errors: list[FieldProblem] = []
-    warnings: list[FieldProblem] = []
-    for route in _routes(identity):
-        kind = GroupVersionKind(identity[0], "", identity[1])
-        request = AdmissionRequest(uid="", kind=kind, namespace=namespace, operation="CREATE", object=document)
-        outcome = review(route, request, context)
-        if outcome.malformed:
-            errors.extend([FieldProblem("", ABSENT, outcome.malformed, "correct it")] if readable else ())
-            break
-        errors.extend(outcome.denials)
-        warnings.extend(map(_as_problem, outcome.warnings))
-        if outcome.denials:
-            break  # an API server calls no other webhook then
-        document = outcome.mutated if outcome.mutated is not None else document
-    return Linted(tuple(errors), tuple(warnings))
-
-
-def _as_problem(warning: FieldProblem | str) -> FieldProblem:
-    """Return a warning with a field. A review warns about its annotations without one."""
-    if isinstance(warning, FieldProblem):
-        return warning
-    return FieldProblem("metadata.annotations", ABSENT, warning, "remove it")
-
-
-def _routes(identity: tuple[str, str]) -> Iterator[ReviewRoute]:
-    """Yield the routes of a kind, mutation first."""
-    for path in sorted(ROUTES):
-        if (ROUTES[path].group, ROUTES[path].kind) == identity:
-            yield ROUTES[path]

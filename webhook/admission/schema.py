@@ -19,7 +19,7 @@ from berthmaster.model.kinds import is_namespaced
 from berthmaster.model.meta import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, Timestamp
 from berthmaster.model.policy import FORMER_PURGE_MODES
 from berthmaster.model.selector import is_dns_subdomain, is_label_key, is_label_value
-from webhook.admission.outcome import ABSENT, FieldProblem
+from webhook.admission.field_problem import ABSENT, FieldProblem
 
 TABLE: Final = Path(__file__).with_name("crd_schemas.json")
 SCHEMA: Final = "schema"

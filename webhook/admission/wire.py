@@ -7,7 +7,8 @@ import msgspec
 
 from berthmaster.model.decode import NOT_JSON, decode_json
 from berthmaster.model.errors import FieldError, printable
-from webhook.admission.outcome import FieldProblem, ReviewOutcome
+from webhook.admission.field_problem import FieldProblem
+from webhook.admission.review_outcome import ReviewOutcome
 
 API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"

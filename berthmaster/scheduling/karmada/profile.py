@@ -199,10 +199,17 @@ def built_in(*, workload_affinity: bool = False) -> Plugins:
     return Plugins(plugins, (filters.ClusterLocalityScore(),))
 
 
+def rejection_phrase(plugin: str) -> str:
+    """Return what is said about clusters that a filter rejects; for the filter of a third party its name is enough."""
+    known = (STAGES.members, *built_in(workload_affinity=True).filters)
+    return next((each.phrase for each in known if each.name == plugin), f"are rejected by {plugin}")
+
+
 class SpreadConstraintFilter(filters.PlacementFilter):
     """Require the fields that the placement spreads by. A cluster without them belongs to no group of a spread."""
 
     name = "SpreadConstraint"
+    phrase = "lack the spread field"
 
     def column(self, context: Context) -> Column[np.bool_] | None:
         fields = _spread_fields(context.compiled.placement)
@@ -233,6 +240,7 @@ class WorkloadAffinityFilter(filters.Filter):
     """Require that every scheduled peer of the affinity group is on the cluster."""
 
     name = "WorkloadAffinity"
+    phrase = "do not run its peers"
     exempts_current = True
 
     def prune(self, context: Context, rows: IntArray) -> IntArray:
@@ -255,6 +263,7 @@ class WorkloadAntiAffinityFilter(filters.Filter):
     """Reject clusters that have a peer of the anti-affinity group, even if they have the workload."""
 
     name = "WorkloadAntiAffinity"
+    phrase = "run a workload that it must avoid"
 
     def prune(self, context: Context, rows: IntArray) -> IntArray:
         request, group = context.request, context.request.anti_affinity_group

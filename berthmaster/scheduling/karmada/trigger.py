@@ -14,6 +14,8 @@ from berthmaster.scheduling.fleet import Fleet, Strategy, strategy_of
 
 _LENGTH_KEPT: Final = 4096
 """The longest applied placement that is kept decoded."""
+_NOT_COMPARED: Final = frozenset({"cluster_affinities", "workload_affinity"})
+"""The parts of a placement that do not count as a whole."""
 
 
 class Trigger(Enum):
@@ -74,8 +76,8 @@ def placement_changed(placement: Placement, applied: str, observed_group: str, *
         placement, before = _sorted(placement), _sorted(before)
     if placement == before:
         return False
-    for part in ("cluster_affinity", "cluster_tolerations", "spread_constraints", "replica_scheduling"):
-        if getattr(placement, part) != getattr(before, part):
+    for part in Placement.__struct_fields__:
+        if part not in _NOT_COMPARED and getattr(placement, part) != getattr(before, part):
             return True
     if not observed_group:
         return True

@@ -20,6 +20,7 @@ class MaintenanceWindow(Filter):
     """A plain Filter, which runs in each decision: the time of day is unknown when a placement is compiled."""
 
     name = "MaintenanceWindow"
+    phrase = "are outside their maintenance window"
     exempts_current = True  # workloads stay when the window closes
 
     def __init__(self, now: Callable[[], datetime] = utc_now) -> None:

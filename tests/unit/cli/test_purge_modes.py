@@ -11,7 +11,7 @@ from berthmaster.model.binding import GracefulEvictionTask
 from berthmaster.model.decode import convert
 from berthmaster.model.policy import Policy, defaulted
 from berthmaster_cli.main import main
-from webhook.admission.reviews import lint
+from webhook.admission.linting import lint
 from webhook.admission.rule_catalog import AdmissionContext
 from webhook.admission.settings import AdmissionSettings
 

@@ -7,7 +7,7 @@ import yaml
 
 from berthmaster_cli.flags import parsed
 from berthmaster_cli.plan.command import PlanFlags, command
-from webhook.admission.reviews import lint
+from webhook.admission.linting import lint
 from webhook.admission.rule_catalog import AdmissionContext
 from webhook.admission.settings import AdmissionSettings
 

@@ -16,10 +16,10 @@ from rule_pages import FOLDER, LISTED, RULES, findings, pages
 from tables import cases
 
 from webhook import app as webhook_app
-from webhook.admission import karmada, kubeadmiral, rebalancer
+from webhook.admission import karmada_checks, kubeadmiral, rebalancer
+from webhook.admission.field_problem import FieldProblem
 from webhook.admission.impact import BlastRadius, PolicyImpact
 from webhook.admission.impact_review import ACCEPT_PLAN
-from webhook.admission.outcome import FieldProblem
 from webhook.admission.reviews import ROUTES
 from webhook.admission.rules.rule import AdmissionRule
 from webhook.admission.settings import AdmissionSettings, Level
@@ -102,7 +102,7 @@ POLICIES_PAGE = (Path(__file__).parents[3] / "docs" / "policies.md").read_text()
 CHECKS = re.compile(r"^\| `(.*?)` \| `(.*?)` \| (.*) \|$", re.MULTILINE)
 # The defaults set the grace period, so no example can lack it.
 NOT_WITHOUT_DEFAULTS = "purgeMode Gracefully requires a grace period"
-CHECKING = (karmada, rebalancer, kubeadmiral)
+CHECKING = (karmada_checks, rebalancer, kubeadmiral)
 
 
 @pytest.mark.parametrize("rule", LISTED)

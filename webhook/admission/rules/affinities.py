@@ -7,8 +7,8 @@ from berthmaster.model.cluster import EFFECTS
 from berthmaster.model.errors import FieldError, shown
 from berthmaster.model.policy import ClusterAffinity, ClusterAffinityTerm, Placement, PropagationSpec, SpreadConstraint
 from berthmaster.model.validation import affinities, label_selector_errors, placement_errors
-from webhook.admission.karmada import divides_by_static_weight, matches_every_cluster, named_clusters
-from webhook.admission.outcome import ABSENT, FieldProblem
+from webhook.admission.field_problem import ABSENT, FieldProblem
+from webhook.admission.placements import divides_by_static_weight, matches_every_cluster, named_clusters
 from webhook.admission.rules.rule import ReviewedPolicy, about, rule
 
 _GROUPS: Final = "spec.placement.clusterAffinities"

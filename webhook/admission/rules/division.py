@@ -9,8 +9,8 @@ from berthmaster.model.errors import FieldError, InputError
 from berthmaster.model.hints import closest
 from berthmaster.model.move import FAILBACK, PAUSE, STRATEGY, VOLUMES, MoveStrategy, VolumeLoss
 from berthmaster.model.policy import ClusterAffinity, Placement
-from webhook.admission.karmada import divides_by_static_weight, named_clusters
-from webhook.admission.outcome import ABSENT, FieldProblem
+from webhook.admission.field_problem import ABSENT, FieldProblem
+from webhook.admission.placements import divides_by_static_weight, named_clusters
 from webhook.admission.rules.rule import ReviewedPolicy, rule
 
 _PATH: Final = "spec.placement.replicaScheduling"

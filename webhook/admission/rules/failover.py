@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from berthmaster.model.policy import FORMER_PURGE_MODES
-from webhook.admission.outcome import FieldProblem
+from webhook.admission.field_problem import FieldProblem
 from webhook.admission.rules.rule import ReviewedPolicy, rule
 
 PURGE_MODE: Final = "purge-mode-removed"

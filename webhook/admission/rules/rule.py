@@ -11,7 +11,7 @@ from berthmaster.model.errors import FieldError
 from berthmaster.model.kubeadmiral import KubeAdmiralSpec
 from berthmaster.model.policy import Policy, PropagationSpec
 from berthmaster.model.validation import PlacementLimits, kubeadmiral_excess, policy_excess
-from webhook.admission.outcome import ABSENT, FieldProblem, bounded
+from webhook.admission.field_problem import ABSENT, FieldProblem, bounded
 from webhook.admission.settings import AdmissionSettings, Level
 
 S = TypeVar("S")

@@ -7,7 +7,7 @@ from berthmaster.model.decode import has_unknown_fields, unknown_fields
 from berthmaster.model.kinds import Scope, group_of
 from berthmaster.model.meta import INT32_MIN
 from berthmaster.model.policy import DEFAULT_SCHEDULER, Placement, ResourceSelector
-from webhook.admission.outcome import ABSENT, FieldProblem
+from webhook.admission.field_problem import ABSENT, FieldProblem
 from webhook.admission.rules.rule import ReviewedPolicy, about, rule
 from webhook.admission.settings import Level
 

@@ -8,7 +8,6 @@ from console_source import GivenSource, console_client
 from tables import cases, data
 
 from berthmaster.deciding.lease_record import SourcesRecord
-from berthmaster.model.move import MovePhase
 from berthmaster.views.move_rows import (
     BrakeReport,
     ControllersReport,
@@ -18,7 +17,7 @@ from berthmaster.views.move_rows import (
     WaitReason,
     WindowUse,
 )
-from console.pages.moves import BADGES, PHASES, limits_of
+from console.pages.moves import BADGES, limits_of
 
 LATER = NOW + timedelta(hours=3)
 
@@ -30,7 +29,6 @@ def notices(client):
 
 def test_every_state_and_phase_has_words():
     assert set(RowState) == set(BADGES)
-    assert set(PHASES) == {each.value for each in MovePhase}
 
 
 def test_what_stops_moves_comes_first():

@@ -11,7 +11,7 @@ from tables import cases
 
 from berthmaster.model.claims import PRIORITY_DROP_ANNOTATION, PriorityDrop, format_priority_drop, parse_priority_drop
 from berthmaster.model.kinds import Scope
-from webhook.admission.reviews import record_after
+from webhook.admission.priority_drops import record_after
 from webhook.admission.settings import AdmissionSettings
 
 MUTATE, VALIDATE = "/mutate-kubeadmiral-clusterpropagationpolicy", "/validate-kubeadmiral-clusterpropagationpolicy"

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tables import cases
 
-from webhook.admission import outcome
-from webhook.admission.outcome import Draft, pointer
+from webhook.admission import json_patch
+from webhook.admission.json_patch import Draft, pointer
 
 KEYS = st.sampled_from(["a", "b", "a/b", "~", "~1", "", "-"])
 SCALARS = st.none() | st.booleans() | st.integers(-5, 5) | st.text(max_size=3)
@@ -83,15 +83,15 @@ def test_a_list_is_replaced_by_one_operation_if_that_is_smaller():
     {"many entries that need a default": [{}] * 10_000, "long entries and many operations": [{"y": "z" * 100}] * 2500},
 )
 def test_the_patch_of_a_list_is_bounded(monkeypatch, entries):
-    monkeypatch.setattr(outcome, "MAX_PATCH_BYTES", 2**16)
+    monkeypatch.setattr(json_patch, "MAX_PATCH_BYTES", 2**16)
     draft = Draft({"list": entries})
     tracemalloc.start()
-    with pytest.raises(outcome.PatchTooLargeError) as caught:
+    with pytest.raises(json_patch.PatchTooLargeError) as caught:
         draft.complete(missing_x, "list")
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert (caught.value.path, caught.value.objects) == ("list", len(entries))
-    assert peak < 16 * outcome.MAX_PATCH_BYTES
+    assert peak < 16 * json_patch.MAX_PATCH_BYTES
 
 
 def test_memory_grows_in_proportion_to_the_list():

@@ -13,7 +13,8 @@ from policy_pages import KUBEADMIRAL, REBALANCER, made
 from reviews import COMPANION, STANDALONE, UID, admission_review, answer, denied_fields, operations, patched
 from tables import cases
 
-from webhook.admission.outcome import FieldProblem, ReviewOutcome
+from webhook.admission.field_problem import FieldProblem
+from webhook.admission.review_outcome import ReviewOutcome
 from webhook.admission.settings import AdmissionSettings, Level
 from webhook.admission.wire import NotAReview, decode, encode, encode_failure, find_uid
 
