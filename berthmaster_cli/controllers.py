@@ -81,8 +81,14 @@ class _ControllersFlags(PluginFlags, KubeconfigFlags, RecordingFlags, LogLevelFl
         "Work only while holding a lease, so that several replicas can run.",
         default=True, names=("--leader-elect/--no-leader-elect",),
     )  # fmt: skip
-    leader_elect_namespace: str = option("The namespace of the lease.", "karmada-system", metavar="NAME")
-    leader_elect_name: str = option("The name of the lease.", "berthmaster-controllers", metavar="NAME")
+    lease_namespace: str = option(
+        "The namespace of the lease.", "karmada-system", names=("--lease-namespace", "--leader-elect-namespace"),
+        metavar="NAME",
+    )  # fmt: skip
+    lease_name: str = option(
+        "The name of the lease.", "berthmaster-controllers", names=("--lease-name", "--leader-elect-name"),
+        metavar="NAME",
+    )  # fmt: skip
     leader_elect_lease_s: int = option(
         "The time after the last renewal when other replicas may acquire the lease, in seconds.",
         15, click.IntRange(1, 3600),
@@ -234,8 +240,8 @@ def _lease(flags: _ControllersFlags) -> "LeaseOptions | None":
     if not flags.leader_elect:
         return None
     return LeaseOptions(
-        flags.leader_elect_namespace,
-        flags.leader_elect_name,
+        flags.lease_namespace,
+        flags.lease_name,
         own_identity(),
         flags.leader_elect_lease_s,
         flags.leader_elect_renew_s,

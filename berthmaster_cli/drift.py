@@ -39,9 +39,9 @@ class _DriftFlags(SourceFlags, WorkloadOutputFlags):
         "By how many percent the share of a cluster may differ from its weight.",
         DEFAULT_TOLERANCE, click.FloatRange(0, 100),
     )  # fmt: skip
-    pending_for: float = option(
+    pending_s: float = option(
         "How many seconds after the last scheduling replicas that members report as not ready count.",
-        drift.DEFAULT_PENDING_S, click.FloatRange(0, 86_400), names=("--pending-s",),
+        drift.DEFAULT_PENDING_S, click.FloatRange(0, 86_400),
     )  # fmt: skip
     limit: int = option("The number of workloads to show, the most moves first; 0 for all.", 20, click.IntRange(0))
     check: bool = option("Exit with 1 if a workload drifts.")
@@ -70,7 +70,7 @@ def command(flags: _DriftFlags) -> None:
         raise InputError("the input has no bindings, so that nothing can drift; read a control plane or a dump of one")
     now = manifests.read_at or current_time()
     found = drift.summary(
-        drift.workload_drifts(world, profile, now, tolerance=flags.tolerance, pending_s=flags.pending_for)
+        drift.workload_drifts(world, profile, now, tolerance=flags.tolerance, pending_s=flags.pending_s)
     )
     shown = found.workloads[: flags.limit or None]
     if not is_printed(flags.output, msgspec.structs.replace(found, workloads=shown), (each.resource for each in shown)):

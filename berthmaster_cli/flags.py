@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar, dataclass_transform, get_args, get_origi
 import click
 
 from berthmaster.model.errors import InputError
+from berthmaster_cli.durations import DurationRange
 
 
 def environment_text(prefix: str, option: str) -> str:
@@ -170,7 +171,16 @@ def _decorators(kind: "type[Flags]", changes: Changes, texts: Mapping[str, str],
             for word, text in texts.items():
                 attributes["help"] = attributes["help"].replace(f"{{{word}}}", text)
             names = made.names or (f"--{prefix}{name}".replace("_", "-"),)
-            yield click.option(*names, f"{prefix}{name}".replace("-", "_"), **_complete(attributes, annotation))
+            completed = _complete(attributes, annotation)
+            if name.endswith("_s") and isinstance(completed["type"], click.FloatRange | click.IntRange):
+                names = _duration_names(names)
+                completed |= {"type": DurationRange(completed["type"]), "metavar": "DURATION"}
+            yield click.option(*names, f"{prefix}{name}".replace("-", "_"), **completed)
+
+
+def _duration_names(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of an option that holds a time: with its unit, as in ``--timeout-s``, and without."""
+    return tuple(dict.fromkeys(new for each in names for new in (each.removesuffix("-s"), each)))
 
 
 def _complete(attributes: dict[str, Any], annotation: Any) -> dict[str, Any]:  # noqa: ANN401 - any annotation

@@ -199,27 +199,28 @@ def _show(found: ShardResult, flags: _ResilienceFlags) -> None:
     impacts = ranked(found.impacts)
     shown = impacts[: flags.limit or None]
     if not is_printed(flags.output, shown, (f"{each.domain}/{each.name}" for each in shown)):
-        _print(shown, found, wide=flags.output == "wide")
+        _print(shown, impacts, found, wide=flags.output == "wide")
     if flags.heat_map is not None:
         _write(flags.heat_map, heat_map(impacts, found.clusters), "--heat-map")
     if flags.check and any(each.nowhere or each.short for each in impacts):
         raise SystemExit(EXIT_CHECK_FAILED)
 
 
-def _print(impacts: Sequence[Impact], found: ShardResult, *, wide: bool) -> None:
+def _print(shown: Sequence[Impact], impacts: Sequence[Impact], found: ShardResult, *, wide: bool) -> None:
+    """Print the failures to show. The totals are those of all failures."""
     assumed = found.assumptions
     for line in failover_lines(assumed, max((len(each.clusters) for each in impacts), default=0)):
         print_line(styled(line, "bold"))
-    rows = [_row(each, moves=assumed.moves_off_lost, wide=wide) for each in impacts]
+    rows = [_row(each, moves=assumed.moves_off_lost, wide=wide) for each in shown]
     print_table((*_STOPS, *(_MOVES if assumed.moves_off_lost else ()), *_WORKLOADS), rows)
     quiet = sum(not each.stopping for each in impacts)
-    hidden = found.failures - len(impacts)
-    more = f"; {hidden} less severe failures are not shown" if hidden else ""
+    hidden = len(impacts) - len(shown)
+    more = f"; {hidden:,} less severe failures are not shown" if hidden else ""
     known = f"{count_text(found.workloads, 'workload')}, {count_text(len(found.clusters), 'cluster')}"
-    text = f"{known}: {quiet} of {len(impacts)} failures stop nothing"
+    text = f"{known}: {quiet:,} of {len(impacts):,} failures stop nothing"
     if assumed.moves_off_lost:
         harmless = sum(each.harmless for each in impacts)
-        text += f"; with failover {harmless} of {len(impacts)} leave every workload running"
+        text += f"; with failover {harmless:,} of {len(impacts):,} leave every workload running"
     print_line(f"{text}{more}")
     foreign = {name for each in impacts for name in each.not_simulated}
     if foreign:

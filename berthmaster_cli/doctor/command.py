@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 import msgspec
@@ -20,8 +20,11 @@ from berthmaster_cli.doctor.judge import GROUPS, findings
 from berthmaster_cli.doctor.judge.adoption import ADOPTION_GROUPS, Adoption, adoption
 from berthmaster_cli.flags import environment_text, option, options
 from berthmaster_cli.main import EXIT_CHECK_FAILED
-from berthmaster_cli.options import ClusterFlags, cluster_clients, config_option
-from berthmaster_cli.output import OutputFlags, print_data, print_line, print_table, styled
+from berthmaster_cli.options import ClusterFlags, config_option
+from berthmaster_cli.output import OutputFlags, complain, print_data, print_line, print_table, styled
+
+if TYPE_CHECKING:
+    from berthmaster.kube.client import APIClient
 
 _ENVIRONMENT: Final = "BERTHMASTER_DOCTOR"
 _BEFORE_INSTALL: Final = frozenset({"api-server", "definitions", "rights", "conflicts"})
@@ -33,7 +36,26 @@ _ORDER: Final = tuple(Severity)
 _WIDTH: Final = 8
 
 
+class _Access(NamedTuple):
+    """A kubeconfig file and a context of it; None for the default."""
+
+    kubeconfig: Path | None
+    context: str | None
+
+    def client(self) -> "APIClient":
+        from berthmaster.kube.http_client import load_client  # noqa: PLC0415 - `--help` must not import the client
+
+        return load_client(self.kubeconfig, self.context)
+
+    @property
+    def kubectl(self) -> str:
+        file = f" --kubeconfig={self.kubeconfig}" if self.kubeconfig is not None else ""
+        return f"kubectl{file}{f' --context={self.context}' if self.context is not None else ''}"
+
+
 class _DoctorFlags(ClusterFlags, OutputFlags):
+    host_kubeconfig: Path | None = option("Kubeconfig file of the host, which runs the pods. Default: the target.")
+    host_context: str | None = option("The context of the host's kubeconfig.", metavar="NAME")
     user: str = option(
         "Check the permissions of this user, for example system:serviceaccount:NAMESPACE:NAME. Default: yourself.",
         "", names=("--as",), metavar="USER",
@@ -72,10 +94,29 @@ class _DoctorFlags(ClusterFlags, OutputFlags):
     )
     enable_scheduler_estimator: bool = option("The controllers should ask Karmada's scheduler estimators.")
     moves: bool = option("The controllers should have a configuration of moves.", names=("--moves-config",))
-    leader_elect_namespace: str = option(
-        "The namespace of the controllers' lease on the target.", KARMADA_NAMESPACE, metavar="NAME"
-    )
-    leader_elect_name: str = option("The name of the controllers' lease.", LEASE_NAME, metavar="NAME")
+    lease_namespace: str = option(
+        "The namespace of the controllers' lease on the target.", KARMADA_NAMESPACE,
+        names=("--lease-namespace", "--leader-elect-namespace"), metavar="NAME",
+    )  # fmt: skip
+    lease_name: str = option(
+        "The name of the controllers' lease.", LEASE_NAME, names=("--lease-name", "--leader-elect-name"),
+        metavar="NAME",
+    )  # fmt: skip
+
+    @property
+    def clusters(self) -> tuple[_Access, _Access]:
+        """The host and the target. They are equal if only one is named."""
+        named = _Access(self.kubeconfig, self.context)
+        if self.single:
+            return _Access(self.host_kubeconfig or self.kubeconfig, self.host_context or self._own_context), named
+        if self.host_kubeconfig is not None or self.host_context is not None:
+            raise click.UsageError("--host-kubeconfig and --host-context cannot be combined with --target-*")
+        return named, _Access(self.target_kubeconfig or self.kubeconfig, self.target_context)
+
+    @property
+    def _own_context(self) -> str | None:
+        """The context of the host if none is named: that of the target, in the same file."""
+        return self.context if self.host_kubeconfig is None else None
 
 
 @click.command(
@@ -87,16 +128,24 @@ class _DoctorFlags(ClusterFlags, OutputFlags):
 )
 @config_option
 @options(
-    _DoctorFlags, server="the host, which runs the pods", target="the target, the API server that has the policies"
+    _DoctorFlags,
+    server="the target, the API server that has the policies",
+    target="the target; an old name of --kubeconfig",
 )
 def command(flags: _DoctorFlags) -> None:
     """Check an installation, report what is wrong and how to fix it."""
     groups = (_BEFORE_INSTALL if flags.before_install else frozenset(GROUPS)) - {*flags.skipped}
     groups = ADOPTION_GROUPS if flags.adoption else groups
-    host, target = cluster_clients(flags)
+    host, target = flags.clusters
+    if not flags.single:
+        complain(
+            "--target-kubeconfig and --target-context are old names: name the target with --kubeconfig and --context, "
+            "and the host with --host-kubeconfig and --host-context"
+        )
+    host_client = host.client()
     facts = Collector(
-        target=target,
-        host=host,
+        target=host_client if host == target else target.client(),
+        host=host_client,
         setup=_setup(flags),
         groups=groups,
         clock=SystemClock(),
@@ -121,29 +170,24 @@ def command(flags: _DoctorFlags) -> None:
 
 
 def _setup(flags: _DoctorFlags) -> Setup:
-    host = _kubectl(flags.kubeconfig, flags.context)
+    host, target = flags.clusters
     switches = [part.strip() for part in flags.controllers.split(",") if part.strip()]
     running = gated(selected(switches, REGISTRY), FeatureGates.parse(flags.feature_gates, GATES))
     return Setup(
-        target=host if flags.single else _kubectl(flags.target_kubeconfig or flags.kubeconfig, flags.target_context),
-        host=host,
-        single=flags.single,
+        target=target.kubectl,
+        host=host.kubectl,
+        single=host == target,
         namespace=flags.namespace,
         release=flags.release,
         karmada_namespace=flags.karmada_namespace,
         scheduler_name=flags.scheduler_name,
         other_schedulers=flags.other_schedulers,
-        lease=(flags.leader_elect_namespace, flags.leader_elect_name),
+        lease=(flags.lease_namespace, flags.lease_name),
         controllers=tuple(each.name for each in running),
         trial_namespace=flags.trial_namespace,
         estimators=flags.enable_scheduler_estimator,
         moves=flags.moves,
     )
-
-
-def _kubectl(kubeconfig: Path | None, context: str | None) -> str:
-    file = f" --kubeconfig={kubeconfig}" if kubeconfig is not None else ""
-    return f"kubectl{file}{f' --context={context}' if context is not None else ''}"
 
 
 def _print_findings(found: Sequence[Finding], *, verbose: bool) -> None:

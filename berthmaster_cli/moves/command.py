@@ -190,7 +190,7 @@ class _MovesResumeFlags(KubeconfigFlags):
     dry_run: bool = option("Only show whether the brake is engaged, and which clusters are unready.")
     timeout_s: float = option(
         "How long to wait until the leader has ended the brake.",
-        60.0, click.FloatRange(1, 3600), names=("--timeout",), metavar="SECONDS",
+        60.0, click.FloatRange(1, 3600), names=("--timeout",),
     )  # fmt: skip
 
 

@@ -269,7 +269,7 @@ class _DrainFlags(ClusterNamesFlags, OutputFlags):
     dry_run: bool = option("Change nothing; show what would move where, and what would stay.")
     timeout_s: float = option(
         "How long to wait until the clusters are drained; 0 for no limit.",
-        0.0, click.FloatRange(0), names=("--timeout",), metavar="SECONDS",
+        0.0, click.FloatRange(0), names=("--timeout",),
     )  # fmt: skip
     no_wait: bool = option("Set the taint and end.")
     ignore_others: bool = option("Succeed even if workloads of other schedulers stay.")

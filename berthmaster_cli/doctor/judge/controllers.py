@@ -39,7 +39,7 @@ def leadership(facts: Facts) -> Iterator[Finding]:
     elif not facts.is_live(lease) and not scheduling and facts.running(*_OURS):
         yield skipped(_LEADER, "this installation has no controllers that schedule")
     elif lease is None:
-        remedy = f"Start them, or set their lease with --leader-elect-namespace and --leader-elect-name: {setup.pods}"
+        remedy = f"Start them, or set their lease with --lease-namespace and --lease-name: {setup.pods}"
         yield failed(_LEADER, f"no controllers have led yet: there is no lease {'/'.join(setup.lease)}", remedy)
     else:
         yield _leader(lease, facts)

@@ -71,6 +71,12 @@ def test_shards_that_cannot_be_merged(shards, arguments, message, tmp_path):
     assert message in str(result.exception)
 
 
+def test_a_limit_changes_no_total():
+    every, first = run().splitlines()[-1], run("--limit", "1").splitlines()[-1]
+    assert first.startswith(every)
+    assert first.removeprefix(every).endswith(" less severe failures are not shown")
+
+
 def test_a_federation_has_nothing_to_rank():
     result = CliRunner().invoke(main, ["resilience", "-f", str(EXAMPLES.parent / "examples-kubeadmiral")])
     assert "KubeAdmiral does not move workloads off a failed cluster" in str(result.exception)

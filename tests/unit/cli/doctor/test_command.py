@@ -129,6 +129,32 @@ def test_remedies_use_the_given_kubeconfig_files_and_contexts(run):
     assert given["host"] is given["target"]
 
 
+@cases(
+    ("flags", "host", "target"),
+    {
+        "both files": (
+            ["--kubeconfig=t", "--host-kubeconfig=h"],
+            "kubectl --kubeconfig=h",
+            "kubectl --kubeconfig=t",
+        ),
+        "two contexts of a file": (
+            ["--kubeconfig=f", "--context=t", "--host-context=h"],
+            "kubectl --kubeconfig=f --context=h",
+            "kubectl --kubeconfig=f --context=t",
+        ),
+        "the host alone": (["--host-kubeconfig=h"], "kubectl --kubeconfig=h", "kubectl"),
+    },
+)
+def test_the_kubeconfig_is_that_of_the_control_plane(run, flags, host, target):
+    _, given = run(*flags)
+    assert (given["setup"].host, given["setup"].target, given["setup"].single) == (host, target, False)
+
+
+def test_old_and_new_names_of_kubeconfig_files_cannot_be_combined():
+    found = CliRunner().invoke(command, ["--target-kubeconfig=t", "--host-kubeconfig=h"])
+    assert (found.exit_code, "cannot be combined" in found.output) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("flags", "controllers"),
     [
