@@ -6,6 +6,7 @@
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import kube_scheduler
@@ -51,7 +52,8 @@ def native(workload: Scenario) -> Carrying:
 
     def answer() -> None:
         request = decode_json(ScheduleRequest, body)
-        decide_on(Scheduler(fleet_of(request.clusters or ()), karmada_profile()), request.binding, diagnose=False)
+        scheduler = Scheduler(fleet_of(request.clusters or ()), karmada_profile())
+        decide_on(scheduler, request.binding, datetime.now(UTC), diagnose=False)
 
     decoding_ms = median_ms(lambda: decode_json(ScheduleRequest, body), _ROUNDS)
     return Carrying("POST /v1/schedule", "/v1/schedule", body, median_ms(answer, _ROUNDS), decoding_ms)

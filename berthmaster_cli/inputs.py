@@ -492,6 +492,7 @@ def _assumptions(manifests: Manifests, flags: PresentFlags) -> Assumptions:
         braked=any(each.brake.reason for each in leases),
         brake=next((each.brake_limits for each in leases), DEFAULT_BRAKE),
         tainted_by=evicting_policies(manifests.taint_policies, manifests.clusters),
+        scheduler=next(filter(None, (each.scheduler for each in leases)), ""),
     )
 
 

@@ -136,6 +136,11 @@ class LeaseRecord(NamedTuple):
         """The limits of the storm brake: without a configuration of moves, the default ones."""
         return self.sources.brake if self.sources is not None else DEFAULT_BRAKE
 
+    @property
+    def scheduler(self) -> str:
+        """The ``spec.schedulerName`` that the last holder serves; empty if it is not recorded."""
+        return self.controllers.scheduler if self.controllers is not None else ""
+
     def silent(self, now: datetime) -> bool:
         """Return whether no leader has renewed the lease for so long that no controller seems to run."""
         return self.renewed_at is not None and (now - self.renewed_at).total_seconds() > _SILENT_S

@@ -197,7 +197,7 @@ def retargeted(binding: Binding, state: MoveState, target: Mapping[str, int], gr
     if (held := _held_copies(binding, state, removed, around)) is not None:
         return held
     note = f"{state.reason.value}: the target is {short_assignment(target)} instead of {short_assignment(state.target)}"
-    divided = sum(target.values()) == replicas
+    divided = binding.spec.placement is not None and binding.spec.placement.divides
     tasks = None
     started = state.strategy is MoveStrategy.BREAK_BEFORE_MAKE and state.phase is not MovePhase.ADMITTED
     leaves = any(name not in target or target[name] < count for name, count in state.target.items())

@@ -530,13 +530,18 @@ def _placed_anywhere(
 
 
 def _vanished(decider: MoveDecider, binding: Binding, record: MoveState) -> frozenset[str]:
-    """Return the ready clusters whose copies have disappeared since the move to them was released."""
+    """Return the ready clusters whose copies have disappeared since the move to them was released.
+
+    The deletion of a cluster takes its copies away, too. That is no failure of the move, and has a trigger of its own.
+    """
     if record.phase is not MovePhase.RELEASED or lifecycle.is_over(record, decider.now) or decider.moves.braked:
         return frozenset()
     scheduled = binding.status.last_scheduled_time
     if scheduled is not None and seconds_since(scheduled, decider.now) < LOOK_S:
         return frozenset()  # Karmada may not have written all Works of another scale yet
-    there = record.target.keys() & binding.assignment.keys() - decider.state.unready_since_s.keys()
+    fleet = decider.state.scheduler.fleet
+    there = record.target.keys() & binding.assignment.keys() & fleet.row_of.keys() - fleet.deleting
+    there -= decider.state.unready_since_s.keys()
     silent = there - {*reported_copies(binding, there)}
     if not silent or decider.copies().problem:
         return frozenset()
@@ -585,7 +590,7 @@ def _failed_over(
     decider: MoveDecider, binding: Binding, decision: BindingDecision, found: Replacement, record: MoveState | None
 ) -> BindingDecision:
     """Fail over. It is a move if healthy copies must stay until the new ones are healthy."""
-    divided = sum(found.clusters.values()) == binding.spec.replicas
+    divided = binding.spec.placement is not None and binding.spec.placement.divides
     kept = lifecycle.reduced(found.kept, binding.spec.replicas, divided=divided)
     if record is not None and record.phase is MovePhase.RELEASED:
         why = f"left {', '.join(found.left)} again after a {record.reason.value}"

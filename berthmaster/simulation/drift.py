@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from berthmaster.deciding.copies import missing_replicas
-from berthmaster.deciding.move_end import as_ended
+from berthmaster.deciding.move_course import ended
 from berthmaster.model.binding import Binding
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.minimal import DEFAULT_TOLERANCE, NOTHING, DriftKind, decide_minimal
@@ -130,7 +130,7 @@ def workload_drift(
     binding = workload.binding
     if binding is None:
         raise ValueError(f"{workload} has no binding, so that it has no drift")
-    base = as_ended(binding, scheduler.fleet)
+    base = ended(scheduler, binding, now)
     request = Request.of(base)
     stuck = _stuck(base, scheduler.fleet, now, pending_s) if base is binding else NOTHING
     decided = decide_minimal(scheduler, request, tolerance=tolerance, stuck=stuck)

@@ -2,8 +2,8 @@
 
 Each failure starts from what is now, and from the scheduling that is due anyway. Only the workloads that it can affect
 are scheduled again: those on a lost cluster, those that Karmada schedules at every event if a lost cluster fits them,
-and those that fitted no cluster. Other workloads have no reason to move, so the result is that of a simulation of the
-whole world: a property compares both.
+those that fitted no cluster, and those that move. Other workloads have no reason to move, so the result is that of a
+simulation of the whole world: a property compares both.
 """
 
 from collections import Counter, defaultdict
@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from berthmaster.deciding.running import hosts_of
 from berthmaster.model.cluster import Cluster
+from berthmaster.model.move import as_moved
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Peers
@@ -159,7 +160,7 @@ class Failures:
             for binding in (workload.binding, self._present[position].workload.binding):
                 for name in clusters_of(binding) if binding is not None else ():
                     self._holders[name].add(position)
-            if result.decision is not None and (shared_capacity or _has_affinity(workload)):
+            if _is_moving(workload) or (result.decision is not None and (shared_capacity or _has_affinity(workload))):
                 self._always.add(position)
             elif result.decision is not None:
                 for attempt in result.decision.attempts:
@@ -274,6 +275,11 @@ def ranked(impacts: Iterable[Impact]) -> list[Impact]:
             -len(each.overcommitted), each.name,
         ),
     )  # fmt: skip
+
+
+def _is_moving(workload: SimulatedWorkload) -> bool:
+    """Return whether a move of a workload is under way. How it goes on depends on all clusters of the move."""
+    return workload.binding is not None and as_moved(workload.binding) is not workload.binding
 
 
 def _has_affinity(workload: SimulatedWorkload) -> bool:

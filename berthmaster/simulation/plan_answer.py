@@ -106,19 +106,21 @@ def assumptions(
     braked: bool = False,
     brake: BrakeLimits = DEFAULT_BRAKE,
     tainted_by: tuple[str, ...] = (),
+    scheduler: str = "",
 ) -> Assumptions:
     """Return what an answer assumes.
 
     Args:
         controllers: what the running controllers record; None if none run, or if that is not known.
         bindings: the bindings of the control plane. Their eviction tasks say whether Karmada evicts.
+        scheduler: the name that the last controllers served, also if none run now; empty if that is not known.
     """
     recorded = controllers is not None and controllers.preempts
     asked, basis = preemption is not Switch.AUTO, Basis.RECORDED if recorded else Basis.DEFAULT
     found = Assumptions(
         failover,
         tainted_by=tainted_by,
-        scheduler=(controllers.scheduler if controllers is not None else "") or OWN,
+        scheduler=scheduler or (controllers.scheduler if controllers is not None else "") or OWN,
         preemption=preemption,
         preempts=preemption is Switch.ON if asked else recorded,
         preemption_basis=Basis.ASKED if asked else basis,

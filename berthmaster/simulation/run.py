@@ -3,18 +3,20 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import starmap
 from typing import Any, Final, Literal
 
 import msgspec
 from msgspec.structs import force_setattr, replace
 
-from berthmaster.deciding.copy_checks import UNREAD, blocked_start, growing
-from berthmaster.deciding.decide import Verdict, fail_over, in_any_group, judge
+from berthmaster.deciding.config import MoveSettings
+from berthmaster.deciding.decide import Verdict, in_any_group, judge
+from berthmaster.deciding.decision_recorder import PolicyMoves
 from berthmaster.deciding.failover import Replacement
-from berthmaster.deciding.move_end import as_ended, as_ending, has_tasks, never_healthy, restored, without_tasks
+from berthmaster.deciding.move_course import Surmise, course_of, decider_at, ended, is_moving, only_asked, written
 from berthmaster.deciding.move_targets import is_draining
+from berthmaster.deciding.policy_moves import policy_moves
 from berthmaster.deciding.rules import SchedulerRules, misses_cluster, needs_any_group
 from berthmaster.deciding.writes import effective
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, target_of
@@ -22,6 +24,7 @@ from berthmaster.model.cached import cached_property
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.move import as_moved
 from berthmaster.model.policy import PolicyReference
+from berthmaster.model.template_facts import TemplateFacts, facts_of
 from berthmaster.scheduling.diagnosis import Diagnosis, GroupFailure, explain, failures_of
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.trigger import Trigger
@@ -293,7 +296,7 @@ def examine(
     binding = result.workload.binding
     if result.decision is not None or binding is None or binding.spec.placement is None:
         return result
-    request = Request.of(as_ended(binding, scheduler.fleet))
+    request = Request.of(ended(scheduler, binding, now))
     decision = scheduler.schedule(request)
     return replace(result, diagnosis=explain(scheduler, request, decision, most))
 
@@ -324,17 +327,14 @@ def schedule_one(
     if binding is None or unscheduled is not None:
         return WorkloadResult(workload, Trigger.NONE, unscheduled=unscheduled)
     cycle = _Cycle(scheduler, now, world, world.rules_of(binding), diagnose, shared, most, keeps_rows=keeps_rows)
-    result = cycle.triggered(workload, binding, as_ending(binding, scheduler.fleet))
-    # A move ends when all its copies are healthy. Until then its tasks exclude the clusters that the workload leaves.
-    ends = never_healthy(binding, scheduler.fleet).isdisjoint(result.assignment)
-    if ends and has_tasks(binding):
-        result = cycle.after_move(result)
-    return cycle.failed_over(result, ends=ends)
+    if is_moving(binding, world.assumptions.scheduler) or cycle.moves_on_request(workload, binding):
+        return cycle.moved(workload, binding)
+    return cycle.failed_over(cycle.triggered(workload, binding))
 
 
 @dataclass(frozen=True, slots=True)
 class _Cycle:
-    """What happens to one workload, in the order of time: its triggers, the end of its move, and failover."""
+    """What happens to one workload, in the order of time: its move or its triggers, and then failover."""
 
     scheduler: Scheduler
     now: datetime
@@ -345,39 +345,74 @@ class _Cycle:
     most: int | None
     keeps_rows: bool
 
-    def triggered(self, workload: SimulatedWorkload, binding: Binding, base: Binding) -> WorkloadResult:
+    def triggered(self, workload: SimulatedWorkload, binding: Binding) -> WorkloadResult:
         """Return the result of what is due now.
 
         Args:
             binding: the binding of the workload.
-            base: the binding from which the scheduler decides: as if its move under way had ended.
         """
         scheduler, rules = self.scheduler, self.rules
-        verdict = judge(scheduler, base, rules)
+        verdict = judge(scheduler, binding, rules)
         decision, trigger = verdict.decision, verdict.trigger
         if trigger is Trigger.FAILOVER and not rules.notices_deletions:
-            decision = None if eligibility.misses_deletion(base, scheduler.fleet) else decision
+            decision = None if eligibility.misses_deletion(binding, scheduler.fleet) else decision
         if decision is None:
-            # A move under way stays on record: a later change may end it.
-            kept = workload if base is binding or _is_target(binding, base) else replace(workload, binding=base)
-            return WorkloadResult(kept, Trigger.NONE)
-        if decision.failure is not None and _is_target(binding, base):  # the move is rolled back
-            before = restored(binding)
-            return self.triggered(replace(workload, binding=before), before, before)
+            return WorkloadResult(replace(workload, binding=binding), Trigger.NONE)
         if rules.asks_every_group:
-            decision = self.in_any_group(verdict, decision)
+            decision = self.in_any_group(workload, verdict, decision)
         if not rules.retries and decision.failure is None and decision.assignment and eligibility.stalls(workload):
             return WorkloadResult(workload, Trigger.NONE, unscheduled=eligibility.not_retried(decision.assignment))
-        diagnosis = explain(scheduler, verdict.request, decision, self.most) if self.diagnose == "all" else None
-        asks_why = decision.failure is not None and self.diagnose != "none"
-        failures = failures_of(scheduler, verdict.request, decision) if asks_why else ()
-        # The results of all workloads are kept, and each one can have all clusters.
-        decision.release(keeps_rows=self.keeps_rows)
         recorded = _recorded(scheduler, verdict.binding, decision, self.now)
         self._take(recorded, verdict.request)
-        return WorkloadResult(replace(workload, binding=recorded), trigger, decision, diagnosis, failures)
+        return self._result(replace(workload, binding=recorded), verdict, decision)
 
-    def in_any_group(self, verdict: Verdict, failed: Decision) -> Decision:
+    def moves_on_request(self, workload: SimulatedWorkload, binding: Binding) -> bool:
+        """Return whether a requested rescheduling of a workload is a move, which some copies do not allow."""
+        own = binding.scheduler == self.world.assumptions.scheduler
+        return own and binding.reschedule_requested and self._surmise(workload).policy.reschedules
+
+    def moved(self, workload: SimulatedWorkload, binding: Binding) -> WorkloadResult:
+        """Return the result once the move of a workload has ended, or stays as it is.
+
+        A move that ends as recorded stays on record: a later change may end it otherwise.
+        """
+        course = course_of(self.scheduler, binding, self.now, self._surmise(workload))
+        if course.ends_as_recorded:
+            return WorkloadResult(workload, Trigger.NONE)
+        after, last = course.binding, course.last
+        self._take(as_moved(after), Request.of(effective(binding)))
+        notes = (*workload.notes, *((last.warning,) if last.warning else ()))
+        workload = replace(workload, binding=after, notes=notes)
+        verdict = None if last.result.ok else judge(self.scheduler, after, self.rules)
+        if verdict is None or verdict.decision is None:
+            return WorkloadResult(workload, course.trigger)
+        return self._result(workload, verdict, verdict.decision)
+
+    def _result(self, workload: SimulatedWorkload, verdict: Verdict, decision: Decision) -> WorkloadResult:
+        """Return the result of a decision with its explanation."""
+        scheduler, request = self.scheduler, verdict.request
+        diagnosis = explain(scheduler, request, decision, self.most) if self.diagnose == "all" else None
+        asks_why = decision.failure is not None and self.diagnose != "none"
+        failures = failures_of(scheduler, request, decision) if asks_why else ()
+        # The results of all workloads are kept, and each one can have all clusters.
+        decision.release(keeps_rows=self.keeps_rows)
+        return WorkloadResult(workload, verdict.trigger, decision, diagnosis, failures)
+
+    def _surmise(self, workload: SimulatedWorkload) -> Surmise:
+        """Return what is assumed while time passes: failover as configured, and no move that time alone begins."""
+        assumed, binding, claim = self.world.assumptions, workload.binding, workload.claim
+        annotations = claim.policy.metadata.annotations if claim is not None else {}
+        policy = PolicyMoves() if binding is None else policy_moves(MoveSettings(), annotations, binding)
+        replaces = binding is not None and assumed.replaces == binding.scheduler
+        return Surmise(
+            assumed.replaced_after_s if replaces else None,
+            self.rules,
+            only_asked(policy),
+            facts=facts_of(workload.template) if workload.template is not None else TemplateFacts(),
+            producer=assumed.scheduler,
+        )
+
+    def in_any_group(self, workload: SimulatedWorkload, verdict: Verdict, failed: Decision) -> Decision:
         """Return where a workload goes that no group can hold from its own one on: to an earlier one, if that can."""
         base, fleet, failure = verdict.binding, self.scheduler.fleet, failed.failure
         if failure is None or failure.kind is FailureKind.TOO_LARGE:
@@ -387,42 +422,31 @@ class _Cycle:
         members = [each for each in fleet.clusters if each is not None]
         unusable = frozenset(each.name for each in members if not each.ready or is_draining(each))
         found = in_any_group(self.scheduler, verdict.request, unusable)
-        waits = base.spec.clusters and found.failure is None and _blocked(base, Replacement(found.assignment, "", ()))
-        return failed if found.failure is not None or waits else found
+        if found.failure is not None:
+            return failed
+        placed = Replacement(found.assignment, "", ())
+        decider = decider_at(self.scheduler, base, self.now, 0, self._surmise(workload))
+        waits = base.spec.clusters and decider.why_no_failover(base, placed)
+        return failed if waits else found
 
-    def after_move(self, result: WorkloadResult) -> WorkloadResult:
-        """Return the result once the tasks of a move are gone: a duplicated workload may get a cluster again."""
-        binding = result.workload.binding
-        if binding is None or result.unscheduled is not None:
+    def failed_over(self, result: WorkloadResult) -> WorkloadResult:
+        """Return the result once Berthmaster's failover has replaced lost clusters, or a note that says why not."""
+        binding, assumed = result.workload.binding, self.world.assumptions
+        if binding is None or result.unscheduled is not None or assumed.replaces != binding.scheduler:
             return result
-        ended = without_tasks(as_moved(binding))
-        again = self.triggered(replace(result.workload, binding=ended), ended, ended)
-        if again.decision is not None:
-            return again
-        return result if result.decision is None else replace(result, workload=again.workload)
-
-    def failed_over(self, result: WorkloadResult, *, ends: bool) -> WorkloadResult:
-        """Return the result once Berthmaster's failover has replaced lost clusters, or a note that says why not.
-
-        ``ends``: whether a move under way ends.
-        """
-        binding = result.workload.binding
-        if binding is None or result.unscheduled is not None:
+        base = effective(binding)
+        if not has_unready(base, self.scheduler.fleet):
             return result
-        moved = as_moved(binding)
-        base = effective(without_tasks(moved) if ends else moved)
-        lost = _lost(self.scheduler.fleet, base, self.world)
-        if not lost:
-            return result
-        request = Request.of(base)
-        found = fail_over(self.scheduler, request, lost, partial(_blocked, base))
-        if isinstance(found, str):
-            return replace(result, workload=replace(result.workload, notes=(*result.workload.notes, found)))
-        after = eligibility.with_replacement(base, request, found, self.now)
+        surmise = self._surmise(result.workload)
+        found = decider_at(self.scheduler, base, self.now, assumed.replaced_after_s, surmise).decide(base)
+        if found.replaced is None:
+            notes = (*result.workload.notes, found.warning)
+            return replace(result, workload=replace(result.workload, notes=notes)) if found.warning else result
+        after = written(base, found, self.now)
         workload = replace(result.workload, binding=after)
         if after.reschedule_requested or misses_cluster(after, self.scheduler.fleet):
-            return self.triggered(workload, after, after)
-        self._take(after, request)
+            return self.triggered(workload, after)
+        self._take(after, found.request)
         return WorkloadResult(workload, Trigger.FAILOVER)
 
     def _take(self, recorded: Binding, request: Request) -> None:
@@ -433,23 +457,10 @@ class _Cycle:
             self.shared.take(request, assignment)
 
 
-def _blocked(binding: Binding, found: Replacement) -> str:
-    """Return why a failover must not begin, as far as the binding says; empty if it may."""
-    refusal = blocked_start(binding, growing(binding, found.clusters), UNREAD)
-    return "" if refusal is None else refusal.message
-
-
-def _lost(fleet: Fleet, binding: Binding, world: World) -> frozenset[str]:
-    """Return the clusters of a binding that Berthmaster's failover replaces, under the assumptions of a world."""
-    if not world.assumptions.replaces or binding.scheduler != world.assumptions.replaces:
-        return frozenset()
+def has_unready(binding: Binding, fleet: Fleet) -> bool:
+    """Return whether a cluster of a binding is not ready."""
     named = (fleet.get(each.name) for each in binding.spec.clusters)
-    return frozenset(each.name for each in named if each is not None and not each.ready)
-
-
-def _is_target(binding: Binding, base: Binding) -> bool:
-    """Whether a decision starts from the target of a move under way."""
-    return base is not binding and base.spec.clusters == as_moved(binding).spec.clusters
+    return any(each is not None and not each.ready for each in named)
 
 
 def _recorded(scheduler: Scheduler, binding: Binding, decision: Decision, now: datetime) -> Binding:

@@ -153,7 +153,7 @@ def world_of(
         workloads,
         tuple(manifests.policies),
         workload_affinity,
-        frozenset(schedulers),
+        frozenset(schedulers) | {assumptions.scheduler},
         existing=manifests.existing,
         assumptions=assumptions,
         taint_policies=tuple(manifests.taint_policies),

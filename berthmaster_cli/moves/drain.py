@@ -14,11 +14,12 @@ import msgspec
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from berthmaster.controllers.binding_scheduler.binding_cache import NeedIndex
-from berthmaster.controllers.moves.supervisor import policy_moves, with_needs
+from berthmaster.controllers.moves.supervisor import with_needs
 from berthmaster.deciding.config import MoveSettings
 from berthmaster.deciding.copy_checks import UNREAD, blocked_move
 from berthmaster.deciding.decision_recorder import PolicyMoves
 from berthmaster.deciding.move_targets import drain_target
+from berthmaster.deciding.policy_moves import policy_moves
 from berthmaster.deciding.writes import effective
 from berthmaster.kube.client import APIClient, ask
 from berthmaster.kube.http_client import connect

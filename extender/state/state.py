@@ -16,6 +16,7 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from berthmaster.deciding.config import DEFAULT_BRAKE
+from berthmaster.deciding.rules import OWN
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.gaps import MOST_NAMED, NO_NAMES, Gap, GapKind, Reader, texts
@@ -152,6 +153,12 @@ class State:
         return self.watched is None or kind in self.watched
 
     @property
+    def own_scheduler(self) -> str:
+        """The ``spec.schedulerName`` of the bindings that Berthmaster's controllers schedule, as their Lease says."""
+        record = self.lease().record
+        return (record.scheduler if record is not None else "") or OWN
+
+    @property
     def bindings(self) -> int:
         return len(self.observed) if self.observed is not None else self._cache.bindings
 
@@ -192,7 +199,9 @@ class State:
         running = record.running(now) if record is not None else None
         braked = record is not None and bool(record.brake.reason)
         workloads, evicting = self._evicting
-        if workloads is not world.workloads:
+        if not world.workloads:
+            evicting = []
+        elif workloads is not world.workloads:
             bindings = (each.binding for each in world.workloads if each.binding is not None)
             evicting = [each for each in bindings if each.spec.graceful_eviction_tasks]
             self._evicting = world.workloads, evicting
@@ -204,8 +213,9 @@ class State:
             braked=braked,
             brake=record.brake_limits if record is not None else DEFAULT_BRAKE,
             tainted_by=evicting_policies(world.taint_policies, world.clusters.values()),
+            scheduler=self.own_scheduler,
         )
-        return replace(world, assumptions=assumed)
+        return replace(world, assumptions=assumed, schedulers=world.schedulers | {assumed.scheduler})
 
     def workload(self, key: BindingKey) -> WatchedWorkload | None:
         """Return the workload of a binding; None if there is no such binding."""

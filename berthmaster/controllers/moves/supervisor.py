@@ -6,7 +6,6 @@ reservations of ``Admissions``.
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from functools import cache, partial
 from typing import Final
 
@@ -16,28 +15,24 @@ from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.metrics import ENDED, PHASE_SECONDS
 from berthmaster.controllers.moves.control import LiveControl
 from berthmaster.deciding.budgets import MoveCandidate, Waiting, candidate_of, pause_of
-from berthmaster.deciding.config import JOB, MoveSettings, failback_annotation, subject_of
+from berthmaster.deciding.config import subject_of
 from berthmaster.deciding.copies import seconds_since
 from berthmaster.deciding.decision_recorder import MoveContext, PolicyMoves
+from berthmaster.deciding.policy_moves import policy_moves
 from berthmaster.deciding.quotas import given_up, use_of
 from berthmaster.kube.client import APIClient
 from berthmaster.kube.informer import Informer
 from berthmaster.kube.kinds import POLICIES_BY_KIND
 from berthmaster.kube.works import list_works
 from berthmaster.model.binding import Binding, holder
-from berthmaster.model.errors import ApiError, FieldError
-from berthmaster.model.kinds import metadata_suffices
+from berthmaster.model.errors import ApiError
 from berthmaster.model.meta import Key
 from berthmaster.model.move import (
-    FAILBACK,
     POLICY_KEYS,
-    STRATEGY,
-    VOLUMES,
     WAITING,
     MoveReason,
     MoveState,
     MoveStrategy,
-    VolumeLoss,
     move_of,
 )
 from berthmaster.model.policy import Policy, PolicyReference
@@ -336,42 +331,3 @@ class MoveSupervisor:
 
     def _annotations_of(self, policy: PolicyReference | None) -> Mapping[str, str]:
         return _NONE if policy is None or self._annotations is None else self._annotations.of(policy)
-
-
-def policy_moves(settings: MoveSettings, annotations: Mapping[str, str], binding: Binding) -> PolicyMoves:
-    """Return what a configuration and the annotations of a policy say about the moves of a binding.
-
-    An invalid annotation turns nothing on; ``problem`` names it. What does not run never runs twice, and workloads that
-    need it would be without it: it moves by MakeBeforeBreak.
-    """
-    resource = binding.spec.resource
-    found = PolicyMoves(settings)
-    if annotations.keys() & POLICY_KEYS:
-        try:
-            found = _annotated(settings, annotations, resource.kind)
-        except FieldError as error:
-            found = PolicyMoves(settings, problem=f"{holder(binding.metadata)}: {error}")
-    if metadata_suffices(resource.api_version, resource.kind):
-        return replace(found, settings=replace(found.settings, strategy=MoveStrategy.MAKE_BEFORE_BREAK))
-    return found
-
-
-def _annotated(settings: MoveSettings, annotations: Mapping[str, str], kind: str) -> PolicyMoves:
-    strategy = annotations.get(STRATEGY)
-    if strategy is not None:
-        known = [each.value for each in MoveStrategy]
-        if strategy not in known:
-            raise FieldError(STRATEGY, f"{strategy!r} is unknown; use {' or '.join(known)}")
-        settings = replace(settings, strategy=MoveStrategy(strategy))
-    if (volumes := annotations.get(VOLUMES)) is not None:
-        accepted = [each.value for each in VolumeLoss]
-        if volumes not in accepted:
-            raise FieldError(VOLUMES, f"{volumes!r} is unknown; use {' or '.join(accepted)}")
-        settings = replace(settings, volumes=VolumeLoss(volumes))
-    text = annotations.get(FAILBACK)
-    if text is not None and kind != JOB:
-        try:
-            settings = replace(settings, failback=failback_annotation(text, settings.failback))
-        except FieldError as error:
-            raise error.below(FAILBACK) from None
-    return PolicyMoves(settings, reschedules=strategy is not None)

@@ -7,6 +7,7 @@ question at a time. Others wait for it, within their own time.
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
 from functools import partial
 from http import HTTPStatus
 from typing import Final, TypeVar
@@ -14,7 +15,7 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from berthmaster.deciding.move_end import as_ended
+from berthmaster.deciding.move_course import ended
 from berthmaster.kube.kinds import BINDINGS
 from berthmaster.ledger.records import HistoryRow, PastExplanation, RecordId
 from berthmaster.model.binding import Binding, binding_name, holder
@@ -83,7 +84,7 @@ def explained(services: Services, key: Key, most: int | None = None) -> BindingE
     with state.reading() as cache:
         if workload.binding is not None:
             require_explicable(workload.binding, len(cache.fleet))
-        outcome = examine(cache.scheduler, workload, now, most=most)
+        outcome = examine(cache.scheduler, workload, now, state.assuming(World({}, ()), now), most=most)
         cache.restore_peers(workload)
     if found.related is not None:
         followed = companions([outcome.workload, *found.related]).get(0, NO_COMPANIONS)
@@ -142,7 +143,7 @@ def binding_outlook(services: Services, key: Key, group: str | None, most: int |
     with state.reading() as cache:
         if index is not None:
             require_explicable(binding, len(cache.fleet))
-        looked = _looked(cache.scheduler, binding, index, most)
+        looked = _looked(cache.scheduler, binding, services.clock.now(), index, most)
     stored = found.stored or binding
     notes = [each for each in (looked.problem, move_problem(stored)) if each]
     move = move_of(stored)
@@ -164,7 +165,7 @@ def room_of(services: Services, view: BindingView, tried: Collection[str | None]
         return None
     with state.reading() as cache:
         scheduler, fleet = cache.scheduler, cache.fleet
-        request = Request.of(as_ended(binding, fleet))
+        request = Request.of(ended(scheduler, binding, services.clock.now()))
         groups = [each for each in scheduler.compile(request.placement).groups if each.name in tried] if tried else []
         rows = {row for group in groups for row in scheduler.fitting(request, group).tolist()}
         found = [fleet.clusters[row] for row in rows] if rows else fleet.clusters
@@ -183,8 +184,8 @@ def room_of(services: Services, view: BindingView, tried: Collection[str | None]
     return Room(bool(rows), free)
 
 
-def _looked(scheduler: Scheduler, binding: Binding, index: int | None, most: int | None) -> Outlook:
-    base = as_ended(binding, scheduler.fleet)
+def _looked(scheduler: Scheduler, binding: Binding, now: datetime, index: int | None, most: int | None) -> Outlook:
+    base = ended(scheduler, binding, now)
     if base.spec.placement is None:
         return Outlook([], problem=_NO_PLACEMENT)
     if unknown := unsupported_parts(base.spec.placement):
@@ -225,11 +226,12 @@ def claims_of(services: Services, key: tuple[str, str]) -> ClaimsView:
 
 def _drift(services: Services, key: Key) -> WorkloadDrift:
     workload = require_binding(services, key).workload
-    ineligible = why_not_scheduled(workload)
+    now, state = services.clock.now(), services.state
+    ineligible = why_not_scheduled(workload, state.assuming(World({}, ()), now).schedulers)
     if ineligible is not None:
         raise Refusal(409, str(ineligible))
-    with services.state.reading() as cache:
-        return workload_drift(cache.scheduler, workload, services.clock.now())
+    with state.reading() as cache:
+        return workload_drift(cache.scheduler, workload, now)
 
 
 _LEFT_OUT: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.CONFLICT)
@@ -301,7 +303,7 @@ class Investigator:
             peers = peers_of(state.world(check))
         with self._alone(services, call):
             scheduler, now = self._scheduler_of(clusters, state.profile), services.clock.now()
-            world = World(clusters, ())
+            world = state.assuming(World(clusters, ()), now)
             scheduler.peers = peers
             try:
                 question = question_of(scheduler, world, workload, schedule_one(scheduler, workload, now, world), now)

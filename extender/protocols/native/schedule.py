@@ -1,13 +1,14 @@
 """``/v1/schedule``: decisions on bindings."""
 
 import logging
+from datetime import datetime
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
-from berthmaster.deciding.move_end import as_ended
-from berthmaster.deciding.rules import rules_of, trigger_by
+from berthmaster.deciding.move_course import Surmise, ended
+from berthmaster.deciding.rules import OWN, rules_of, trigger_by
 from berthmaster.kube.kinds import CLUSTER_KINDS, CLUSTERS, WatchOptions
 from berthmaster.model.binding import Binding
 from berthmaster.model.decode import NOT_JSON, decode_json, encode_json, read_json
@@ -120,7 +121,8 @@ def decide_request(
     def answer(scheduler: Scheduler) -> Decided:
         if diagnose:
             require_explicable(binding, len(scheduler.fleet))
-        return decide_on(scheduler, binding, work, diagnose=diagnose, metrics=services.metrics)
+        own, now = services.state.own_scheduler, services.clock.now()
+        return decide_on(scheduler, binding, now, work, diagnose=diagnose, own=own, metrics=services.metrics)
 
     if request.clusters is not None:
         return answer(_own_scheduler(services, request))
@@ -135,14 +137,20 @@ def decide_request(
 def decide_on(
     scheduler: Scheduler,
     binding: Binding,
+    now: datetime,
     work: Work | None = None,
     *,
     diagnose: bool,
+    own: str = OWN,
     metrics: "ServiceMetrics | None" = None,
 ) -> Decided:
-    """Decide with a scheduler that no other thread uses meanwhile."""
-    base = as_ended(binding, scheduler.fleet)
-    trigger = trigger_by(rules_of(base), base, scheduler.fleet)
+    """Decide with a scheduler that no other thread uses meanwhile.
+
+    ``own``: the name that Berthmaster's scheduler serves. The bindings of others follow Karmada's rules.
+    """
+    rules = rules_of(binding, own)
+    base = ended(scheduler, binding, now, Surmise(rules=rules, producer=own))
+    trigger = trigger_by(rules, base, scheduler.fleet)
     request = Request.of(base)
     decision = scheduler.schedule(request, work)
     if metrics is not None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec.structs
 import pytest
-from builders import binding
+from builders import binding, placement
 from tables import cases
 
 from berthmaster.deciding import lifecycle
@@ -148,6 +148,13 @@ def test_a_new_target_starts_the_time_again_and_keeps_the_old_copies():
     )
     assert (step.state.phase, step.state.until) == (MovePhase.SURGING, at(950))
     assert step.clusters == {"old": 2, "new": 2}
+
+
+def test_a_duplicated_workload_keeps_all_replicas_of_each_old_copy_for_another_target():
+    asked = placement(replicaScheduling={"replicaSchedulingType": "Duplicated"})
+    given = binding(replicas=4, clusters={"old": 4, "older": 4, "new": 4}, placement=asked)
+    step = lifecycle.retargeted(given, state(source={"old": 4, "older": 4}), {"newer": 4}, "g1", around(50))
+    assert step.clusters == {"newer": 4, "old": 4, "older": 4}
 
 
 @cases(

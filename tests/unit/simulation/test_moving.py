@@ -122,7 +122,6 @@ BREAKING = state(strategy=MoveStrategy.BREAK_BEFORE_MAKE, phase=MovePhase.ADMITT
         "new copies are not written yet": (BREAKING, {}, "a", {"b": 4}),
         "the source is lost": (BREAKING, {}, "b", {"a": 4}),
         "a move that returns has no other place": (replace(BREAKING, returning=True), {}, "a", {"a": 4}),
-        "a failover has no source": (replace(BREAKING, reason=MoveReason.FAILOVER), {}, "a", {"a": 4}),
     },
 )
 def test_a_move_to_a_lost_cluster_is_rolled_back_if_nothing_evicts(
@@ -133,6 +132,14 @@ def test_a_move_to_a_lost_cluster_is_rolled_back_if_nothing_evicts(
     end = "is rolled back" if after == move.source else "ends"
     assert planned.after.assignment == after
     assert why_moved(planned) == f"its move ({move.reason.value}) is under way and {end}"
+
+
+def test_a_failover_to_a_lost_cluster_goes_elsewhere():
+    given = moving(replace(BREAKING, reason=MoveReason.FAILOVER), {})
+    default = world_of(manifests(given), assumptions=Assumptions())
+    (planned,) = planned_fleet(default, ChangeSet(edits=(Down("a"),)), karmada_profile(), NOW).workloads
+    assert planned.after.assignment == {"b": 4}
+    assert why_moved(planned) == "its move (Failover) is under way and ends"
 
 
 def test_a_failure_starts_from_what_is_while_a_move_is_under_way():

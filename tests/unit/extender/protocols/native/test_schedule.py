@@ -1,23 +1,29 @@
 """Schedule a binding."""
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 from builders import binding, cluster
 from extender_services import refusing, services_of
 from tables import cases
 
+from berthmaster.deciding.lease_record import BrakeRecord, ControllersRecord, LeaseRecord
+from berthmaster.model.binding import APPLIED_PLACEMENT
 from berthmaster.model.decode import convert, decode_json, encode_json
+from berthmaster.model.meta import with_status
 from berthmaster.model.policy import Placement
 from berthmaster.model.validation import DEFAULT_LIMITS
 from berthmaster.native_api.wire import ScheduleRequest
 from berthmaster.scheduling.karmada.profile import karmada_profile
+from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.request import FailureKind
 from berthmaster.simulation.world import World
 from extender.protocols.native import schedule
 from extender.protocols.native.schedule import decide_request, is_cheap
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Call
+from extender.state.controllers_lease import LeaseReading
 
 CALL = Call("request-1", 1e9)
 CLUSTERS = tuple(cluster(name) for name in "abc")
@@ -31,6 +37,22 @@ def services():
 def grouped(groups):
     names = [{"affinityName": str(number), "clusterNames": ["nowhere"]} for number in range(groups)]
     return binding(placement=convert(Placement, {"clusterAffinities": names}))
+
+
+@cases(
+    ("serves", "trigger"), {"the recorded scheduler": ("fleet", Trigger.FAILOVER), "another one": ("", Trigger.NONE)}
+)
+def test_the_scheduler_that_the_lease_records_leaves_a_missing_cluster(services, serves, trigger):
+    record = LeaseRecord(BrakeRecord(), None, controllers=ControllersRecord(serves))
+    services.state.lease = lambda: LeaseReading(record)
+    asked = convert(Placement, {"replicaScheduling": {"replicaSchedulingType": "Divided"}})
+    applied = {APPLIED_PLACEMENT: encode_json(asked).decode()}
+    given = binding(
+        replicas=2, clusters={"a": 1, "gone": 1}, placement=asked, annotations=applied, scheduler_name="fleet"
+    )
+    given = with_status(given, last_scheduled_time=datetime(2026, 1, 1, tzinfo=UTC))
+    decided = decide_request(services, ScheduleRequest(given), CALL, size_bytes=1, diagnose=False)
+    assert decided.trigger is trigger
 
 
 @cases("clusters", {"on the service's fleet": None, "on the clusters of the request": CLUSTERS})

@@ -1,0 +1,234 @@
+"""How a move under way goes on if time passes and nothing else happens. Pure functions.
+
+A simulation takes the steps of the controllers (``moves.decide_with_moves``) one after the other, with the copies that
+Karmada and the members would then report. It assumes that these copies become healthy wherever their cluster is ready,
+not about to be deleted, and gets what Karmada dispatches. On other clusters they stay as they were reported last.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Final
+
+from berthmaster.deciding.config import RebalanceSettings, SourceSettings
+from berthmaster.deciding.copies import STATUS_LAG_S
+from berthmaster.deciding.decide import BindingDecision, ClusterState
+from berthmaster.deciding.decision_recorder import MoveContext, PolicyMoves
+from berthmaster.deciding.failover import FailoverOptions
+from berthmaster.deciding.move_end import tasks_of_others
+from berthmaster.deciding.move_targets import is_draining
+from berthmaster.deciding.moves import MoveDecider, decide_with_moves
+from berthmaster.deciding.rules import BERTHMASTER, OWN, SchedulerRules
+from berthmaster.deciding.writes import Version, status_write
+from berthmaster.model.binding import AggregatedStatusItem, Binding
+from berthmaster.model.meta import Timestamp, with_status
+from berthmaster.model.move import MovePhase, as_moved, move_of, read_move
+from berthmaster.model.template_facts import TemplateFacts
+from berthmaster.model.work import DEFAULT_GRACE_S, Copies, CopyOfWorkload
+from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.karmada.trigger import Trigger
+from berthmaster.scheduling.scheduler import Scheduler
+
+_MOST_STEPS: Final = 200
+"""A move with more steps than this does not end. What it has reached then counts."""
+_STANDS_AFTER_S: Final = 60.0
+"""After this time without a change, a move that is overdue or waits for others stays as it is."""
+_NO_MOVES: Final = SourceSettings("Off")
+_GENERATIONS: Final = frozenset({"generation", "observedGeneration", "resourceTemplateGeneration"})
+"""What a report says about the template. A copy that becomes healthy runs the newest one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surmise:
+    """What is assumed while time passes.
+
+    Attributes:
+        replaced_after_s: after which time failover leaves a cluster that is not ready; None without failover.
+        rules: those of the scheduler that the binding names.
+        policy: what configuration and policy say about the moves of the binding. It begins no move that nothing but
+            time asks for: no failback, no drain, no rebalancing.
+        facts: what the manifest of the workload says.
+        producer: the name that Berthmaster's scheduler writes into eviction tasks.
+    """
+
+    replaced_after_s: float | None = None
+    rules: SchedulerRules = BERTHMASTER
+    policy: PolicyMoves = field(default_factory=PolicyMoves)
+    facts: TemplateFacts = field(default_factory=TemplateFacts)
+    producer: str = OWN
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """How a move goes on.
+
+    Attributes:
+        binding: the binding when nothing changes any more.
+        trigger: why its scheduler has scheduled it meanwhile; NONE if the move alone goes on.
+        last: the last decision. It changes nothing.
+        ends_as_recorded: whether the move ends at its recorded target, and nothing else happens to the copies.
+    """
+
+    binding: Binding
+    trigger: Trigger
+    last: BindingDecision
+    ends_as_recorded: bool
+
+
+def is_moving(binding: Binding, producer: str = OWN) -> bool:
+    """Return whether a move of a binding is under way, or has left something behind that its scheduler removes."""
+    state, problem = read_move(binding)
+    if problem or (state is not None and state.under_way):
+        return True
+    return tasks_of_others(binding, producer) is not None
+
+
+def course_of(scheduler: Scheduler, binding: Binding, now: Timestamp, surmise: Surmise) -> Course:
+    """Return how the move of a binding goes on from a time on."""
+    state = cluster_state(scheduler, surmise)
+    started, elapsed_s, idle_s, trigger = binding, 0.0, 0.0, Trigger.NONE
+    copies = assumed_copies(binding, scheduler.fleet, surmise)
+    for _ in range(_MOST_STEPS):
+        at = now + timedelta(seconds=elapsed_s)
+        context = MoveContext(at, lambda _: surmise.policy, producer=surmise.producer, copies=copies)
+        last = decide_with_moves(state, reported(binding, copies), elapsed_s, None, context)
+        trigger = last.trigger if trigger is Trigger.NONE else trigger
+        after = written(binding, last, at)
+        changes = _copies(after) != _copies(binding)
+        idle_s = 0.0 if changes else idle_s
+        binding = after
+        copies = assumed_copies(binding, scheduler.fleet, surmise, copies)
+        wait_s = _wait_s(state, binding, last, elapsed_s, idle_s, at)
+        if wait_s is None and not changes:
+            break
+        wait_s = wait_s or STATUS_LAG_S
+        elapsed_s, idle_s = elapsed_s + wait_s, idle_s + wait_s
+    as_recorded = trigger is Trigger.NONE and _ends_as_recorded(started, binding)
+    return Course(binding, trigger, last, as_recorded)
+
+
+def ended(scheduler: Scheduler, binding: Binding, now: Timestamp, surmise: Surmise | None = None) -> Binding:
+    """Return a binding as if time had passed until its move has ended; the binding itself if none is under way.
+
+    A move that does not end counts as ended at its present target.
+    """
+    surmise = surmise or Surmise()
+    if not is_moving(binding, surmise.producer):
+        return binding
+    return as_moved(course_of(scheduler, binding, now, surmise).binding)
+
+
+def cluster_state(scheduler: Scheduler, surmise: Surmise) -> ClusterState:
+    """Return the clusters as the scheduler sees them. A cluster that is not ready has just failed, at the time 0.
+
+    A cluster that is being deleted goes while time passes, whether or not it answers.
+    """
+    clusters = [each for each in scheduler.fleet.clusters if each is not None]
+    return ClusterState(
+        scheduler,
+        {each.name: 0.0 for each in clusters if not (each.ready or each.deleting)},
+        FailoverOptions(surmise.replaced_after_s, surmise.producer),
+        frozenset(each.name for each in clusters if is_draining(each)),
+        surmise.rules,
+    )
+
+
+def decider_at(
+    scheduler: Scheduler, binding: Binding, now: Timestamp, elapsed_s: float, surmise: Surmise
+) -> MoveDecider:
+    """Return what decides for a binding some seconds after a time."""
+    copies = assumed_copies(binding, scheduler.fleet, surmise)
+    context = MoveContext(now, lambda _: surmise.policy, producer=surmise.producer, copies=copies)
+    return MoveDecider(cluster_state(scheduler, surmise), elapsed_s, None, context)
+
+
+def only_asked(policy: PolicyMoves) -> PolicyMoves:
+    """Return what a policy says about moves, without the sources that begin moves when time passes."""
+    settings = replace(policy.settings, failback=_NO_MOVES, drain=_NO_MOVES, rebalance=RebalanceSettings("Off"))
+    return replace(policy, settings=settings)
+
+
+def assumed_copies(binding: Binding, fleet: Fleet, surmise: Surmise, before: Copies | None = None) -> Copies:
+    """Return the Works that Karmada keeps for a binding once it has done what the binding says.
+
+    Karmada deletes a Work on a cluster that is not ready, and waits until the cluster is back. As long as such a
+    deletion belongs to a task with the purge mode Directly, it writes no Work for other clusters.
+
+    Args:
+        before: the copies before the last change of the binding; None for those that the binding reports.
+    """
+    known = {each.cluster_name: each for each in binding.status.aggregated_status}
+    there = known.keys() if before is None else before.by_cluster.keys()
+    tasks = binding.spec.graceful_eviction_tasks
+    wanted = {each.from_cluster: each.replicas or 0 for each in tasks if each.keeps_copy} | binding.assignment
+    purged = {each.from_cluster for each in tasks if not each.keeps_copy}
+    left = [each for name in sorted(there - wanted.keys()) if (each := fleet.get(name)) is not None]
+    hanging = {each.name for each in left if not each.ready and not each.deleting}
+    starts = hanging.isdisjoint(purged)
+    preserved = bool(binding.spec.preserve_resources_on_deletion)
+    found = {}
+    for name, replicas in [*wanted.items(), *((each, 0) for each in hanging)]:
+        cluster = fleet.get(name)
+        if cluster is None or cluster.deleting or not (starts or name in there):
+            continue
+        item = known.get(name, AggregatedStatusItem(name))
+        if name in wanted and cluster.ready and binding.dispatches_to(name):
+            item = _healthy(item, replicas)
+        found[name] = CopyOfWorkload(
+            name in hanging, replicas, 0, DEFAULT_GRACE_S, item, preserved=preserved, facts=surmise.facts
+        )
+    return Copies(found)
+
+
+def _healthy(item: AggregatedStatusItem, replicas: int) -> AggregatedStatusItem:
+    """Return a report whose replicas are all ready. What it says about anything but replicas stays."""
+    stays = item.status if isinstance(item.status, Mapping) else {}
+    status = {name: value for name, value in stays.items() if name not in _GENERATIONS}
+    status |= {"replicas": replicas, "readyReplicas": replicas, "availableReplicas": replicas}
+    return AggregatedStatusItem(item.cluster_name, status, applied=True, health="Healthy")
+
+
+def reported(binding: Binding, copies: Copies) -> Binding:
+    """Return a binding in whose status Karmada has collected what the copies report."""
+    items = (each.item for _, each in sorted(copies.by_cluster.items()))
+    return with_status(binding, aggregated_status=tuple(each for each in items if each.runs))
+
+
+def written(binding: Binding, decision: BindingDecision, now: Timestamp) -> Binding:
+    """Return a binding as the controllers write a decision: first its assignment, then its status."""
+    version = Version(binding.metadata.resource_version, binding.metadata.generation)
+    after = binding if decision.write is None else decision.write.applied(binding, version)
+    return status_write(after, decision.result, now, refresh=decision.refresh).applied(after, version)
+
+
+def _copies(binding: Binding) -> tuple[object, ...]:
+    """Return what the copies of a workload depend on, and the move without its times and messages."""
+    state = move_of(binding)
+    move = None if state is None else (state.phase, state.source, state.target, state.overdue, state.returning)
+    spec = binding.spec
+    return spec.clusters, spec.graceful_eviction_tasks, binding.status.last_scheduled_time, move
+
+
+def _ends_as_recorded(started: Binding, ended: Binding) -> bool:
+    moved = as_moved(started)
+    return moved is not started and as_moved(ended).assignment == moved.assignment
+
+
+def _wait_s(
+    state: ClusterState, binding: Binding, last: BindingDecision, elapsed_s: float, idle_s: float, now: Timestamp
+) -> float | None:
+    """Return the seconds until something can change; None if nothing does any more."""
+    after_s = state.failover.after_s
+    loss_s = None if after_s is None or not state.unready_since_s else after_s - elapsed_s
+    if loss_s is not None and loss_s < 0:
+        loss_s = None
+    move = move_of(binding)
+    if move is None or not move.under_way:
+        return max(1.0, loss_s) if loss_s is not None and last.requeue_after_s is not None else None
+    stands = move.phase is not MovePhase.SOAKING and (move.overdue or bool(move.cause)) and idle_s > _STANDS_AFTER_S
+    if stands or last.requeue_after_s is None:
+        return None if loss_s is None else max(1.0, loss_s)
+    wait_s = max(1.0, last.requeue_after_s)
+    if idle_s > STATUS_LAG_S and last.write is None and move.until is not None:
+        wait_s = max(wait_s, (move.until - now).total_seconds())
+    return wait_s if loss_s is None else max(1.0, min(wait_s, loss_s))
