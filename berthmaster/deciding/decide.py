@@ -236,12 +236,6 @@ def schedule_in_any_group(
     return _scheduled(state, Verdict(trigger, binding, request), decision, explain=False)
 
 
-def schedule(state: ClusterState, binding: Binding, request: Request, trigger: Trigger) -> BindingDecision:
-    """Schedule a binding for a reason, whether or not something triggers it."""
-    decision = rescheduled(state.scheduler, request)
-    return _scheduled(state, Verdict(trigger, binding, request), decision, explain=False)
-
-
 def _scheduled(state: ClusterState, verdict: Verdict, decision: Decision, *, explain: bool) -> BindingDecision:
     binding, request, trigger = verdict.binding, verdict.request, verdict.trigger
     attempts = _explained(state.scheduler, request, decision) if explain else ()

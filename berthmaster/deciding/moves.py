@@ -40,17 +40,16 @@ from berthmaster.deciding.decide import (
     components_of,
     decide,
     lost_clusters,
-    schedule,
     schedule_in_any_group,
     scheduled_message,
     unchanged,
 )
 from berthmaster.deciding.decision_recorder import MoveContext
-from berthmaster.deciding.failover import Replacement, eviction_tasks, replacement
+from berthmaster.deciding.failover import FailoverOptions, Replacement, eviction_tasks, replacement
 from berthmaster.deciding.lifecycle import CopiesChange, Step, Surroundings
 from berthmaster.deciding.move_end import before_superseded, superseded, tasks_of_others
 from berthmaster.deciding.move_targets import MoveRequest, Target
-from berthmaster.deciding.rules import needs_any_group, trigger_by
+from berthmaster.deciding.rules import needs_any_group
 from berthmaster.deciding.writes import AssignmentWrite, SchedulingResult
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, GracefulEvictionTask
 from berthmaster.model.claims import MANAGED_BY
@@ -187,8 +186,7 @@ def continued(decider: MoveDecider, binding: Binding, move: MoveState) -> Bindin
     lost, loss_s = lost_clusters(decider.state, moved, decider.now_s)
     if decider.moves.braked:
         lost = frozenset()
-    trigger = Trigger.FAILOVER if lost else trigger_by(decider.state.rules, moved, decider.state.scheduler.fleet)
-    found, tasks = _target_now(decider, moved, move, trigger, lost)
+    found, tasks, trigger = _target_now(decider, moved, move, lost)
     if trigger is Trigger.NONE and (elsewhere := _elsewhere(decider, binding, move)) is not None:
         found = elsewhere
     if move.phase is MovePhase.ADMITTED and isinstance(found, Target):
@@ -251,32 +249,34 @@ def sooner(decision: BindingDecision, after_s: float | None) -> BindingDecision:
 
 
 def _target_now(
-    decider: MoveDecider, moved: Binding, move: MoveState, trigger: Trigger, lost: frozenset[str]
-) -> tuple[Target | MoveRefusal, tuple[GracefulEvictionTask, ...]]:
-    """Return where the move should end, as decided now, or why nowhere, and tasks for lost clusters."""
+    decider: MoveDecider, moved: Binding, move: MoveState, lost: frozenset[str]
+) -> tuple[Target | MoveRefusal, tuple[GracefulEvictionTask, ...], Trigger]:
+    """Return where the move should end, as decided now, or why nowhere; tasks for lost clusters; and why it is decided.
+
+    Args:
+        moved: the binding as if its move had ended.
+        lost: its clusters that are not ready for too long.
+    """
     same = Target(move.target, move.target_group)
     state = decider.state
+    plainly = replace(state, failover=FailoverOptions())
     draining = move_targets.draining_clusters(state, moved) - move.source.keys()
     # A move that returns goes to where it came from, drained or not. Healthy new copies of an unhealthy source stay.
     if decider.moves.braked or move.returning or rollback_loses_replicas(moved, move, state.unready_since_s):
         draining = frozenset()
     if lost or draining:
         found = replacement(state.scheduler, Request.of(moved), lost | draining, leaves=bool(draining))
+        trigger = Trigger.FAILOVER if lost else decide(plainly, moved, decider.now_s, decider.bounds).trigger
         if isinstance(found, MoveRefusal):
-            return found if lost or move.phase is MovePhase.ADMITTED else same, ()
+            return found if lost or move.phase is MovePhase.ADMITTED else same, (), trigger
         left = replace(found, left=tuple(name for name in found.left if name in lost))
-        return Target(dict(found.clusters), found.group), eviction_tasks(moved, left, decider.moves.producer)
-    if trigger is Trigger.NONE:
-        return same, ()
-    request = Request.of(moved)
-    if decider.bounds is not None:
-        request = msgspec.structs.replace(request, bounds=decider.bounds)
-    decision = schedule(state, moved, request, trigger)
-    if not decision.result.ok:
-        return MoveRefusal(Cause.NO_PLACE, decision.result.message, (decision.result.reason,)), ()
+        return Target(dict(found.clusters), found.group), eviction_tasks(moved, left, decider.moves.producer), trigger
+    decision = decide(plainly, moved, decider.now_s, decider.bounds)
+    if decision.trigger is not Trigger.NONE and not decision.result.ok:
+        return MoveRefusal(Cause.NO_PLACE, decision.result.message, (decision.result.reason,)), (), decision.trigger
     if decision.clusters is None:
-        return same, ()
-    return Target(dict(decision.clusters), decision.result.group), ()
+        return same, (), decision.trigger
+    return Target(dict(decision.clusters), decision.result.group), (), decision.trigger
 
 
 def _elsewhere(decider: MoveDecider, binding: Binding, move: MoveState) -> Target | None:

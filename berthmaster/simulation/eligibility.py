@@ -5,7 +5,7 @@
   the binding changes, or when the labels or the spec of a cluster change that the binding may use
   (``enqueueAffectedBindings``). The status of a cluster, such as a kind that it serves now, is no event. Berthmaster's
   scheduler tries again.
-- A simulation assumes that a move under way ends well, and shows where copies are now (docs/moves.md).
+- A move under way goes on as the controllers continue it (``deciding/move_course.py``).
 - Karmada's taint manager, Berthmaster's failover and the deletion of a cluster take workloads off a cluster, under the
   assumptions of the world.
 """
@@ -16,19 +16,16 @@ from typing import Final, assert_never
 
 from msgspec.structs import replace
 
-from berthmaster.deciding.failover import Replacement, eviction_tasks
 from berthmaster.model import move as moves
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, BindingSpec, GracefulEvictionTask, TargetCluster
 from berthmaster.model.claims import KUBE_PRIORITY_CLASS, MANAGED_BY, PRIORITY_CLASS, Existing, overrides_of
 from berthmaster.model.cluster import NO_EXECUTE, Cluster, Taint, Toleration
-from berthmaster.model.decode import encode_json
 from berthmaster.model.errors import name_list
 from berthmaster.model.meta import with_spec
 from berthmaster.model.policy import DEFAULT_SCHEDULER, AffinityTerm, Policy
 from berthmaster.model.unsupported import unsupported_parts
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.trigger import Trigger, decoded_placement, trigger_of
-from berthmaster.scheduling.request import Request
 from berthmaster.simulation.plan_answer import TAINT_MANAGER, Assumptions
 from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload, Unscheduled
 
@@ -252,22 +249,6 @@ def evicted_after_s(taints: Sequence[Taint], tolerations: Iterable[Toleration]) 
         max(0, each.toleration_seconds) for each in used if each is not None and each.toleration_seconds is not None
     ]
     return min(limits, default=None)
-
-
-def with_replacement(binding: Binding, request: Request, found: Replacement, now: datetime) -> Binding:
-    """Return a binding as Berthmaster's failover writes it (``deciding/failover.py``)."""
-    tasks = tuple(replace(each, creation_timestamp=now) for each in eviction_tasks(binding, found, _PRODUCER))
-    spec = replace(
-        binding.spec,
-        clusters=tuple(TargetCluster(name, replicas) for name, replicas in sorted(found.clusters.items())),
-        graceful_eviction_tasks=(*binding.spec.graceful_eviction_tasks, *tasks),
-    )
-    applied = encode_json(request.placement).decode()
-    metadata = replace(binding.metadata, annotations={**binding.metadata.annotations, APPLIED_PLACEMENT: applied})
-    status = binding.status
-    if not binding.reschedule_requested:
-        status = replace(status, scheduler_observing_affinity_name=found.group, last_scheduled_time=now)
-    return replace(binding, metadata=metadata, spec=spec, status=status)
 
 
 def misses_deletion(binding: Binding, fleet: Fleet) -> bool:

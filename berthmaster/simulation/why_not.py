@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from berthmaster.deciding.move_end import as_ended
+from berthmaster.deciding.move_course import ended
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import InputError, name_list
@@ -128,7 +128,7 @@ def question_of(
         raise InputError(f"no scheduler places {workload}: {reason}")
     policies = [each.policy for each in workload.claims]
     alone, later = replace(world, workloads=(workload,), policies=policies), now + timedelta(seconds=1)
-    request = Request.of(as_ended(binding, scheduler.fleet))
+    request = Request.of(ended(scheduler, binding, now))
 
     def decides(world: World) -> Mapping[str, int]:
         (changed,) = world.workloads
