@@ -65,6 +65,7 @@ class FleetInUse:
         own: whether Berthmaster's scheduler decides, or karmada-scheduler by its rules.
 
     Attributes:
+        record: what the controllers record on their Lease; None for karmada-scheduler.
         cases: how many workloads of each kind were compared.
     """
 
@@ -73,6 +74,7 @@ class FleetInUse:
         self._own = own
         self._scheduler = SCHEDULER if own else KARMADA_SCHEDULER
         self._fails_over = own and self._draw.random() < 0.5
+        self.record = ControllersRecord(self._scheduler, _TOLERATION_S if self._fails_over else None) if own else None
         self.cases: Counter[str] = Counter()
         self.clusters = [self._cluster(number) for number in range(self._draw.randint(3, 5))]
         self.templates = [deployment(f"w{number}", self._draw.randint(0, 6)) for number in range(6)]
@@ -100,8 +102,7 @@ class FleetInUse:
     def world(self, failover: Switch = Switch.AUTO) -> World:
         """Return the control plane as a simulation reads it."""
         manifests = manifests_of(self.documents(), "the model")
-        record = ControllersRecord(self._scheduler, _TOLERATION_S if self._fails_over else None) if self._own else None
-        assumed = assumptions(failover, Switch.OFF, record, manifests.bindings)
+        assumed = assumptions(failover, Switch.OFF, self.record, manifests.bindings)
         return world_of(manifests, schedulers={self._scheduler}, assumptions=assumed)
 
     def documents(self) -> list[Document]:
@@ -236,8 +237,8 @@ class FleetInUse:
     def _evict(self, template: JSON) -> None:
         binding = self._binding(template)
         clusters = binding["spec"].get("clusters") or []
-        if not clusters or self._moves(template):
-            return  # a move waits for the end of the task, and tasks do not end here
+        if not clusters:
+            return
         name = self._draw.choice(clusters)["name"]
         task = {
             "fromCluster": name, "reason": "Test", "producer": "Test", "purgeMode": self._draw.choice(_PURGE_MODES),

@@ -1,14 +1,15 @@
 """One question about a fleet in use, asked in every way that there is: the figures must be equal.
 
 The losses of clusters and regions are asked from simulations, plans and failures; the edits of clusters and scales from
-simulations and plans.
+simulations and plans. Each is also asked from an extender that watches the fleet, and from the console's pages.
 """
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
+from asked_extender import AskedExtender, Figures, changes_of, figures_of, form_of, linked_question
 from fleet_in_use import REGIONS, FleetInUse
 
 from berthmaster.model.cluster import NO_SCHEDULE, Taint
@@ -23,7 +24,6 @@ from berthmaster.simulation.planner import simulated as simulation_of
 from berthmaster.simulation.world import Change, World
 
 _PROFILE: Final = karmada_profile()
-Figures = dict[str, Any]
 
 
 def losses_of(world: World) -> Iterator[DomainLoss]:
@@ -88,24 +88,64 @@ def failed(failures: Failures, loss: DomainLoss) -> Figures:
     }
 
 
-def all_disagreements(fleet: FleetInUse, draw: random.Random) -> Iterator[str]:
-    """Yield the disagreements about a fleet in use, as configured and with eviction, and about its files."""
-    now = fleet.stage.clock.now()
-    for world in (fleet.world(), fleet.world(Switch.ON), fleet.files()):
-        yield from disagreements(world, now, draw)
+class Interview:
+    """Asks each question about a fleet in use in every way that there is.
 
+    Attributes:
+        questions: how many questions were asked.
+    """
 
-def disagreements(world: World, now: datetime, draw: random.Random) -> Iterator[str]:
-    """Yield each question about a world whose answers differ."""
-    failures = Failures(world, _PROFILE, now)
-    for loss in losses_of(world):
-        changes = [Down(name) for name in loss.clusters]
-        first, second, third = simulated(world, changes, now), planned(world, changes, now), failed(failures, loss)
-        if first != second:
-            yield f"{loss}: simulate {first}; plan {second}"
-        if {name: first[name] for name in third} != third:
-            yield f"{loss}: simulate {first}; resilience {third}"
-    for changes in edits_of(world, draw):
-        first, second = simulated(world, changes, now), planned(world, changes, now)
-        if first != second:
-            yield f"{changes}: simulate {first}; plan {second}"
+    def __init__(self, fleet: FleetInUse, draw: random.Random) -> None:
+        self._fleet, self._draw = fleet, draw
+        self._now = fleet.stage.clock.now()
+        self.questions = 0
+
+    def disagreements(self, *, over_the_api: bool = True) -> Iterator[str]:
+        """Yield the questions whose answers differ: about the fleet as configured and with eviction, and its files."""
+        fleet = self._fleet
+        switches = (Switch.AUTO, Switch.ON)
+        if not over_the_api:
+            for world in map(fleet.world, switches):
+                yield from self._about(world)
+        else:
+            with AskedExtender(fleet) as extender:
+                for switch in switches:
+                    yield from self._about(fleet.world(switch), extender, switch)
+        yield from self._about(fleet.files())
+
+    def _about(
+        self, world: World, extender: AskedExtender | None = None, switch: Switch = Switch.AUTO
+    ) -> Iterator[str]:
+        """Yield each question about a world whose answers differ."""
+        failures = Failures(world, _PROFILE, self._now)
+        shown = {} if extender is None else {(each.domain, each.name): each for each in extender.impacts(switch)}
+        for loss in losses_of(world):
+            answers = self._answers(world, changes_of(loss), extender, switch)
+            answers["resilience"] = failed(failures, loss)
+            if extender is not None:
+                impact = shown[loss.domain, loss.name]
+                answers["the page Resilience"] = figures_of(impact)
+                answers["the page to which it links"] = extender.what_if(linked_question(impact))
+            yield from self._differing(loss, answers)
+        for changes in edits_of(world, self._draw):
+            yield from self._differing(changes, self._answers(world, changes, extender, switch))
+
+    def _answers(
+        self, world: World, changes: Sequence[Change], extender: AskedExtender | None, switch: Switch
+    ) -> dict[str, Figures]:
+        found = {"simulate": simulated(world, changes, self._now), "plan": planned(world, changes, self._now)}
+        if extender is None:
+            return found
+        found["/v1/simulate"] = extender.simulated(changes, switch)
+        if not any(isinstance(each, Reschedule) for each in changes):  # it cannot be planned over the API
+            found["/v1/plan"] = extender.planned(changes, switch)
+        if (question := form_of(changes, switch)) is not None:
+            found["the page What if"] = extender.what_if(question)
+        return found
+
+    def _differing(self, question: object, answers: Mapping[str, Figures]) -> Iterator[str]:
+        self.questions += 1
+        first = answers["simulate"]
+        for name, each in answers.items():
+            if each != {figure: first[figure] for figure in each}:
+                yield f"{question}: simulate {first}; {name} {each}"
