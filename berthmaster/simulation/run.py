@@ -15,7 +15,6 @@ from berthmaster.deciding.decide import Verdict, in_any_group, judge
 from berthmaster.deciding.decision_recorder import PolicyMoves
 from berthmaster.deciding.failover import Replacement
 from berthmaster.deciding.move_course import Surmise, course_of, decider_at, ended, is_moving, only_asked, written
-from berthmaster.deciding.move_targets import is_draining
 from berthmaster.deciding.policy_moves import policy_moves
 from berthmaster.deciding.rules import SchedulerRules, misses_cluster, needs_any_group
 from berthmaster.deciding.writes import effective
@@ -357,7 +356,7 @@ class _Cycle:
         if trigger is Trigger.FAILOVER and not rules.notices_deletions:
             decision = None if eligibility.misses_deletion(binding, scheduler.fleet) else decision
         if decision is None:
-            return WorkloadResult(replace(workload, binding=binding), Trigger.NONE)
+            return WorkloadResult(workload, Trigger.NONE)
         if rules.asks_every_group:
             decision = self.in_any_group(workload, verdict, decision)
         if not rules.retries and decision.failure is None and decision.assignment and eligibility.stalls(workload):
@@ -414,18 +413,16 @@ class _Cycle:
 
     def in_any_group(self, workload: SimulatedWorkload, verdict: Verdict, failed: Decision) -> Decision:
         """Return where a workload goes that no group can hold from its own one on: to an earlier one, if that can."""
-        base, fleet, failure = verdict.binding, self.scheduler.fleet, failed.failure
+        base, failure = verdict.binding, failed.failure
         if failure is None or failure.kind is FailureKind.TOO_LARGE:
             return failed
         if not needs_any_group(base, loses_all=failed.clears_assignment):
             return failed
-        members = [each for each in fleet.clusters if each is not None]
-        unusable = frozenset(each.name for each in members if not each.ready or is_draining(each))
-        found = in_any_group(self.scheduler, verdict.request, unusable)
+        decider = decider_at(self.scheduler, base, self.now, 0, self._surmise(workload))
+        found = in_any_group(self.scheduler, verdict.request, decider.state.unusable)
         if found.failure is not None:
             return failed
         placed = Replacement(found.assignment, "", ())
-        decider = decider_at(self.scheduler, base, self.now, 0, self._surmise(workload))
         waits = base.spec.clusters and decider.why_no_failover(base, placed)
         return failed if waits else found
 

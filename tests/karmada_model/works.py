@@ -18,7 +18,8 @@ EXECUTION: Final = "karmada.io/execution-controller"
 SPACE: Final = "karmada-es-"
 TEMPLATE_GENERATION: Final = "resourcetemplate.karmada.io/generation"
 CONFLICT_RESOLUTION: Final = "work.karmada.io/conflict-resolution"
-DIRECTLY: Final = "Directly"
+DIRECTLY: Final = ("Directly", "Immediately")
+"""The purge mode that deletes a copy at once, and its name in Karmada before 1.15."""
 WAIT_FOR_PURGE_S: Final = 5.0
 FIRST_RETRY_S: Final = 1.0
 LONGEST_RETRY_S: Final = 115.0
@@ -145,13 +146,16 @@ def target_clusters(binding: JSON) -> dict[str, int]:
 
 def kept_clusters(binding: JSON) -> set[str]:
     tasks = binding["spec"].get("gracefulEvictionTasks") or ()
-    return {*target_clusters(binding), *(each["fromCluster"] for each in tasks if each.get("purgeMode") != DIRECTLY)}
+    return {
+        *target_clusters(binding),
+        *(each["fromCluster"] for each in tasks if each.get("purgeMode") not in DIRECTLY),
+    }
 
 
 def purged_clusters(binding: JSON) -> set[str]:
     """Return the clusters whose Works must be gone before any other Work of the binding is written."""
     tasks = binding["spec"].get("gracefulEvictionTasks") or ()
-    return {each["fromCluster"] for each in tasks if each.get("purgeMode") == DIRECTLY}
+    return {each["fromCluster"] for each in tasks if each.get("purgeMode") in DIRECTLY}
 
 
 def work_of(binding: JSON, template: JSON, cluster: str, replicas: int) -> JSON:
