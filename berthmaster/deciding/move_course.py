@@ -18,7 +18,7 @@ from berthmaster.deciding.failover import FailoverOptions
 from berthmaster.deciding.move_end import tasks_of_others
 from berthmaster.deciding.move_targets import is_draining
 from berthmaster.deciding.moves import MoveDecider, decide_with_moves
-from berthmaster.deciding.rules import BERTHMASTER, OWN, SchedulerRules
+from berthmaster.deciding.rules import BERTHMASTER, OWN, SchedulerRules, rules_of
 from berthmaster.deciding.writes import Version, status_write
 from berthmaster.model.binding import AggregatedStatusItem, Binding
 from berthmaster.model.meta import Timestamp, with_status
@@ -107,14 +107,15 @@ def course_of(scheduler: Scheduler, binding: Binding, now: Timestamp, surmise: S
     return Course(binding, trigger, last, as_recorded)
 
 
-def ended(scheduler: Scheduler, binding: Binding, now: Timestamp, surmise: Surmise | None = None) -> Binding:
+def ended(scheduler: Scheduler, binding: Binding, now: Timestamp, own: str = OWN) -> Binding:
     """Return a binding as if time had passed until its move has ended; the binding itself if none is under way.
 
-    A move that does not end counts as ended at its present target.
+    A move that does not end counts as ended at its present target. ``own``: the name that Berthmaster's scheduler
+    serves, and writes into eviction tasks.
     """
-    surmise = surmise or Surmise()
-    if not is_moving(binding, surmise.producer):
+    if not is_moving(binding, own):
         return binding
+    surmise = Surmise(rules=rules_of(binding, own), producer=own)
     return as_moved(course_of(scheduler, binding, now, surmise).binding)
 
 

@@ -12,6 +12,7 @@ import msgspec
 
 from berthmaster.deciding.copies import missing_replicas
 from berthmaster.deciding.move_course import ended
+from berthmaster.deciding.rules import OWN
 from berthmaster.model.binding import Binding
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.minimal import DEFAULT_TOLERANCE, NOTHING, DriftKind, decide_minimal
@@ -107,7 +108,9 @@ def workload_drifts(
     scheduler = scheduler_of(world, profile)
     costs = Costs(profile.prices, scheduler.fleet.get)
     return [
-        workload_drift(scheduler, each, now, tolerance=tolerance, pending_s=pending_s, costs=costs)
+        workload_drift(
+            scheduler, each, now, tolerance=tolerance, pending_s=pending_s, costs=costs, own=world.assumptions.scheduler
+        )
         for each in world.workloads
         if each.present and why_not_scheduled(each, world.schedulers) is None
     ]
@@ -121,16 +124,17 @@ def workload_drift(
     tolerance: float = DEFAULT_TOLERANCE,
     pending_s: float = DEFAULT_PENDING_S,
     costs: Costs | None = None,
+    own: str = OWN,
 ) -> WorkloadDrift:
     """Return the drift of a workload that a scheduler looks at. A move under way counts as ended.
 
-    Args: see ``workload_drifts``.
+    Args: see ``workload_drifts``. ``own`` is the name that Berthmaster's scheduler serves.
     """
     costs = costs or Costs(scheduler.profile.prices, scheduler.fleet.get)
     binding = workload.binding
     if binding is None:
         raise ValueError(f"{workload} has no binding, so that it has no drift")
-    base = ended(scheduler, binding, now)
+    base = ended(scheduler, binding, now, own)
     request = Request.of(base)
     stuck = _stuck(base, scheduler.fleet, now, pending_s) if base is binding else NOTHING
     decided = decide_minimal(scheduler, request, tolerance=tolerance, stuck=stuck)

@@ -295,7 +295,7 @@ def examine(
     binding = result.workload.binding
     if result.decision is not None or binding is None or binding.spec.placement is None:
         return result
-    request = Request.of(ended(scheduler, binding, now))
+    request = Request.of(ended(scheduler, binding, now, world.assumptions.scheduler))
     decision = scheduler.schedule(request)
     return replace(result, diagnosis=explain(scheduler, request, decision, most))
 

@@ -128,7 +128,7 @@ def question_of(
         raise InputError(f"no scheduler places {workload}: {reason}")
     policies = [each.policy for each in workload.claims]
     alone, later = replace(world, workloads=(workload,), policies=policies), now + timedelta(seconds=1)
-    request = Request.of(ended(scheduler, binding, now))
+    request = Request.of(ended(scheduler, binding, now, world.assumptions.scheduler))
 
     def decides(world: World) -> Mapping[str, int]:
         (changed,) = world.workloads

@@ -7,7 +7,6 @@ question at a time. Others wait for it, within their own time.
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime
 from functools import partial
 from http import HTTPStatus
 from typing import Final, TypeVar
@@ -143,7 +142,8 @@ def binding_outlook(services: Services, key: Key, group: str | None, most: int |
     with state.reading() as cache:
         if index is not None:
             require_explicable(binding, len(cache.fleet))
-        looked = _looked(cache.scheduler, binding, services.clock.now(), index, most)
+        base = ended(cache.scheduler, binding, services.clock.now(), state.own_scheduler)
+        looked = _looked(cache.scheduler, base, index, most)
     stored = found.stored or binding
     notes = [each for each in (looked.problem, move_problem(stored)) if each]
     move = move_of(stored)
@@ -165,7 +165,7 @@ def room_of(services: Services, view: BindingView, tried: Collection[str | None]
         return None
     with state.reading() as cache:
         scheduler, fleet = cache.scheduler, cache.fleet
-        request = Request.of(ended(scheduler, binding, services.clock.now()))
+        request = Request.of(ended(scheduler, binding, services.clock.now(), state.own_scheduler))
         groups = [each for each in scheduler.compile(request.placement).groups if each.name in tried] if tried else []
         rows = {row for group in groups for row in scheduler.fitting(request, group).tolist()}
         found = [fleet.clusters[row] for row in rows] if rows else fleet.clusters
@@ -184,8 +184,7 @@ def room_of(services: Services, view: BindingView, tried: Collection[str | None]
     return Room(bool(rows), free)
 
 
-def _looked(scheduler: Scheduler, binding: Binding, now: datetime, index: int | None, most: int | None) -> Outlook:
-    base = ended(scheduler, binding, now)
+def _looked(scheduler: Scheduler, base: Binding, index: int | None, most: int | None) -> Outlook:
     if base.spec.placement is None:
         return Outlook([], problem=_NO_PLACEMENT)
     if unknown := unsupported_parts(base.spec.placement):
@@ -231,7 +230,7 @@ def _drift(services: Services, key: Key) -> WorkloadDrift:
     if ineligible is not None:
         raise Refusal(409, str(ineligible))
     with state.reading() as cache:
-        return workload_drift(cache.scheduler, workload, now)
+        return workload_drift(cache.scheduler, workload, now, own=state.own_scheduler)
 
 
 _LEFT_OUT: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.CONFLICT)

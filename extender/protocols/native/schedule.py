@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
-from berthmaster.deciding.move_course import Surmise, ended
+from berthmaster.deciding.move_course import ended
 from berthmaster.deciding.rules import OWN, rules_of, trigger_by
 from berthmaster.kube.kinds import CLUSTER_KINDS, CLUSTERS, WatchOptions
 from berthmaster.model.binding import Binding
@@ -149,7 +149,7 @@ def decide_on(
     ``own``: the name that Berthmaster's scheduler serves. The bindings of others follow Karmada's rules.
     """
     rules = rules_of(binding, own)
-    base = ended(scheduler, binding, now, Surmise(rules=rules, producer=own))
+    base = ended(scheduler, binding, now, own)
     trigger = trigger_by(rules, base, scheduler.fleet)
     request = Request.of(base)
     decision = scheduler.schedule(request, work)
