@@ -5,7 +5,7 @@ property asks thousands of questions.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Final, Self
+from typing import Any, Final, Self, cast
 from unittest.mock import patch
 
 from extender_in_process import ExtenderInProcess
@@ -14,9 +14,9 @@ from waiting import wait_for
 
 from berthmaster.deciding.lease_record import BrakeRecord, LeaseRecord
 from berthmaster.native_api.connection import RequestRefusedError
-from berthmaster.native_api.what_if import PlanAnswer, PlanRequest, SimulateAnswer, wire_change
+from berthmaster.native_api.what_if import PlanAnswer, PlanRequest
 from berthmaster.native_api.why import ImpactView, ResilienceView
-from berthmaster.simulation.changes import AddLabel, AddTaint, Down, RemoveCluster, Scale
+from berthmaster.simulation.changes import AddLabel, AddTaint, Down, RemoveCluster, Scale, WhatIf
 from berthmaster.simulation.failures import DomainLoss
 from berthmaster.simulation.plan_answer import Loss, Switch
 from berthmaster.simulation.world import Change
@@ -26,7 +26,7 @@ from console.pages.what_if import domains_of
 from console.question import ReadQuestion, WhatIfQuestion, decoded, read
 from extender.state.controllers_lease import LeaseReading
 
-_COMPUTING: Final = ("plan", "resilience", "simulate")
+_COMPUTING: Final = ("plan", "resilience")
 """The modules of the extender that compute in a process of their own."""
 Figures = dict[str, Any]
 
@@ -62,13 +62,9 @@ class AskedExtender:
             each.stop()
         self._extender.stop()
 
-    def simulated(self, changes: Sequence[Change], failover: Switch) -> Figures:
-        """Return the figures of ``/v1/simulate``."""
-        return _simulated(self._client.simulate(list(map(wire_change, changes)), failover=failover))
-
     def planned(self, changes: Sequence[Change], failover: Switch) -> Figures:
         """Return the figures of ``/v1/plan``."""
-        asked = tuple(map(wire_change, changes))
+        asked = cast("tuple[WhatIf, ...]", tuple(changes))
         return _planned(self._client.plan(PlanRequest(changes=asked, failover=failover)))
 
     def what_if(self, question: WhatIfQuestion) -> Figures:
@@ -99,19 +95,6 @@ class AskedExtender:
 
         wait_for(answered)
         return found[0].impacts
-
-
-def _simulated(answer: SimulateAnswer) -> Figures:
-    left = {each.resource for each in answer.rows if each.left}
-    nowhere = left.intersection(answer.plan.nowhere)
-    caused = sorted(each.resource for each in answer.rows if each.moves and each.due != each.moves)
-    return {
-        "nowhere": sorted(nowhere),
-        "short": sorted(left - nowhere),
-        "moved": answer.plan.moved - answer.plan.due,
-        "caused": caused,
-        "loss": _loss(answer.loss),
-    }
 
 
 def _planned(answer: PlanAnswer) -> Figures:

@@ -128,7 +128,10 @@ class Interview:
                 answers["the page to which it links"] = extender.what_if(linked_question(impact))
             yield from self._differing(loss, answers)
         for changes in edits_of(world, self._draw):
-            yield from self._differing(changes, self._answers(world, changes, extender, switch))
+            answers = self._answers(world, changes, extender, switch)
+            if extender is not None and (question := form_of(changes, switch)) is not None:
+                answers["the page What if"] = extender.what_if(question)
+            yield from self._differing(changes, answers)
 
     def _answers(
         self, world: World, changes: Sequence[Change], extender: AskedExtender | None, switch: Switch
@@ -136,11 +139,7 @@ class Interview:
         found = {"simulate": simulated(world, changes, self._now), "plan": planned(world, changes, self._now)}
         if extender is None:
             return found
-        found["/v1/simulate"] = extender.simulated(changes, switch)
-        if not any(isinstance(each, Reschedule) for each in changes):  # it cannot be planned over the API
-            found["/v1/plan"] = extender.planned(changes, switch)
-        if (question := form_of(changes, switch)) is not None:
-            found["the page What if"] = extender.what_if(question)
+        found["/v1/plan"] = extender.planned(changes, switch)
         return found
 
     def _differing(self, question: object, answers: Mapping[str, Figures]) -> Iterator[str]:

@@ -137,7 +137,7 @@ def test_a_move_to_a_lost_cluster_is_rolled_back_if_nothing_evicts(
 def test_a_failover_to_a_lost_cluster_goes_elsewhere():
     given = moving(replace(BREAKING, reason=MoveReason.FAILOVER), {})
     default = world_of(manifests(given), assumptions=Assumptions())
-    (planned,) = planned_fleet(default, ChangeSet(edits=(Down("a"),)), karmada_profile(), NOW).workloads
+    (planned,) = simulated(default, ChangeSet(edits=(Down("a"),)), karmada_profile(), NOW).workloads
     assert planned.after.assignment == {"b": 4}
     assert why_moved(planned) == "its move (Failover) is under way and ends"
 
