@@ -15,19 +15,35 @@ from berthmaster.kube.served_types import openapi_request, schemas_of, subschema
 from berthmaster.model.decode import struct_shape
 from berthmaster.model.errors import ApiError
 from berthmaster.model.policy import Placement
+from berthmaster.model.releases import KarmadaReleases
 from berthmaster.runtime.logs import fields
 
 BINDING_API: Final = "work.karmada.io/v1alpha2"
 UNKNOWN: Final = "unknown"
 _PLACEMENT: Final = "spec.placement"
-_MARKS: Final = (
-    ("spec.clusters.components", "newer than 1.19.0-rc.0"),
-    (f"{_PLACEMENT}.clusterAffinities.overflowAffinities", "1.18 or 1.19.0-rc.0"),
-    ("spec.workloadAffinityGroups", "1.17"),
-    ("spec.components", "1.15 or 1.16"),
-)
-"""Fields of a binding and the releases whose definitions have them, the newest first."""
+_NEWEST: Final = (999, 0)
 _LOG: Final = logging.getLogger("berthmaster.controllers")
+
+
+class _Mark(NamedTuple):
+    """A field of a binding, and the releases whose definitions have it."""
+
+    path: str
+    text: str
+    releases: KarmadaReleases
+
+
+_MARKS: Final = (
+    _Mark("spec.clusters.components", "newer than 1.19.0-rc.0", KarmadaReleases((1, 19), _NEWEST)),
+    _Mark(
+        f"{_PLACEMENT}.clusterAffinities.overflowAffinities",
+        "1.18 or 1.19.0-rc.0",
+        KarmadaReleases((1, 18), (1, 19)),
+    ),
+    _Mark("spec.workloadAffinityGroups", "1.17", KarmadaReleases((1, 17), (1, 17))),
+    _Mark("spec.components", "1.15 or 1.16", KarmadaReleases((1, 15), (1, 16))),
+)
+"""The newest comes first."""
 
 
 class KarmadaTarget(NamedTuple):
@@ -63,7 +79,26 @@ def read_target(client: APIClient) -> KarmadaTarget:
 
 def release_of(schema: Mapping[str, Any]) -> str:
     """Return the releases of Karmada that have this schema of bindings."""
-    return next((release for path, release in _MARKS if subschema(schema, path) is not None), "older than 1.15")
+    mark = _mark_of(schema)
+    return "older than 1.15" if mark is None else mark.text
+
+
+def releases_served(client: APIClient) -> KarmadaReleases | None:
+    """Return the releases that a control plane may have, by its definitions; None if they do not say it."""
+    try:
+        body = ask_if_found(client, openapi_request(BINDING_API))
+    except ApiError:
+        return None
+    if body is None:
+        return None
+    document = decode_response(dict[str, Any], body, f"the schemas of {BINDING_API}")
+    schema = dict(schemas_of(document, BINDING_API)).get("ResourceBinding")
+    mark = None if schema is None else _mark_of(schema)
+    return None if mark is None else mark.releases
+
+
+def _mark_of(schema: Mapping[str, Any]) -> _Mark | None:
+    return next((each for each in _MARKS if subschema(schema, each.path) is not None), None)
 
 
 def unknown_placement_fields(schema: Mapping[str, Any], path: str = _PLACEMENT) -> tuple[str, ...]:

@@ -8,8 +8,9 @@ from typing import Final
 import click
 
 from berthmaster.manifests.heads import head_errors
+from berthmaster.model.releases import KarmadaReleases
 from berthmaster.views.texts import count_text
-from berthmaster_cli.flags import argument, option, options
+from berthmaster_cli.flags import Parsed, argument, option, options
 from berthmaster_cli.lint import sources
 from berthmaster_cli.lint.findings import (
     LINT_RULE_IDS,
@@ -124,6 +125,11 @@ class _LintFlags(KubeconfigFlags, ReadTimeoutFlags, KustomizeFlags, RuleFlags):
         "With -o sarif: the address of a rule's page, with {rule} for the id.", "", metavar="URL", callback=_address
     )
     live: bool = option("Check the policies of the control plane, too.")
+    karmada: KarmadaReleases | None = option(
+        "The release of Karmada that the policies are for, for example 1.16. With --live: that of the control plane. "
+        "Default: every supported release.",
+        type=Parsed("RELEASE", KarmadaReleases.parse),
+    )  # fmt: skip
 
 
 @click.command(
@@ -150,6 +156,7 @@ def command(flags: _LintFlags) -> None:
         scopes=scopes(flags.cluster_scoped_kinds, flags.namespaced_kinds),
         limits=flags.placement_limits,
         scheduler_names=frozenset(flags.scheduler_names),
+        karmada=flags.karmada,
     )
     if flags.list_rules:
         _list_rules(settings, flags.output)
@@ -158,7 +165,7 @@ def command(flags: _LintFlags) -> None:
     live = flags.live or flags.kubeconfig is not None or flags.context is not None
     if not paths and not flags.kustomizations and not live:
         raise click.UsageError("nothing to check: name files or folders (- for standard input), or use --live")
-    run = _LintRun(settings, flags)
+    run = _LintRun(settings if not live else _for_live(settings, flags), flags)
     run.add_fleet()
     if live:
         run.add_live()
@@ -168,6 +175,16 @@ def command(flags: _LintFlags) -> None:
         sys.exit(EXIT_BAD_INPUT)
     if report.count("error") or (flags.strict and report.findings):
         sys.exit(EXIT_CHECK_FAILED)
+
+
+def _for_live(settings: AdmissionSettings, flags: _LintFlags) -> AdmissionSettings:
+    """Return the settings for a control plane: the release of its definitions counts, unless an option names one."""
+    from berthmaster.controllers.target import releases_served  # noqa: PLC0415 - files need no client
+    from berthmaster.kube.http_client import load_client  # noqa: PLC0415 - the same
+
+    if settings.karmada is not None:
+        return settings
+    return replace(settings, karmada=releases_served(load_client(flags.kubeconfig, flags.context)))
 
 
 def _list_rules(settings: AdmissionSettings, output: str) -> None:

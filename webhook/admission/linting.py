@@ -5,6 +5,7 @@ from typing import Any, Final, NamedTuple
 
 from berthmaster.model.kinds import group_of, unknown_type
 from webhook.admission.field_problem import ABSENT, FieldProblem, bounded
+from webhook.admission.releases import release_problems
 from webhook.admission.reviews import ROUTES, ReviewRoute, review
 from webhook.admission.rule_catalog import AdmissionContext
 from webhook.admission.schema import SCHEMA, UNKNOWN_FIELD, completed, object_problems, schema_of
@@ -48,7 +49,7 @@ def lint(raw: dict[str, Any], context: AdmissionContext, default_namespace: str)
     if schema is None:
         return None
     document = completed(schema, raw)
-    found = list(object_problems(schema, document))
+    found = [*object_problems(schema, document), *release_problems(document, context.settings.karmada)]
     refused = bounded((each for each in found if each.rule == SCHEMA), SCHEMA)
     unknown = bounded((each for each in found if each.rule == UNKNOWN_FIELD), UNKNOWN_FIELD)
     reviewed = _reviewed(document, (group_of(api_version), kind), context, default_namespace, readable=not refused)

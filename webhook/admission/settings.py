@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from berthmaster.model.kinds import Scope, group_of, scope_of
+from berthmaster.model.releases import KarmadaReleases
 from berthmaster.model.validation import DEFAULT_LIMITS, PlacementLimits
 from webhook.admission.impact import DEFAULT_RADIUS, BlastRadius
 
@@ -37,6 +38,7 @@ class AdmissionSettings:
         scopes: the scope of kinds that are not built in, by (group, kind).
         unreachable: what the gate does if the extender cannot judge any change: DENY, or WARN and let pass.
         unjudged: what the gate does if the extender did not judge this change in time.
+        karmada: the releases that the control plane may have; None for all that are supported.
     """
 
     mode: WebhookMode = WebhookMode.COMPANION
@@ -52,6 +54,7 @@ class AdmissionSettings:
     blast_radius: BlastRadius = DEFAULT_RADIUS
     unreachable: Level = Level.WARN
     unjudged: Level = Level.DENY
+    karmada: KarmadaReleases | None = None
     exempt_users: frozenset[str] = frozenset()
     exempt_groups: frozenset[str] = frozenset()
 

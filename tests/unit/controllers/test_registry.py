@@ -19,7 +19,7 @@ from berthmaster.controllers.metrics import TARGET, TARGET_UNKNOWN_FIELDS
 from berthmaster.controllers.rbac import ESTIMATORS, MOVES, RULES, RUNTIME, SHADOW, AccessRule, rules_of
 from berthmaster.controllers.registry import REGISTRY, Registration, gated, selected
 from berthmaster.controllers.settings import GATES
-from berthmaster.controllers.target import KarmadaTarget, read_target, release_of, report_target
+from berthmaster.controllers.target import KarmadaTarget, read_target, release_of, releases_served, report_target
 from berthmaster.model.errors import InputError
 from berthmaster.runtime.feature_gates import FeatureGates
 from berthmaster_cli.controllers import command
@@ -217,6 +217,23 @@ def answers(*paths: str) -> dict[str, Any]:
 )
 def test_fields_of_bindings_show_the_release(paths, release):
     assert release_of(schema(*paths)) == release
+
+
+@cases(
+    ("paths", "releases"),
+    {
+        "before components": (("spec.placement",), None),
+        "components": (V1_15, ((1, 15), (1, 16))),
+        "workload affinity": (V1_17, ((1, 17), (1, 17))),
+        "overflow affinities": (V1_18, ((1, 18), (1, 19))),
+    },
+)
+def test_definitions_show_which_releases_a_control_plane_may_have(paths, releases):
+    assert releases_served(ScriptedClient(answers(*paths))) == releases
+
+
+def test_the_release_of_a_control_plane_that_does_not_answer_is_not_known():
+    assert releases_served(ScriptedClient({})) is None
 
 
 def test_the_target_of_a_newer_karmada():

@@ -5,6 +5,7 @@ from typing import Final
 
 from berthmaster.model.policy import FORMER_PURGE_MODES
 from webhook.admission.field_problem import FieldProblem
+from webhook.admission.releases import accepts_former_purge_modes
 from webhook.admission.rules.rule import ReviewedPolicy, rule
 
 PURGE_MODE: Final = "purge-mode-removed"
@@ -15,6 +16,8 @@ def _former_name(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
     failover = reviewed.policy.spec.failover
     application = failover.application if failover is not None else None
     if application is None or application.purge_mode not in FORMER_PURGE_MODES:
+        return
+    if accepts_former_purge_modes(reviewed.settings.karmada):
         return
     today = FORMER_PURGE_MODES[application.purge_mode]
     yield FieldProblem(
