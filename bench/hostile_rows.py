@@ -184,6 +184,11 @@ def _kubeadmiral_rows() -> Iterator[Row]:
         "KubeAdmiral select, 1,500 clusters and 1,500 expressions", lambda: _select(branches, 1500), f"{prefix}/select"
     )
     yield Row(
+        "KubeAdmiral select, 700,000 clusters with a name only",
+        lambda: _encoded({"schedulingUnit": _unit([]), "clusterScores": [{"cluster": {"metadata": {}}}] * 700_000}),
+        f"{prefix}/select",
+    )
+    yield Row(
         "KubeAdmiral filter, 10,900 groups without a selector",
         lambda: _encoded({"schedulingUnit": _unit(_anywhere(10_900)), "cluster": _member(0)}),
         f"{prefix}/filter",

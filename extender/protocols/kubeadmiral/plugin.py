@@ -50,6 +50,10 @@ from berthmaster.scheduling.resources import Requests, free_amount, requests_of
 from extender.protocols.route import Handler, Refuser, Reply, Route, is_light, problem_reply
 from extender.protocols.services import Call, Services
 
+MAX_CLUSTERS: Final = 10_000
+_ONE_EACH: Final = b'"metadata"'
+"""Each cluster of a request has one; names of managed fields have a prefix."""
+
 
 class PlacementPreferences(Value, frozen=True):
     """The limits and the weight of a cluster. KubeAdmiral never sends a priority."""
@@ -452,7 +456,7 @@ def routes(*, pass_in_doubt: bool = True, limits: PlacementLimits = DEFAULT_LIMI
     )
     return [
         Route("POST", f"{PREFIX}/{verb}", _handler(verb, limits, decide), PROTOCOL, refuse=_refuser(refused),
-              brings_fleet=True, cheap=is_light)
+              brings_fleet=True, decodes_parts=True, cheap=is_light)
         for verb, decide, refused in verbs
     ]  # fmt: skip
 
@@ -534,8 +538,12 @@ def score_cluster(body: bytes, bounds: Bounds = UNHURRIED) -> PluginAnswer[Score
 def select_clusters(body: bytes, bounds: Bounds = UNHURRIED) -> PluginAnswer[SelectResponse]:
     """Select the clusters of the first group that can run the workload.
 
-    If no group can, the answer is an error: nothing changes, and KubeAdmiral retries.
+    If no group can, the answer is an error: nothing changes, and KubeAdmiral retries. Clusters are counted before they
+    are decoded. Their bytes say nothing: most of them are the kinds that a cluster serves, which are skipped.
     """
+    clusters = body.count(_ONE_EACH)
+    if clusters > MAX_CLUSTERS:
+        return _failed(f"clusterScores: about {clusters:,} clusters; at most {MAX_CLUSTERS:,} are read")
     try:
         request = decode_json(SelectRequest, body)
     except FieldError as error:

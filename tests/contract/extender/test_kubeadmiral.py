@@ -1,7 +1,9 @@
 """KubeAdmiral's scheduler webhook over sockets: what it could not decide is counted and logged."""
 
+import json
+
 import pytest
-from servers import Server, Wire, request
+from servers import Server, Wire, request, running
 
 VERBS = ["filter", "score", "select"]
 
@@ -11,6 +13,32 @@ def doubts(server: Server) -> dict[str, float]:
     lines = [line.removeprefix(name) for line in server.metrics().splitlines() if line.startswith(name)]
     counts = {line.partition("}")[0].strip('"'): float(line.rpartition(" ")[2]) for line in lines}
     return {verb: counts.get(verb, 0.0) for verb in VERBS}
+
+
+def member(number: int) -> dict[str, object]:
+    """Return a FederatedCluster as it is sent: with the kinds that it serves, which are most of it."""
+    kinds = [
+        {"group": "apps", "version": "v1", "kind": f"Kind{each}", "pluralName": f"kinds{each}", "scope": "Namespaced"}
+        for each in range(300)
+    ]
+    return {
+        "metadata": {"name": f"m{number}", "labels": {"half": str(number % 2)}},
+        "status": {"apiResourceTypes": kinds},
+    }
+
+
+def test_a_fleet_of_500_clusters_with_all_their_kinds_is_answered(tmp_path):
+    groups = [{"affinityName": "odd", "labelSelector": {"matchLabels": {"half": "1"}}}]
+    asked = {
+        "apiVersion": "apps/v1", "kind": "Deployment", "namespace": "shop", "name": "web",
+        "schedulingMode": "Duplicate", "annotations": {"policy.berthmaster.io/cluster-affinities": json.dumps(groups)},
+    }  # fmt: skip
+    scores = [{"cluster": member(number), "score": 1} for number in range(500)]
+    body = json.dumps({"schedulingUnit": asked, "clusterScores": scores}).encode()
+    with running("extender", "--workers", 1, log=tmp_path / "log") as server, Wire(server.port) as wire:
+        wire.send(request("POST", "/kubeadmiral/v1alpha1/select", body))
+        answer = json.loads(wire.answer().body)
+    assert (len(answer["selectedClusterNames"]), answer["error"]) == (250, "")
 
 
 @pytest.mark.parametrize("body", [b"{", b" " * 70_000], ids=["an invalid body", "a body over the limit"])

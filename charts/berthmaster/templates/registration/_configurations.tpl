@@ -125,8 +125,7 @@ metadata:
   {{- end }}
 spec:
   plugins:
-    filter:
-      enabled: [{name: {{ include "berthmaster.fullname" . }}, type: Webhook}]
+    # No filter: while the extender is down, a failed filter removes workloads from all clusters. select knows the groups.
     score:
       enabled: [{name: {{ include "berthmaster.fullname" . }}, type: Webhook}]
     select:

@@ -16,7 +16,7 @@ from berthmaster.model.validation import DEFAULT_LIMITS
 from berthmaster.scheduling.columns import Work
 from extender.protocols.kubeadmiral import plugin as plugin_module
 from extender.protocols.kubeadmiral import routes
-from extender.protocols.kubeadmiral.plugin import Member
+from extender.protocols.kubeadmiral.plugin import MAX_CLUSTERS, Member
 from extender.protocols.problem import problem
 from extender.protocols.services import Call, Services
 
@@ -279,6 +279,29 @@ def test_an_invalid_request_gets_an_answer_of_its_verb(body):
     refused = {verb: json.loads(call(verb, body, pass_in_doubt=False)[0]) for verb in ("filter", "score", "select")}
     assert all(each.pop("error") for each in refused.values())
     assert refused == {"filter": {"selected": False}, "score": {"score": 0}, "select": {"selectedClusterNames": []}}
+
+
+def test_clusters_of_no_request_are_counted_before_they_are_decoded():
+    answer = json.loads(call("select", many(unit(EU), *[(EU_1, 1)] * (MAX_CLUSTERS + 1)))[0])
+    assert answer == {
+        "selectedClusterNames": [], "error": "clusterScores: about 10,001 clusters; at most 10,000 are read",
+    }  # fmt: skip
+
+
+GROUPS = st.lists(
+    st.sampled_from([EU, US, WIDENED]), min_size=1, max_size=2, unique_by=lambda each: each["affinityName"]
+)
+
+
+@given(GROUPS, st.lists(st.sampled_from([EU_1, US_1, US_2, AP_1]), unique_by=lambda each: each["metadata"]["name"]))
+def test_select_alone_leaves_out_what_the_filter_rejects(groups, clusters):
+    """The profile has no filter: it would remove workloads while the extender is down."""
+    asked = unit(*groups, mode="Duplicate")
+    passed = [each for each in clusters if json.loads(call("filter", one(asked, each))[0])["selected"]]
+    alone, behind = (json.loads(call("select", many(asked, *[(each, 1) for each in some]))[0])
+                     for some in (clusters, passed))  # fmt: skip
+    assert alone["selectedClusterNames"] == behind["selectedClusterNames"]
+    assert bool(alone["error"]) == bool(behind["error"])
 
 
 def test_the_error_of_an_invalid_annotation_has_its_path():
