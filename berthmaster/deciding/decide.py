@@ -23,6 +23,7 @@ from berthmaster.model.binding import (
 )
 from berthmaster.model.move import MoveRefusal
 from berthmaster.model.unsupported import unsupported_message, unsupported_parts
+from berthmaster.scheduling.filters import ClusterEvictionFilter
 from berthmaster.scheduling.karmada.minimal import rescheduled
 from berthmaster.scheduling.karmada.selection import places_whole_sets
 from berthmaster.scheduling.karmada.trigger import Trigger
@@ -326,7 +327,7 @@ def _fail_over(
 ) -> BindingDecision:
     """Decide to leave lost clusters, of which healthy replicas stay. What else is due follows at once."""
     tasks = eviction_tasks(binding, found, state.failover.producer)
-    message = f"scheduled to {short_assignment(found.clusters)} in place of {', '.join(found.left)}, not ready"
+    message = f"{scheduled_message(found.group, found.clusters)}, in place of {', '.join(found.left)}, not ready"
     requested = binding.reschedule_requested
     missing = state.rules.leaves_missing_clusters and misses_cluster(binding, state.scheduler.fleet)
     return BindingDecision(
@@ -358,9 +359,9 @@ def unchanged(binding: Binding) -> SchedulingResult:
 
 
 def scheduled_message(group: str, replicas: Mapping[str, int]) -> str:
-    """Return the message of the condition of a scheduled binding."""
-    where = f"group {group}" if group else "the clusters that fit"
-    return f"scheduled to {where}: {short_assignment(replicas)}"
+    """Return the message of the condition of a scheduled binding. It begins as karmada-scheduler's."""
+    where = f"Group {group}: " if group else "Result: "
+    return f"{writes.SUCCESS_MESSAGE} {where}{short_assignment(replicas)}"
 
 
 def _failure(scheduler: Scheduler, request: Request, decision: Decision) -> str:
@@ -376,7 +377,7 @@ def _attempt_message(scheduler: Scheduler, request: Request, attempt: Attempt) -
     if attempt.failure is None:
         return f"{prefix}fits"
     if len(attempt.rows):
-        return f"{prefix}{attempt.failure.message}"
+        return f"{prefix}{': '.join(filter(None, (attempt.failure.upstream, attempt.failure.message)))}"
     total = len(scheduler.fleet)
     counts = scheduler.rejected(request, attempt)
     phrases = {each.name: each.phrase for each in scheduler.filters}
@@ -384,9 +385,15 @@ def _attempt_message(scheduler: Scheduler, request: Request, attempt: Attempt) -
         f"{count} {phrases[plugin]} ({plugin})"
         for plugin, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
     ]
-    if (others := total - sum(counts.values())) > 0 and total:
+    # Columns count what they reject. An eviction is no column, because it concerns one workload.
+    others = total - sum(counts.values())
+    evicted = min(others, sum(name in scheduler.fleet.row_of for name in request.evicted_from))
+    if evicted and (phrase := phrases.get(ClusterEvictionFilter.name)):
+        reasons.append(f"{evicted} {phrase} ({ClusterEvictionFilter.name})")
+        others -= evicted
+    if others > 0:
         reasons.append(f"{others} are being deleted, or rejected for this workload only")
-    return f"{prefix}0 of {total} clusters fit{': ' if reasons else ''}{', '.join(reasons)}"
+    return f"{prefix}0/{total} clusters are available: {', '.join(reasons) or 'no cluster exists'}."
 
 
 def _explained(scheduler: Scheduler, request: Request, decision: Decision) -> tuple[Mapping[str, Any], ...]:

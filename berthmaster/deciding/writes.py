@@ -42,6 +42,8 @@ from berthmaster.scheduling.request import FailureKind
 MOVING: Final = "Moving"
 """The condition of a binding that moves, waits for a move, or has moved recently."""
 SUCCESS: Final = "Success"
+SUCCESS_MESSAGE: Final = "Binding has been scheduled successfully."
+"""How karmada-scheduler begins the condition and the event of a scheduled binding."""
 SCHEDULER_ERROR: Final = "SchedulerError"
 QUOTA_EXCEEDED: Final = "QuotaExceeded"
 """The API server refused an assignment because it exceeds a FederatedResourceQuota."""

@@ -28,12 +28,13 @@ class Filter(ABC):
     """A filter plugin.
 
     Attributes:
-        phrase: what is said about clusters that it rejects, as the end of a sentence: "3 do not serve the kind".
+        phrase: what follows the number of clusters that it rejects. Karmada's plugins use the words of
+            karmada-scheduler, so that alerts which match them keep working.
         exempts_current: clusters that already have the workload pass.
     """
 
     name: str
-    phrase: str = "are rejected"
+    phrase: str = "cluster(s) are rejected"
     exempts_current: bool = False
 
     def __init__(self, name: str = "") -> None:
@@ -120,7 +121,7 @@ class APIEnablementFilter(PlacementFilter):
     """
 
     name = "APIEnablement"
-    phrase = "do not serve the kind"
+    phrase = "cluster(s) did not have the API resource"
 
     def __init__(self, name: str = "", *, exempts_current: bool = True) -> None:
         super().__init__(name)
@@ -161,7 +162,7 @@ class ClusterAffinityFilter(PlacementFilter):
     """
 
     name = "ClusterAffinity"
-    phrase = "do not match the affinity"
+    phrase = "cluster(s) did not match the placement cluster affinity constraint"
 
     def column(self, context: Context) -> Column[np.bool_] | None:
         columns = _affinity_columns(context)
@@ -187,7 +188,7 @@ class ClusterEvictionFilter(Filter):
     """
 
     name = "ClusterEviction"
-    phrase = "are being evicted"
+    phrase = "cluster(s) is in the process of eviction"
 
     def prune(self, context: Context, rows: IntArray) -> IntArray:
         evicted = context.request.evicted_from
@@ -206,7 +207,7 @@ class ClusterTerminatingFilter(PlacementFilter):
     """
 
     name = "ClusterTerminating"
-    phrase = "are being deleted"
+    phrase = "cluster(s) are being deleted"
 
     def column(self, context: Context) -> ClusterColumn[np.bool_]:
         return context.fleet.column("schedulable", lambda cluster: not cluster.deleting, np.False_)
@@ -255,7 +256,7 @@ class TaintTolerationFilter(PlacementFilter):
     """
 
     name = "TaintToleration"
-    phrase = "have untolerated taints"
+    phrase = "cluster(s) had untolerated taint"
 
     def __init__(self, evicting_effects: frozenset[str] = NO_EFFECTS) -> None:
         super().__init__()

@@ -465,11 +465,15 @@ class FailureKind(Enum):
     """The placement exceeds a limit. The current assignment stays, and only a change of the input helps."""
 
 
-class Failure(msgspec.Struct, frozen=True):
-    """Why a group failed, or why there is no assignment."""
+class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Why a group failed, or why there is no assignment.
+
+    ``upstream``: the error of karmada-scheduler for it, with which conditions and events begin; empty for none.
+    """
 
     kind: FailureKind
     message: str
+    upstream: str = ""
 
     def __str__(self) -> str:
         return self.message

@@ -36,7 +36,8 @@ def assign(context: Context, compiled: KarmadaPlacement, selected: Candidates) -
     that get none are left out.
     """
     if not len(selected):
-        return Failure(FailureKind.SELECT_FAILED, "the spread constraints select no cluster")
+        none = "failed to assign replicas: no clusters available to schedule"
+        return Failure(FailureKind.SELECT_FAILED, "the spread constraints select no cluster", none)
     request = context.request
     if not request.divides_replicas:
         return dict.fromkeys(selected.names(), 0)
@@ -65,6 +66,7 @@ def _tier_by_tier(compiled: KarmadaPlacement, request: Request, selected: Candid
     return Failure(
         FailureKind.INSUFFICIENT,
         f"{remaining} of {request.replicas} replicas fit neither in the group nor in its overflow",
+        "failed to assign replicas: Clusters available replicas are not enough to schedule.",
     )
 
 
@@ -136,7 +138,8 @@ def _by_capacity(strategy: Strategy, request: Request, selected: Candidates, rep
         return _without_none(clusters, base)
     available = int(weights.sum())
     if available < missing:
-        return Failure(FailureKind.INSUFFICIENT, _insufficient(missing, len(clusters), available))
+        upstream = f"failed to assign replicas: Clusters available replicas {available} are not enough to schedule."
+        return Failure(FailureKind.INSUFFICIENT, _insufficient(missing, len(clusters), available), upstream)
     if strategy is Strategy.AGGREGATED:
         fewest = fewest_that_hold(clusters, weights, missing, base)
         seats = np.zeros(len(clusters), dtype=np.int64)

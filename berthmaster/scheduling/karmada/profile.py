@@ -202,14 +202,14 @@ def built_in(*, workload_affinity: bool = False) -> Plugins:
 def rejection_phrase(plugin: str) -> str:
     """Return what is said about clusters that a filter rejects; for the filter of a third party its name is enough."""
     known = (STAGES.members, *built_in(workload_affinity=True).filters)
-    return next((each.phrase for each in known if each.name == plugin), f"are rejected by {plugin}")
+    return next((each.phrase for each in known if each.name == plugin), f"cluster(s) are rejected by {plugin}")
 
 
 class SpreadConstraintFilter(filters.PlacementFilter):
     """Require the fields that the placement spreads by. A cluster without them belongs to no group of a spread."""
 
     name = "SpreadConstraint"
-    phrase = "lack the spread field"
+    phrase = "cluster(s) did not have a property that the placement spreads by"
 
     def column(self, context: Context) -> Column[np.bool_] | None:
         fields = _spread_fields(context.compiled.placement)
@@ -240,7 +240,7 @@ class WorkloadAffinityFilter(filters.Filter):
     """Require that every scheduled peer of the affinity group is on the cluster."""
 
     name = "WorkloadAffinity"
-    phrase = "do not run its peers"
+    phrase = "ResourceBinding with the same affinity group does not target this cluster"
     exempts_current = True
 
     def prune(self, context: Context, rows: IntArray) -> IntArray:
@@ -263,7 +263,7 @@ class WorkloadAntiAffinityFilter(filters.Filter):
     """Reject clusters that have a peer of the anti-affinity group, even if they have the workload."""
 
     name = "WorkloadAntiAffinity"
-    phrase = "run a workload that it must avoid"
+    phrase = "cluster already has workload with the same anti-affinity group"
 
     def prune(self, context: Context, rows: IntArray) -> IntArray:
         request, group = context.request, context.request.anti_affinity_group

@@ -142,7 +142,8 @@ def select_by_region(
     members = _by_region(ordered)
     if len(members) < regions.min_groups:
         return _failure(
-            f"{len(members)} regions have clusters that fit, but at least {regions.min_groups} are required"
+            f"{len(members)} regions have clusters that fit, but at least {regions.min_groups} are required",
+            "the number of feasible region is less than spreadConstraint.MinGroups",
         )
     groups = region_groups(compiled, replicas, ordered, members)
     limits = max(1, regions.min_groups), regions.max_groups, clusters.min_groups
@@ -157,7 +158,10 @@ def select_by_region(
     chosen = select_groups(groups, *limits)
     if not chosen:
         bounds = f"{regions.min_groups} to {regions.max_groups}" if regions.max_groups else "no (maxGroups is not set)"
-        return _failure(f"of {len(members)} regions no choice of {bounds} has {clusters.min_groups} clusters that fit")
+        return _failure(
+            f"of {len(members)} regions no choice of {bounds} has {clusters.min_groups} clusters that fit",
+            "the number of clusters is less than the cluster spreadConstraint.MinGroups",
+        )
     return ordered.at(_spread_over([members[group.name] for group in chosen], clusters.max_groups))
 
 
@@ -176,8 +180,9 @@ def region_groups(
     return [ClusterGroup(name, len(positions), weigh(positions)) for name, positions in found.items()]
 
 
-def _failure(message: str) -> Failure:
-    return Failure(FailureKind.SELECT_FAILED, message)
+def _failure(message: str, upstream: str = "") -> Failure:
+    """Return why no clusters are selected. ``upstream``: the error of karmada-scheduler (``selectClusters``)."""
+    return Failure(FailureKind.SELECT_FAILED, message, upstream and f"failed to select clusters: {upstream}")
 
 
 def _by_region(ordered: Candidates) -> dict[str, list[int]]:
@@ -383,34 +388,40 @@ def select(context: Context, compiled: KarmadaPlacement, candidates: Candidates)
         return select_by_region(compiled, replicas, candidates, context.work)
     if "cluster" in compiled.spread:
         # Without division every selected cluster takes all replicas, so that their sum does not matter.
-        needed = None if compiled.strategy is Strategy.DUPLICATED else replicas
+        needed, unit = None if compiled.strategy is Strategy.DUPLICATED else replicas, "replica"
         if needed is not None and places_whole_sets(context.request, compiled):
-            needed = 1  # one complete set
-        return select_by_cluster(compiled.spread["cluster"], needed, candidates, context.work)
+            needed, unit = 1, "set of pods"
+        return select_by_cluster(compiled.spread["cluster"], needed, candidates, context.work, unit=unit)
     fields = sorted(
         each.spread_by_field or f"label {each.spread_by_label}" for each in compiled.placement.spread_constraints
     )
-    return Failure(
-        FailureKind.SELECT_FAILED,
+    return _failure(
         f"cannot spread by {' and '.join(fields)} alone: a constraint on cluster or region is required",
+        "just support cluster and region spread constraint",
     )
 
 
 def select_by_cluster(
-    constraint: SpreadConstraint, needed: int | None, candidates: Candidates, work: Work | None = None
+    constraint: SpreadConstraint,
+    needed: int | None,
+    candidates: Candidates,
+    work: Work | None = None,
+    *,
+    unit: str = "replica",
 ) -> Candidates | Failure:
     """Return the best ``maxGroups`` clusters, changed as little as necessary to hold ``needed`` replicas.
 
     Args:
         needed: the number of replicas; None if available replicas do not matter.
+        unit: what is counted, for the message of a failure.
 
     Raises:
         TooLargeError: the selection takes too many steps.
     """
     if len(candidates) < constraint.min_groups:
-        return Failure(
-            FailureKind.SELECT_FAILED,
+        return _failure(
             f"{len(candidates)} clusters fit, but the spread constraint requires at least {constraint.min_groups}",
+            "the number of feasible clusters is less than spreadConstraint.MinGroups",
         )
     count = max(0, min(len(candidates), constraint.max_groups))
     chosen = candidates.at(candidates.best(count))
@@ -423,8 +434,10 @@ def select_by_cluster(
         chosen = candidates.at(_exchanged(candidates, count, needed))
         available = int(chosen.available.sum())
     if not count or available < needed:
-        limit = "maxGroups is not set, which allows none" if not count else f"{count} clusters hold {available} at most"
-        return Failure(FailureKind.SELECT_FAILED, f"{needed} replicas are requested, but {limit}")
+        hold = "1 cluster holds" if count == 1 else f"{count} clusters hold"
+        limit = f"{hold} {available} at most" if count else "maxGroups is not set, which allows none"
+        requested = f"1 {unit} is requested" if needed == 1 else f"{needed} {unit}s are requested"
+        return _failure(f"{requested}, but {limit}", f"no enough resource when selecting {count} clusters")
     return chosen
 
 

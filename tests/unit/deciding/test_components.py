@@ -65,7 +65,7 @@ def test_a_burst_of_sets_stops_where_no_complete_set_fits():
     assert [sorted(each.clusters or ()) for each in decisions] == [
         ["large"], ["large"], ["large"], ["small"], ["large"], ["small"], [],
     ]  # fmt: skip
-    assert "1 replicas are requested" in decisions[-1].result.message
+    assert "1 set of pods is requested" in decisions[-1].result.message
 
 
 def test_an_observed_set_stays_assumed_until_it_is_healthy_or_gone():

@@ -92,7 +92,7 @@ def test_why_not_its_preferred_group():
     assert kind == "bad"
     assert text == (
         "2 of its 4 clusters pass the filters: Clusters available replicas 3 are not enough to schedule. "
-        "Rejected: 2 have untolerated taints."
+        "Rejected: 2 cluster(s) had untolerated taint."
     )
 
 
@@ -275,7 +275,7 @@ def test_groups_of_a_decision_have_what_it_tried():
         ("backup", "failed"),
         ("edge", "not tried"),
     ]
-    assert rows[1].text == "It failed: none of 12 clusters fits. Rejected: 1 have untolerated taints."
+    assert rows[1].text == "It failed: none of 12 clusters fits. Rejected: 1 cluster(s) had untolerated taint."
     assert (rows[1].clusters, rows[1].fitting) == (4, 3)
 
 

@@ -157,7 +157,7 @@ def test_status_and_event_are_written_at_once(bench, monkeypatch, most):
 @cases(
     ("console", "end"),
     {
-        "no console": (None, "that fit: m:1"),
+        "no console": (None, "successfully. Result: m:1"),
         "a console": ("https://c.example", "m:1 (https://c.example/workloads/shop/web-deployment)"),
         "a long address": (f"https://c.example/{'x' * 200}", "/workloads/shop/web-deployment)"),
     },
@@ -333,7 +333,8 @@ def test_a_binding_that_fits_no_cluster_is_logged_with_the_problem(idle, caplog)
     idle.put()
     idle.api.edit(PATH, spec={"placement": {"clusterAffinity": {"clusterNames": ["x"]}}})
     idle.work()
-    problem = "0 of 1 clusters fit: 1 do not match the affinity (ClusterAffinity)"
+    mismatch = "1 cluster(s) did not match the placement cluster affinity constraint (ClusterAffinity)"
+    problem = f"0/1 clusters are available: {mismatch}."
     failed = {"after": "no clusters", "reason": "NoClusterFit", "problem": problem}
     assert logged(caplog, logging.INFO) == [decision("unschedulable", **failed)]
 

@@ -129,7 +129,7 @@ def test_an_answer_where_this_scheduler_finds_no_cluster(shadow):
     shadow.binding(placement={"clusterAffinity": {"clusterNames": ["none"]}}, answered={"a": 3})
     [found] = shadow.report["differences"]
     assert (found["reason"], found["ours"]) == ("only-theirs", {})
-    assert "0 of 2 clusters fit" in found["message"]
+    assert "0/2 clusters are available" in found["message"]
 
 
 def test_both_find_no_cluster(shadow):
