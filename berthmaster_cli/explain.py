@@ -1,14 +1,13 @@
 """``berthmaster explain``: why a workload is placed where it is, and why not elsewhere."""
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 import msgspec.structs
 from rich.text import Text
 
-from berthmaster.deciding.running import hosts_of
 from berthmaster.manifests import Manifests
 from berthmaster.model.binding import binding_name
 from berthmaster.model.cluster import NO_EXECUTE
@@ -20,10 +19,12 @@ from berthmaster.scheduling.diagnosis import Diagnosis
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Mode
-from berthmaster.simulation.changes import AddTaint, apply
+from berthmaster.simulation.change_set import what_if
+from berthmaster.simulation.changes import AddTaint
 from berthmaster.simulation.losses import loss_of
+from berthmaster.simulation.planner import explained_after
 from berthmaster.simulation.report import Explanation, explanation
-from berthmaster.simulation.run import PlannedWorkload, explained, present, run
+from berthmaster.simulation.run import explained
 from berthmaster.simulation.workload import ResourceName, SimulatedWorkload
 from berthmaster.simulation.world import Change, World
 from berthmaster.views.plan_sections import assumed
@@ -277,16 +278,9 @@ def explained_in(
         raise InputError(_not_one(str(name), found, world))
     if not changes:
         return explanation(*explained(world, found[0], profile, now))
-    index = next(position for position, each in enumerate(world.workloads) if each is found[0])
-    settled, before = run(world, profile, now)
-    later = now + timedelta(seconds=1)
-    changed = apply(changes, settled, later)
-    after, _ = explained(changed, changed.workloads[index], profile, later)
-    current = present(world)[index]
-    hosts = hosts_of(changed.clusters, changed.lost, changed.removed, world.clusters)
-    planned = PlannedWorkload(current if world.has_bindings else before[index], after, before[index])
+    planned, hosts = explained_after(world, found[0], what_if(changes, world), profile, now)
     return msgspec.structs.replace(
-        explanation(after, current),
+        explanation(planned.after, planned.before),
         assumptions=world.assumptions,
         loss=loss_of([planned], hosts) if hosts.stopping else None,
     )

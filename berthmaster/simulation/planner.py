@@ -43,6 +43,7 @@ from berthmaster.simulation.run import (
     PlannedWorkload,
     SharedCapacity,
     WorkloadResult,
+    examine,
     followed,
     present_result,
     run,
@@ -166,6 +167,18 @@ class PlanDecider:
         """Return where a workload goes after the change. ``shared`` deducts the replicas that the decision adds."""
         self._scheduler.peers = self._peers[1]
         return schedule_one(self._scheduler, workload, self._later, self._after, diagnose=diagnose, shared=shared)
+
+    def explained(self, key: WorkloadKey, decided: WorkloadResult) -> WorkloadResult:
+        """Return the result for a workload after the change with an explanation, unless no scheduler looks at it.
+
+        If nothing triggers its scheduling, the explanation is what a scheduler would find; the result stays.
+        """
+        workload = self._changed.after.get(key) or self._index.get(key)
+        unscheduled = decided.unscheduled
+        if workload is None or (unscheduled is not None and unscheduled.reason is not NotScheduled.NOT_RETRIED):
+            return decided
+        self._scheduler.peers = self._peers[1]
+        return replace(decided, diagnosis=examine(self._scheduler, workload, self._later, self._after).diagnosis)
 
     def deciding(self, keys: Iterable[WorkloadKey]) -> Generator[tuple[WorkloadKey, PlannedWorkload]]:
         """Decide workloads one after the other. The keys are read one by one.
@@ -487,6 +500,15 @@ def simulated(
     if shared_capacity:  # what the first run deducts is no status
         clusters = {name: world.clusters.get(name, each) for name, each in clusters.items()}
     return Simulation(rows, changed, decider, clusters)
+
+
+def explained_after(
+    world: World, workload: SimulatedWorkload, changes: ChangeSet, profile: Profile, now: datetime
+) -> tuple[PlannedWorkload, Hosts]:
+    """Return one workload of a world before and after changes, the latter with an explanation (``simulated``)."""
+    found, key = simulated(world, changes, profile, now), key_of(workload.resource)
+    planned = found.rows[key]
+    return replace(planned, after=found.decider.explained(key, planned.after)), found.hosts
 
 
 def plan_of_simulation(
