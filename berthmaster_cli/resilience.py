@@ -199,15 +199,20 @@ def _show(found: ShardResult, flags: _ResilienceFlags) -> None:
     impacts = ranked(found.impacts)
     shown = impacts[: flags.limit or None]
     if not is_printed(flags.output, shown, (f"{each.domain}/{each.name}" for each in shown)):
-        _print(shown, impacts, found, wide=flags.output == "wide")
+        _print(shown, impacts, found, flags.namespace, wide=flags.output == "wide")
     if flags.heat_map is not None:
         _write(flags.heat_map, heat_map(impacts, found.clusters), "--heat-map")
     if flags.check and any(each.nowhere or each.short for each in impacts):
         raise SystemExit(EXIT_CHECK_FAILED)
 
 
-def _print(shown: Sequence[Impact], impacts: Sequence[Impact], found: ShardResult, *, wide: bool) -> None:
-    """Print the failures to show. The totals are those of all failures."""
+def _print(
+    shown: Sequence[Impact], impacts: Sequence[Impact], found: ShardResult, namespace: str, *, wide: bool
+) -> None:
+    """Print the failures to show. The totals are those of all failures.
+
+    ``namespace``: the only one that was read; empty for all.
+    """
     assumed = found.assumptions
     for line in failover_lines(assumed, max((len(each.clusters) for each in impacts), default=0)):
         print_line(styled(line, "bold"))
@@ -216,7 +221,8 @@ def _print(shown: Sequence[Impact], impacts: Sequence[Impact], found: ShardResul
     quiet = sum(not each.stopping for each in impacts)
     hidden = len(impacts) - len(shown)
     more = f"; {hidden:,} less severe failures are not shown" if hidden else ""
-    known = f"{count_text(found.workloads, 'workload')}, {count_text(len(found.clusters), 'cluster')}"
+    within = f" in namespace {namespace}" if namespace else ""
+    known = f"{count_text(found.workloads, 'workload')}{within}, {count_text(len(found.clusters), 'cluster')}"
     text = f"{known}: {quiet:,} of {len(impacts):,} failures stop nothing"
     if assumed.moves_off_lost:
         harmless = sum(each.harmless for each in impacts)

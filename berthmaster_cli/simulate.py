@@ -22,7 +22,7 @@ from berthmaster_cli.idle_policies import report_idle_policies, written_policies
 from berthmaster_cli.ignored import report_unused
 from berthmaster_cli.ledger_options import LedgerFlags
 from berthmaster_cli.main import EXIT_CHECK_FAILED
-from berthmaster_cli.output import WorkloadOutputFlags, complain, echo, print_data
+from berthmaster_cli.output import WorkloadOutputFlags, complain, echo, print_data, print_line, styled
 
 if TYPE_CHECKING:
     from berthmaster.native_api.client import Client
@@ -141,7 +141,7 @@ def _simulate(
             PlanIndex(world, profile), changed, found,
             gaps=gaps, observed=is_observed(manifests, world), lists_all=_lists_all(view),
         )  # fmt: skip
-        _print_changed(answer, shown, view, flags.output)
+        _print_changed(answer, shown, view, flags.output, flags.namespace)
         left = answer.summary.new_failures if flags.check == "new" else answer.unplaced
     else:
         rows = [row(each.settled or each.before, each.before) for each in planned if each.resource in shown]
@@ -157,10 +157,12 @@ def _lists_all(view: tables.View) -> bool:
     return view.show_all or bool(view.names) or view.selector is not None or tables.Only.STAYS in view.only
 
 
-def _print_changed(answer: Plan, shown: Collection[str], view: tables.View, output: str) -> None:
-    """Print what changes stop and move."""
+def _print_changed(answer: Plan, shown: Collection[str], view: tables.View, output: str, namespace: str = "") -> None:
+    """Print what changes stop and move. ``namespace``: the only one that was read; empty for all."""
     printed = view.of_plan(answer, shown)
     if output in _TABLES:
+        if scope := tables.scope_of_totals(view, namespace):
+            print_line(styled(scope, "dim"))
         tables.print_plan(printed, wide=output == "wide")
     elif output == "name":
         names = [*(each.resource for each in printed.unplaced), *(each.resource for each in printed.moves)]

@@ -240,6 +240,15 @@ def _means(name: ResourceName, resource: str) -> bool:
     return name.matches(ResourceName.parse(resource))
 
 
+def scope_of_totals(view: View, namespace: str) -> str:
+    """Return what the totals of a plan are about, if a filter leaves rows out; empty without one."""
+    filtered = bool(view.names or view.selector is not None or view.only)
+    within = f" in namespace {namespace}" if namespace else ""
+    if filtered:
+        return f"The totals are about all workloads{within}; only selected ones are listed."
+    return f"The totals are about namespace {namespace} only." if namespace else ""
+
+
 def print_plan(plan: Plan, *, wide: bool = False) -> None:
     """Print a plan: the headline with its id, what is not known, and the tables. ``wide``: name every cluster."""
     for line in plan_sections.opening(plan):

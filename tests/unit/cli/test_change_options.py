@@ -23,10 +23,10 @@ def simulated(tmp_path):
     listed = {"apiVersion": "v1", "kind": "List", "items": [RECORD, *fleet, POLICY, WEB, bound]}
     (tmp_path / "dump.json").write_text(json.dumps(listed))
 
-    def simulate(*words, command="simulate"):
+    def simulate(*words, command="simulate", output="json"):
         resource = ["deploy/web"] if command == "explain" else []
         given = [command, "-f", str(tmp_path / "dump.json"), *resource, *words]
-        return CliRunner().invoke(main, [*given, "-o", "json"])
+        return CliRunner().invoke(main, [*given, "-o", output])
 
     return simulate
 
@@ -81,3 +81,21 @@ def test_a_pattern_chooses_clusters_in_each_change(simulated, words, clusters):
 def test_an_option_that_chooses_no_cluster_says_what_is_known(simulated, words, problem):
     found = simulated(*words)
     assert (found.exit_code, problem in found.output) == (2, True), found.output
+
+
+@cases(
+    ("words", "sentence"),
+    {
+        "a name": (["deploy/web"], "The totals are about all workloads; only selected ones are listed."),
+        "labels": (["-l", "app=x"], "The totals are about all workloads; only selected ones are listed."),
+        "a namespace": (["-n", "default"], "The totals are about namespace default only."),
+        "both": (
+            ["-n", "default", "deploy/web"],
+            "The totals are about all workloads in namespace default; only selected ones are listed.",
+        ),
+    },
+)
+def test_the_totals_of_a_filtered_answer_say_what_they_count(simulated, words, sentence):
+    found = simulated(*words, "--down", "us-1", output="table").output
+    assert sentence in found
+    assert "totals" not in simulated("--down", "us-1", output="table").output
