@@ -26,9 +26,11 @@ from berthmaster.manifests.files import FleetSnapshot
 from berthmaster.model.binding import Binding
 from berthmaster.model.decode import convert
 from berthmaster.model.move import DRAINING, MOVE, MoveStrategy, as_moved
+from berthmaster.scheduling.fleet import fleet_of
 from berthmaster.scheduling.karmada.profile import karmada_profile
+from berthmaster.simulation.eligibility import misses_deletion
 from berthmaster.simulation.plan_answer import Switch, assumptions
-from berthmaster.simulation.run import run
+from berthmaster.simulation.run import WorkloadResult, run
 from berthmaster.simulation.workload import NotScheduled
 from berthmaster.simulation.world import World, world_of
 
@@ -122,7 +124,8 @@ class FleetInUse:
         """Simulate without changes, let the schedulers work, and return how their results differ."""
         before = {each["metadata"]["name"]: self.stage.assignment(each) for each in self.templates}
         texts = {each["metadata"]["name"]: self.stage.binding(each) for each in self.templates}
-        _, results = run(self.world(), _PROFILE, self.stage.clock.now())
+        world = self.world()
+        _, results = run(world, _PROFILE, self.stage.clock.now())
         self.stage.restart_scheduler()
         deduct_nothing(self.stage)
         if not self._own:
@@ -137,7 +140,7 @@ class FleetInUse:
             name = result.workload.resource.name
             template = next(each for each in self.templates if each["metadata"]["name"] == name)
             happens = self._assignment(template)
-            waits = result.unscheduled is not None and result.unscheduled.reason is NotScheduled.NOT_RETRIED
+            waits = self._waits_for_a_restart(result, world)
             self.cases["moves" if happens != before[name] else "stays"] += 1
             if waits:
                 continue  # a scheduler that starts again tries it, which a simulation does not assume
@@ -147,6 +150,13 @@ class FleetInUse:
                     f"happened {happens}\n  {texts[name]}"
                 )
         return found
+
+    def _waits_for_a_restart(self, result: WorkloadResult, world: World) -> bool:
+        """Return whether nothing but its next start makes karmada-scheduler look at a workload."""
+        if result.unscheduled is not None and result.unscheduled.reason is NotScheduled.NOT_RETRIED:
+            return True
+        binding = result.workload.binding
+        return not self._own and binding is not None and misses_deletion(binding, fleet_of(world.clusters.values()))
 
     # What is random
 
