@@ -228,9 +228,14 @@ MAX_LENGTH: Final = 120
 _PARTIAL: Final = "the change was not planned in full; `berthmaster plan` shows everything"
 
 
-def warnings(impact: PolicyImpact) -> tuple[str, ...]:
-    """Return at most ``MAX_LINES`` lines of at most ``MAX_LENGTH`` characters: totals, the worst, the plan id."""
+def warnings(impact: PolicyImpact, *, deletes: bool = False) -> tuple[str, ...]:
+    """Return at most ``MAX_LINES`` lines of at most ``MAX_LENGTH`` characters: totals, the worst, the plan id.
+
+    ``deletes``: whether the policy is deleted. A stored one that concerns no workload selects nothing, or too late.
+    """
     first = [summary(impact)]
+    if not deletes and impact.planned and impact.complete and not impact.concerned:
+        first.append("the policy selects no workload that is known, or other policies hold all that it selects")
     if not impact.complete and (impact.planned or impact.gaps):
         gap = impact.gaps[0] if impact.gaps else "the cause is not known"
         more = f" (and {len(impact.gaps) - 1} more)" if len(impact.gaps) > 1 else ""

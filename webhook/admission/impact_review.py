@@ -76,7 +76,7 @@ def _outcome(
     accepted: str | None,
 ) -> ReviewOutcome:
     gate = decide(change, answer, accepted, request.user_info, context.settings)
-    texts = [not_computed(answer)] if isinstance(answer, NotComputed) else [*warnings(answer)]
+    texts = [not_computed(answer)] if isinstance(answer, NotComputed) else [*warnings(answer, deletes=change.deletes)]
     denials: tuple[FieldProblem, ...] = ()
     if gate is not None and gate.result in {GateResult.REFUSED, GateResult.UNJUDGED}:
         denials = (refusal(gate, answer, accepted),)

@@ -103,6 +103,14 @@ def annotated(policy, plan):
             impact(moved=0, replicas=0, lost=0),
             ["no workload moves: the change concerns 5 of 41", "plan p1"],
         ),
+        "a policy that concerns no workload": (
+            impact(moved=0, replicas=0, lost=0, concerned=0),
+            [
+                "no workload moves: the change concerns 0 of 41",
+                "the policy selects no workload that is known, or other policies hold all that it selects",
+                "plan p1",
+            ],
+        ),
         "an incomplete answer is never a whole one": (
             impact(moved=0, replicas=0, lost=0, complete=False, gaps=("the labels of x are not known", "b")),
             [
@@ -136,6 +144,11 @@ def test_warnings(answer, lines):
     outcome, response = reviewed(Known(answer), CHANGED, POLICY)
     assert outcome.allowed
     assert response["warnings"] == lines
+
+
+def test_a_deletion_that_concerns_no_workload_is_no_mistake():
+    found = warnings(impact(moved=0, replicas=0, lost=0, concerned=0), deletes=True)
+    assert found == ("no workload moves: the change concerns 0 of 41", "plan p1")
 
 
 TEXTS = st.lists(st.text(max_size=300).map("x".__add__), max_size=8)
