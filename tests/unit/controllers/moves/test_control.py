@@ -129,7 +129,7 @@ def test_the_lease_says_which_moves_are_on(path):
     process.control.begin(process.clock.monotonic_s())
     process.lease.try_acquire_or_renew()
     assert json.loads(process.lease.annotation(SOURCES)) == {
-        "drain": "On", "pause": "All", "brake": {},
+        "drain": "On", "pause": "All", "brake": {}, "strategy": "MakeBeforeBreak", "volumes": "Keep",
         "moveBudgets": [{"name": "default", "maxMoves": 10, "maxMovesPerNamespace": 5}],
     }  # fmt: skip
     path.write_text("{}")
