@@ -1,7 +1,9 @@
 """The life of whole installs: every process that the chart renders, with the rights that the chart gives it."""
 
+from base64 import b64decode
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -89,6 +91,8 @@ def test_install_rotations_upgrade_uninstall(installed: Installed, api: Api, nam
         load.more(ENOUGH)
         an_upgrade_keeps_the_bundle(installed)
         load.more(ENOUGH)
+        several_rotate_at_once(installed)
+        load.more(ENOUGH)
         all_certificates_are_lost(installed)
         load.more(ENOUGH)
         rights_are_those_that_are_used(installed, ("extender", "controllers", "certs"))
@@ -161,6 +165,20 @@ def the_authority_is_replaced(installed: Installed) -> None:
     # The two configurations change one after the other.
     [both] = wait_for("both to be trusted", lambda: (now := installed.bundles()).isdisjoint(before) and now, LIMIT_S)
     wait_for("the new one alone to be", lambda: not installed.bundles() & {both, *before}, LIMIT_S)
+
+
+def several_rotate_at_once(installed: Installed) -> None:
+    """Six commands and two replicas write the same Secrets and configurations. All ends with one authority."""
+    before = installed.bundles()
+    words = [("certs", "rotate"), ("certs", "rotate", "--ca")] * 3
+    with ThreadPoolExecutor(len(words)) as together:
+        list(together.map(lambda each: installed.pods.exec("certs", *each), words))
+
+    def new_alone() -> bool:
+        now = [b64decode(each) for each in installed.bundles() - before]
+        return len(now) == len(installed.bundles()) == 1 and now[0].count(b"BEGIN CERTIFICATE") == 1
+
+    wait_for("one new authority alone to be trusted", new_alone, LIMIT_S)
 
 
 def all_certificates_are_lost(installed: Installed) -> None:
