@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 from e2e.api import Api
 from e2e.control_plane import HOST, ControlPlane
-from e2e.manifests import manifest, pod, unique
+from e2e.manifests import manifest, pod, propagation_policy, unique
 from e2e.processes import Process, Processes, wait_for
 from e2e.serving import COMMAND, Serving, clusters, serve, start_extender
 from e2e.test_kube_scheduler import JSON, configuration, failure_of, gold_then_silver, name, node_of, placed
@@ -216,3 +216,64 @@ def test_whole_nodes_and_a_fresh_extender_leave_the_choice_of_unknown_nodes(
         assert not api.exists(lodger)
     finally:
         running.process.stop()
+
+
+@pytest.mark.parametrize("cached", [True, False], ids=["names", "whole nodes"])
+def test_whole_nodes_are_scored_as_if_no_pod_ran_there(
+    api: Api, namespace: str, nodes: Nodes, scheduler: Start, extender: Serving, fleet: str, *, cached: bool
+) -> None:
+    """The remedy is to send names."""
+    busy, idle = (nodes("32", fleet=fleet, tier="gold") for _ in range(2))
+    known_to(extender, busy, idle)
+    tenants(api, namespace, [busy], "24")
+    asking = unique("scoring")
+    scheduler(configuration(asking, extender, cached=cached))
+    landed = []
+    for _ in range(12):
+        waiting = placed(pod(namespace, asking, "100m"), gold_then_silver(fleet))
+        api.create(waiting)
+        landed.append(node_of(api, waiting))
+    assert (landed.count(name(busy)) == 0) is cached, landed
+
+
+def test_a_pod_that_a_mended_policy_allows_is_bound_once_it_changes(
+    api: Api, namespace: str, nodes: Nodes, scheduler: Start, extender: Serving, fleet: str
+) -> None:
+    """kube-scheduler has no event for policies: it looks at the pod again after five minutes, or after its change."""
+    gold = nodes("4", fleet=fleet, tier="gold")
+    known_to(extender, gold)
+    selectors = [{"apiVersion": "v1", "kind": "Pod"}]
+    wrong = propagation_policy(
+        namespace, resourceSelectors=selectors, placement={"clusterAffinity": {"clusterNames": ["none"]}}
+    )
+    api.create(wrong)
+    asking = unique("mended")
+    scheduler(configuration(asking, extender, cached=True))
+
+    def rejected() -> JSON | None:
+        attempt = pod(namespace, asking, "100m", nodeSelector={"fleet": fleet})
+        api.create(attempt)
+        failed = "" if api.get(attempt)["spec"].get("nodeName") else failure_of(api, attempt)
+        return attempt if "cluster" in failed or "rejected" in failed else None
+
+    waiting = wait_for("the policy to be known", rejected, LIMIT_S)
+    api.patch(wrong, {"spec": {"placement": {"clusterAffinity": {"clusterNames": [name(gold)]}}}})
+    time.sleep(QUIET_S)
+    api.patch(waiting, {"metadata": {"labels": {"looked": "again"}}})
+    assert node_of(api, waiting) == name(gold)
+
+
+def test_a_pod_whose_annotation_is_mended_is_bound(
+    api: Api, namespace: str, nodes: Nodes, scheduler: Start, extender: Serving, fleet: str
+) -> None:
+    gold = nodes("4", fleet=fleet, tier="gold")
+    known_to(extender, gold)
+    asking = unique("annotated")
+    scheduler(configuration(asking, extender, cached=True))
+    waiting = placed(pod(namespace, asking, "100m"), '{"clusterAffinity": {"clusterNamez": []}}')
+    api.create(waiting)
+    assert "clusterNamez" in failure_of(api, waiting)
+    api.patch(
+        waiting, {"metadata": {"annotations": placed(waiting, gold_then_silver(fleet))["metadata"]["annotations"]}}
+    )
+    assert node_of(api, waiting) == name(gold)
