@@ -10,7 +10,7 @@ from berthmaster.scheduling.request import FailureKind, Mode
 from berthmaster.simulation.eligibility import move_note
 from berthmaster.simulation.plan_answer import Assumptions, Loss
 from berthmaster.simulation.run import WorkloadResult
-from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload
+from berthmaster.simulation.workload import DisputedField, NotScheduled, SimulatedWorkload
 
 NO_GROUPS = "clusterAffinities is an empty list: Karmada reports success and places nothing"
 _GROUPS_LISTED = 4
@@ -166,6 +166,9 @@ def notes_on(result: WorkloadResult, *, names_evictions: bool = True) -> list[st
         notes.append(f"being evicted from {', '.join(evicting)}")
     if note := move_note(binding):
         notes.append(note)
+    for field in result.companions.disputed:
+        counts = "Overwrite" if field is DisputedField.CONFLICT_RESOLUTION else "true"
+        notes.append(f"the workloads that need it differ in {field.value}: {counts} counts for it")
     if result.workload.components_are_old:
         notes.append("its components are those of its binding: what the new template asks for is not known")
     if result.workload.dependencies is None:

@@ -177,20 +177,35 @@ _BindingKey = tuple[str, str]
 _ResourceKey = tuple[str, str, str, str]
 
 
+class DisputedField(Enum):
+    """A field of policies that must be equal for all workloads with one dependency (karmada ``policy_utils.go``)."""
+
+    CONFLICT_RESOLUTION = "conflictResolution"
+    """Overwrite counts."""
+    PRESERVE = "preserveResourcesOnDeletion"
+    """True counts."""
+
+
 @dataclass(frozen=True, slots=True)
 class Companions:
     """The workloads that a workload follows, and those that follow it, by name.
 
-    ``missing``: its dependencies that are not among the workloads.
+    Attributes:
+        missing: its dependencies that are not among the workloads.
+        disputed: what the policies of the workloads that it follows say differently.
     """
 
     follows: tuple[str, ...] = ()
     followed_by: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
+    disputed: tuple[DisputedField, ...] = ()
 
     def seen_by(self, reader: Reader) -> "Companions":
         """Return the same with a phrase instead of the workloads that a reader may not see."""
-        return Companions(*(tuple(reader.named(each)) for each in (self.follows, self.followed_by, self.missing)))
+        named = reader.named
+        return Companions(
+            tuple(named(self.follows)), tuple(named(self.followed_by)), tuple(named(self.missing)), self.disputed
+        )
 
 
 NO_COMPANIONS = Companions()
@@ -239,14 +254,31 @@ def companions(workloads: Sequence[SimulatedWorkload]) -> dict[int, Companions]:
             )
             if leader is not None:
                 followed_by.setdefault(leader, []).append(str(workload))
+    disputed = {position: tuple(_disputed(index, workloads, position)) for position in follows}
     missing = {position: index.missing(workloads[position]) for position in index.propagating}
     concerned = {*follows, *followed_by, *(position for position, names in missing.items() if names)}
     return {
         position: Companions(
-            tuple(follows.get(position, ())), tuple(followed_by.get(position, ())), missing.get(position, ())
+            tuple(follows.get(position, ())),
+            tuple(followed_by.get(position, ())),
+            missing.get(position, ()),
+            disputed.get(position, ()),
         )
         for position in sorted(concerned)
     }
+
+
+def _disputed(index: "_Index", workloads: Sequence[SimulatedWorkload], position: int) -> Iterator[DisputedField]:
+    """Yield the fields in which the bindings of the workloads that a dependency follows differ."""
+    binding = workloads[position].binding
+    required_by = binding.spec.required_by if binding is not None else ()
+    leaders = (index.leaders.get((each.namespace, each.name)) for each in required_by)
+    bindings = [workloads[each].binding for each in leaders if each is not None]
+    specs = [each.spec for each in bindings if each is not None]
+    if len({each.conflict_resolution == "Overwrite" for each in specs}) > 1:
+        yield DisputedField.CONFLICT_RESOLUTION
+    if len({bool(each.preserve_resources_on_deletion) for each in specs}) > 1:
+        yield DisputedField.PRESERVE
 
 
 def _binding_of(snapshot: BindingSnapshot) -> str:

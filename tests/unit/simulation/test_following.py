@@ -52,6 +52,34 @@ def test_a_dependency_moves_with_its_workload(recorded):
     assert rows[SETTINGS].before.follows == ["default/Deployment/web"]
 
 
+@cases(
+    ("one", "two", "notes"),
+    {
+        "conflictResolution": (
+            {"conflictResolution": "Overwrite"},
+            {},
+            ["the workloads that need it differ in conflictResolution: Overwrite counts for it"],
+        ),
+        "preserveResourcesOnDeletion": (
+            {},
+            {"preserveResourcesOnDeletion": True},
+            ["the workloads that need it differ in preserveResourcesOnDeletion: true counts for it"],
+        ),
+        "the default and the same value": ({"conflictResolution": "Abort"}, {}, []),
+    },
+)
+def test_a_dependency_of_workloads_whose_policies_differ(one, two, notes):
+    objects = []
+    for name, fields in (("one", one), ("two", two)):
+        target = {"name": name, "namespace": "default"}
+        objects += [
+            stored_policy(name, placement=DIVIDED, propagateDeps=True, new=True, target=target, **fields),
+            deployment(name, pod_spec=NEEDS),
+        ]
+    rows = simulated_rows(*members("a"), *objects, configmap())
+    assert [each for each in rows[SETTINGS].after.notes if "differ in" in each] == notes
+
+
 def test_a_workload_names_its_dependencies_and_those_that_are_missing():
     found = explain(*members("a"), *leader({"a": 2}), *attached(["a"]))
     assert found.followed_by == [SETTINGS]
