@@ -107,7 +107,8 @@ class Services:
     @contextmanager
     def one_at_a_time(self, lock: threading.Lock, call: Call, others: str) -> Iterator[None]:
         """Hold a lock during the context, or refuse at the deadline: ``others`` took the time."""
-        if not lock.acquire(timeout=max(0.0, call.deadline_s - self.clock.monotonic_s())):
+        left_s = max(0.0, call.deadline_s - self.clock.monotonic_s())
+        if not lock.acquire(timeout=min(left_s, threading.TIMEOUT_MAX)):
             raise Refusal(503, f"{others} took all the time of the request", headers=RETRY_SOON)
         try:
             yield
