@@ -27,7 +27,7 @@ from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.drift import summary, workload_drifts
-from berthmaster.simulation.run import SharedCapacity
+from berthmaster.simulation.shared_capacity import SharedCapacity
 from berthmaster.simulation.workload import SimulatedWorkload
 from berthmaster.simulation.world import World
 

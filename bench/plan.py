@@ -22,7 +22,7 @@ from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.change_set import ChangeSet, PlanIndex
 from berthmaster.simulation.plan_answer import Plan
 from berthmaster.simulation.planner import plan
-from berthmaster.simulation.run import run
+from berthmaster.simulation.scheduling_cycle import run
 from berthmaster.simulation.world import World, world_of
 
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)

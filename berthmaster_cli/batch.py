@@ -17,12 +17,13 @@ from berthmaster.model.errors import FieldError, InputError
 from berthmaster.model.kubeadmiral import FederatedCluster, KubeAdmiralSpec, as_cluster
 from berthmaster.model.meta import Count, ObjectMeta, Quantity
 from berthmaster.model.validation import PlacementLimits
+from berthmaster.scheduling.decision import Decision, FailureKind
 from berthmaster.scheduling.fleet import Fleet, fleet_of
 from berthmaster.scheduling.kubeadmiral.preparation import UnitWorkload, policy_unit
 from berthmaster.scheduling.kubeadmiral.profile import kubeadmiral_profile
 from berthmaster.scheduling.kubeadmiral.unit import GPU, placed, request_of
 from berthmaster.scheduling.profile import Profile
-from berthmaster.scheduling.request import Decision, FailureKind, Request
+from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster_cli.output import counting, json_line
 

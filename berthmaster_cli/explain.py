@@ -15,16 +15,16 @@ from berthmaster.model.decode import builtins
 from berthmaster.model.errors import InputError, name_list
 from berthmaster.model.policy import DEFAULT_SCHEDULER
 from berthmaster.runtime.installation import ConsoleLink
+from berthmaster.scheduling.decision import Mode
 from berthmaster.scheduling.diagnosis import Diagnosis
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.profile import Profile
-from berthmaster.scheduling.request import Mode
 from berthmaster.simulation.change_set import what_if
 from berthmaster.simulation.changes import AddTaint
 from berthmaster.simulation.losses import loss_of
 from berthmaster.simulation.planner import explained_after
 from berthmaster.simulation.report import Explanation, explanation
-from berthmaster.simulation.run import explained
+from berthmaster.simulation.scheduling_cycle import explained
 from berthmaster.simulation.workload import ResourceName, SimulatedWorkload
 from berthmaster.simulation.world import Change, World
 from berthmaster.views.plan_sections import assumed

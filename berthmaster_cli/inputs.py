@@ -39,7 +39,7 @@ from berthmaster.scheduling.karmada.profile import built_in, karmada_profile
 from berthmaster.scheduling.prices import NO_PRICES, ClusterCost, Prices, price_errors
 from berthmaster.scheduling.profile import Plugins, Profile, with_third_parties
 from berthmaster.simulation import changes
-from berthmaster.simulation.eligibility import SCHEDULERS
+from berthmaster.simulation.not_scheduled import SCHEDULERS
 from berthmaster.simulation.plan_answer import ALL_OFF, Assumptions, Switch, assumptions, evicting_policies
 from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import Change, World, file_gaps, world_of

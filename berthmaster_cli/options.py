@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from berthmaster.manifests.files import ManifestLimits, read_files, read_yaml
+from berthmaster.manifests.files import read_files
+from berthmaster.manifests.limits import ManifestLimits
+from berthmaster.manifests.yaml_reader import read_yaml
 from berthmaster.model.errors import InputError, shown
 from berthmaster.model.hints import closest
 from berthmaster.model.validation import LIMIT_NAMES, MAX_LIMIT, OPTION, PlacementLimits

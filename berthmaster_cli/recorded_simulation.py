@@ -17,8 +17,8 @@ from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.profile import Profile
 from berthmaster.simulation.changes import apply
-from berthmaster.simulation.eligibility import evicted
-from berthmaster.simulation.run import PlannedWorkload, WorkloadResult
+from berthmaster.simulation.evictions import evicted
+from berthmaster.simulation.results import PlannedWorkload, WorkloadResult
 from berthmaster.simulation.world import Change, World
 from berthmaster.version import __version__
 from berthmaster_cli.ledger_options import recorder_from

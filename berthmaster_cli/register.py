@@ -8,7 +8,9 @@ from typing import Final
 import click
 
 from berthmaster.kube.lease import Lease, LeaseOptions
-from berthmaster.manifests.files import Document, ManifestLimits, read_documents
+from berthmaster.manifests.document import Document
+from berthmaster.manifests.files import read_documents
+from berthmaster.manifests.limits import ManifestLimits
 from berthmaster.model.errors import InputError, ServiceError
 from berthmaster.runtime.clock import SystemClock
 from berthmaster_cli.certs import CertificateFlags, certificate_context, certificate_options

@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from berthmaster.manifests import read_documents
-from berthmaster.manifests.files import Document
+from berthmaster.manifests.document import Document
 from berthmaster.model.binding import Binding, holder, short_assignment
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import FieldError, InputError

@@ -14,7 +14,7 @@ from berthmaster.simulation.losses import is_left
 from berthmaster.simulation.plan_answer import Plan, Switch
 from berthmaster.simulation.planner import plan_of_simulation, simulated
 from berthmaster.simulation.report import row
-from berthmaster.simulation.run import WorkloadResult
+from berthmaster.simulation.results import WorkloadResult
 from berthmaster.simulation.world import Change, World, is_observed
 from berthmaster_cli import change_options, inputs, tables
 from berthmaster_cli.flags import option, options

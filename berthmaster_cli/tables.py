@@ -15,8 +15,8 @@ from berthmaster.manifests import Manifests
 from berthmaster.model.claims import PolicyCatalog
 from berthmaster.model.errors import InputError
 from berthmaster.model.selector import LabelSelector, parse_selector
+from berthmaster.scheduling.decision import FailureKind
 from berthmaster.scheduling.diagnosis import ClusterDiagnosis, GroupDiagnosis, Outcome
-from berthmaster.scheduling.request import FailureKind
 from berthmaster.simulation.detector import PolicyEdit, preemptors
 from berthmaster.simulation.plan_answer import Plan
 from berthmaster.simulation.report import Row

@@ -6,7 +6,7 @@ from datetime import datetime
 import click
 
 from berthmaster.model.errors import InputError
-from berthmaster.simulation.run import run, scheduler_of
+from berthmaster.simulation.scheduling_cycle import run, scheduler_of
 from berthmaster.simulation.why_not import WhyNot, question_of, why_not
 from berthmaster.views.texts import assignment_text, without_zeros
 from berthmaster_cli import inputs, ledger_options

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from berthmaster.kube import requests
 from berthmaster.kube.client import APIClient, ask, ask_if_found
 from berthmaster.kube.served_types import Discovery, ServedType
-from berthmaster.manifests.files import Document
+from berthmaster.manifests.document import Document
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, InputError, ServiceError
 from berthmaster.model.meta import Key

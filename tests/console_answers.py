@@ -23,6 +23,7 @@ from berthmaster.native_api import why
 from berthmaster.native_api.fleet import FleetAmount, FleetCluster, FleetView, WorkloadFacets, WorkloadPage, WorkloadRow
 from berthmaster.native_api.what_if import PlanAnswer, PlanCounts
 from berthmaster.native_api.wire import BindingExplanation, BindingView, HistoryPage, Staleness
+from berthmaster.scheduling.decision import Failure, FailureKind
 from berthmaster.scheduling.diagnosis import (
     ClusterDiagnosis,
     Diagnosis,
@@ -32,7 +33,6 @@ from berthmaster.scheduling.diagnosis import (
     Rejection,
 )
 from berthmaster.scheduling.fleet import Strategy
-from berthmaster.scheduling.request import Failure, FailureKind
 from berthmaster.simulation.drift import WorkloadDrift, summary
 from berthmaster.simulation.failures import FailureDomain
 from berthmaster.simulation.plan_answer import Plan, PlannedMove, PlanSummary, UnplacedWorkload

@@ -36,7 +36,7 @@ from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.changes import WhatIf
 from berthmaster.simulation.federation import federation_of, run_federation
-from berthmaster.simulation.run import run
+from berthmaster.simulation.scheduling_cycle import run
 from berthmaster.simulation.workload import SimulatedWorkload
 from berthmaster.simulation.world import World, world_of
 from extender.protocols import kube_scheduler, kubeadmiral, native

@@ -8,10 +8,12 @@ from builders import binding, placement
 from berthmaster.model.binding import Binding, BindingStatus
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import convert
+from berthmaster.scheduling.decision import Decision
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.profile import karmada_profile
+from berthmaster.scheduling.peers import Peers
 from berthmaster.scheduling.profile import Profile
-from berthmaster.scheduling.request import Decision, Peers, Request
+from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 
 DUPLICATED = {"replicaSchedulingType": "Duplicated"}

@@ -25,7 +25,7 @@ from switched_on import world_of
 from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.deciding.rules import KARMADA
 from berthmaster.manifests import Document, manifests_of, overlaid
-from berthmaster.manifests.files import FleetSnapshot
+from berthmaster.manifests.snapshot import FleetSnapshot
 from berthmaster.model.binding import Binding
 from berthmaster.model.claims import PolicyCatalog
 from berthmaster.model.decode import convert
@@ -38,7 +38,7 @@ from berthmaster.simulation.change_set import ChangeSet, PlanIndex, changed_work
 from berthmaster.simulation.detector import Detector
 from berthmaster.simulation.plan_answer import Plan, PlannedMove, Switch
 from berthmaster.simulation.planner import plan, simulated
-from berthmaster.simulation.run import explained
+from berthmaster.simulation.scheduling_cycle import explained
 from berthmaster.simulation.world import World
 
 ONLY: Final = ("garbage", "detector", "bindings", "dependencies", "evictions", "members")

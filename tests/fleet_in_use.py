@@ -22,15 +22,16 @@ from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.deciding.config import MovesConfig, MoveSettings, SourceSettings
 from berthmaster.deciding.lease_record import ControllersRecord
 from berthmaster.manifests import Document, manifests_of
-from berthmaster.manifests.files import FleetSnapshot
+from berthmaster.manifests.snapshot import FleetSnapshot
 from berthmaster.model.binding import Binding
 from berthmaster.model.decode import convert
 from berthmaster.model.move import DRAINING, MOVE, MoveStrategy, as_moved
 from berthmaster.scheduling.fleet import fleet_of
 from berthmaster.scheduling.karmada.profile import karmada_profile
-from berthmaster.simulation.eligibility import misses_deletion
 from berthmaster.simulation.plan_answer import Switch, assumptions
-from berthmaster.simulation.run import WorkloadResult, run
+from berthmaster.simulation.results import WorkloadResult
+from berthmaster.simulation.retries import misses_deletion
+from berthmaster.simulation.scheduling_cycle import run
 from berthmaster.simulation.workload import NotScheduled
 from berthmaster.simulation.world import World, world_of
 

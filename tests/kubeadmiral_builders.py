@@ -23,12 +23,12 @@ from berthmaster.model.kubeadmiral import (
     as_cluster,
 )
 from berthmaster.model.meta import ObjectMeta, Timestamp
+from berthmaster.scheduling.decision import Decision
 from berthmaster.scheduling.diagnosis import GroupDiagnosis, explain_groups
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.kubeadmiral.preparation import UnitWorkload, prepare
 from berthmaster.scheduling.kubeadmiral.profile import DEFAULT_PLUGINS, PluginNames, kubeadmiral_profile
 from berthmaster.scheduling.kubeadmiral.unit import Preference, SchedulingUnit, placed, request_of
-from berthmaster.scheduling.request import Decision
 from berthmaster.scheduling.scheduler import Scheduler
 
 NOW = convert(Timestamp, "2026-03-01T12:00:00Z")

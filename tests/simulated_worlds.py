@@ -14,7 +14,8 @@ from berthmaster.simulation.change_set import ChangeSet, PlanIndex
 from berthmaster.simulation.plan_answer import Plan
 from berthmaster.simulation.planner import plan, simulated
 from berthmaster.simulation.report import Explanation, Row, explanation, row
-from berthmaster.simulation.run import Moves, PlannedWorkload, explained, moves
+from berthmaster.simulation.results import Moves, PlannedWorkload, moves
+from berthmaster.simulation.scheduling_cycle import explained
 from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import Change, World
 

@@ -18,8 +18,9 @@ from msgspec import structs
 from berthmaster.model.binding import Binding, holder
 from berthmaster.model.cached import cached_property
 from berthmaster.model.decode import convert
+from berthmaster.model.durations import MAX_DURATION_S, duration_text, parse_duration_s
 from berthmaster.model.errors import FieldError, InputError, shown
-from berthmaster.model.meta import MAX_DURATION_S, ParsedText, Value, duration_text, parse_duration_s
+from berthmaster.model.meta import ParsedText, Value
 from berthmaster.model.move import MoveStrategy, VolumeLoss
 from berthmaster.model.selector import LabelSelector, Requirement
 

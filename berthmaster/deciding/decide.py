@@ -23,12 +23,13 @@ from berthmaster.model.binding import (
 )
 from berthmaster.model.move import MoveRefusal
 from berthmaster.model.unsupported import unsupported_message, unsupported_parts
+from berthmaster.scheduling.decision import Attempt, Decision
 from berthmaster.scheduling.filters import ClusterEvictionFilter
 from berthmaster.scheduling.karmada.minimal import rescheduled
 from berthmaster.scheduling.karmada.selection import places_whole_sets
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.pending_replicas import PendingReplicas
-from berthmaster.scheduling.request import Attempt, Decision, Request
+from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 
 _MAX_GROUPS_SHOWN: Final = 32

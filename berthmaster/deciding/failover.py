@@ -14,8 +14,9 @@ from berthmaster.model.binding import Binding, GracefulEvictionTask
 from berthmaster.model.move import Cause, MoveRefusal
 from berthmaster.model.policy import Placement
 from berthmaster.scheduling.columns import GROUP_STEPS, TooLargeError, Work
+from berthmaster.scheduling.decision import Decision, Failure, FailureKind
 from berthmaster.scheduling.fleet import Strategy, strategy_of
-from berthmaster.scheduling.request import Decision, Failure, FailureKind, Request
+from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 
 REASON = "ClusterNotReady"

@@ -37,7 +37,7 @@ from berthmaster.model.move import (
     move_of,
 )
 from berthmaster.model.policy import Placement
-from berthmaster.scheduling.request import FailureKind
+from berthmaster.scheduling.decision import FailureKind
 
 MOVING: Final = "Moving"
 """The condition of a binding that moves, waits for a move, or has moved recently."""

@@ -31,7 +31,7 @@ from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.resources import free_amount
 from berthmaster.simulation.report import explanation
-from berthmaster.simulation.run import WorkloadResult
+from berthmaster.simulation.results import WorkloadResult
 from berthmaster.simulation.why_not import WhyNot, WhyNotQuestion, why_not
 from berthmaster.simulation.workload import SimulatedWorkload
 from berthmaster.simulation.world import World

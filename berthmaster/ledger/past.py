@@ -28,8 +28,9 @@ from berthmaster.model.policy import Placement
 from berthmaster.model.unsupported import UnsupportedPlacement
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.profile import built_in, karmada_profile
+from berthmaster.scheduling.peers import AFFINITY, Peers
 from berthmaster.scheduling.profile import Plugins, Profile, with_third_parties
-from berthmaster.scheduling.request import AFFINITY, Peers, Request
+from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 
 T = TypeVar("T")

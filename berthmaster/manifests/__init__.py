@@ -1,6 +1,8 @@
 """Manifests: reading of files, folders and standard input, in YAML and JSON."""
 
-from berthmaster.manifests.files import Document, ManifestLimits, objects_in, read_documents
+from berthmaster.manifests.document import Document
+from berthmaster.manifests.files import objects_in, read_documents
+from berthmaster.manifests.limits import ManifestLimits
 from berthmaster.manifests.loader import Ignored, Manifests, load_manifests, manifests_of, overlaid
 
 __all__ = [

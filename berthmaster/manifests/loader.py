@@ -11,18 +11,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple, TypeVar
 
-from berthmaster.manifests.files import (
-    DEFAULT_LIMITS,
-    SNAPSHOT_GROUP,
-    Document,
-    FleetSnapshot,
-    Identity,
-    ManifestLimits,
-    is_snapshot,
-    scan_documents,
-)
+from berthmaster.manifests.document import Document, Identity
+from berthmaster.manifests.files import scan_documents
 from berthmaster.manifests.foreign import PassedOver
 from berthmaster.manifests.heads import head_errors
+from berthmaster.manifests.limits import DEFAULT_LIMITS, ManifestLimits
+from berthmaster.manifests.snapshot import SNAPSHOT_GROUP, FleetSnapshot, is_snapshot
 from berthmaster.model import kubeadmiral
 from berthmaster.model.binding import Binding
 from berthmaster.model.claims import WAITED_FOR, Existing

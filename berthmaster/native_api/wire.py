@@ -15,9 +15,9 @@ from berthmaster.ledger.records import HistoryRow
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster, Condition, Taint
 from berthmaster.model.meta import Quantity, Timestamp
+from berthmaster.scheduling.decision import FailureKind, Mode
 from berthmaster.scheduling.diagnosis import Diagnosis
 from berthmaster.scheduling.karmada.trigger import Trigger
-from berthmaster.scheduling.request import FailureKind, Mode
 from berthmaster.simulation.report import Explanation
 
 ABOUT_BLANK: Final = "about:blank"

@@ -12,6 +12,7 @@ Plugins of third parties import from this package alone. docs/extending.md descr
 
 from berthmaster.model.cluster import Cluster
 from berthmaster.scheduling.columns import BoolArray, Column, IntArray
+from berthmaster.scheduling.context import Context
 from berthmaster.scheduling.filters import (
     MAX_SCORE,
     MIN_SCORE,
@@ -23,7 +24,7 @@ from berthmaster.scheduling.filters import (
     UnscorableError,
 )
 from berthmaster.scheduling.fleet import ClusterColumn, Fleet
-from berthmaster.scheduling.request import Context, Request
+from berthmaster.scheduling.request import Request
 
 __all__ = [
     "MAX_SCORE",

@@ -19,9 +19,11 @@ from msgspec.structs import replace
 
 from berthmaster.model.cluster import Cluster
 from berthmaster.scheduling.columns import BoolArray, TooLargeError
+from berthmaster.scheduling.context import Context
+from berthmaster.scheduling.decision import Attempt, Decision, Failure, FailureKind, Mode
 from berthmaster.scheduling.filters import ClusterAffinityFilter, PlacementFilter, Score
 from berthmaster.scheduling.fleet import Group, Strategy, strategy_of
-from berthmaster.scheduling.request import Attempt, Context, Decision, Failure, FailureKind, Mode, Request
+from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.resources import UNLIMITED
 from berthmaster.scheduling.scheduler import Scheduler
 

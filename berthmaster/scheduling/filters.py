@@ -16,8 +16,8 @@ import numpy as np
 from berthmaster.model.cluster import REPELLING_EFFECTS, Cluster, Toleration, repelling_taints
 from berthmaster.model.errors import PluginError
 from berthmaster.scheduling.columns import BoolArray, Column, IntArray
+from berthmaster.scheduling.context import Context
 from berthmaster.scheduling.fleet import AffinityColumn, ClusterColumn, Fleet
-from berthmaster.scheduling.request import Context
 
 _SET_STEPS: Final = 10
 _TOLERATION_STEPS: Final = 20

@@ -20,8 +20,8 @@ import msgspec.structs
 
 from berthmaster.model.cluster import AllocatableModeling, Cluster, ResourceModel, ResourceModelRange, ResourceSummary
 from berthmaster.model.meta import INT64_MAX, MILLI_NANOS, NANOS, Key, Quantity, with_status
+from berthmaster.scheduling.component_sets import ComponentSet
 from berthmaster.scheduling.fleet import Fleet
-from berthmaster.scheduling.request import ComponentSet
 from berthmaster.scheduling.resources import CPU, PODS, NodeClasses, Requests, amount_of, counts_for_nodes
 
 MAX_NODES: Final = 2**13

@@ -16,9 +16,11 @@ from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import FieldError, shown
 from berthmaster.model.meta import Value
 from berthmaster.scheduling.columns import IntArray
+from berthmaster.scheduling.component_sets import demand_of
+from berthmaster.scheduling.context import Context
 from berthmaster.scheduling.filters import ColumnScore
 from berthmaster.scheduling.fleet import ClusterColumn, Fleet
-from berthmaster.scheduling.request import Context, Request, demand_of
+from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.resources import CPU, Requests
 
 PRICE: Final = "policy.berthmaster.io/price"

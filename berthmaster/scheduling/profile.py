@@ -9,11 +9,13 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 from berthmaster.model.errors import FieldError, InputError, PluginError
 from berthmaster.model.policy import Placement
 from berthmaster.model.validation import DEFAULT_LIMITS, PlacementLimits, placement_excess
+from berthmaster.scheduling.candidates import Candidates
 from berthmaster.scheduling.columns import IntArray
+from berthmaster.scheduling.context import Context
+from berthmaster.scheduling.decision import Attempt, Failure
 from berthmaster.scheduling.filters import Filter, PlacementFilter, Score
 from berthmaster.scheduling.fleet import Affinities, CompiledPlacement, Fleet
 from berthmaster.scheduling.prices import NO_PRICES, Prices
-from berthmaster.scheduling.request import Attempt, Candidates, Context, Failure
 
 FILTER_GROUP: Final = "berthmaster.filters"
 SCORE_GROUP: Final = "berthmaster.scores"

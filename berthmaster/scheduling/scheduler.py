@@ -9,6 +9,7 @@ import numpy as np
 
 from berthmaster.model.decode import encode_json
 from berthmaster.model.policy import Placement
+from berthmaster.scheduling.candidates import Candidates
 from berthmaster.scheduling.columns import (
     BYTES_OF_JSON,
     CANDIDATE_STEPS,
@@ -19,20 +20,13 @@ from berthmaster.scheduling.columns import (
     TooLargeError,
     Work,
 )
+from berthmaster.scheduling.context import Context
+from berthmaster.scheduling.decision import Attempt, Decision, Failure, FailureKind, Mode
 from berthmaster.scheduling.filters import Filter, PlacementFilter, UnscorableError
 from berthmaster.scheduling.fleet import Affinities, CompiledPlacement, Fleet, Group
+from berthmaster.scheduling.peers import Peers
 from berthmaster.scheduling.profile import Profile
-from berthmaster.scheduling.request import (
-    Attempt,
-    Candidates,
-    Context,
-    Decision,
-    Failure,
-    FailureKind,
-    Mode,
-    Peers,
-    Request,
-)
+from berthmaster.scheduling.request import Request
 
 _OBJECT_BYTES: Final = 4096
 _NOTHING: Final[BoolArray] = np.zeros(0, dtype=np.bool_)

@@ -22,13 +22,13 @@ from berthmaster.model.kinds import group_of
 from berthmaster.model.policy import Policy, PolicyReference, ResourceSelector
 from berthmaster.model.selector import LabelSelector
 from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.peers import Peers
 from berthmaster.scheduling.profile import Profile
-from berthmaster.scheduling.request import Peers
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.changes import AddCluster, RemoveCluster, Scale, changed_cluster
 from berthmaster.simulation.cluster_totals import pods_of
 from berthmaster.simulation.detector import Detector, PolicyEdit, labels_matter, preemptors
-from berthmaster.simulation.eligibility import waits
+from berthmaster.simulation.not_scheduled import waits
 from berthmaster.simulation.workload import NotScheduled, ResourceName, SimulatedWorkload
 from berthmaster.simulation.world import Change, World, peers_of
 

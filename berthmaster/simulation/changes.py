@@ -25,8 +25,8 @@ from berthmaster.model.rebalancer import FAILED, SUCCESSFUL, RebalancedWorkload,
 from berthmaster.model.selector import is_label_key, is_label_value
 from berthmaster.model.validation import cluster_errors
 from berthmaster.simulation.detector import PolicyEdit
-from berthmaster.simulation.eligibility import woken
 from berthmaster.simulation.plan_answer import not_ready, with_readiness
+from berthmaster.simulation.retries import woken
 from berthmaster.simulation.workload import NotScheduled, ResourceName, SimulatedWorkload, Unscheduled
 from berthmaster.simulation.world import Change, World
 

@@ -7,10 +7,11 @@ from typing import Final, NamedTuple
 
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
-from berthmaster.scheduling.request import Request, demand_of
+from berthmaster.scheduling.component_sets import demand_of
+from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.resources import PODS, amount_of, free_amount
 from berthmaster.simulation.plan_answer import ClusterTotal, ResourceTotal
-from berthmaster.simulation.run import PlannedWorkload
+from berthmaster.simulation.results import PlannedWorkload
 
 RESOURCES: Final = ("cpu", "memory")
 _NOTHING: Final[Mapping[str, int]] = MappingProxyType({})

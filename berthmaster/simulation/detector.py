@@ -47,7 +47,7 @@ from berthmaster.model.meta import ObjectMeta, with_metadata, with_spec
 from berthmaster.model.policy import Policy, PolicyReference, ResourceSelector
 from berthmaster.model.replicas import ReplicaPath, Replicas, Template, template_of
 from berthmaster.model.unsupported import SharedParts
-from berthmaster.simulation.eligibility import LOST, UNCLAIMED, waits
+from berthmaster.simulation.not_scheduled import LOST, UNCLAIMED, waits
 from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload, Unscheduled
 
 _CLAIMED: Final = frozenset({NotScheduled.DEFERRED, NotScheduled.MISSING_OVERRIDES, NotScheduled.NO_PRIORITY})

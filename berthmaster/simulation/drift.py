@@ -20,8 +20,8 @@ from berthmaster.scheduling.prices import CostChange, Costs, change_of, total_of
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
-from berthmaster.simulation.eligibility import why_not_scheduled
-from berthmaster.simulation.run import scheduler_of
+from berthmaster.simulation.not_scheduled import why_not_scheduled
+from berthmaster.simulation.scheduling_cycle import scheduler_of
 from berthmaster.simulation.workload import SimulatedWorkload
 from berthmaster.simulation.world import World
 

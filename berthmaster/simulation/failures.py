@@ -20,15 +20,17 @@ from berthmaster.deciding.running import hosts_of
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.move import as_moved
 from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.peers import Peers
 from berthmaster.scheduling.profile import Profile
-from berthmaster.scheduling.request import Peers
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.changes import Down
 from berthmaster.simulation.cluster_totals import ClusterTotals
 from berthmaster.simulation.losses import is_left, loss_of, runs_nowhere
 from berthmaster.simulation.plan_answer import ALL_OFF, Assumptions
 from berthmaster.simulation.plan_rows import moved_replicas
-from berthmaster.simulation.run import PlannedWorkload, SharedCapacity, WorkloadResult, present, run, schedule_one
+from berthmaster.simulation.results import PlannedWorkload, WorkloadResult
+from berthmaster.simulation.scheduling_cycle import present, run, schedule_one
+from berthmaster.simulation.shared_capacity import SharedCapacity
 from berthmaster.simulation.workload import SimulatedWorkload, clusters_of, follow, leaders_of
 from berthmaster.simulation.world import World, peers_of
 

@@ -19,6 +19,7 @@ from berthmaster.model.federated_object import SCHEDULING_TRIGGERS
 from berthmaster.model.kinds import group_of
 from berthmaster.model.kubeadmiral import KubeAdmiralPolicy, SchedulingProfile
 from berthmaster.model.replicas import ReplicaPath, replica_path_of, replicas_of, template_of
+from berthmaster.scheduling.decision import Decision, Failure, FailureKind, Mode
 from berthmaster.scheduling.diagnosis import GroupDiagnosis, explain_groups
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.kubeadmiral import trigger as triggers
@@ -27,7 +28,6 @@ from berthmaster.scheduling.kubeadmiral.preparation import UnitWorkload, prepare
 from berthmaster.scheduling.kubeadmiral.profile import DEFAULT_PLUGINS, PluginNames, kubeadmiral_profile, plugin_names
 from berthmaster.scheduling.kubeadmiral.trigger import ObjectTrigger
 from berthmaster.scheduling.kubeadmiral.unit import SchedulingUnit, placed, request_of
-from berthmaster.scheduling.request import Decision, Failure, FailureKind, Mode
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation import changes as edits
 from berthmaster.simulation.workload import ResourceName

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from berthmaster.deciding.running import Hosts, NotRunning, arriving_in_vain, existing, running, with_replicas
 from berthmaster.model.binding import Binding
 from berthmaster.simulation.plan_answer import Loss
-from berthmaster.simulation.run import PlannedWorkload, WorkloadResult
+from berthmaster.simulation.results import PlannedWorkload, WorkloadResult
 from berthmaster.simulation.workload import NotScheduled
 
 

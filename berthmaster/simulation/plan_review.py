@@ -32,7 +32,7 @@ from berthmaster.simulation.losses import runs_nowhere
 from berthmaster.simulation.plan_answer import Plan, PlannedMove, UnplacedWorkload
 from berthmaster.simulation.plan_rows import deleted_copies, move_of, moved_replicas, unplaced_of
 from berthmaster.simulation.planner import PlanDecider, plan_of
-from berthmaster.simulation.run import PlannedWorkload
+from berthmaster.simulation.results import PlannedWorkload
 
 ALWAYS_EXACT: Final = 100
 """A plan with at most so many workloads is never ended because of limits, so that a refusal has the id of the plan."""

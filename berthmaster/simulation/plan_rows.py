@@ -26,7 +26,7 @@ from berthmaster.simulation.detector import PolicyEdit
 from berthmaster.simulation.losses import is_left, keeps_all, not_running, preserves, runs_nowhere, stopping
 from berthmaster.simulation.plan_answer import ClaimChange, StayReason
 from berthmaster.simulation.report import notes_on, row
-from berthmaster.simulation.run import Moves, PlannedWorkload
+from berthmaster.simulation.results import Moves, PlannedWorkload
 from berthmaster.simulation.workload import NO_COMPANIONS, NotScheduled
 
 _PARTS: Final = {field.name: field.encode_name for field in fields(Placement)}

@@ -38,11 +38,9 @@ from berthmaster.simulation.change_set import (
 )
 from berthmaster.simulation.cluster_totals import ClusterTotals, pods_of
 from berthmaster.simulation.losses import copies, is_hit, is_left, loss_of
-from berthmaster.simulation.run import (
+from berthmaster.simulation.results import PlannedWorkload, WorkloadResult
+from berthmaster.simulation.scheduling_cycle import (
     Diagnosed,
-    PlannedWorkload,
-    SharedCapacity,
-    WorkloadResult,
     examine,
     followed,
     present_result,
@@ -51,6 +49,7 @@ from berthmaster.simulation.run import (
     scheduler_of,
     with_companions,
 )
+from berthmaster.simulation.shared_capacity import SharedCapacity
 from berthmaster.simulation.workload import (
     NO_COMPANIONS,
     NotScheduled,

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 import msgspec
 
+from berthmaster.scheduling.decision import FailureKind, Mode
 from berthmaster.scheduling.diagnosis import Diagnosis, GroupFailure
 from berthmaster.scheduling.karmada.trigger import Trigger
-from berthmaster.scheduling.request import FailureKind, Mode
-from berthmaster.simulation.eligibility import move_note
+from berthmaster.simulation.move_notes import move_note
 from berthmaster.simulation.plan_answer import Assumptions, Loss
-from berthmaster.simulation.run import WorkloadResult
+from berthmaster.simulation.results import WorkloadResult
 from berthmaster.simulation.workload import DisputedField, NotScheduled, SimulatedWorkload
 
 NO_GROUPS = "clusterAffinities is an empty list: Karmada reports success and places nothing"

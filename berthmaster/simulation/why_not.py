@@ -36,7 +36,8 @@ from berthmaster.simulation.remedies import (
     spread_fields,
     weight_fields,
 )
-from berthmaster.simulation.run import WorkloadResult, schedule_one
+from berthmaster.simulation.results import WorkloadResult
+from berthmaster.simulation.scheduling_cycle import schedule_one
 from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload
 from berthmaster.simulation.world import World
 

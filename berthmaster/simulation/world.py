@@ -18,9 +18,10 @@ from berthmaster.model.gaps import Gap, GapKind
 from berthmaster.model.interpretation import Interpreter
 from berthmaster.model.policy import ClusterTaintPolicy, Policy
 from berthmaster.model.replicas import ReplicaPath
-from berthmaster.scheduling.request import Peers, Request
+from berthmaster.scheduling.peers import Peers
+from berthmaster.scheduling.request import Request
 from berthmaster.simulation.detector import Detector, PolicyEdit, WorkloadBuilder, with_claims
-from berthmaster.simulation.eligibility import SCHEDULERS
+from berthmaster.simulation.not_scheduled import SCHEDULERS
 from berthmaster.simulation.plan_answer import ALL_OFF, Assumptions
 from berthmaster.simulation.workload import ResourceName, SimulatedWorkload
 

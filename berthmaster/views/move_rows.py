@@ -12,7 +12,7 @@ from berthmaster.deciding.budgets import MoveCandidate, candidate_of
 from berthmaster.deciding.lease_record import BrakeRecord, SourcesRecord
 from berthmaster.model.binding import Binding
 from berthmaster.model.cached import cached_property
-from berthmaster.model.meta import duration_text
+from berthmaster.model.durations import duration_text
 from berthmaster.model.move import MOVE, UNDER_WAY, WAITING, Cause, MovePhase, MoveReason, MoveState, read_move
 
 

@@ -16,8 +16,8 @@ from berthmaster.model.claims import (
     parse_priority_drop,
 )
 from berthmaster.model.cluster import Toleration
+from berthmaster.model.durations import duration_text
 from berthmaster.model.errors import FieldError, name_list
-from berthmaster.model.meta import duration_text
 from berthmaster.model.move import FAILBACK
 from berthmaster.model.policy import (
     AffinityTerm,

@@ -12,9 +12,10 @@ from typing import Any, Final
 import msgspec
 import yaml
 
-from berthmaster.manifests.files import DEFAULT_LIMITS, STDIN, deeper_than, expand, parsed_file, read_files
+from berthmaster.manifests.files import STDIN, deeper_than, expand, parsed_file, read_files
 from berthmaster.manifests.foreign import Foreign, foreign_document
 from berthmaster.manifests.heads import NESTED_LIST, is_list, required_errors
+from berthmaster.manifests.limits import DEFAULT_LIMITS
 from berthmaster.model.cached import cached_property
 from berthmaster.model.errors import InputError, ManifestError
 from berthmaster_cli.reading import rendered, source_of

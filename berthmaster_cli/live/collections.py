@@ -16,7 +16,10 @@ from berthmaster.kube.client import APIClient, ask, ask_if_found
 from berthmaster.kube.listing import TOO_DEEP, TOO_LARGE, Unread, bounded, pages
 from berthmaster.kube.requests import MAX_DEPTH, key_text
 from berthmaster.kube.served_types import ServedType
-from berthmaster.manifests.files import DEFAULT_LIMITS, Document, ListRecord, deeper_than
+from berthmaster.manifests.document import Document
+from berthmaster.manifests.files import deeper_than
+from berthmaster.manifests.limits import DEFAULT_LIMITS
+from berthmaster.manifests.snapshot import ListRecord
 from berthmaster.model.errors import ApiError, InputError, ResponseTooLargeError
 from berthmaster.model.gaps import Gap, few, unread_object
 from berthmaster.model.meta import Key

@@ -19,8 +19,9 @@ import msgspec.structs
 from berthmaster.kube.http_client import connect
 from berthmaster.kube.kubeconfig import ClusterAccess
 from berthmaster.kube.served_types import ServedType, ServedTypes, discover_types
-from berthmaster.manifests.files import Document, FleetSnapshot, ListRecord
+from berthmaster.manifests.document import Document
 from berthmaster.manifests.redaction import redacted
+from berthmaster.manifests.snapshot import FleetSnapshot, ListRecord
 from berthmaster.model.binding import Binding, binding_name
 from berthmaster.model.claims import PERMANENT_ID, WaitedFor, claims, waited_for
 from berthmaster.model.decode import convert, encode_json

@@ -9,7 +9,7 @@ import click
 from msgspec.structs import replace
 
 from berthmaster.manifests import Document, Manifests, manifests_of, overlaid
-from berthmaster.manifests.files import Identity
+from berthmaster.manifests.document import Identity
 from berthmaster.manifests.loader import objects_of
 from berthmaster.model.errors import BerthmasterError, FieldError, InputError, name_list
 from berthmaster.model.hints import closest

@@ -13,11 +13,11 @@ from berthmaster.ledger.records import HistoryRow, PastExplanation
 from berthmaster.model.move import UNDER_WAY, WAITING, MovePhase, MoveReason, MoveState
 from berthmaster.native_api.why import BindingOutlook, BindingOverview, Room
 from berthmaster.native_api.wire import BindingView
+from berthmaster.scheduling.decision import FailureKind
 from berthmaster.scheduling.diagnosis import GroupOutlook
 from berthmaster.scheduling.karmada.minimal import DriftKind
 from berthmaster.scheduling.karmada.profile import rejection_phrase
 from berthmaster.scheduling.karmada.trigger import Trigger
-from berthmaster.scheduling.request import FailureKind
 from berthmaster.simulation.drift import WorkloadDrift
 from berthmaster.simulation.report import Explanation
 from berthmaster.views import words

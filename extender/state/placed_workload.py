@@ -17,7 +17,7 @@ from berthmaster.native_api.fleet import WorkloadRow, WorkloadState
 from berthmaster.scheduling.pending_replicas import PendingReplicas
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.resources import PODS
-from berthmaster.simulation.eligibility import move_note
+from berthmaster.simulation.move_notes import move_note
 
 _MAX_MESSAGE: Final = 512
 

@@ -11,12 +11,12 @@ from kubeadmiral_builders import term
 from berthmaster.model.cluster import Toleration, repelling_taints
 from berthmaster.model.decode import convert
 from berthmaster.model.policy import AffinityTerm
+from berthmaster.scheduling.candidates import Candidates, largest
 from berthmaster.scheduling.filters import AnyAffinityColumn, KindColumn, TolerationColumn
 from berthmaster.scheduling.fleet import Affinities, Fleet
 from berthmaster.scheduling.karmada.selection import StaticWeights
 from berthmaster.scheduling.kubeadmiral.plugins import SelectorColumn, allocatable_column, condition_column, mismatch
 from berthmaster.scheduling.kubeadmiral.unit import UnitPlacement
-from berthmaster.scheduling.request import Candidates, largest
 
 NAMED = ("metadata.name", "In", "m1")
 TOLERATIONS = tuple(

@@ -6,10 +6,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from berthmaster.scheduling.decision import Decision, FailureKind
 from berthmaster.scheduling.diagnosis import explain, failures_of
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.profile import karmada_profile
-from berthmaster.scheduling.request import Decision, FailureKind, Request
+from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 
 divided = st.sampled_from([draws.AGGREGATED, draws.DYNAMIC])

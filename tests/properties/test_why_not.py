@@ -22,7 +22,7 @@ from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.planner import simulated
 from berthmaster.simulation.remedies import MAX_FACTOR, Remedy, RemedyKind
-from berthmaster.simulation.run import run, scheduler_of
+from berthmaster.simulation.scheduling_cycle import run, scheduler_of
 from berthmaster.simulation.why_not import Search, WhyNotQuestion, question_of, why_not
 from berthmaster.simulation.world import World, world_of
 

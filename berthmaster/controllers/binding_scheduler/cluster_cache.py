@@ -30,12 +30,14 @@ from berthmaster.model.policy import Placement
 from berthmaster.model.work import Copies
 from berthmaster.runtime.clock import Clock
 from berthmaster.scheduling.columns import TooLargeError
+from berthmaster.scheduling.component_sets import demand_of
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.selection import places_whole_sets
 from berthmaster.scheduling.karmada.trigger import Trigger
+from berthmaster.scheduling.peers import AFFINITY, ANTI_AFFINITY
 from berthmaster.scheduling.pending_replicas import AssumedReplicas, PendingReplicas
 from berthmaster.scheduling.profile import Profile
-from berthmaster.scheduling.request import AFFINITY, ANTI_AFFINITY, Request, demand_of
+from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 
 _HEALTHY: Final = "Healthy"

@@ -23,7 +23,8 @@ from berthmaster.deciding.config import (
     SourceSettings,
     duration_meta,
 )
-from berthmaster.manifests.files import ManifestLimits, read_yaml
+from berthmaster.manifests.limits import ManifestLimits
+from berthmaster.manifests.yaml_reader import read_yaml
 from berthmaster.model.decode import builtins, convert, unknown_fields
 from berthmaster.model.errors import FieldError, InputError, shown
 from berthmaster.model.meta import Value

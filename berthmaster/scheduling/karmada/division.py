@@ -16,10 +16,13 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from berthmaster.scheduling.candidates import Candidates
 from berthmaster.scheduling.columns import IntArray
+from berthmaster.scheduling.context import Context
+from berthmaster.scheduling.decision import Failure, FailureKind
 from berthmaster.scheduling.fleet import Strategy
 from berthmaster.scheduling.karmada.selection import KarmadaPlacement
-from berthmaster.scheduling.request import Candidates, Context, Failure, FailureKind, Request
+from berthmaster.scheduling.request import Request
 
 FloatArray = NDArray[np.float64]
 

@@ -32,11 +32,13 @@ from msgspec.structs import replace
 
 from berthmaster.model.cached import cached_property
 from berthmaster.model.policy import SpreadConstraint
+from berthmaster.scheduling.candidates import Candidates
 from berthmaster.scheduling.columns import IntArray
+from berthmaster.scheduling.decision import Decision
 from berthmaster.scheduling.fleet import Fleet, Strategy
 from berthmaster.scheduling.karmada.division import allocate, divide_by_votes, fewest_that_hold, static_weights
 from berthmaster.scheduling.karmada.selection import KarmadaPlacement, places_whole_sets
-from berthmaster.scheduling.request import Candidates, Decision, Request
+from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.resources import UNLIMITED
 from berthmaster.scheduling.scheduler import Scheduler
 

@@ -13,6 +13,8 @@ from berthmaster.model.policy import Placement
 from berthmaster.model.validation import DEFAULT_LIMITS, PlacementLimits
 from berthmaster.scheduling import filters
 from berthmaster.scheduling.columns import Column, IntArray
+from berthmaster.scheduling.context import Context
+from berthmaster.scheduling.decision import Attempt
 from berthmaster.scheduling.fleet import Strategy
 from berthmaster.scheduling.karmada.division import assign, capacity_division, static_weights
 from berthmaster.scheduling.karmada.selection import (
@@ -23,9 +25,9 @@ from berthmaster.scheduling.karmada.selection import (
     region_groups,
     select,
 )
+from berthmaster.scheduling.peers import AFFINITY, ANTI_AFFINITY
 from berthmaster.scheduling.prices import NO_PRICES, Prices
 from berthmaster.scheduling.profile import Plugins, Profile, Stages
-from berthmaster.scheduling.request import AFFINITY, ANTI_AFFINITY, Attempt, Context
 from berthmaster.scheduling.resources import UNLIMITED
 
 

@@ -28,9 +28,13 @@ import numpy as np
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.policy import Placement, ReplicaSchedulingStrategy, SpreadConstraint
 from berthmaster.model.validation import OPTION
+from berthmaster.scheduling.candidates import Candidates
 from berthmaster.scheduling.columns import AFFINITY_STEPS, PYTHON_STEPS, BoolArray, Column, IntArray, Journal, Work
+from berthmaster.scheduling.component_sets import sets_column
+from berthmaster.scheduling.context import Context
+from berthmaster.scheduling.decision import Failure, FailureKind
 from berthmaster.scheduling.fleet import Affinities, AffinityColumn, CompiledPlacement, Fleet, Strategy, strategy_of
-from berthmaster.scheduling.request import Candidates, Context, Failure, FailureKind, Request, sets_column
+from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.resources import UNLIMITED, Estimate
 
 MAX_COST: Final = 2**28

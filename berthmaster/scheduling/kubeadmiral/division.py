@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from berthmaster.model.cached import cached_property
 from berthmaster.model.cluster import NO_SCHEDULE
+from berthmaster.scheduling.candidates import Candidates
 from berthmaster.scheduling.columns import (
     BoolArray,
     DigestArray,
@@ -25,11 +26,12 @@ from berthmaster.scheduling.columns import (
     fnv1_32_of_name,
     fnv1_32_of_names,
 )
+from berthmaster.scheduling.context import Context
+from berthmaster.scheduling.decision import Attempt
 from berthmaster.scheduling.filters import untolerated_counts
 from berthmaster.scheduling.fleet import CompiledPlacement, Fleet
 from berthmaster.scheduling.kubeadmiral.plugins import Allocation, whole_units
 from berthmaster.scheduling.kubeadmiral.unit import GPU, NO_PREFERENCE, ReplicasStrategy, SchedulingUnit, unit_of
-from berthmaster.scheduling.request import Attempt, Candidates, Context
 
 
 class Share(NamedTuple):

@@ -19,7 +19,10 @@ from berthmaster.model.kubeadmiral import JOINED
 from berthmaster.model.meta import INT64_MAX, Quantity
 from berthmaster.model.selector import Requirement
 from berthmaster.scheduling import filters
+from berthmaster.scheduling.candidates import Candidates
 from berthmaster.scheduling.columns import PYTHON_STEPS, BoolArray, Column, IntArray
+from berthmaster.scheduling.context import Context
+from berthmaster.scheduling.decision import Failure, FailureKind
 from berthmaster.scheduling.filters import MAX_SCORE
 from berthmaster.scheduling.fleet import CompiledPlacement, Fleet
 from berthmaster.scheduling.kubeadmiral.unit import (
@@ -33,7 +36,6 @@ from berthmaster.scheduling.kubeadmiral.unit import (
     rows_matching,
     unit_of,
 )
-from berthmaster.scheduling.request import Candidates, Context, Failure, FailureKind
 from berthmaster.scheduling.resources import CPU, amount_of
 
 _MILLI: Final = 1000

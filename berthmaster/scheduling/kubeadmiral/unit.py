@@ -28,9 +28,11 @@ from berthmaster.model.selector import (
 )
 from berthmaster.model.validation import PlacementLimits, kubeadmiral_excess, placement_excess
 from berthmaster.scheduling.columns import BoolArray
+from berthmaster.scheduling.context import Context
+from berthmaster.scheduling.decision import Decision
 from berthmaster.scheduling.filters import UnscorableError
 from berthmaster.scheduling.fleet import Fleet
-from berthmaster.scheduling.request import Context, Decision, Request
+from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.resources import requests_of
 
 GPU = "nvidia.com/gpu"

@@ -20,11 +20,12 @@ from berthmaster.model.policy import AffinityTerm, ClusterAffinity, Placement
 from berthmaster.model.replicas import PodSpec
 from berthmaster.model.selector import LabelSelector
 from berthmaster.scheduling.columns import CANDIDATE_STEPS, BoolArray, IntArray, Work
+from berthmaster.scheduling.context import Context
 from berthmaster.scheduling.filters import ClusterAffinityFilter, Filter, Score, TaintTolerationFilter
 from berthmaster.scheduling.fleet import UNMATCHED_TIER, AffinityColumn, Fleet, Group
 from berthmaster.scheduling.karmada.selection import KarmadaPlacement
 from berthmaster.scheduling.profile import Profile
-from berthmaster.scheduling.request import Context, Request
+from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.resources import available_replicas
 from berthmaster.scheduling.scheduler import Scheduler
 from extender.protocols.kube_scheduler.selection import allowed_rows

@@ -35,14 +35,16 @@ from berthmaster.native_api.wire import (
 )
 from berthmaster.scheduling.diagnosis import MAX_GROUPS, Outlook, outlook
 from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.peers import Peers
 from berthmaster.scheduling.profile import Profile
-from berthmaster.scheduling.request import Peers, Request
+from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.detector import metadata_of
 from berthmaster.simulation.drift import WorkloadDrift, workload_drift
-from berthmaster.simulation.eligibility import move_note, why_not_scheduled
+from berthmaster.simulation.move_notes import move_note
+from berthmaster.simulation.not_scheduled import why_not_scheduled
 from berthmaster.simulation.report import claim_rows, explanation
-from berthmaster.simulation.run import examine, present, schedule_one
+from berthmaster.simulation.scheduling_cycle import examine, present, schedule_one
 from berthmaster.simulation.why_not import question_of, why_not
 from berthmaster.simulation.workload import NO_COMPANIONS, SimulatedWorkload, companions
 from berthmaster.simulation.world import World, peers_of

@@ -11,7 +11,7 @@ from certified import CONFIGURATIONS, DAY, OPTIONS, TARGETS, Installation, a_clu
 from faults import only, refuse
 from tables import cases
 
-from berthmaster.manifests.files import Document
+from berthmaster.manifests.document import Document
 from berthmaster.model.errors import ApiError, InputError, ServiceError
 from berthmaster.runtime.clock import SystemClock
 from certs.bundle import (

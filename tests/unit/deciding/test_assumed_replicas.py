@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from tables import cases
 
 from berthmaster.model.cluster import AllocatableModeling, Cluster
+from berthmaster.scheduling.component_sets import SetTemplate, sets_column
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.pending_replicas import (
     EXPIRED,
@@ -22,7 +23,6 @@ from berthmaster.scheduling.pending_replicas import (
     PendingReplicas,
     TakenCluster,
 )
-from berthmaster.scheduling.request import SetTemplate, sets_column
 from berthmaster.scheduling.resources import NodeClasses, Requests
 
 ONE_CPU: Requests = (("cpu", 1000),)

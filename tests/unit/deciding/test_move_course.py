@@ -32,7 +32,7 @@ from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.plan_answer import Assumptions
-from berthmaster.simulation.run import run
+from berthmaster.simulation.scheduling_cycle import run
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 NOW = datetime(2026, 1, 1, 0, 10, tzinfo=UTC)

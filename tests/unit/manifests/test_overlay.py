@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from berthmaster.manifests import load_manifests
-from berthmaster.manifests.files import FleetSnapshot, ListRecord
+from berthmaster.manifests.snapshot import FleetSnapshot, ListRecord
 from berthmaster.model.errors import ManifestError
 from berthmaster.model.gaps import ANY_READER, Gap, GapKind
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tables import cases
 
 from berthmaster.manifests import ManifestLimits
-from berthmaster.manifests.files import plain_scalar, read_yaml, tagged_scalar
+from berthmaster.manifests.yaml_reader import plain_scalar, read_yaml, tagged_scalar
 from berthmaster.model.errors import InputError, ManifestError
 
 # The JSON value to which sigs.k8s.io/yaml v1.4.0 converts each scalar.

@@ -10,6 +10,7 @@ from retained import retained
 from tables import cases
 
 from berthmaster.model.binding import WorkloadAffinityGroups
+from berthmaster.scheduling.context import Context
 from berthmaster.scheduling.filters import Filter
 from berthmaster.scheduling.fleet import Affinities, CompiledPlacement, Fleet
 from berthmaster.scheduling.karmada.profile import (
@@ -18,7 +19,8 @@ from berthmaster.scheduling.karmada.profile import (
     built_in,
     karmada_profile,
 )
-from berthmaster.scheduling.request import AFFINITY, ANTI_AFFINITY, Context, Peers, Request
+from berthmaster.scheduling.peers import AFFINITY, ANTI_AFFINITY, Peers
+from berthmaster.scheduling.request import Request
 
 
 def member(name, *, affinity="", anti="", namespace="default"):

@@ -11,11 +11,12 @@ from tables import cases
 from berthmaster.model.cluster import AllocatableModeling, Cluster, ResourceSummary
 from berthmaster.model.errors import FieldError
 from berthmaster.model.meta import Quantity
+from berthmaster.scheduling.component_sets import MAX_SETS, SetTemplate, demand_of, sets_column, sets_on_nodes
 from berthmaster.scheduling.diagnosis import explain
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.karmada.selection import ITS_ESTIMATOR
-from berthmaster.scheduling.request import MAX_SETS, Request, SetTemplate, demand_of, sets_column, sets_on_nodes
+from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.resources import Estimate, NodeGrade, requests_of
 from berthmaster.scheduling.scheduler import Scheduler
 

@@ -4,10 +4,11 @@ from decisions import asked, spread, static
 
 from berthmaster.model.validation import DEFAULT_LIMITS
 from berthmaster.scheduling.columns import TooLargeError, Work
+from berthmaster.scheduling.decision import FailureKind
 from berthmaster.scheduling.diagnosis import explain
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.profile import karmada_profile
-from berthmaster.scheduling.request import FailureKind, Request
+from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 
 CLUSTERS = [

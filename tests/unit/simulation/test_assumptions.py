@@ -22,7 +22,7 @@ from berthmaster.simulation.changes import (
     scale_change,
     taint_change,
 )
-from berthmaster.simulation.eligibility import evicted_after_s
+from berthmaster.simulation.evictions import evicted_after_s
 from berthmaster.simulation.plan_answer import Basis, Switch, assumptions
 from berthmaster.simulation.workload import ResourceName
 

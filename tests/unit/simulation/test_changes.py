@@ -24,7 +24,7 @@ from berthmaster.simulation.changes import (
     Up,
     apply,
 )
-from berthmaster.simulation.run import run
+from berthmaster.simulation.scheduling_cycle import run
 from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import World
 

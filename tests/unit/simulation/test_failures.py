@@ -21,7 +21,7 @@ from berthmaster.simulation.changes import AddLabel, AddTaint, Down, RemoveClust
 from berthmaster.simulation.failures import DomainLoss, FailureDomain, Failures, losses
 from berthmaster.simulation.plan_answer import ALL_OFF
 from berthmaster.simulation.planner import PlanDecider, plan, simulated
-from berthmaster.simulation.run import run
+from berthmaster.simulation.scheduling_cycle import run
 from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import World
 

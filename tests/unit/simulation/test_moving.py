@@ -17,13 +17,13 @@ from berthmaster.model.move import MOVE, MovePhase, MoveReason, MoveState, MoveS
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.change_set import ChangeSet, PlanIndex
 from berthmaster.simulation.changes import AddTaint, Down, Reschedule, Scale
-from berthmaster.simulation.eligibility import move_note
 from berthmaster.simulation.failures import DomainLoss, FailureDomain, Failures
+from berthmaster.simulation.move_notes import move_note
 from berthmaster.simulation.plan_answer import Assumptions
 from berthmaster.simulation.plan_rows import why_moved
 from berthmaster.simulation.planner import Simulation, plan, simulated
 from berthmaster.simulation.report import explanation
-from berthmaster.simulation.run import explained
+from berthmaster.simulation.scheduling_cycle import explained
 from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import Change, World
 

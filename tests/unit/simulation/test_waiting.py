@@ -12,7 +12,7 @@ from berthmaster.simulation.changes import AddCluster, AddLabel, AddTaint, Down,
 from berthmaster.simulation.plan_answer import StayReason
 from berthmaster.simulation.planner import plan
 from berthmaster.simulation.report import explanation
-from berthmaster.simulation.run import explained, run, scheduler_of
+from berthmaster.simulation.scheduling_cycle import explained, run, scheduler_of
 from berthmaster.simulation.why_not import question_of, why_not
 from berthmaster.simulation.workload import NotScheduled
 

@@ -15,7 +15,7 @@ from berthmaster.model.meta import with_metadata
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.scheduler import Scheduler
-from berthmaster.simulation.run import schedule_one
+from berthmaster.simulation.scheduling_cycle import schedule_one
 from berthmaster.simulation.why_not import Search, WhyNot, WhyNotQuestion, question_of, why_not
 from berthmaster.simulation.workload import SimulatedWorkload
 from berthmaster.simulation.world import World

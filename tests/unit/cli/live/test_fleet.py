@@ -11,7 +11,8 @@ from tables import cases
 from berthmaster.kube import requests
 from berthmaster.kube.served_types import discover_types
 from berthmaster.manifests import manifests_of
-from berthmaster.manifests.files import Document, FleetSnapshot
+from berthmaster.manifests.document import Document
+from berthmaster.manifests.snapshot import FleetSnapshot
 from berthmaster.model.errors import ApiError, InputError, ServiceError
 from berthmaster.model.gaps import ANY_READER, texts
 from berthmaster.simulation.workload import ResourceName

@@ -26,10 +26,10 @@ from berthmaster.model.meta import Quantity
 from berthmaster.model.move import MovePhase
 from berthmaster.native_api.why import BindingOverview, FreeAmount, Room
 from berthmaster.native_api.wire import EvictionTaskView, HistoryQuery, RequiringBinding
+from berthmaster.scheduling.decision import Failure, FailureKind
 from berthmaster.scheduling.diagnosis import ClusterDiagnosis, Diagnosis, GroupDiagnosis, Outcome, Rejection
 from berthmaster.scheduling.fleet import Strategy
 from berthmaster.scheduling.karmada.trigger import Trigger
-from berthmaster.scheduling.request import Failure, FailureKind
 from berthmaster.simulation.workload import NotScheduled
 from console.pages.workload_model import ROWS, ShownWorkload, counted, group_rows, stages_of
 from console.pages.workload_words import (

@@ -8,11 +8,11 @@ from kubeadmiral_builders import Decided, divided, member, unit
 from tables import cases
 
 from berthmaster.model.cluster import Toleration
+from berthmaster.scheduling.decision import FailureKind
 from berthmaster.scheduling.diagnosis import Outcome
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.kubeadmiral.profile import DEFAULT_PLUGINS, PluginNames, kubeadmiral_profile
 from berthmaster.scheduling.kubeadmiral.unit import Preference, ReplicasStrategy, placed, request_of
-from berthmaster.scheduling.request import FailureKind
 from berthmaster.scheduling.scheduler import Scheduler
 
 THREE = [member("A"), member("B"), member("C")]

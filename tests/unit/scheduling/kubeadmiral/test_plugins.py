@@ -3,9 +3,9 @@ import pytest
 from kubeadmiral_builders import CONFIG_MAPS, Decided, member, term, unit
 from tables import cases
 
+from berthmaster.scheduling.decision import FailureKind
 from berthmaster.scheduling.kubeadmiral.plugins import DEFAULT_FILTERS, FILTERS, scaled_to_best
 from berthmaster.scheduling.kubeadmiral.profile import PluginNames
-from berthmaster.scheduling.request import FailureKind
 
 HERE = {"current": {"member1": 1}}
 GPU = "nvidia.com/gpu"

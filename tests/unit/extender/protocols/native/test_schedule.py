@@ -15,9 +15,9 @@ from berthmaster.model.meta import with_status
 from berthmaster.model.policy import Placement
 from berthmaster.model.validation import DEFAULT_LIMITS
 from berthmaster.native_api.wire import ScheduleRequest
+from berthmaster.scheduling.decision import FailureKind
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.karmada.trigger import Trigger
-from berthmaster.scheduling.request import FailureKind
 from berthmaster.simulation.world import World
 from extender.protocols.native import schedule
 from extender.protocols.native.schedule import decide_request, is_cheap

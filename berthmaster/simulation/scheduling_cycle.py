@@ -1,14 +1,16 @@
-"""Schedule the workloads of a world, also so that decisions see each other's replicas (``--shared-capacity``)."""
+"""Schedule the workloads of a world: what happens to each, in the order of time.
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+A move under way goes on as the controllers continue it (``deciding/move_course.py``). Karmada's taint manager,
+Berthmaster's failover and the deletion of a cluster take workloads off a cluster, under the assumptions of the world.
+"""
+
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
 from itertools import starmap
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
-import msgspec
-from msgspec.structs import force_setattr, replace
+from msgspec.structs import replace
 
 from berthmaster.deciding.config import MoveSettings
 from berthmaster.deciding.decide import Verdict, in_any_group, judge
@@ -19,22 +21,21 @@ from berthmaster.deciding.policy_moves import policy_moves
 from berthmaster.deciding.rules import SchedulerRules, misses_cluster, needs_any_group
 from berthmaster.deciding.writes import effective
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, target_of
-from berthmaster.model.cached import cached_property
-from berthmaster.model.cluster import Cluster
 from berthmaster.model.move import as_moved
-from berthmaster.model.policy import PolicyReference
 from berthmaster.model.template_facts import TemplateFacts, facts_of
-from berthmaster.scheduling.diagnosis import Diagnosis, GroupFailure, explain, failures_of
+from berthmaster.scheduling.decision import Decision, FailureKind
+from berthmaster.scheduling.diagnosis import explain, failures_of
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.trigger import Trigger
-from berthmaster.scheduling.pending_replicas import TakenCluster, pods_of
 from berthmaster.scheduling.profile import Profile
-from berthmaster.scheduling.request import Decision, Failure, FailureKind, Request
+from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
-from berthmaster.simulation import eligibility
+from berthmaster.simulation.evictions import evicted
+from berthmaster.simulation.not_scheduled import why_not_scheduled
+from berthmaster.simulation.results import WorkloadResult
+from berthmaster.simulation.retries import misses_deletion, not_retried, stalls
+from berthmaster.simulation.shared_capacity import SharedCapacity
 from berthmaster.simulation.workload import (
-    NO_COMPANIONS,
-    Companions,
     NotScheduled,
     SimulatedWorkload,
     Unscheduled,
@@ -43,172 +44,10 @@ from berthmaster.simulation.workload import (
 )
 from berthmaster.simulation.world import World, peers_of
 
-
-class SharedCapacity:
-    """Deducts the replicas, and the sets of pods, that decisions add from the free capacity of their clusters.
-
-    Replicas that leave a cluster free nothing: they run until the cluster has removed them. The fleet is updated in
-    place.
-    """
-
-    def __init__(self, fleet: Fleet) -> None:
-        self._fleet = fleet
-        self._taken: dict[str, TakenCluster] = {}
-
-    def take(self, request: Request, assignment: Mapping[str, int]) -> None:
-        """Deduct what an assignment adds to the present one, which the status of the clusters contains.
-
-        ``assignment``: replicas by cluster, or 0 for each cluster that gets one set of the pods of several templates.
-        """
-        before, after = request.occupied(request.current), request.occupied(assignment)
-        for name, replicas in after.items():
-            added = replicas - before.get(name, 0)
-            if added <= 0 or (cluster := self._fleet.get(name)) is None:
-                continue
-            taken = self._taken.get(name)
-            if taken is None:
-                taken = self._taken[name] = TakenCluster(self._fleet, cluster)
-            taken.take(pods_of(added, request.requests or (), request.set_templates))
-
-    def clusters(self) -> dict[str, Cluster]:
-        """Return the clusters that got replicas, with these deducted."""
-        return {name: taken.view() for name, taken in self._taken.items()}
-
-    def restore(self) -> None:
-        for taken in self._taken.values():
-            self._fleet.apply(taken.cluster)
-        self._taken.clear()
-
-
 Diagnosed = Literal["all", "failures", "none"]
 """What is explained: all decisions and why groups failed, only why groups failed, or nothing."""
 _DEFAULTS: Final = World({}, ())
 _NO_BINDING: Final = Unscheduled(NotScheduled.UNCLAIMED, "it has no binding yet")
-
-
-class WorkloadResult(msgspec.Struct, frozen=True, eq=False):
-    """The result for a workload.
-
-    Attributes:
-        failures: why each group failed, if no group can place the workload and reasons were requested.
-        as_is: whether it says where copies are now. Otherwise a move under way counts as ended.
-    """
-
-    workload: SimulatedWorkload
-    trigger: Trigger
-    decision: Decision | None = None
-    diagnosis: Diagnosis | None = None
-    failures: Sequence[GroupFailure] = ()
-    unscheduled: Unscheduled | None = None
-    companions: Companions = NO_COMPANIONS
-    as_is: bool = False
-    _assignment: dict[str, int] | None = None
-
-    @property
-    def assignment(self) -> dict[str, int]:
-        """The replicas by cluster. Clusters of the workloads that it follows count as well, with 0 replicas."""
-        if self._assignment is None:
-            found = self._assigned()
-            force_setattr(self, "_assignment", found)  # many rows read it
-            return found
-        return self._assignment
-
-    def following(self, workload: SimulatedWorkload, **changed: Any) -> "WorkloadResult":  # noqa: ANN401
-        """Return the result once the workload follows others, with some more fields changed."""
-        return replace(self, workload=workload, _assignment=None, **changed)
-
-    def _assigned(self) -> dict[str, int]:
-        binding = self._binding
-        if binding is None:
-            return {}
-        own = binding.assignment
-        if not binding.spec.required_by:
-            return own
-        followed = {target.name for snapshot in binding.spec.required_by for target in snapshot.clusters}
-        return own | dict.fromkeys(sorted(followed - own.keys()), 0)
-
-    @property
-    def failure(self) -> Failure | None:
-        """Why it cannot be scheduled; None if it can, or if no scheduler looked at it."""
-        return self.decision.failure if self.decision is not None else None
-
-    @property
-    def has_no_place(self) -> bool:
-        """Whether it cannot be scheduled, or runs nowhere and no scheduler looks at it until an object changes."""
-        return self.failure is not None or self.is_stuck
-
-    @property
-    def is_stuck(self) -> bool:
-        """Whether it runs nowhere, and no scheduler looks at it until an object changes."""
-        return self.unscheduled is not None and self.unscheduled.reason in _STUCK and not self.assignment
-
-    @property
-    def group(self) -> str:
-        """The affinity group of the assignment; empty without one. A placement without groups leaves the old name."""
-        binding = self._binding
-        if binding is None or not binding.spec.clusters:
-            return ""
-        if binding.spec.placement is not None and not binding.spec.placement.cluster_affinities:
-            return ""
-        return binding.status.scheduler_observing_affinity_name
-
-    @property
-    def _binding(self) -> Binding | None:
-        binding = self.workload.binding
-        return binding if binding is None or self.as_is else as_moved(binding)
-
-
-_STUCK: Final = frozenset({NotScheduled.NOT_RETRIED, NotScheduled.MISSING_OVERRIDES, NotScheduled.NO_PRIORITY})
-Moves = Mapping[str, tuple[int | None, int | None]]
-"""The replicas before and after for each cluster that changes; None for a cluster without the workload."""
-
-
-class PlannedWorkload(msgspec.Struct, frozen=True, eq=False, dict=True):
-    """One workload before and after changes.
-
-    Attributes:
-        before: where it is now. In a world without any binding: where the first scheduling places it.
-        settled: where it would be without the changes; None if it is new, or if no caller asks for it.
-        has_event: whether its binding changes, so that a scheduler looks at it.
-    """
-
-    before: WorkloadResult
-    after: WorkloadResult
-    settled: WorkloadResult | None
-    is_new: bool = False
-    is_deleted: bool = False
-    has_event: bool = True
-
-    @cached_property
-    def resource(self) -> str:
-        return str(self.before.workload)
-
-    @cached_property
-    def moves(self) -> dict[str, tuple[int | None, int | None]]:
-        return moves(self.before, self.after)
-
-    @property
-    def caused(self) -> Moves:
-        """The moves that the changes cause: from where it would be without them."""
-        return moves(self.settled or self.before, self.after)
-
-    @property
-    def holder_before(self) -> PolicyReference | None:
-        return None if self.is_new else self.before.workload.held_by
-
-    @property
-    def holder_after(self) -> PolicyReference | None:
-        return None if self.is_deleted else self.after.workload.held_by
-
-    @property
-    def is_due(self) -> bool:
-        """Whether it goes to the same place without the changes."""
-        return self.settled is not None and self.settled.assignment == self.after.assignment
-
-    @property
-    def fails_by_change(self) -> bool:
-        """Whether it cannot be scheduled, and could be without the changes."""
-        return self.after.failure is not None and (self.settled is None or self.settled.failure is None)
 
 
 def run(
@@ -259,27 +98,10 @@ def present(world: World) -> list[WorkloadResult]:
 def present_result(workload: SimulatedWorkload, schedulers: Collection[str]) -> WorkloadResult:
     """Return where one workload is now, without a decision. The companions are not known."""
     if workload.present:
-        unscheduled = eligibility.why_not_scheduled(workload, schedulers)
+        unscheduled = why_not_scheduled(workload, schedulers)
         return WorkloadResult(workload, Trigger.NONE, unscheduled=unscheduled, as_is=True)
     unbound = replace(workload, binding=None, unscheduled=workload.unscheduled or _NO_BINDING)
     return WorkloadResult(unbound, Trigger.NONE, unscheduled=unbound.unscheduled)
-
-
-def moves(before: WorkloadResult, after: WorkloadResult) -> dict[str, tuple[int | None, int | None]]:
-    """Return how a workload moves from one result to another, as ``Moves``."""
-    if before is after:
-        return {}
-    then, now = before.assignment, after.assignment
-    # Most clusters of a workload on many do not change, so that only the others are sorted.
-    changed = [name for name, replicas in then.items() if now.get(name) != replicas]
-    changed += now.keys() - then.keys()
-    return {name: _replicas(then.get(name), now.get(name)) for name in sorted(changed)}
-
-
-@lru_cache(maxsize=4096)
-def _replicas(before: int | None, after: int | None) -> tuple[int | None, int | None]:
-    """Return the replicas of a cluster in a move. Many moves share them."""
-    return before, after
 
 
 def examine(
@@ -320,8 +142,8 @@ def schedule_one(
         most: the most clusters of each stage of an explained group; None for all.
         keeps_rows: whether the decision keeps the rows of the clusters that fit.
     """
-    unscheduled = eligibility.why_not_scheduled(workload, world.schedulers)
-    workload = eligibility.evicted(workload, scheduler.fleet, world.assumptions, now, is_scheduled=unscheduled is None)
+    unscheduled = why_not_scheduled(workload, world.schedulers)
+    workload = evicted(workload, scheduler.fleet, world.assumptions, now, is_scheduled=unscheduled is None)
     binding = workload.binding
     if binding is None or unscheduled is not None:
         return WorkloadResult(workload, Trigger.NONE, unscheduled=unscheduled)
@@ -354,13 +176,13 @@ class _Cycle:
         verdict = judge(scheduler, binding, rules)
         decision, trigger = verdict.decision, verdict.trigger
         if trigger is Trigger.FAILOVER and not rules.notices_deletions:
-            decision = None if eligibility.misses_deletion(binding, scheduler.fleet) else decision
+            decision = None if misses_deletion(binding, scheduler.fleet) else decision
         if decision is None:
             return WorkloadResult(workload, Trigger.NONE)
         if rules.asks_every_group:
             decision = self.in_any_group(workload, verdict, decision)
-        if not rules.retries and decision.failure is None and decision.assignment and eligibility.stalls(workload):
-            return WorkloadResult(workload, Trigger.NONE, unscheduled=eligibility.not_retried(decision.assignment))
+        if not rules.retries and decision.failure is None and decision.assignment and stalls(workload):
+            return WorkloadResult(workload, Trigger.NONE, unscheduled=not_retried(decision.assignment))
         recorded = _recorded(scheduler, verdict.binding, decision, self.now)
         self._take(recorded, verdict.request)
         return self._result(replace(workload, binding=recorded), verdict, decision)
@@ -484,7 +306,7 @@ def followed(results: Sequence[WorkloadResult], schedulers: Collection[str]) -> 
     updated = [
         result
         if workload is result.workload
-        else result.following(workload, unscheduled=eligibility.why_not_scheduled(workload, schedulers))
+        else result.following(workload, unscheduled=why_not_scheduled(workload, schedulers))
         for result, workload in zip(results, following, strict=True)
     ]
     return with_companions(updated)

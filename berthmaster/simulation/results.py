@@ -1,0 +1,167 @@
+"""The result of a simulation for a workload, before and after changes."""
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import force_setattr, replace
+
+from berthmaster.model.binding import Binding
+from berthmaster.model.cached import cached_property
+from berthmaster.model.move import as_moved
+from berthmaster.model.policy import PolicyReference
+from berthmaster.scheduling.decision import Decision, Failure
+from berthmaster.scheduling.diagnosis import Diagnosis, GroupFailure
+from berthmaster.scheduling.karmada.trigger import Trigger
+from berthmaster.simulation.workload import (
+    NO_COMPANIONS,
+    Companions,
+    NotScheduled,
+    SimulatedWorkload,
+    Unscheduled,
+)
+
+
+class WorkloadResult(msgspec.Struct, frozen=True, eq=False):
+    """The result for a workload.
+
+    Attributes:
+        failures: why each group failed, if no group can place the workload and reasons were requested.
+        as_is: whether it says where copies are now. Otherwise a move under way counts as ended.
+    """
+
+    workload: SimulatedWorkload
+    trigger: Trigger
+    decision: Decision | None = None
+    diagnosis: Diagnosis | None = None
+    failures: Sequence[GroupFailure] = ()
+    unscheduled: Unscheduled | None = None
+    companions: Companions = NO_COMPANIONS
+    as_is: bool = False
+    _assignment: dict[str, int] | None = None
+
+    @property
+    def assignment(self) -> dict[str, int]:
+        """The replicas by cluster. Clusters of the workloads that it follows count as well, with 0 replicas."""
+        if self._assignment is None:
+            found = self._assigned()
+            force_setattr(self, "_assignment", found)  # many rows read it
+            return found
+        return self._assignment
+
+    def following(self, workload: SimulatedWorkload, **changed: Any) -> "WorkloadResult":  # noqa: ANN401
+        """Return the result once the workload follows others, with some more fields changed."""
+        return replace(self, workload=workload, _assignment=None, **changed)
+
+    def _assigned(self) -> dict[str, int]:
+        binding = self._binding
+        if binding is None:
+            return {}
+        own = binding.assignment
+        if not binding.spec.required_by:
+            return own
+        followed = {target.name for snapshot in binding.spec.required_by for target in snapshot.clusters}
+        return own | dict.fromkeys(sorted(followed - own.keys()), 0)
+
+    @property
+    def failure(self) -> Failure | None:
+        """Why it cannot be scheduled; None if it can, or if no scheduler looked at it."""
+        return self.decision.failure if self.decision is not None else None
+
+    @property
+    def has_no_place(self) -> bool:
+        """Whether it cannot be scheduled, or runs nowhere and no scheduler looks at it until an object changes."""
+        return self.failure is not None or self.is_stuck
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether it runs nowhere, and no scheduler looks at it until an object changes."""
+        return self.unscheduled is not None and self.unscheduled.reason in _STUCK and not self.assignment
+
+    @property
+    def group(self) -> str:
+        """The affinity group of the assignment; empty without one. A placement without groups leaves the old name."""
+        binding = self._binding
+        if binding is None or not binding.spec.clusters:
+            return ""
+        if binding.spec.placement is not None and not binding.spec.placement.cluster_affinities:
+            return ""
+        return binding.status.scheduler_observing_affinity_name
+
+    @property
+    def _binding(self) -> Binding | None:
+        binding = self.workload.binding
+        return binding if binding is None or self.as_is else as_moved(binding)
+
+
+_STUCK: Final = frozenset({NotScheduled.NOT_RETRIED, NotScheduled.MISSING_OVERRIDES, NotScheduled.NO_PRIORITY})
+
+
+Moves = Mapping[str, tuple[int | None, int | None]]
+"""The replicas before and after for each cluster that changes; None for a cluster without the workload."""
+
+
+class PlannedWorkload(msgspec.Struct, frozen=True, eq=False, dict=True):
+    """One workload before and after changes.
+
+    Attributes:
+        before: where it is now. In a world without any binding: where the first scheduling places it.
+        settled: where it would be without the changes; None if it is new, or if no caller asks for it.
+        has_event: whether its binding changes, so that a scheduler looks at it.
+    """
+
+    before: WorkloadResult
+    after: WorkloadResult
+    settled: WorkloadResult | None
+    is_new: bool = False
+    is_deleted: bool = False
+    has_event: bool = True
+
+    @cached_property
+    def resource(self) -> str:
+        return str(self.before.workload)
+
+    @cached_property
+    def moves(self) -> dict[str, tuple[int | None, int | None]]:
+        return moves(self.before, self.after)
+
+    @property
+    def caused(self) -> Moves:
+        """The moves that the changes cause: from where it would be without them."""
+        return moves(self.settled or self.before, self.after)
+
+    @property
+    def holder_before(self) -> PolicyReference | None:
+        return None if self.is_new else self.before.workload.held_by
+
+    @property
+    def holder_after(self) -> PolicyReference | None:
+        return None if self.is_deleted else self.after.workload.held_by
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it goes to the same place without the changes."""
+        return self.settled is not None and self.settled.assignment == self.after.assignment
+
+    @property
+    def fails_by_change(self) -> bool:
+        """Whether it cannot be scheduled, and could be without the changes."""
+        return self.after.failure is not None and (self.settled is None or self.settled.failure is None)
+
+
+def moves(before: WorkloadResult, after: WorkloadResult) -> dict[str, tuple[int | None, int | None]]:
+    """Return how a workload moves from one result to another, as ``Moves``."""
+    if before is after:
+        return {}
+    then, now = before.assignment, after.assignment
+    # Most clusters of a workload on many do not change, so that only the others are sorted.
+    changed = [name for name, replicas in then.items() if now.get(name) != replicas]
+    changed += now.keys() - then.keys()
+    return {name: _replicas(then.get(name), now.get(name)) for name in sorted(changed)}
+
+
+@lru_cache(maxsize=4096)
+def _replicas(before: int | None, after: int | None) -> tuple[int | None, int | None]:
+    """Return the replicas of a cluster in a move. Many moves share them."""
+    return before, after
