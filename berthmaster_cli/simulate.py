@@ -15,6 +15,7 @@ from berthmaster.simulation.plan_answer import Plan, Switch
 from berthmaster.simulation.planner import plan_of_simulation, simulated
 from berthmaster.simulation.report import row
 from berthmaster.simulation.results import WorkloadResult
+from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import Change, World, is_observed
 from berthmaster_cli import change_options, inputs, tables
 from berthmaster_cli.flags import option, options
@@ -204,6 +205,8 @@ def _simulate_remotely(remote: "Client", changes: Sequence[WhatIf], flags: _Simu
     inputs.report_gaps(found.gaps, staleness)
     known = [*(each.resource for each in found.moves), *(each.resource for each in found.unplaced)]
     known += [each.resource for each in found.staying]
-    tables.require_known(view, known)
+    for name in view.names:
+        if not any(name.matches(ResourceName.parse(each)) for each in known):
+            complain(f"{name} is not in the plan: the changes do not concern it, or the extender does not know it")
     _print_changed(found, {each for each in known if view.shows(each)}, view, flags.output)
     return not (found.summary.new_failures if flags.check == "new" else found.unplaced)

@@ -204,17 +204,10 @@ class View:
 
         ``shown``: the workloads that ``shows`` accepts.
         """
-        moves = [each for each in plan.moves if each.resource in shown]
-        unplaced = [each for each in plan.unplaced if each.resource in shown]
-        staying = [each for each in plan.staying if each.resource in shown]
-        if not self.only:
-            return replace(plan, moves=moves, unplaced=unplaced, staying=staying)
-        return replace(
-            plan,
-            moves=moves if Only.MOVES in self.only else [],
-            unplaced=unplaced if Only.FAILS in self.only else [],
-            staying=staying if Only.STAYS in self.only else [],
-        )
+        lists = {"moves": Only.MOVES, "unplaced": Only.FAILS, "staying": Only.STAYS}
+        kept = {name for name, only in lists.items() if not self.only or only in self.only}
+        rows = {name: getattr(plan, name) if name in kept else [] for name in lists}
+        return replace(plan, **{name: [row for row in found if row.resource in shown] for name, found in rows.items()})
 
 
 def view_from(flags: ViewFlags, manifests: Manifests | None = None) -> View:

@@ -112,6 +112,12 @@ def test_the_service_gives_the_output_of_the_command(server, command):
     assert berthmaster(*command, "--server", server.url) == berthmaster(*command, *MANIFESTS)
 
 
+def test_a_workload_that_the_changes_do_not_concern_is_no_unknown_one(server):
+    words = ["simulate", "--label", "member5=a=b", "deployment/nginx", "--server", server.url]
+    result = CliRunner().invoke(main, words)
+    assert (result.exit_code, "Deployment/nginx is not in the plan" in result.stderr) == (0, True), result.output
+
+
 def chunked(*lines: bytes, ends: bool = True) -> bytes:
     head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
     chunks = b"".join(b"%x\r\n%b\r\n" % (len(each), each) for each in lines)
