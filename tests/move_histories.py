@@ -648,8 +648,8 @@ class History:
         assert not gone, self._history(f"the healthy new copies on {gone} go: {then}\n{now}")
 
     def _check_frozen(self, template: JSON, now: MoveState, before: JSON, after: JSON) -> None:
-        """No move removes a copy that runs where dispatching is suspended."""
-        if now.phase not in {MovePhase.RELEASED, MovePhase.ROLLED_BACK}:
+        """No move removes a copy that runs where dispatching is suspended. A scale to zero does, as without a move."""
+        if now.phase not in {MovePhase.RELEASED, MovePhase.ROLLED_BACK} or not after["spec"].get("replicas"):
             return
         kept = {each["name"] for each in after["spec"].get("clusters") or ()}
         works = self.stage.works(template)

@@ -253,6 +253,11 @@ def tasks_after(binding: Binding, producer: str) -> tuple[GracefulEvictionTask, 
     return tuple(task for task in binding.spec.graceful_eviction_tasks if not _is_own(task, producer))
 
 
+def own_tasks(binding: Binding, producer: str) -> tuple[GracefulEvictionTask, ...]:
+    """Return the tasks of a binding that its move has written. ``producer`` is the name of the scheduler."""
+    return tuple(task for task in binding.spec.graceful_eviction_tasks if _is_own(task, producer))
+
+
 def _is_own(task: GracefulEvictionTask, producer: str) -> bool:
     return task.producer == producer and task.reason == EVICTION_REASON
 

@@ -4,7 +4,7 @@ docs/moves.md describes the phases and the rules. Each function returns a ``Step
 writes state, clusters and tasks together.
 """
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from enum import Enum
@@ -38,6 +38,7 @@ from berthmaster.model.move import (
     MoveState,
     MoveStrategy,
     move_of,
+    without_clusters,
     written_clusters,
 )
 from berthmaster.model.work import DEFAULT_GRACE_S, MAX_GRACE_S, Copies
@@ -232,6 +233,15 @@ def retargeted(binding: Binding, state: MoveState, target: Mapping[str, int], gr
         tasks,
         _wait(state, now),
         note,
+    )
+
+
+def left_deleted(state: MoveState, deleted: Collection[str], now: Timestamp) -> Step:
+    """Leave clusters of the source that are being deleted. A move does not return to them."""
+    left = without_clusters(state, deleted)
+    note = f"{state.reason.value}: {name_list(sorted(deleted))} is being deleted, and its old copy is given up"
+    return Step(
+        left, CopiesChange.RETARGETED, written_clusters(left), left.source_group, wait_s=_wait(left, now), note=note
     )
 
 
@@ -755,8 +765,10 @@ def _stalled(state: MoveState, now: Timestamp, why: str) -> Step:
 
 
 def _returned(binding: Binding, state: MoveState, around: Surroundings, why: str) -> Step:
-    """Turn a move with BreakBeforeMake around: the new copies go, and then the old ones start again."""
-    failures = state.failures + 1
+    """Turn a move with BreakBeforeMake around: the new copies go, and then the old ones start again.
+
+    The hold-down begins when they run.
+    """
     waits = state.phase is MovePhase.ADMITTED
     leaving = state.source if state.origin else {}  # the copies of a target that failed before
     back = msgspec.structs.replace(
@@ -767,8 +779,7 @@ def _returned(binding: Binding, state: MoveState, around: Surroundings, why: str
         target_group=state.first_group,
         origin={},
         origin_group="",
-        failures=failures,
-        held_down_until=later(around.now, hold_down_s(failures, around.settings)),
+        failures=state.failures + 1,
         returning=True,
         message=why[:MAX_MESSAGE],
     )

@@ -11,11 +11,10 @@ from datetime import timedelta
 from typing import Final
 
 from berthmaster.deciding.config import RebalanceSettings, SourceSettings
-from berthmaster.deciding.copies import STATUS_LAG_S
+from berthmaster.deciding.copies import STATUS_LAG_S, own_tasks
 from berthmaster.deciding.decide import BindingDecision, ClusterState
 from berthmaster.deciding.decision_recorder import MoveContext, PolicyMoves
 from berthmaster.deciding.failover import FailoverOptions
-from berthmaster.deciding.move_end import tasks_of_others
 from berthmaster.deciding.move_targets import is_draining
 from berthmaster.deciding.moves import MoveDecider, decide_with_moves
 from berthmaster.deciding.rules import BERTHMASTER, OWN, SchedulerRules, rules_of
@@ -80,7 +79,7 @@ def is_moving(binding: Binding, producer: str = OWN) -> bool:
     state, problem = read_move(binding)
     if problem or (state is not None and state.under_way):
         return True
-    return tasks_of_others(binding, producer) is not None
+    return bool(own_tasks(binding, producer))
 
 
 def course_of(scheduler: Scheduler, binding: Binding, now: Timestamp, surmise: Surmise) -> Course:

@@ -1,9 +1,7 @@
-"""What an edit of the placement makes of a move under way, and which eviction tasks moves have written."""
+"""What an edit of the placement makes of a move under way."""
 
-from berthmaster.deciding.rules import OWN
-from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, GracefulEvictionTask
+from berthmaster.model.binding import APPLIED_PLACEMENT, Binding
 from berthmaster.model.move import (
-    EVICTION_REASON,
     MovePhase,
     MoveReason,
     MoveState,
@@ -38,16 +36,3 @@ def before_superseded(binding: Binding, moved: Binding, move: MoveState) -> Bind
     """
     breaks = move.strategy is MoveStrategy.BREAK_BEFORE_MAKE
     return moved if breaks and move.phase is not MovePhase.ADMITTED else as_before(binding)
-
-
-def tasks_of_others(binding: Binding, producer: str = OWN) -> tuple[GracefulEvictionTask, ...] | None:
-    """Return the eviction tasks of a binding without those of moves; None if there are none of moves.
-
-    Args:
-        producer: the name that Berthmaster's scheduler writes into its tasks.
-    """
-    tasks = binding.spec.graceful_eviction_tasks
-    if not tasks:
-        return None
-    others = tuple(task for task in tasks if task.producer != producer or task.reason != EVICTION_REASON)
-    return None if len(others) == len(tasks) else others

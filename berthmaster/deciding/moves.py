@@ -20,6 +20,7 @@ from berthmaster.deciding.config import MoveSettings
 from berthmaster.deciding.copies import (
     CopiesNotReadError,
     healthy_new_copies,
+    own_tasks,
     reported_copies,
     required_clusters,
     rollback_loses_replicas,
@@ -32,6 +33,7 @@ from berthmaster.deciding.copy_checks import (
     blocked_failover,
     blocked_move,
     blocked_start,
+    growing,
     suspended_clusters,
 )
 from berthmaster.deciding.decide import (
@@ -47,7 +49,7 @@ from berthmaster.deciding.decide import (
 from berthmaster.deciding.decision_recorder import MoveContext
 from berthmaster.deciding.failover import FailoverOptions, Replacement, eviction_tasks, replacement
 from berthmaster.deciding.lifecycle import CopiesChange, Step, Surroundings
-from berthmaster.deciding.move_end import before_superseded, superseded, tasks_of_others
+from berthmaster.deciding.move_end import before_superseded, superseded
 from berthmaster.deciding.move_targets import MoveRequest, Target
 from berthmaster.deciding.rules import needs_any_group
 from berthmaster.deciding.writes import AssignmentWrite, SchedulingResult
@@ -186,6 +188,9 @@ def continued(decider: MoveDecider, binding: Binding, move: MoveState) -> Bindin
     lost, loss_s = lost_clusters(decider.state, moved, decider.now_s)
     if decider.moves.braked:
         lost = frozenset()
+    deleted = _deleted_source(decider, move)
+    if deleted and not decider.moves.braked:
+        return decider.stepped(binding, lifecycle.left_deleted(move, deleted, decider.now), Trigger.NONE)
     found, tasks, trigger = _target_now(decider, moved, move, lost)
     if trigger is Trigger.NONE and (elsewhere := _elsewhere(decider, binding, move)) is not None:
         found = elsewhere
@@ -336,6 +341,18 @@ def _is_leaving(fleet: Fleet, name: str) -> bool:
     return cluster is None or cluster.deleting
 
 
+def _deleted_source(decider: MoveDecider, move: MoveState) -> list[str]:
+    """Return the clusters that are being deleted, or are gone, and that an assignment names only for their old copies.
+
+    Karmada has deleted their Works, and keeps such a Cluster until no assignment names it. If all clusters of a fleet
+    are missing, that is more likely a fault.
+    """
+    fleet = decider.state.scheduler.fleet
+    if move.strategy is not MoveStrategy.MAKE_BEFORE_BREAK or not len(fleet):
+        return []
+    return [name for name in move.source if name not in move.target and _is_leaving(fleet, name)]
+
+
 def _waits_for_its_end(binding: Binding, move: MoveState, found: Target, lost: frozenset[str]) -> bool:
     """Whether another target waits for the end of a move with BreakBeforeMake: it would take healthy copies down."""
     if move.strategy is not MoveStrategy.BREAK_BEFORE_MAKE or move.phase is MovePhase.ADMITTED:
@@ -470,9 +487,10 @@ def _decided(decider: MoveDecider, binding: Binding) -> BindingDecision:
     if problem := move_problem(binding):
         return abandoned(decider, binding, binding, CopiesChange.ABANDONED, problem)
     # No move is under way, so nothing would ever remove its tasks.
-    leftover = tasks_of_others(binding, decider.moves.producer)
-    if under_way or leftover is not None:
-        prior = binding if leftover is None else with_spec(binding, graceful_eviction_tasks=leftover)
+    if under_way or own_tasks(binding, decider.moves.producer):
+        prior = with_spec(binding, graceful_eviction_tasks=tasks_after(binding, decider.moves.producer))
+        if (begun_again := _begun_again(decider, binding, prior)) is not None:
+            return begun_again
         why = "another client has changed the assignment"
         return abandoned(decider, binding, prior, CopiesChange.ABANDONED, why, move if under_way else None)
     if move is not None and not any(binding.metadata.labels.get(label) for label in MANAGED_BY):
@@ -481,6 +499,30 @@ def _decided(decider: MoveDecider, binding: Binding) -> BindingDecision:
             rest, write=writes.move_write(binding, None)
         )  # its policy is gone, so it is not scheduled any more
     return _at_rest(decider, binding, move)
+
+
+def _begun_again(decider: MoveDecider, binding: Binding, prior: Binding) -> BindingDecision | None:
+    """Begin a move with BreakBeforeMake again whose record another client has removed; None if no copy would start.
+
+    Its tasks name the clusters whose pods may still end. The reason is not known any more.
+
+    Args:
+        prior: the binding without the tasks of the move.
+    """
+    going = {task.from_cluster: task.replicas or 0 for task in own_tasks(binding, decider.moves.producer)}
+    if decider.settings(binding).strategy is not MoveStrategy.BREAK_BEFORE_MAKE or not going:
+        return None
+    plain = without_move(prior, prior.assignment, prior.status.scheduler_observing_affinity_name)
+    decision = decider.decide(plain)
+    clusters = decision.clusters or {}
+    if not growing(prior, clusters) or not going.keys() - clusters.keys():
+        return None
+    target = Target(dict(clusters), decision.result.group)
+    state = _state_of(decider, plain, MoveReason.RESCHEDULED, target, None)
+    state = msgspec.structs.replace(state, source={**going, **prior.assignment})
+    step = lifecycle.begun(binding, state, decider.around(binding))
+    note = f"another client has removed the record of a move, and old copies may still run; {step.note}"
+    return decider.stepped(binding, replace(step, note=note), Trigger.NONE)
 
 
 def _at_rest(decider: MoveDecider, binding: Binding, record: MoveState | None) -> BindingDecision:
@@ -494,6 +536,9 @@ def _at_rest(decider: MoveDecider, binding: Binding, record: MoveState | None) -
     if not decision.result.ok and (elsewhere := _placed_anywhere(decider, binding, decision, record)) is not None:
         return elsewhere
     if decision.write is not None:
+        if decision.clusters and _was_emptied(decider, binding):
+            found = Replacement(dict(decision.clusters), decision.result.group, (), {})
+            return _failed_over(decider, binding, decision, found, record)
         return _plainly_changed(decider, decision, record)
     if not decision.result.ok:
         return decision
@@ -501,6 +546,12 @@ def _at_rest(decider: MoveDecider, binding: Binding, record: MoveState | None) -
     if request is None:
         return _recorded(decider, binding, decision, ended_record(record, decider.now))
     return _requested(decider, binding, decision, request, record)
+
+
+def _was_emptied(decider: MoveDecider, binding: Binding) -> bool:
+    """Whether a workload that must not run twice was scheduled before, and another client took its clusters away."""
+    breaks = decider.settings(binding).strategy is MoveStrategy.BREAK_BEFORE_MAKE
+    return breaks and not binding.spec.clusters and binding.status.last_scheduled_time is not None
 
 
 def _placed_anywhere(

@@ -327,15 +327,22 @@ def is_intact(binding: Binding, state: MoveState) -> bool:
 def left_by(binding: Binding, state: MoveState) -> MoveState:
     """Return the state of a move without the clusters that an eviction task of another controller names."""
     tasks = binding.spec.graceful_eviction_tasks
-    evicted = {task.from_cluster for task in tasks if task.reason != EVICTION_REASON}
-    if not evicted & (state.source.keys() | state.target.keys()):
+    return without_clusters(state, {task.from_cluster for task in tasks if task.reason != EVICTION_REASON})
+
+
+def without_clusters(state: MoveState, gone: Container[str]) -> MoveState:
+    """Return the state of a move whose copies on some clusters go for another reason. It knows where it began."""
+    source = {name: replicas for name, replicas in state.source.items() if name not in gone}
+    target = {name: replicas for name, replicas in state.target.items() if name not in gone}
+    if (source, target) == (state.source, state.target):
         return state
+    whole = source == state.source
     return msgspec.structs.replace(
         state,
-        source={name: replicas for name, replicas in state.source.items() if name not in evicted},
-        origin=state.first if evicted & state.source.keys() else state.origin,
-        origin_group=state.first_group if evicted & state.source.keys() else state.origin_group,
-        target={name: replicas for name, replicas in state.target.items() if name not in evicted},
+        source=source,
+        origin=state.origin if whole else state.first,
+        origin_group=state.origin_group if whole else state.first_group,
+        target=target,
     )
 
 

@@ -12,6 +12,8 @@ from fleet.member import SPACE, Pods, refusing
 from fleet.real_karmada import FAILOVER
 from kube_store import JSON
 
+from berthmaster.model.move import MOVE
+
 pytestmark = pytest.mark.e2e
 
 BREAK: Final = "BreakBeforeMake"
@@ -203,6 +205,19 @@ def test_a_scale_to_zero_and_back_while_the_old_copies_go(quick: Fleet):
     assert not quick.twice("zero")
 
 
+def test_a_record_that_another_client_removes_starts_nothing_beside_pods_that_end(quick: Fleet):
+    quick.treat("m1", Pods.LINGERING)
+    running(quick, "erased", grace_s=25)
+    quick.drain("m1")
+    quick.until_phase("erased", "Admitted")
+    quick.until("its Work is gone", lambda: quick.works("erased", "m1")[-1] == "gone")
+    binding = {"apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
+               "metadata": {"name": "erased-deployment", "namespace": SPACE}}  # fmt: skip
+    quick.api.patch(binding, {"metadata": {"annotations": {MOVE: None}}})
+    quick.until_ready("erased", {"m2": 3}, BACK_S)
+    assert not quick.twice("erased")
+
+
 def test_a_finalizer_in_the_member_is_not_known(quick: Fleet):
     """Karmada removes the Work at once. The old pods run on, as docs/moves.md says."""
     workload = running(quick, "finalized")
@@ -226,6 +241,21 @@ def test_a_target_that_begins_to_drain_gets_no_copies(quick: Fleet):
     quick.drain("m1", on=False)
     quick.until_ready("nowhere", {"m1": 3}, BACK_S)
     assert not quick.works("nowhere", "m2")
+
+
+def test_a_union_holds_up_no_deletion_of_a_cluster(quick: Fleet):
+    """Karmada deletes the copies there at once."""
+    quick.treat("m2", Pods.STUCK)
+    running(quick, "unjoined", strategy="")
+    quick.drain("m1")
+    quick.until_phase("unjoined", "Surging")
+    quick.forget("m1")
+    try:
+        quick.until("the Cluster is gone", lambda: not quick.joined("m1"), 60)
+        quick.treat("m2", Pods.NORMAL)
+        quick.until_ready("unjoined", {"m2": 3}, BACK_S)
+    finally:
+        quick.rejoin("m1")
 
 
 # Quotas

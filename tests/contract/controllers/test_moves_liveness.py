@@ -158,6 +158,9 @@ def test_a_return_ends_as_rolled_back_and_is_held_down_from_its_end():
     play.stage.model.members.break_workload("m2", "web")
     play.run(DEADLINE_S)
     play.phases.clear()
+    while not play.move.returning:
+        play.run(5)
+    assert play.move.held_down_until is None, "it has one end, which is known when the copies run"
     play.until(MovePhase.ROLLED_BACK)
     assert "Released" not in play.phases
     left_s = (play.move.held_down_until - play.stage.clock.now()).total_seconds()
