@@ -7,6 +7,7 @@ from typing import Any
 
 from decisions import DUPLICATED
 from faults import Fault
+from karmada_model.model import Settings
 from karmada_model.stage import Stage
 from karmada_plane import cluster, deployment, policy, selector
 from kube_store import JSON
@@ -49,6 +50,7 @@ class Play:
         moves: MovesConfig = ON,
         template: JSON = WEB,
         claim: JSON | None = None,
+        karmada: Settings | None = None,
         **spec: Any,
     ) -> None:
         """Place the workload. ``claim``: a PersistentVolumeClaim that exists from the start."""
@@ -63,7 +65,7 @@ class Play:
         )
         self.policy = held
         stored = [*(cluster(name) for name in names), held, *([] if claim is None else [claim]), self.template]
-        self.stage = Stage(*stored, settings=SETTINGS, moves=moves)
+        self.stage = Stage(*stored, settings=SETTINGS, moves=moves, karmada=karmada)
         self.lowest = REPLICAS
         self.phases: list[str] = []
         self.run(60)

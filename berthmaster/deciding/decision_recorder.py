@@ -111,7 +111,7 @@ class MoveInputs(msgspec.Struct, frozen=True, array_like=True, gc=False):
         policy: what applies to the binding, as JSON; empty if the decision did not ask.
         admissions: the answers of the budgets in order; None for an admission.
         copies: the copies of the binding by their Works, as JSON; empty if they were not read.
-        stuck: see ``MoveContext``.
+        stuck, leaving: see ``MoveContext``.
     """
 
     now: datetime
@@ -121,6 +121,7 @@ class MoveInputs(msgspec.Struct, frozen=True, array_like=True, gc=False):
     admissions: tuple[Waiting | None, ...]
     copies: bytes = b""
     stuck: Mapping[str, int] | None = None
+    leaving: Mapping[str, int] = {}
 
 
 class DecisionInputs(msgspec.Struct, frozen=True, gc=False):
@@ -211,6 +212,7 @@ class MoveContext(NamedTuple):
         brake: returns why the storm brake stops all moves, each time the same; empty if it does not.
         stuck: the replicas that estimators report as unschedulable, by cluster. None if the decision does not look
             for drift.
+        leaving: how many more replicas of the binding fit when the moves of others have ended, by cluster.
     """
 
     now: Timestamp
@@ -220,6 +222,7 @@ class MoveContext(NamedTuple):
     brake: Callable[[], str] = lambda: ""
     copies: Copies | None = None
     stuck: Mapping[str, int] | None = None
+    leaving: Mapping[str, int] = {}
 
     @property
     def braked(self) -> str:
@@ -246,6 +249,7 @@ class MoveTrace:
             tuple(self._admissions),
             b"" if asked.copies is None else encode_json(asked.copies),
             asked.stuck,
+            asked.leaving,
         )
 
     def _brake(self) -> str:
@@ -281,4 +285,5 @@ def context_of(inputs: MoveInputs) -> MoveContext:
         lambda: inputs.braked,
         copies,
         inputs.stuck,
+        inputs.leaving,
     )

@@ -282,7 +282,9 @@ def rebalancing(
     request = replace(Request.of(binding), bounds=bounds, evicted_from=unusable)
     request = replace(request, placement=_reduced(placement, request.observed_group))
     stuck = moves.stuck or {}
-    found = decide_minimal(state.scheduler, request, tolerance=settings.tolerance_percent, stuck=stuck)
+    found = decide_minimal(
+        state.scheduler, request, tolerance=settings.tolerance_percent, stuck=stuck, leaving=moves.leaving
+    )
     target = dict(found.assignment)
     leaves = bool(stuck) and all(target.get(name, 0) <= clusters.get(name, 0) - count for name, count in stuck.items())
     if target == clusters or not _is_worth_it(found, request.replicas, settings.min_gain_percent, leaves=leaves):

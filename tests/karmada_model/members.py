@@ -4,11 +4,11 @@ A test plays with them: it breaks an image or a workload, lets a cluster get los
 what really runs. The status of a Work, and so the status of a binding, says that only some seconds later.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 from karmada_model.agenda import Agenda
 from karmada_model.objects import Ident, News, Objects, ident, stamp
@@ -74,6 +74,20 @@ class RunningCopy:
     pods: JSON | None = None
 
 
+class EndingPods(NamedTuple):
+    """Pods that were deleted, and still run.
+
+    Attributes:
+        manifest: the resource that they are of.
+        count: how many.
+        until_s: when the last one has ended.
+    """
+
+    manifest: JSON
+    count: int
+    until_s: float
+
+
 @dataclass
 class Member:
     """A member cluster.
@@ -81,7 +95,7 @@ class Member:
     Attributes:
         up: whether its agent reaches the control plane and its pods serve.
         copies: what runs, by Work.
-        ending: pods that end: the template that they are of, and until when they run.
+        ending: the pods that end.
         left: what ``preserveResourcesOnDeletion`` has left there. Karmada does not manage it any more.
         volumes: the claims that have a volume, as Namespace/Name.
         allocated: its own use of resources, besides the copies; None until the first report.
@@ -89,7 +103,7 @@ class Member:
 
     up: bool = True
     copies: dict[Ident, RunningCopy] = field(default_factory=dict)
-    ending: list[tuple[Ident, float]] = field(default_factory=list)
+    ending: list[EndingPods] = field(default_factory=list)
     left: dict[Ident, RunningCopy] = field(default_factory=dict)
     volumes: set[str] = field(default_factory=set)
     allocated: JSON | None = None
@@ -167,7 +181,7 @@ class Members:
         ending = {
             name
             for name, member in self._members.items()
-            if any(each == wanted and until_s > now_s for each, until_s in member.ending)
+            if any(ident(each.manifest) == wanted and each.until_s > now_s for each in member.ending)
         }
         left = {name for name, member in self._members.items() if (copy := member.left.get(wanted)) and copy.wanted}
         return ending | left | {name for name, copy in self.copies(template).items() if copy.wanted}
@@ -298,7 +312,9 @@ class Members:
         if copy.manifest.get("spec") != manifest.get("spec"):
             copy.generation += 1
             if copy.generation == 1 or manifest["metadata"].get("labels", {}).get(RETAINED) != "true":
-                copy.wanted = replicas_of(manifest).number  # else the member keeps its own number
+                wanted = replicas_of(manifest).number  # else the member keeps its own number
+                self._end_pods(_cluster(which), copy, copy.wanted - wanted)
+                copy.wanted = wanted
             copy.current = copy.ready >= copy.wanted and copy.pods == _pod_template(manifest)
             copy.ready = min(copy.ready, copy.wanted)
         copy.manifest = manifest
@@ -355,7 +371,14 @@ class Members:
             return
         if member.allocated is None:
             member.allocated = dict(summary.get("allocated") or {})
-        used = _used(member.allocated, member.copies.values())
+        now_s = self._agenda.now_s()
+        used = _used(
+            member.allocated,
+            [
+                *((copy.manifest, copy.wanted) for copy in member.copies.values()),
+                *((each.manifest, each.count) for each in member.ending if each.until_s > now_s),
+            ],
+        )
         self._objects.change(which, lambda it: it["status"]["resourceSummary"].update(allocated=used), status=True)
 
     def _remove(self, which: Ident) -> None:
@@ -374,13 +397,24 @@ class Members:
             copy = None
         if copy is not None:
             self._take(_cluster(which), copy)
-        if copy is not None and copy.wanted and self.delays.terminate_s:
-            ends_s = self._agenda.now_s() + min(self.delays.terminate_s, _grace_s(copy.manifest))
-            member.ending = [each for each in member.ending if each[1] > self._agenda.now_s()]
-            member.ending.append((ident(copy.manifest), ends_s))
+        if copy is not None:
+            self._end_pods(_cluster(which), copy, copy.wanted)
         self._objects.change(which, _remove_finalizer)
         if self._reports_resources:
             self._report_resources(_cluster(which))
+
+    def _end_pods(self, cluster: str, copy: RunningCopy, count: int) -> None:
+        """Let some pods of a copy end. They use their resources until then."""
+        if count <= 0 or not self.delays.terminate_s:
+            return
+        member, now_s = self.member(cluster), self._agenda.now_s()
+        until_s = now_s + min(self.delays.terminate_s, _grace_s(copy.manifest))
+        member.ending = [each for each in member.ending if each.until_s > now_s]
+        member.ending.append(EndingPods(copy.manifest, count, until_s))
+        if self._reports_resources:
+            key = ("resources", cluster, until_s)
+            report = partial(self._report_resources, cluster)
+            self._agenda.add_after(until_s - now_s + self.delays.report_s, "members", key, report)
 
     def _present(self, cluster: str) -> set[Ident]:
         return {ident(each.manifest) for each in self.member(cluster).copies.values()}
@@ -460,15 +494,16 @@ def _images(manifest: JSON) -> Iterator[str]:
         yield each.get("image", "")
 
 
-def _used(base: JSON, copies: Any) -> JSON:
+def _used(base: JSON, pods: Iterable[tuple[JSON, int]]) -> JSON:
+    """Return what a member uses: its own use, and that of pods, as manifests with their numbers."""
     total = {name: Quantity.parse(amount) for name, amount in base.items()}
-    for copy in copies:
-        if copy.manifest["kind"] not in WITH_PODS:
+    for manifest, count in pods:
+        if manifest["kind"] not in WITH_PODS:
             continue
-        requirements = replicas_of(copy.manifest).requirements
+        requirements = replicas_of(manifest).requirements
         requests = requirements.resource_request if requirements is not None else {}
         for name, amount in {**requests, "pods": Quantity.parse("1")}.items():
-            for _ in range(copy.wanted):
+            for _ in range(count):
                 total[name] = total[name] + amount if name in total else amount
     return {name: amount.canonical() for name, amount in total.items()}
 

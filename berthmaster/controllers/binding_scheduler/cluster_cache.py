@@ -49,11 +49,12 @@ class _Asked(NamedTuple):
     """What a decision about moves asked for outside the lock.
 
     Attributes:
-        copies, stuck: see ``MoveContext``.
+        copies, stuck, leaving: see ``MoveContext``.
     """
 
     copies: Copies | None = None
     stuck: Mapping[str, int] | None = None
+    leaving: Mapping[str, int] = {}
 
 
 _NOT_ASKED: Final = _Asked()
@@ -271,13 +272,13 @@ class ClusterCache:
             query = stuck_query_of(binding, missing, self._moves.policy(binding).settings.rebalance)
         answers = {} if query is None or self._ask is None else self._ask(query)
         stuck = {name: min(count, missing[name]) for name, count in sorted(answers.items()) if count > 0}
-        return _Asked(stuck=stuck)
+        return _Asked(stuck=stuck, leaving=self._moves.leaving(key, binding))
 
     def _context(self, key: Key, asked: _Asked) -> MoveContext | None:
         if self._moves is None:
             return None
         context = self._moves.context(key)
-        return context if asked is _NOT_ASKED else context._replace(copies=asked.copies, stuck=asked.stuck)
+        return context if asked is _NOT_ASKED else context._replace(**asked._asdict())
 
     def _decide_and_assume(
         self, key: Key, binding: Binding, bounds: Mapping[str, int] | None, asked: _Asked, *, explain: bool

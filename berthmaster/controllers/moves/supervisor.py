@@ -18,6 +18,7 @@ from berthmaster.deciding.budgets import MoveCandidate, Waiting, candidate_of, p
 from berthmaster.deciding.config import subject_of
 from berthmaster.deciding.copies import seconds_since
 from berthmaster.deciding.decision_recorder import MoveContext, PolicyMoves
+from berthmaster.deciding.leaving import Leaving, leaving_of, room_after
 from berthmaster.deciding.policy_moves import policy_moves
 from berthmaster.deciding.quotas import given_up, use_of
 from berthmaster.kube.client import APIClient
@@ -38,6 +39,7 @@ from berthmaster.model.move import (
 from berthmaster.model.policy import Policy, PolicyReference
 from berthmaster.model.work import Copies, FederatedResourceQuota, copies_of, work_selector
 from berthmaster.runtime.clock import Clock
+from berthmaster.scheduling.request import Request
 
 MAX_WORKS: Final = 20_000
 """The most Works of one binding. A fleet has fewer clusters."""
@@ -226,6 +228,7 @@ class MoveSupervisor:
         self._lock = threading.Lock()
         self._planned_use: dict[Key, dict[str, int]] = {}
         self._given_up: dict[Key, dict[str, int]] = {}
+        self._leaving: dict[Key, Leaving] = {}
 
     def begin(self) -> None:
         """Note that this process leads from now on."""
@@ -262,7 +265,7 @@ class MoveSupervisor:
         """Record the move in an observed or written version of a binding."""
         state = move_of(binding)
         active = self._candidate(key, binding, state) if state is not None and state.is_counted else None
-        kept = given_up(binding, state)
+        kept, leaving = given_up(binding, state), leaving_of(binding, state)
         with self._lock:
             self._control.admissions.observe(key, active, binding.metadata.resource_version)
             self._planned_use.pop(key, None)
@@ -270,6 +273,10 @@ class MoveSupervisor:
                 self._given_up[key] = kept
             else:
                 self._given_up.pop(key, None)
+            if leaving is not None:
+                self._leaving[key] = leaving
+            else:
+                self._leaving.pop(key, None)
 
     def written(self, key: Key, before: Binding, after: Binding) -> None:
         """Record what this process wrote: the move of a binding, and the end of a phase."""
@@ -286,6 +293,15 @@ class MoveSupervisor:
             self._control.admissions.remove(key)
             self._planned_use.pop(key, None)
             self._given_up.pop(key, None)
+            self._leaving.pop(key, None)
+
+    def leaving(self, key: Key, binding: Binding) -> dict[str, int]:
+        """Return how many more replicas of a binding fit when the moves of others have ended, by cluster."""
+        if not self._leaving:
+            return {}
+        with self._lock:
+            others = [each for other, each in self._leaving.items() if other != key]
+        return room_after(others, Request.of(binding).requests, self._clock.now())
 
     def kept_use(self, key: Key) -> dict[str, int]:
         """Return what is kept of the quotas of a namespace for other bindings whose old copies are gone.

@@ -97,11 +97,18 @@ class Goal:
         copies: whether every cluster gets a whole copy. A copy then counts as 1 in all arrays.
         needed: how much the selected clusters must hold together; 0 if that does not matter.
         region_codes: the region of each candidate; all 0 if regions do not count.
+        leaving: how many more replicas each cluster will hold when others have left. Weights count them.
         stuck: the replicas that do not run, by cluster. They must leave.
     """
 
     def __init__(
-        self, fleet: Fleet, request: Request, compiled: KarmadaPlacement, decision: Decision, tolerance: float
+        self,
+        fleet: Fleet,
+        request: Request,
+        compiled: KarmadaPlacement,
+        decision: Decision,
+        tolerance: float,
+        leaving: Counts = NOTHING,
     ) -> None:
         candidates, selected = decision.attempts[-1].candidates, decision.attempts[-1].selected
         if candidates is None or selected is None:
@@ -118,6 +125,7 @@ class Goal:
         self.current, self.fresh = (column_of(fleet, each, candidates.rows) for each in (current, fresh))
         self.outside = sum(current.values()) - int(self.current.sum())
         self.capacity = candidates.available
+        self.leaving = column_of(fleet, leaving, candidates.rows)
         self.constrained = compiled.constrained
         self.stuck: Counts = NOTHING
         by_region = "region" in compiled.spread
@@ -174,7 +182,8 @@ class Goal:
         if not self.by_weight or not len(positions):
             return Part(positions, replicas, np.zeros_like(capacity), capacity)
         clusters = self.candidates.at(positions)
-        weights = capacity if self.by_capacity else static_weights(self._compiled, clusters)
+        static = not self.by_capacity
+        weights = static_weights(self._compiled, clusters) if static else capacity + self.leaving[positions]
         shares = replicas * (weights / max(1, int(weights.sum())))
         seats = divide_by_votes(self._request, clusters, weights, replicas)
         low = np.floor(shares * (1 - self._tolerance) + _ROUNDING).astype(np.int64)
@@ -463,7 +472,12 @@ class MinimalDecision:
 
 
 def decide_minimal(
-    scheduler: Scheduler, request: Request, *, tolerance: float = DEFAULT_TOLERANCE, stuck: Counts = NOTHING
+    scheduler: Scheduler,
+    request: Request,
+    *,
+    tolerance: float = DEFAULT_TOLERANCE,
+    stuck: Counts = NOTHING,
+    leaving: Counts = NOTHING,
 ) -> MinimalDecision:
     """Return the minimal decision on a workload.
 
@@ -471,16 +485,18 @@ def decide_minimal(
         scheduler: has Karmada's profile. Its filters, scores, groups and capacities count.
         stuck: the replicas that do not run, by cluster. They leave if they are divided by capacity and other clusters
             hold them.
+        leaving: how many more replicas each cluster will hold when others have left. The shares of a workload that is
+            divided by available replicas count them, and nothing takes their place before.
     """
     fresh = scheduler.schedule(replace(request, fresh=True))
     if fresh.failure is not None or not fresh.attempts or (request.divides_replicas and not request.replicas):
         return MinimalDecision(fresh, request.current, {})
     compiled: KarmadaPlacement = scheduler.compile(request.placement)  # type: ignore[assignment]  # Karmada's profile
-    goal = Goal(scheduler.fleet, request, compiled, fresh, tolerance)
+    goal = Goal(scheduler.fleet, request, compiled, fresh, tolerance, leaving)
     drift = _group_drift(scheduler, request, compiled, fresh, goal) or goal.faults(goal.current)
     if any(stuck.values()):
         drift[DriftKind.STUCK] = sum(stuck.values())
-        without = Goal(scheduler.fleet, request, compiled, fresh, tolerance)
+        without = Goal(scheduler.fleet, request, compiled, fresh, tolerance, leaving)
         found = _closest(without) if without.without_stuck(scheduler.fleet, stuck) else None
         if found is not None:
             return _result(request, without, drift, fresh, *found)
@@ -518,7 +534,7 @@ def _result(
 ) -> MinimalDecision:
     """Return the decision for an assignment to the candidates. ``least`` is the least that any assignment changes."""
     changed, changed_fresh = goal.change(replicas), goal.change(goal.fresh)
-    if changed_fresh < changed and not goal.stuck:
+    if changed_fresh < changed and not goal.stuck and not goal.leaving.any():
         replicas, changed = goal.fresh, changed_fresh
     positions = replicas.nonzero()[0]
     counts = [request.replicas] * len(positions) if goal.copies else replicas[positions].tolist()

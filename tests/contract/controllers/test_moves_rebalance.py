@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 from decisions import AGGREGATED, DYNAMIC
+from karmada_model.members import Delays
+from karmada_model.model import Settings
 from karmada_model.stage import Stage
 from karmada_plane import cluster, deployment, policy, selector
 from kube_store import JSON
@@ -19,6 +21,7 @@ from berthmaster.model.move import MOVE, MovePhase, MoveReason, MoveState
 
 HOUR_S = 3600
 BOTH = {"g": ["m1", "m2"]}
+REPORTING = Settings(reports_resources=True, delays=Delays(terminate_s=25.0))
 
 
 def rebalancing(mode: Any = "On", after_s: int = 0, **settings: Any) -> MovesConfig:
@@ -85,12 +88,14 @@ def test_drift_that_does_not_last_moves_nothing():
     assert (play.clusters, starts(play.stage)) == ({"m1": 2, "m2": 2}, [])
 
 
-def several(count: int, replicas: int, strategy: JSON, *clusters: str, moves: MovesConfig) -> tuple[Stage, list[JSON]]:
+def several(
+    count: int, replicas: int, strategy: JSON, *clusters: str, moves: MovesConfig, karmada: Settings | None = None
+) -> tuple[Stage, list[JSON]]:
     """Return a stage with several workloads after a minute, and these workloads."""
     policies = [policy(f"p{i}", selector("Deployment", name=f"w{i}"), schedulerName="berthmaster",
                        placement={"replicaScheduling": strategy}) for i in range(count)]  # fmt: skip
     workloads = [deployment(f"w{i}", replicas) for i in range(count)]
-    stage = Stage(*map(cluster, clusters), *policies, *workloads, settings=SETTINGS, moves=moves)
+    stage = Stage(*map(cluster, clusters), *policies, *workloads, settings=SETTINGS, moves=moves, karmada=karmada)
     stage.run(60)
     return stage, workloads
 
@@ -118,6 +123,34 @@ def test_a_cluster_that_joins_is_filled_within_the_budget():
         assert len(under_way) <= 1
         assert all(sum(stage.model.members.healthy(each).values()) >= 4 for each in workloads)
     assert [stage.assignment(each) for each in workloads] == [{"m1": 2, "m2": 2}] * 3
+
+
+@pytest.mark.parametrize("terminate_s", [0.0, 25.0])
+@pytest.mark.parametrize("limit", [1, 3, 9])
+@pytest.mark.parametrize(
+    ("cpus", "wanted"),
+    [
+        pytest.param({"m2": 20}, range(15, 19), id="another cluster joins"),
+        pytest.param({"m2": 5}, range(4, 8), id="a small cluster joins"),
+    ],
+)
+def test_workloads_that_move_together_take_no_more_than_they_need(
+    cpus: dict[str, int], wanted: range, limit: int, terminate_s: float
+):
+    """What leaves a cluster uses it until the end of its pods. The next workload counts on its end."""
+    moves = replace(rebalancing(), budgets=(Budget("few", max_moves=limit),))
+    reporting = Settings(reports_resources=True, delays=Delays(terminate_s=terminate_s))
+    stage, workloads = several(9, 4, DYNAMIC, "m1", moves=moves, karmada=reporting)
+    resize(stage, "m1", 20)
+    for name, cpu in cpus.items():
+        stage.put(cluster(name, cpu=cpu))
+    most = 0
+    for _ in range(240):
+        stage.run(30)
+        most = max(most, sum(stage.assignment(each).get("m2", 0) for each in workloads))
+    begun = starts(stage)
+    assert most in wanted, most
+    assert len(begun) == len(set(begun)), "no workload has moved twice"
 
 
 def _move(stage: Stage, template: JSON) -> MoveState | None:
@@ -181,10 +214,11 @@ def test_replicas_that_do_not_run_stay(options: Any):
     assert (crowd.play.clusters, starts(crowd.play.stage)) == (before, [])
 
 
+@pytest.mark.parametrize("karmada", [None, REPORTING], ids=["", "members report what pods use"])
 @pytest.mark.parametrize("stuck", ["m1", "m2"])
-def test_no_move_for_weights_counts_on_replicas_that_do_not_run(stuck: str):
+def test_no_move_for_weights_counts_on_replicas_that_do_not_run(stuck: str, karmada: Settings | None):
     """It could not end: its new copies would never be healthy. The replica that does not run may leave."""
-    play = Play(BOTH, DYNAMIC, moves=rebalancing())
+    play = Play(BOTH, DYNAMIC, moves=rebalancing(), karmada=karmada)
     play.stage.model.members.crowd(stuck, "web", 1)
     play.stage.model.members.lose_pods(stuck, WEB, 1)
     play.run(60)
