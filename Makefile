@@ -220,6 +220,10 @@ bench-plan-property: $(VENV)/.dev ## Compare 10,000 plans with what then happens
 bench-present-property: $(VENV)/.dev ## Compare simulations without changes with what schedulers then do (FLEETS=1700)
 	@FLEETS=$${FLEETS:-1700} $(BIN)/pytest -q -n 2 tests/properties/test_fleets_in_use.py
 
+.PHONY: bench-left-property
+bench-left-property: $(VENV)/.dev ## Compare what answers call left by a loss with what members then run (FLEETS=1000)
+	@FLEETS=$${FLEETS:-1000} $(BIN)/pytest -q -n 2 tests/properties/test_losses.py
+
 .PHONY: bench-question-property
 bench-question-property: $(VENV)/.dev ## Ask 10,000 questions in every way that there is, and compare the figures (QUESTION_FLEETS=170)
 	@QUESTION_FLEETS=$${QUESTION_FLEETS:-170} $(BIN)/pytest -q -n 2 tests/properties/test_one_question.py

@@ -127,20 +127,13 @@ class FleetInUse:
         texts = {each["metadata"]["name"]: self.stage.binding(each) for each in self.templates}
         world = self.world()
         _, results = run(world, _PROFILE, self.stage.clock.now())
-        self.stage.restart_scheduler()
-        deduct_nothing(self.stage)
-        if not self._own:
-            decide_as_karmada(self.stage)
-        self.stage.run(_REST_S)
-        for each in self.clusters:  # duplicated workloads are scheduled at every event: let there be one
-            if self.stage.get(each) is not None:
-                self.stage.edit(each, metadata={"labels": {"seen": "true"}})
-        self.stage.run(_KNOWN_S)
+        self.start_schedulers()
+        self.rest()
         found = []
         for result in results:
             name = result.workload.resource.name
             template = next(each for each in self.templates if each["metadata"]["name"] == name)
-            happens = self._assignment(template)
+            happens = self.assignment(template)
             waits = self._waits_for_a_restart(result, world)
             self.cases["moves" if happens != before[name] else "stays"] += 1
             if waits:
@@ -151,6 +144,40 @@ class FleetInUse:
                     f"happened {happens}\n  {texts[name]}"
                 )
         return found
+
+    def start_schedulers(self) -> None:
+        """Start the schedulers again, which have not run since things happened."""
+        self.stage.restart_scheduler()
+        deduct_nothing(self.stage)
+        if not self._own:
+            decide_as_karmada(self.stage)
+
+    def go_on(self) -> None:
+        """Let the schedulers work for a while, and then let more things happen while none runs.
+
+        Replicas are then assigned to clusters where something keeps them from running.
+        """
+        self.start_schedulers()
+        self.stage.run(self._draw.choice((2.0, 60.0)))
+        self.stage.scheduler = None
+        self._happen()
+
+    def rest(self) -> None:
+        """Let everything come to rest."""
+        self.stage.run(_REST_S)
+        for each in self.clusters:  # duplicated workloads are scheduled at every event: let there be one
+            if self.stage.get(each) is not None:
+                self.stage.edit(each, metadata={"labels": {"seen": "true"}})
+        self.stage.run(_KNOWN_S)
+
+    def moving(self) -> set[str]:
+        """Return the names of the workloads whose move is under way."""
+        return {each["metadata"]["name"] for each in self.templates if self._moves(each)}
+
+    def waiting_for_a_restart(self, world: World) -> set[str]:
+        """Return the names of the workloads that only the next start of the schedulers makes them look at."""
+        _, results = run(world, _PROFILE, self.stage.clock.now())
+        return {each.workload.resource.name for each in results if self._waits_for_a_restart(each, world)}
 
     def _waits_for_a_restart(self, result: WorkloadResult, world: World) -> bool:
         """Return whether nothing but its next start makes karmada-scheduler look at a workload."""
@@ -288,26 +315,29 @@ class FleetInUse:
         self._add_taint({"key": "hold", "effect": "NoSchedule"})
 
     def _add_taint(self, taint: JSON) -> JSON:
-        chosen = self._draw.choice(self.clusters)
+        chosen = self._draw.choice(self._present())
         known = (self.stage.get(chosen) or {}).get("spec", {}).get("taints") or []
         self.stage.edit(chosen, spec={"taints": [*known, taint]})
         return chosen
 
     def _fail(self) -> None:
-        self.stage.model.members.lose(self._draw.choice(self.clusters)["metadata"]["name"])
+        self.stage.model.members.lose(self._draw.choice(self._present())["metadata"]["name"])
 
     def _delete(self) -> None:
-        self.stage.delete(self._draw.choice(self.clusters))
+        self.stage.delete(self._draw.choice(self._present()))
+
+    def _present(self) -> list[JSON]:
+        return [each for each in self.clusters if self.stage.get(each) is not None]
 
     def _relabel(self) -> None:
-        self.stage.edit(self._draw.choice(self.clusters), metadata={"labels": {"env": None}})
+        self.stage.edit(self._draw.choice(self._present()), metadata={"labels": {"env": None}})
 
     def _now(self) -> str:
         return stamp(self.stage.clock.now())
 
     # What happens
 
-    def _assignment(self, template: JSON) -> dict[str, int]:
+    def assignment(self, template: JSON) -> dict[str, int]:
         """Return where a workload goes. A move under way ends well."""
         found: Any = self.stage.binding(template)
         return as_moved(convert(Binding, found)).assignment if found is not None else {}

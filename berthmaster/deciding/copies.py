@@ -11,6 +11,7 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any, Final
 
 from berthmaster.deciding.copy_checks import UNREAD, remains
+from berthmaster.deciding.running import COUNTED
 from berthmaster.model.binding import (
     DIRECTLY,
     AggregatedStatusItem,
@@ -33,8 +34,6 @@ from berthmaster.model.work import Copies, CopyOfWorkload
 
 STATUS_LAG_S: Final = 10.0
 """How long a reported status may be older than a write."""
-_COUNTED: Final = frozenset({"Deployment", "StatefulSet", "ReplicaSet"})
-"""The kinds whose status leaves out a number of replicas only if it is 0."""
 
 
 class CopiesNotReadError(Exception):
@@ -134,7 +133,7 @@ def missing_replicas(binding: Binding) -> dict[str, int]:
     counted = {
         name: count - min(count, items[name].ready_replicas)
         for name, count in binding.assignment.items()
-        if name in items and items[name].applied and (kind in _COUNTED or items[name].counts_ready)
+        if name in items and items[name].applied and (kind in COUNTED or items[name].counts_ready)
     }
     return {name: missing for name, missing in counted.items() if missing > 0}
 
@@ -152,7 +151,7 @@ def _healthy_replicas(binding: Binding, assignment: Mapping[str, int]) -> int:
 
 
 def _healthy_of(item: AggregatedStatusItem, replicas: int, kind: str) -> int:
-    if kind in _COUNTED or _has(item.status, "replicas"):
+    if kind in COUNTED or _has(item.status, "replicas"):
         return min(item.ready_replicas, replicas)
     return max(1, replicas) if item.applied and item.healthy else 0
 
@@ -179,7 +178,7 @@ def _problem(item: AggregatedStatusItem | None, replicas: int, newest: int, kind
         return "it reports no status"
     if not item.applied:
         return "it is not applied"
-    counts_replicas = bool(replicas) and (kind in _COUNTED or _has(item.status, "replicas"))
+    counts_replicas = bool(replicas) and (kind in COUNTED or _has(item.status, "replicas"))
     if not item.healthy and not (shrinks and counts_replicas):
         return f"its health is {item.health or 'unknown'}"
     status = item.status

@@ -2,15 +2,18 @@
 
 A copy exists where its binding is assigned, and where an eviction task keeps it. It does not run on a cluster that is
 lost, not ready or being deleted. Karmada applies nothing while the dispatching of a workload to a cluster is suspended:
-copies that exist there stay as they are, and no replicas are added.
+copies that exist there stay as they are, and no replicas are added or removed.
 """
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
+
+COUNTED: Final = frozenset({"Deployment", "StatefulSet", "ReplicaSet"})
+"""The kinds whose status leaves out a number of replicas only if it is 0."""
 
 
 class Hosts(NamedTuple):
@@ -85,7 +88,25 @@ def existing(binding: Binding | None, assignment: Mapping[str, int]) -> dict[str
     for task in binding.spec.graceful_eviction_tasks:
         if task.keeps_copy:
             found.setdefault(task.from_cluster, task.replicas or 0)
+    if binding.spec.suspension is not None and binding.status.aggregated_status:
+        found = _dispatched(binding, found)
     return with_replicas(binding, found)
+
+
+def _dispatched(binding: Binding, found: Mapping[str, int]) -> dict[str, int]:
+    """Return the copies that exist although dispatching is suspended: those of which a cluster has a report.
+
+    The assignment may be newer than the suspension. Without any report it is all that is known.
+    """
+    reports = {each.cluster_name: each for each in binding.status.aggregated_status}
+    held = {}
+    for name, count in found.items():
+        if binding.dispatches_to(name):
+            held[name] = count
+        elif (report := reports.get(name)) is not None and report.runs:
+            counted = binding.spec.resource.kind in COUNTED and isinstance(report.status, Mapping)
+            held[name] = report.number("replicas") if counted else count
+    return held
 
 
 def running(
@@ -105,7 +126,7 @@ def running(
             case None:
                 found[name] = count
             case NotRunning.SUSPENDED if name in exist:
-                found[name] = min(count, exist[name])
+                found[name] = exist[name]
             case _:
                 pass
     return with_replicas(binding, found)

@@ -87,6 +87,10 @@ def _report(cluster: str, ready: int | None, *, applied: bool) -> AggregatedStat
 
 
 def _reports(binding: Binding) -> Iterator[AggregatedStatusItem]:
+    if binding.spec.suspension is not None:  # where a copy exists, and with how many replicas
+        for each in binding.status.aggregated_status:
+            yield msgspec.structs.replace(each, applied_message="", health="")
+        return
     reported = {each.cluster_name: each for each in binding.status.aggregated_status if each.runs}
     for target in binding.spec.clusters:
         if (item := reported.get(target.name)) is not None:

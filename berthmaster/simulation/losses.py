@@ -85,13 +85,14 @@ def _is_short(planned: PlannedWorkload, hosts: Hosts) -> bool:
         return False  # most workloads
     reference = planned.settled or planned.before
     before = running(reference.workload.binding, reference.assignment, hosts.before, copies(planned.before))
+    if planned.settled is not None and not before:
+        return False  # it would not run without the changes either
     if stops and planned.after.failure is not None:
         return True
     if binding is None:
         return bool(stops)
     if not after:  # without an assignment nothing needs it any more, or its failure says why
-        starts = bool(before) or planned.settled is None
-        return bool(stops) or (starts and bool(with_replicas(binding, planned.after.assignment)))
+        return bool(stops) or bool(with_replicas(binding, planned.after.assignment))
     if not _is_divided(binding):
         return False
     arrives = bool(not_running(planned, hosts)) and not planned.is_due

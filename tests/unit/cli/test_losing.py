@@ -110,9 +110,33 @@ def test_a_deleted_cluster_says_what_holds_it_and_what_the_member_keeps(run):
     assert "4 replicas of 2 workloads stop" in text
 
 
+def scaled_to_zero(objects):
+    held, template, bound = objects
+    return [held, with_replicas(template, 0), with_replicas(bound, 0)]
+
+
+def with_replicas(manifest, replicas):
+    return {**manifest, "spec": {**manifest["spec"], "replicas": replicas}}
+
+
+def reporting(objects, *clusters):
+    """Let only some clusters report a copy."""
+    *others, bound = objects
+    items = [{"clusterName": name, "applied": True} for name in clusters]
+    return [*others, {**bound, "status": {**bound.get("status", {}), "aggregatedStatus": items}}]
+
+
+NOT_SENT = {"suspension": {"dispatchingOnClusters": {"clusterNames": ["m2", "m3"]}}}
+_POLICY, *_REST = workload("log", {"m1": 1, "m2": 1}, placement=DUPLICATED, **NOT_SENT)
+LOG = [{**_POLICY, "spec": _POLICY["spec"] | NOT_SENT}, *_REST]
+
+
 @cases(
     ("objects", "code"),
     {
+        "a workload that is about to have no replicas": (scaled_to_zero(WEB), 0),
+        "the other copy was never sent, because dispatching is suspended": (reporting(LOG, "m1"), 1),
+        "the other copy was sent before dispatching was suspended": (reporting(LOG, "m1", "m2"), 0),
         "a divided workload loses replicas": (WEB, 1),
         "a suspended workload loses its only copy": (HELD, 1),
         "a workload of a scheduler that is not simulated": (FOREIGN, 0),

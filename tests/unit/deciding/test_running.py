@@ -6,8 +6,8 @@ from msgspec.structs import replace
 from tables import cases
 
 from berthmaster.deciding.running import NotRunning, arriving_in_vain, existing, hosts_of, running
-from berthmaster.model.binding import GracefulEvictionTask
-from berthmaster.model.meta import with_spec
+from berthmaster.model.binding import AggregatedStatusItem, GracefulEvictionTask
+from berthmaster.model.meta import with_spec, with_status
 from berthmaster.model.policy import SuspendClusters, Suspension
 
 CLUSTERS = {each.name: each for each in (cluster("a"), cluster("b"), cluster("down", ready=False))}
@@ -33,6 +33,33 @@ def test_the_copy_of_an_eviction_task_exists_by_its_purge_mode(purge_mode, exist
 
 
 @cases(
+    ("reports", "suspension", "exists"),
+    {
+        "each cluster reports what it has": ({"a": 3, "b": 2}, ALL, {"a": 3, "b": 2}),
+        "a cluster has other replicas than assigned": ({"a": 5, "b": 2}, ALL, {"a": 5, "b": 2}),
+        "a cluster has had no replicas": ({"a": 3, "b": 0}, ALL, {"a": 3}),
+        "nothing was sent to a cluster": ({"a": 3, "b": None}, ALL, {"a": 3}),
+        "a cluster has no report": ({"a": 3}, ALL, {"a": 3}),
+        "dispatching is suspended elsewhere": ({"b": 1}, ON_B, {"a": 3, "b": 1}),
+        "no report is known": ({}, ALL, {"a": 3, "b": 2}),
+        "dispatching is not suspended": ({"a": 1}, None, {"a": 3, "b": 2}),
+    },
+)
+def test_while_dispatching_is_suspended_a_copy_exists_by_its_report(reports, suspension, exists):
+    items = tuple(
+        AggregatedStatusItem(name) if replicas is None else AggregatedStatusItem(name, reported(replicas), applied=True)
+        for name, replicas in reports.items()
+    )
+    binding = with_status(with_spec(BINDING, suspension=suspension), aggregated_status=items)
+    assert existing(binding, {"a": 3, "b": 2}) == exists
+
+
+def reported(replicas):
+    """Return the status of a Deployment. Go leaves out zeros."""
+    return {"generation": 1, **({"replicas": replicas} if replicas else {})}
+
+
+@cases(
     ("assignment", "exist", "suspension", "lost", "runs", "in_vain"),
     {
         "ready clusters run it": ({"a": 2, "b": 2}, {"a": 4}, None, "", {"a": 2, "b": 2}, {}),
@@ -46,6 +73,8 @@ def test_the_copy_of_an_eviction_task_exists_by_its_purge_mode(purge_mode, exist
         "dispatching is suspended, and nothing changes": ({"a": 4}, {"a": 4}, ALL, "", {"a": 4}, {}),
         "dispatching is suspended, and replicas are added": ({"a": 6}, {"a": 4}, ALL, "", {"a": 4},
                                                              {"a": NotRunning.SUSPENDED}),
+        "dispatching is suspended, and replicas are removed": ({"a": 1, "b": 3}, {"a": 4}, ALL, "", {"a": 4},
+                                                               {"b": NotRunning.SUSPENDED}),
         "a copy arrives where dispatching is suspended": ({"b": 4}, {"a": 4}, ON_B, "", {},
                                                           {"b": NotRunning.SUSPENDED}),
         "dispatching is suspended elsewhere": ({"a": 4}, {}, ON_B, "", {"a": 4}, {}),
