@@ -29,6 +29,7 @@ class Forwarder:
         self._ready: list[int] = []
         self._open: set[asyncio.StreamWriter] = set()
         self._held: Counter[int] = Counter()
+        self._lost = threading.Event()
         self._lock = threading.Lock()
         self._loop = asyncio.new_event_loop()
         self._listening = threading.Event()
@@ -54,6 +55,11 @@ class Forwarder:
     def ready(self) -> list[int]:
         """The servers that get new connections, in the order they were added."""
         return list(self._ready)
+
+    def lose(self) -> None:
+        """From now on the connections that stand carry nothing, and neither end learns it. New ones work."""
+        self._lost.set()
+        self._lost = threading.Event()
 
     def close(self) -> None:
         """Stop listening and cut every connection."""
@@ -104,18 +110,19 @@ class Forwarder:
         except OSError:
             writer.transport.abort()
             return
-        ends = {writer, far_writer}
+        ends, lost = {writer, far_writer}, self._lost
         self._open |= ends
-        await asyncio.gather(_pump(reader, far_writer), _pump(far_reader, writer))
+        await asyncio.gather(_pump(reader, far_writer, lost), _pump(far_reader, writer, lost))
         self._open -= ends
 
 
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Pass on everything until one side ends, and then that it ended."""
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, lost: threading.Event) -> None:
+    """Pass on everything until one side ends, and then that it ended. Pass on nothing once the connection is lost."""
     try:
         while chunk := await reader.read(CHUNK_BYTES):
-            writer.write(chunk)
-            await writer.drain()
+            if not lost.is_set():
+                writer.write(chunk)
+                await writer.drain()
     except OSError:
         writer.transport.abort()
     finally:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -11,10 +12,12 @@ from typing import Any, Final
 
 import pytest
 from e2e import karmada
+from e2e.api import Api
 from e2e.assets import binary
 from e2e.certificates import Authority
 from e2e.conftest import needed
 from e2e.control_plane import HOST, ControlPlane, crd_folder, fetch
+from e2e.forwarder import Forwarder
 from e2e.processes import Process, Processes, wait_for
 from e2e.serving import COMMAND, Serving, clusters, serve, start_extender
 
@@ -22,6 +25,7 @@ pytestmark = pytest.mark.e2e
 
 LIMIT_S: Final = 60.0
 STALE_LIMIT_S: Final = 120.0
+UNKNOWN_USER: Final = 12345
 PASSWORD: Final = "p:@s/é"  # noqa: S105 - of the test's proxy
 ENCODED: Final = "p%3A%40s%2F%C3%A9"
 
@@ -154,6 +158,39 @@ def test_a_renewed_authority_is_noticed(own_plane: ControlPlane, tmp_path: Path)
     wait_for("the second cluster", lambda: names[1] in clusters(extender), LIMIT_S)
     wait_for("the extender to be current", lambda: stale(extender) == 0, LIMIT_S)
     wait_for("certs to be well", lambda: readyz(certs) == "ok\n", LIMIT_S)
+
+
+def test_another_address_is_noticed(
+    api: Api, control_plane: ControlPlane, processes: Processes, tmp_path: Path
+) -> None:
+    karmada.install_clusters(api)
+    joined = karmada.cluster()
+    name = joined["metadata"]["name"]
+    before = Forwarder(processes.ports.free())
+    before.add(int(control_plane.url.rpartition(":")[2]), lambda: True)
+    kubeconfig = changed(control_plane.kubeconfig, tmp_path / "config", server=f"https://{HOST}:{before.port}")
+    extender = start_extender(processes, control_plane, "clusters", kubeconfig=kubeconfig)
+    before.close()
+    wait_for("the extender to be stale", lambda: stale(extender) == 1, STALE_LIMIT_S)
+    changed(control_plane.kubeconfig, kubeconfig)
+    karmada.join(api, joined)
+    wait_for("the cluster", lambda: name in clusters(extender), LIMIT_S)
+    wait_for("the extender to be current", lambda: stale(extender) == 0, LIMIT_S)
+    extender.process.stop()
+    api.delete(joined)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start a process of another real user")
+@pytest.mark.parametrize("command", ["controllers", "doctor"])
+def test_a_user_without_name_and_home_learns_what_is_missing(command: str) -> None:
+    """OpenShift runs pods as random users."""
+    done = subprocess.run(
+        ["setpriv", f"--reuid={UNKNOWN_USER}", "--clear-groups", COMMAND, command],
+        env={"PATH": os.environ["PATH"]}, cwd="/",
+        capture_output=True, text=True, timeout=LIMIT_S, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert re.fullmatch(r"berthmaster: no access to an API server: .*\n", done.stderr), done.stderr
 
 
 def readyz(running: Serving) -> str:

@@ -1,15 +1,19 @@
 """The extender follows an API server."""
 
 import json
+import signal
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 from e2e import karmada
 from e2e.api import Api
-from e2e.control_plane import ControlPlane
+from e2e.control_plane import HOST, ControlPlane
+from e2e.forwarder import Forwarder
 from e2e.manifests import JSON, KUBEADMIRAL, manifest, unique
 from e2e.processes import Processes, wait_for
 from e2e.serving import Serving, clusters, start_extender
@@ -46,6 +50,48 @@ def test_clusters_come_change_and_go(api: Api, extender: Serving):
 
     api.delete(federated)
     wait_for("it to be forgotten", lambda: name not in clusters(extender), LIMIT_S)
+
+
+def test_a_connection_that_is_lost_in_silence_is_noticed_within_a_minute(
+    api: Api, processes: Processes, control_plane: ControlPlane, tmp_path: Path
+):
+    """A balancer that forgets its connections ends none of them. The watch is silent, as if nothing changed."""
+    joined = karmada.cluster()
+    name = joined["metadata"]["name"]
+    karmada.install_clusters(api)
+    karmada.join(api, joined)
+    content = json.loads(control_plane.kubeconfig.read_text())
+    target = content["clusters"][0]["cluster"]
+    with closing(Forwarder(processes.ports.free())) as balancer:
+        balancer.add(int(target["server"].rpartition(":")[2]), lambda: True)
+        kubeconfig = tmp_path / "config"
+        target["server"] = f"https://{HOST}:{balancer.port}"
+        kubeconfig.write_text(json.dumps(content))
+        extender = start_extender(processes, control_plane, "clusters", kubeconfig=kubeconfig)
+        try:
+            wait_for("the cluster to be known", lambda: name in clusters(extender), LIMIT_S)
+            balancer.lose()
+            api.patch(joined, {"metadata": {"labels": {"tier": "silver"}}})
+            wait_for("its label to be known", lambda: tier_of(extender, name) == "silver", LIMIT_S)
+        finally:
+            extender.process.stop()
+    api.delete(joined)
+
+
+def test_an_api_server_that_hangs_is_reported_within_a_minute(
+    api: Api, processes: Processes, control_plane: ControlPlane
+) -> None:
+    karmada.install_clusters(api)
+    extender = start_extender(processes, control_plane, "clusters")
+    stale = "berthmaster_extender_state_stale"
+    assert extender.measure(stale) == 0
+    control_plane.apiserver.ask_to_stop(signal.SIGSTOP)
+    try:
+        wait_for("the state to be stale", lambda: extender.measure(stale) == 1, LIMIT_S)
+    finally:
+        control_plane.apiserver.ask_to_stop(signal.SIGCONT)
+    wait_for("the state to be current", lambda: extender.measure(stale) == 0 and extender.ready(), LIMIT_S)
+    extender.process.stop()
 
 
 class Web(NamedTuple):

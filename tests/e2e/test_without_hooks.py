@@ -45,6 +45,11 @@ class Kubectl:
         self.file = folder / "berthmaster.yaml"
 
     def run(self, command: str) -> str:
+        done = self.ended(command)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def ended(self, command: str) -> subprocess.CompletedProcess[str]:
         words = shlex.split(
             command.replace("karmada-system", self._namespace).replace("berthmaster.yaml", str(self.file))
         )
@@ -55,9 +60,7 @@ class Kubectl:
             str(needed(lambda: binary("kubectl"))),
             *([] if "--kubeconfig" in rest else [f"--kubeconfig={access}"]),
         ]
-        done = subprocess.run([*whole, *rest], capture_output=True, text=True, timeout=LIMIT_S, check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        return subprocess.run([*whole, *rest], capture_output=True, text=True, timeout=LIMIT_S, check=False)
 
 
 def commands(heading: str) -> list[str]:
@@ -100,6 +103,8 @@ def test_applied_twice_upgraded_and_removed_by_hand(
         assert "created" not in again, again
         assert [code for _, code, _ in installed.jobs.ran] == [0]
         assert installed.bundles() == before
+        a_second_manager_conflicts_unless_it_forces(kubectl, installed)
+        assert installed.bundles() == before
         render(webhook={**installed.values["webhook"], "timeoutSeconds": 10})
         assert "job.batch" in "".join(line for line in kubectl.run(apply).splitlines() if "created" in line)
         kubectl.run(wait)
@@ -114,3 +119,19 @@ def test_applied_twice_upgraded_and_removed_by_hand(
     assert not Counter(left(installed)) - others
 
     api.create(propagation_policy(namespace))
+
+
+def a_second_manager_conflicts_unless_it_forces(kubectl: Kubectl, installed: Installed) -> None:
+    """Two tools that apply the same manifest on the server own the same fields. Neither changes a pod."""
+    pods = {*installed.pods.of("webhook")}
+    for manager, options, refused in (
+        ("first", "--force-conflicts", False),
+        ("first", "", False),
+        ("second", "", True),
+        ("second", "--force-conflicts", False),
+    ):
+        words = f"kubectl apply --server-side --field-manager={manager} {options} --filename berthmaster.yaml"
+        done = kubectl.ended(words)
+        assert (done.returncode != 0) is refused, done.stderr
+        assert ("conflict" in done.stderr) is refused, done.stderr
+    assert {*installed.pods.of("webhook")} == pods

@@ -2,6 +2,7 @@
 
 import http.client
 import re
+import socket
 import ssl
 import time
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ from authority import Authority
 from e2e.control_plane import HOST
 from e2e.processes import Processes
 from e2e.serving import COMMAND, serve
+from servers import Wire, request
 
 LOST = f"--extender-url=http://{HOST}:9"  # the port of discard: no extender listens there
 LIMIT_S = 30
@@ -100,6 +102,56 @@ def test_guesses_of_tokens_are_limited_and_one_client_leaves_streams_for_others(
             connection.request("GET", "/events", headers=headers)
             statuses.append(connection.getresponse().status)
         assert statuses == [200] * 6 + [503] * 4 + [200]
+
+
+@pytest.mark.e2e
+def test_guesses_beside_a_valid_sign_in_are_limited_and_other_addresses_are_not(
+    processes: Processes, tmp_path: Path
+) -> None:
+    (tmp_path / "tokens").write_text("token-of-ada-0123456789abcdef,ada\n")
+    (tmp_path / "proofs").write_text("proof-of-the-proxy-0123456789\n")
+    console = Started(
+        processes, f"--token-file={tmp_path / 'tokens'}", "--trusted-user-header=X-Forwarded-User",
+        f"--trusted-proxy-secret-file={tmp_path / 'proofs'}", "--trusted-address-header=X-Forwarded-For",
+    )  # fmt: skip
+    proven = {"X_Berthmaster_Proxy_Secret": "proof-of-the-proxy-0123456789", "X_Forwarded_User": "ada"}
+
+    def guess(number: int, address: str) -> int:
+        sent = {**proven, "X_Forwarded_For": address, "Authorization": f"Bearer guess-{number}-0123456789abcdef"}
+        return console.get("/help", **sent)[0]
+
+    assert 429 in {guess(each, "203.0.113.7") for each in range(20)}
+    assert console.get("/help", **proven, X_Forwarded_For="203.0.113.8")[0] == 200
+    assert guess(99, "203.0.113.8") != 429, "another visitor behind the same proxy has attempts of its own"
+
+
+@pytest.mark.e2e
+def test_slow_clients_and_those_without_a_handshake_delay_no_visitor(
+    processes: Processes, authority: Authority, tmp_path: Path
+) -> None:
+    (tmp_path / "tokens").write_text("token-of-ada-0123456789abcdef,ada\n")
+    certificate, key = authority.issue("console")
+    console = Started(
+        processes, f"--cert-file={certificate}", f"--key-file={key}", f"--token-file={tmp_path / 'tokens'}"
+    )
+    context = ssl.create_default_context(cafile=authority.ca)
+    head = b"POST /what-if HTTP/1.1\r\nHost: localhost\r\n"
+    with ExitStack() as stack:
+        for number in range(120):
+            if number % 3 == 0:
+                half = stack.enter_context(socket.create_connection((HOST, console.port), timeout=LIMIT_S))
+                half.sendall(b"\x16\x03\x01\x02\x00\x01")  # the beginning of a ClientHello
+            else:
+                slow = stack.enter_context(Wire(console.port, context, LIMIT_S))
+                slow.send(head if number % 3 == 1 else head + b"Content-Length: 1000000\r\n\r\nlose=")
+        status, page = console.get("/help", context, Authorization="Bearer token-of-ada-0123456789abcdef")
+        assert (status, "Help" in page) == (200, True)
+        with stack.enter_context(Wire(console.port, context, LIMIT_S)) as visitor:
+            visitor.send(request("GET", "/sign-in"))
+            cookie = visitor.answer().headers["set-cookie"]
+        assert cookie.startswith("__Host-berthmaster=")
+        assert {"Secure", "HttpOnly", "Path=/"} <= {each.strip() for each in cookie.split(";")}
+        assert slow.ended(), "the deadline of a request"
 
 
 @pytest.mark.e2e

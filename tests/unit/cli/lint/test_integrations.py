@@ -119,17 +119,23 @@ with open(os.environ["MARK"], "a") as file:
 """
 
 
-@BASH
-@ACTIONS
-def test_a_checkout_with_python_of_its_own_changes_no_installation(tmp_path, file):
-    """The modules of the checkout shadow those that an installation imports, if the working folder is on the path."""
-    checkout, mark, wheel = tmp_path / "checkout", tmp_path / "mark", tmp_path / "made-1-py3-none-any.whl"
-    (tmp_path / "temp").mkdir()
-    for name in ("venv", "pip", "ensurepip", "sitecustomize", "json", "zipfile"):
+def hostile(checkout, *names):
+    """Make modules with these names, and packages."""
+    for name in names:
         (checkout / name).mkdir(parents=True)
         for part in ("__init__.py", "__main__.py"):
             (checkout / name / part).write_text(HOSTILE)
         (checkout / f"{name}.py").write_text(HOSTILE)
+    return checkout
+
+
+@BASH
+@ACTIONS
+def test_a_checkout_with_python_of_its_own_changes_no_installation(tmp_path, file):
+    """The modules of the checkout shadow those that an installation imports, if the working folder is on the path."""
+    mark, wheel = tmp_path / "mark", tmp_path / "made-1-py3-none-any.whl"
+    checkout = hostile(tmp_path / "checkout", "venv", "pip", "ensurepip", "sitecustomize", "json", "zipfile")
+    (tmp_path / "temp").mkdir()
     with ZipFile(wheel, "w") as archive:
         archive.writestr("made.py", "")
         archive.writestr("made-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: made\nVersion: 1\n")
@@ -143,6 +149,41 @@ def test_a_checkout_with_python_of_its_own_changes_no_installation(tmp_path, fil
     assert ran.returncode == 0, ran.stderr
     assert not mark.exists(), mark.read_text()
     assert [*(tmp_path / "temp").glob("venv/lib/*/site-packages/made.py")]
+
+
+@BASH
+@pytest.mark.parametrize(("file", "step"), [("action.yml", "Lint"), ("actions/plan/action.yml", "Plan")])
+def test_a_checkout_with_python_of_its_own_changes_no_answer(tmp_path, httpserver, file, step):
+    names = ("sitecustomize", "usercustomize", "json", "click", "msgspec", "yaml", "berthmaster", "berthmaster_cli")
+    checkout, mark = hostile(tmp_path / "checkout", *names), tmp_path / "mark"
+    httpserver.expect_request("/user").respond_with_json({}, 403)
+    httpserver.expect_request("/repos/shop/fleet/issues/7/comments", method="GET").respond_with_json([])
+    httpserver.expect_request("/repos/shop/fleet/issues/7/comments", method="POST").respond_with_json({}, 201)
+    environment = {
+        "PATHS": str(ROOT / "examples-plan"), "FLEET": "", "SARIF": "", "DOCS": "", "REPOSITORY": "", "ARGS": "",
+        "CONFIG": "kubeconfig", "CONTENT": "", "AGAINST": str(ROOT / "examples"), "MARK": str(mark),
+        "GITHUB_TOKEN": "secret", "GITHUB_STEP_SUMMARY": "summary.md",
+        "GITHUB_API_URL": httpserver.url_for("").rstrip("/"), "GITHUB_REPOSITORY": "shop/fleet",
+        "GITHUB_REF": "refs/pull/7/merge",
+    }  # fmt: skip
+    ran = run(script_of(file, step), environment, checkout)
+    assert ran.returncode == 0, ran.stderr
+    assert not mark.exists(), mark.read_text()
+
+
+@BASH
+def test_an_action_writes_through_no_link_of_the_checkout(tmp_path):
+    """The file for SARIF could be a link to the file of variables for later steps."""
+    checkout, variables = tmp_path / "checkout", tmp_path / "variables"
+    checkout.mkdir()
+    variables.write_text("")
+    (checkout / "bad.yaml").write_text(BAD)
+    (checkout / "out.sarif").symlink_to(variables)
+    environment = {"REPOSITORY": "", "DOCS": "", "PATHS": "bad.yaml", "FLEET": "", "ARGS": "", "SARIF": "out.sarif"}
+    ran = run(script_of("action.yml", "Lint"), environment, checkout)
+    assert ran.returncode == 2
+    assert "out.sarif is a link" in ran.stdout
+    assert variables.read_text() == ""
 
 
 @BASH
@@ -209,7 +250,8 @@ def test_the_script_of_the_action_annotates_and_writes_sarif(tmp_path, repositor
 def test_the_script_of_the_plan_action_comments_and_keeps_the_exit_code(tmp_path, httpserver):
     comments = "/repos/shop/fleet/issues/7/comments"
     httpserver.expect_ordered_request("/user", method="GET").respond_with_json({}, 403)
-    httpserver.expect_ordered_request(comments, method="GET").respond_with_json([])
+    forged = {"id": 1, "body": "<!-- berthmaster plan -->\nnothing moves", "user": {"login": "mallory"}}
+    httpserver.expect_ordered_request(comments, method="GET").respond_with_json([forged])
     httpserver.expect_ordered_request(comments, method="POST").respond_with_json({}, 201)
     environment = {
         "CONFIG": "kubeconfig", "CONTENT": "", "PATHS": str(ROOT / "examples-plan"), "AGAINST": str(ROOT / "examples"),
