@@ -33,6 +33,10 @@ $(VENV)/.dev: $(VENV)/.run requirements/dev.txt
 run: $(VENV)/.run ## Schedule the manifests of examples/ and explain each placement
 	@sh examples/story.sh $(BIN)/berthmaster
 
+.PHONY: placement-tests
+placement-tests: $(VENV)/.run ## Run the placement tests of examples/
+	@$(BIN)/berthmaster test examples/tests $(ARGS)
+
 .PHONY: test
 test: $(VENV)/.dev ## Run the tests
 	@$(BIN)/pytest --numprocesses=4 --dist=worksteal $(ARGS)  # most tests wait, so use more processes than cores
@@ -267,9 +271,10 @@ protobuf: $(VENV)/.dev ## Generate the messages of Karmada's estimators from est
 	@$(BIN)/python -m grpc_tools.protoc --proto_path=. --python_out=. berthmaster/controllers/estimators/estimator.proto
 
 .PHONY: reference
-reference: $(VENV)/.dev ## Write docs/reference/ from the help texts of the commands, and docs/rules/ from the rules
+reference: $(VENV)/.dev ## Write docs/reference/, docs/rules/ and docs/schemas/ from the commands, the rules and the types
 	@$(BIN)/python tests/command_pages.py
 	@$(BIN)/python tests/rule_pages.py
+	@$(BIN)/python tests/placement_test_schema.py
 
 $(VENV)/.docs: $(BIN)/python requirements/docs.txt
 	@$(PIP) install -r requirements/docs.txt

@@ -55,6 +55,7 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
         "plan": "Show what a change of objects would move, before it is applied.",
         "resilience": "Show what the loss of each cluster, region, zone or provider would do.",
         "drift": "Show how far the fleet is from its policies, and what a repair would move.",
+        "test": "Check that a fleet keeps what test files say, after losses and changes.",
         "lint": "Check policies offline, as the admission webhook would.",
     },
     "Operate a fleet": {
@@ -81,6 +82,7 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
 }
 _MODULES: Final = {
     "plan": "plan.command",
+    "test": "placement_tests.command",
     "lint": "lint.command",
     "moves": "moves.command",
     "drain": "moves.drain",

@@ -109,6 +109,20 @@ def echo_command(command: str) -> None:
     click.echo(command)
 
 
+def annotate(level: str, source: str, line: int, title: str, message: str) -> None:
+    """Print a command of a workflow of GitHub, which shows the message beside the line of the file."""
+
+    def escaped(text: str, more: str = "") -> str:
+        text = inert(text)
+        for character in f"%{more}":
+            text = text.replace(character, f"%{ord(character):02X}")
+        return text
+
+    properties = {"file": source, "line": line, "title": title}
+    shown = ",".join(f"{name}={escaped(str(value), ':,')}" for name, value in properties.items())
+    echo_command(f"::{level} {shown}::{escaped(message)}")
+
+
 @contextmanager
 def complaints() -> Iterator[list[str]]:
     """Collect what ``complain`` would print. For callers in Python, whose standard error is their own."""

@@ -16,6 +16,9 @@ from berthmaster.model.kinds import group_of, scope_of, unknown_type
 
 _KUSTOMIZE: Final = "kustomize.config.k8s.io"
 _INIT: Final = ("config.karmada.io", "KarmadaInitConfig")
+TEST_GROUP: Final = "test.berthmaster.io"
+PLACEMENT_TEST: Final = "PlacementTest"
+"""The kind of the files of ``berthmaster test``, which no API server stores."""
 _KUSTOMIZATIONS: Final = ("kustomization.yaml", "kustomization.yml")
 _CHART: Final = "Chart.yaml"
 _TEMPLATES: Final = "templates"
@@ -98,7 +101,7 @@ def _foreign_type(raw: Mapping[str, Any], api_version: str, kind: str) -> Foreig
         return Foreign.KUSTOMIZATION
     if (group, kind) == _INIT:
         return Foreign.INSTALLATION
-    is_object = "metadata" in raw or is_list(raw) or any(required_errors(raw))
+    is_object = "metadata" in raw or is_list(raw) or any(required_errors(raw)) or kind == PLACEMENT_TEST
     if is_object or scope_of(api_version, kind) is not None or unknown_type(api_version, kind) is not None:
         return None
     return Foreign.CONFIGURATION

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Final, NamedTuple, TypeVar
 
 from berthmaster.manifests.document import Document, Identity
 from berthmaster.manifests.files import scan_documents
-from berthmaster.manifests.foreign import PassedOver
+from berthmaster.manifests.foreign import PLACEMENT_TEST, TEST_GROUP, PassedOver
 from berthmaster.manifests.heads import head_errors
 from berthmaster.manifests.limits import DEFAULT_LIMITS, ManifestLimits
 from berthmaster.manifests.snapshot import SNAPSHOT_GROUP, FleetSnapshot, is_snapshot
@@ -302,6 +302,8 @@ class _Loader:
             read(document)
         elif group == _KUBEADMIRAL:
             self.manifests.ignored.append(Ignored(document, "an object of KubeAdmiral itself, not a workload"))
+        elif (group, document.kind) == (TEST_GROUP, PLACEMENT_TEST):
+            self.manifests.ignored.append(Ignored(document, "`berthmaster test` runs it"))
         else:
             self._template(document)
 

@@ -25,7 +25,7 @@ import msgspec
 from berthmaster.model.errors import FieldError, InputError, shown
 from berthmaster.model.foreign_texts import DecodingProblem, decoding_problem
 from berthmaster.model.hints import closest
-from berthmaster.model.meta import ParsedText, Quantity, Value
+from berthmaster.model.meta import ParsedText, Quantity
 
 T = TypeVar("T")
 
@@ -131,14 +131,18 @@ class TooDeepError(FieldError):
 
 
 class UnknownFieldError(FieldError):
-    """A field is unknown. Unless ``misspelled``, it is more likely one of another version of the API."""
+    """A field is unknown. Unless ``misspelled``, it is more likely one of another version of the API.
 
-    def __init__(self, path: str, problem: str, *, misspelled: bool = False) -> None:
+    ``known``: the fields of its object.
+    """
+
+    def __init__(self, path: str, problem: str, known: Iterable[str] = (), *, misspelled: bool = False) -> None:
         self.misspelled = misspelled
+        self.known = tuple(known)
         super().__init__(path, problem)
 
 
-def unknown_fields(kind: type[Value], raw: Mapping[str, Any]) -> list[UnknownFieldError]:
+def unknown_fields(kind: type[msgspec.Struct], raw: Mapping[str, Any]) -> list[UnknownFieldError]:
     """Return an error for each unknown field, with the most similar known name; for many fields only their number."""
     found = _unknown(kind, raw, "")
     errors = [_unknown_field(*each) for each in islice(found, MAX_UNKNOWN_FIELDS)]
@@ -171,7 +175,7 @@ def struct_shape(kind: type[msgspec.Struct]) -> tuple[frozenset[str], Mapping[st
     nested = {}
     for name, hint in _fields(kind).items():
         inner = next((get_args(each)[0] for each in (hint, *get_args(hint)) if get_origin(each) is tuple), hint)
-        struct = next(iter(_structs_in(inner)), None)
+        struct = next(iter(_structs_in(inner) or _structs_in(hint)), None)
         if struct is not None and name != "metadata":  # the type of metadata lists only what decisions read
             nested[name] = struct
     return frozenset(_fields(kind)), nested
@@ -180,9 +184,9 @@ def struct_shape(kind: type[msgspec.Struct]) -> tuple[frozenset[str], Mapping[st
 def _unknown_field(path: str, key: str, known: Iterable[str]) -> UnknownFieldError:
     close = closest(key, known)
     if close is None:
-        return UnknownFieldError(path, "unknown field")
+        return UnknownFieldError(path, "unknown field", known)
     misspelled = closest(key, (close,), _MISSPELLED) is not None
-    return UnknownFieldError(path, f"unknown field; did you mean {close}?", misspelled=misspelled)
+    return UnknownFieldError(path, f"unknown field; did you mean {close}?", known, misspelled=misspelled)
 
 
 def _decoder(kind: type[T]) -> msgspec.json.Decoder[T]:

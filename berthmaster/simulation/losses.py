@@ -57,10 +57,36 @@ def is_left(planned: PlannedWorkload, hosts: Hosts) -> bool:
 
 
 def runs_nowhere(planned: PlannedWorkload, hosts: Hosts) -> bool:
-    """Return whether a workload that the changes leave (``is_left``) runs on no cluster."""
-    if planned.after.failure is not None and not planned.after.assignment:
-        return True
+    """Return whether a workload that has no place, or that the changes leave (``is_left``), runs on no cluster."""
+    if planned.after.has_no_place:
+        return not planned.after.assignment or (_wants_copies(planned) and not running_after(planned, hosts))
     return _is_short(planned, hosts) and not running_after(planned, hosts)
+
+
+def runs_no_copy(planned: PlannedWorkload, hosts: Hosts) -> bool:
+    """Return whether a workload that wants copies runs none after the changes, for whatever reason."""
+    if runs_nowhere(planned, hosts):
+        return True
+    return _wants_copies(planned) and not running_after(planned, hosts)
+
+
+def _wants_copies(planned: PlannedWorkload) -> bool:
+    """Return whether a workload should run. A dependency that follows nothing should not, nor one with 0 replicas."""
+    binding = planned.after.workload.binding
+    if binding is None:
+        return True
+    idle = binding.spec.is_workload and not binding.spec.components and not binding.spec.replicas
+    return binding.spec.placement is not None and not idle
+
+
+def has_too_few(planned: PlannedWorkload, hosts: Hosts) -> bool:
+    """Return whether a workload runs with too few replicas, or cannot be scheduled and keeps what it has."""
+    binding = planned.after.workload.binding
+    if binding is None or runs_no_copy(planned, hosts):
+        return False
+    if is_left(planned, hosts) or planned.after.has_no_place:
+        return True
+    return _is_divided(binding) and sum(running_after(planned, hosts).values()) < binding.spec.replicas
 
 
 def keeps_all(planned: PlannedWorkload, hosts: Hosts) -> bool:

@@ -61,6 +61,7 @@ from berthmaster.simulation.workload import (
 from berthmaster.simulation.world import World
 
 ReportProgress = Callable[[int, int], None]
+ReportRow = Callable[[PlannedWorkload, Hosts], None]
 _REPORTED: Final = 100
 """How many steps are between two reports of progress."""
 _MAX_EXPLAINED: Final = 20
@@ -380,6 +381,7 @@ def plan(
     shared_capacity: bool = False,
     observed: bool = True,
     lists_all: bool = False,
+    seen: ReportRow | None = None,
 ) -> plan_answer.Plan:
     """Return what changes would move. Without any change: what moves in any case.
 
@@ -399,6 +401,7 @@ def plan(
         observed: whether it is known what clusters run (``world.is_observed``). Otherwise workloads without any binding
             are where a first scheduling places them, and the amounts of clusters are about all their replicas.
         lists_all: whether the plan lists the workloads that the changes do not concern, too, among those that stay.
+        seen: called with each workload before and after the changes, also with those that they do not concern.
 
     Raises:
         InputError: a deleted cluster does not exist, or the fleet is full.
@@ -415,6 +418,9 @@ def plan(
                 progress(min(done, total), total)
 
         found = simulated(index.world, changes, profile, now, step, shared_capacity=shared_capacity)
+        if seen is not None:
+            for each in found.rows.values():
+                seen(each, found.hosts)
         return plan_of_simulation(
             index, changes, found, gaps=gaps, reader=reader, observed=observed, lists_all=lists_all
         )
@@ -423,7 +429,7 @@ def plan(
     changed = changed_workloads(index, changes, now, check)
     decider = PlanDecider(index, changed, now, check, progress)
     decided = decider.decided_of()
-    return plan_of(index, changes, changed, decider, decided, gaps=gaps, reader=reader, observed=observed)
+    return plan_of(index, changes, changed, decider, decided, gaps=gaps, reader=reader, observed=observed, seen=seen)
 
 
 class Simulation(NamedTuple):
@@ -560,15 +566,17 @@ def plan_of(
     reader: Reader = ANY_READER,
     lists_staying: bool = True,
     observed: bool = True,
+    seen: ReportRow | None = None,
 ) -> plan_answer.Plan:
     """Return the plan of decided workloads.
 
     Args:
         decided: the workloads that a scheduler may look at because of the change. It is emptied.
         lists_staying: whether the plan lists the workloads that stay. Its id does not depend on them.
+        seen: called with each workload, as by ``plan``.
     """
     totals = ClusterTotals(decider.clusters, index.pods, observed=observed)
-    rows = _Rows(index, changed, decider, reader, totals, lists_staying=lists_staying)
+    rows = _Rows(index, changed, decider, reader, totals, lists_staying=lists_staying, seen=seen)
     if has_companions(index, decided):
         concerned, followers = with_followers(index, decider, dict(decider.concerned(decided)))
         rows.add(concerned)
@@ -576,10 +584,12 @@ def plan_of(
             rows.add_row(each)
     else:
         rows.add(planned for _, planned in decider.concerned(decided))
-    for workload in () if observed else index.world.workloads:
-        if not rows.moves(str(workload)):  # the others are added with their rows
-            result = present_result(workload, index.world.schedulers)
-            totals.add(PlannedWorkload(result, result, None))
+    for workload in () if observed and seen is None else index.world.workloads:
+        result = present_result(workload, index.world.schedulers)
+        unchanged = PlannedWorkload(result, result, None, has_event=False)
+        if not observed and not rows.moves(str(workload)):  # the others are added with their rows
+            totals.add(unchanged)
+        rows.show_other(unchanged)
     return rows.plan(changes, gaps)
 
 
@@ -599,8 +609,10 @@ class _Rows:
         totals: ClusterTotals,
         *,
         lists_staying: bool,
+        seen: ReportRow | None = None,
     ) -> None:
         self._index, self._changed, self._decider, self._reader = index, changed, decider, reader
+        self._seen, self._shown = seen, set[str]()
         self._concerned = self._new = 0
         self._effects = plan_rows.PolicyEffects(index, changed.edits)
         self._staying: list[plan_answer.StayingWorkload] | None = [] if lists_staying else None
@@ -632,6 +644,7 @@ class _Rows:
     def add_row(self, planned: PlannedWorkload) -> None:
         """Add a concerned workload, a dependency that only follows one, or a workload that has no place in any case."""
         planned, hosts = plan_rows.seen_by(planned, self._reader), self._decider.hosts
+        self._show(planned)
         left = is_left(planned, hosts)
         place = not left, bool(planned.after.assignment)
         if planned.moves:
@@ -648,6 +661,16 @@ class _Rows:
             self._unplaced[place].append(plan_rows.unplaced_of(planned, hosts))
         if hosts.stopping and is_hit(planned, hosts):
             self._hit.append(planned)
+
+    def show_other(self, planned: PlannedWorkload) -> None:
+        """Show a workload to the caller, unless it has a row."""
+        if planned.resource not in self._shown:
+            self._show(planned)
+
+    def _show(self, planned: PlannedWorkload) -> None:
+        if self._seen is not None:
+            self._shown.add(planned.resource)
+            self._seen(planned, self._decider.hosts)
 
     def moves(self, resource: str) -> bool:
         """Return whether a workload that was added moves."""

@@ -14,17 +14,16 @@ from berthmaster_cli.flags import Parsed, argument, option, options
 from berthmaster_cli.lint import sources
 from berthmaster_cli.lint.findings import (
     LINT_RULE_IDS,
-    RULE_IN_URL,
     Across,
     LintReport,
     across_level,
     finding,
     listed_rules,
-    sarif,
 )
+from berthmaster_cli.lint.sarif import RULE_IN_URL, sarif_log
 from berthmaster_cli.main import EXIT_BAD_INPUT, EXIT_CHECK_FAILED
 from berthmaster_cli.options import KubeconfigFlags, KustomizeFlags, ReadTimeoutFlags
-from berthmaster_cli.output import complain_about, echo, echo_command, inert, print_data, print_table
+from berthmaster_cli.output import annotate, complain_about, echo, print_data, print_table
 from berthmaster_cli.reading import source_of
 from berthmaster_cli.rule_options import RuleFlags, rule_levels, scopes
 from webhook.admission.field_problem import ABSENT, FieldProblem
@@ -49,13 +48,21 @@ def write(report: LintReport, output: str, docs_url: str = "") -> None:
             }
             print_data({"findings": report.findings, "skipped": report.skipped, "summary": summary}, "json")
         case "sarif":
-            print_data(sarif(report, docs_url), "json")
+            log = sarif_log(
+                report.findings,
+                {each.id: each.summary for each in listed_rules(AdmissionSettings())},
+                report.skipped,
+                successful=not report.unreadable,
+                more="`berthmaster lint --rules` lists all rules.",
+                docs_url=docs_url,
+            )
+            print_data(log, "json")
         case "github":
             for each in report.findings:
                 about = f"{each.rule} ({each.object})" if each.object else each.rule
-                _annotate(each.level, each.source, each.line, about, f"{_path(each)}{each.message}")
+                annotate(each.level, each.source, each.line, about, f"{_path(each)}{each.message}")
             for note in report.skipped:
-                _annotate("notice", note.source, note.line, "skipped", f"not checked: {note.reason}")
+                annotate("notice", note.source, note.line, "skipped", f"not checked: {note.reason}")
         case _:
             _write_text(report)
 
@@ -73,20 +80,6 @@ def _write_text(report: LintReport) -> None:
 
 def _path(finding: sources.LintFinding) -> str:
     return f"{finding.path}: " if finding.path else ""
-
-
-def _annotate(level: str, source: str, line: int, title: str, message: str) -> None:
-    """Print a workflow command. GitHub shows the message beside the line."""
-
-    def escaped(text: str, more: str = "") -> str:
-        text = inert(text)
-        for character in f"%{more}":
-            text = text.replace(character, f"%{ord(character):02X}")
-        return text
-
-    properties = {"file": source, "line": line, "title": title}
-    shown = ",".join(f"{name}={escaped(str(value), ':,')}" for name, value in properties.items())
-    echo_command(f"::{level} {shown}::{escaped(message)}")
 
 
 _NO_ID: Final = ""

@@ -6,10 +6,7 @@ Across objects: clusters that do not exist, resources that two policies name, ob
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from hashlib import sha256
-from pathlib import PurePath
-from typing import Any, Final, TypeVar
-from urllib.parse import quote
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -22,7 +19,6 @@ from berthmaster.model.kubeadmiral import KubeAdmiralPolicy
 from berthmaster.model.meta import with_metadata
 from berthmaster.model.policy import POLICY_KINDS, ClusterAffinity, Policy, PolicyReference
 from berthmaster.model.replicas import Template, template_of
-from berthmaster.version import __version__
 from berthmaster.views.texts import count_text
 from berthmaster_cli.lint.sources import UNREADABLE, LintFinding, Skipped, SourceObject
 from webhook.admission.field_problem import ABSENT, FieldProblem, bounded
@@ -297,83 +293,3 @@ def across_level(rule: str, settings: AdmissionSettings) -> Level:
 
 
 _LEVELS: Final = {Level.DENY: "error", Level.WARN: "warning", Level.OFF: "off"}
-
-
-_SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
-_FINGERPRINT: Final = "berthmasterFinding/v1"
-RULE_IN_URL: Final = "{rule}"
-_KEPT: Final = "/-._~!$&'()*+,;=@"
-
-
-def sarif(report: LintReport, docs_url: str = "") -> dict[str, Any]:
-    """Return a report as a SARIF log. ``docs_url`` is the address of a rule's page, with ``{rule}`` for the id."""
-    known = {each.id: each.summary for each in listed_rules(AdmissionSettings())}
-    used = sorted({each.rule for each in report.findings})
-    driver: dict[str, Any] = {
-        "name": "berthmaster",
-        "version": __version__,
-        "semanticVersion": __version__,
-        "rules": [_rule(rule, known[rule], docs_url) for rule in used],
-    }
-    seen: dict[str, int] = {}
-    run = {
-        "tool": {"driver": driver},
-        "columnKind": "unicodeCodePoints",
-        "invocations": [{
-            "executionSuccessful": not report.unreadable,
-            "toolExecutionNotifications": list(map(_note, report.skipped)),
-        }],
-        "results": [_result(each, used.index(each.rule), seen) for each in report.findings],
-    }  # fmt: skip
-    return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
-
-
-def _rule(rule: str, summary: str, docs_url: str) -> dict[str, Any]:
-    plain = summary.replace("`", "")
-    listed: dict[str, Any] = {
-        "id": rule,
-        "shortDescription": {"text": plain},
-        "help": {"text": f"{plain} `berthmaster lint --rules` lists all rules.", "markdown": summary},
-    }
-    return {**listed, "helpUri": docs_url.replace(RULE_IN_URL, rule)} if docs_url else listed
-
-
-def _result(finding: LintFinding, index: int, seen: dict[str, int]) -> dict[str, Any]:
-    text = ": ".join(filter(None, (finding.object, finding.path, finding.message)))
-    location: dict[str, Any] = {"physicalLocation": _place(finding.source, finding.line)}
-    if finding.path:
-        location["logicalLocations"] = [{"fullyQualifiedName": finding.path, "kind": "member"}]
-    return {
-        "ruleId": finding.rule,
-        "ruleIndex": index,
-        "level": finding.level,
-        "message": {"text": text},
-        "locations": [location],
-        "partialFingerprints": {_FINGERPRINT: _fingerprint(finding, seen)},
-    }
-
-
-def _fingerprint(finding: LintFinding, seen: dict[str, int]) -> str:
-    """Return a text that stays the same if lines move. Equal findings of one file are numbered."""
-    parts = f"{finding.rule}\n{finding.source}\n{finding.object}\n{finding.path}"
-    digest = sha256(parts.encode("utf-8", "surrogateescape")).hexdigest()[:32]
-    seen[digest] = seen.get(digest, 0) + 1
-    return f"{digest}:{seen[digest]}"
-
-
-def _note(note: Skipped) -> dict[str, Any]:
-    message = {"text": f"skipped: {note.reason}"}
-    return {"level": "note", "message": message, "locations": [{"physicalLocation": _place(note.source, note.line)}]}
-
-
-def _place(source: str, line: int) -> dict[str, Any]:
-    return {"artifactLocation": {"uri": uri(source)}, "region": {"startLine": line}}
-
-
-def uri(source: str) -> str:
-    """Return the URI of a file: relative to the working directory if its path is, percent-encoded."""
-    path = PurePath(source)
-    if path.is_absolute():
-        return path.as_uri()
-    # In the first part of a relative reference, a colon would end a scheme. It is encoded, too.
-    return quote(path.as_posix(), safe=_KEPT, errors="surrogateescape")

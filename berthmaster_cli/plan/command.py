@@ -1,37 +1,28 @@
 """``berthmaster plan``: the objects that would be applied and deleted, checked as an apply would check them."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 from msgspec.structs import replace
 
-from berthmaster.manifests import Document, Manifests, manifests_of, overlaid
-from berthmaster.manifests.document import Identity
-from berthmaster.manifests.loader import objects_of
-from berthmaster.model.errors import BerthmasterError, FieldError, InputError, name_list
-from berthmaster.model.hints import closest
-from berthmaster.model.interpretation import check_replica_paths
-from berthmaster.model.kinds import BUILT_IN_NAMES, group_of, reason_not_propagated, resolve
-from berthmaster.model.policy import DEFAULT_NAMESPACE, POLICY_KINDS, PolicyReference
-from berthmaster.model.replicas import ReplicaPath, template_of
-from berthmaster.model.selector import parse_selector
+from berthmaster.manifests import Document, manifests_of, overlaid
+from berthmaster.model.errors import BerthmasterError, InputError
+from berthmaster.model.policy import DEFAULT_NAMESPACE
 from berthmaster.runtime.logs import inner_span, span
-from berthmaster.simulation.change_set import ChangeSet, PlanIndex
-from berthmaster.simulation.detector import WorkloadBuilder
+from berthmaster.simulation.change_set import PlanIndex
 from berthmaster.simulation.plan_answer import Plan
 from berthmaster.simulation.planner import plan
-from berthmaster.simulation.workload import ResourceName, SimulatedWorkload
-from berthmaster.simulation.world import World, is_observed
+from berthmaster.simulation.world import is_observed
 from berthmaster.views.texts import count_text
 from berthmaster_cli import inputs, namespaces
 from berthmaster_cli.flags import option, options
 from berthmaster_cli.idle_policies import report_idle_policies
-from berthmaster_cli.ignored import NOT_CONSIDERED, report_not_considered, report_unknown_replicas
+from berthmaster_cli.ignored import report_not_considered, report_unknown_replicas
 from berthmaster_cli.options import KubeconfigFlags, KustomizeFlags, ReadTimeoutFlags
 from berthmaster_cli.output import complain, complain_about, counting, print_data, print_page
+from berthmaster_cli.plan.changed_objects import Deletions, change_set, checked_objects
 from berthmaster_cli.plan.page import SERVICES, markdown_lines, page, write_comment
 from berthmaster_cli.reading import documents_of
 from berthmaster_cli.tables import print_plan
@@ -39,173 +30,19 @@ from berthmaster_cli.tables import print_plan
 if TYPE_CHECKING:
     from berthmaster.kube.kubeconfig import ClusterAccess
 
-_CLUSTER: Final = "Cluster"
-_GROUPS: Final = frozenset({"policy.karmada.io", "cluster.karmada.io"})
-
-
-@dataclass(slots=True)
-class Deletions:
-    """What would be deleted."""
-
-    policies: list[PolicyReference] = field(default_factory=list)
-    clusters: list[str] = field(default_factory=list)
-    workloads: list[ResourceName] = field(default_factory=list)
-    overrides: list[str] = field(default_factory=list)
-
-    def name(self, text: str, manifests: Manifests, namespace: str) -> None:
-        """Add what a value of ``--delete`` names: ``[NAMESPACE/]KIND/NAME``, with any name of the kind.
-
-        ``namespace``: the one of -n, for a name without a namespace; empty if there must be one such object only.
-        """
-        name = inputs.resource_name(text)
-        kind = _karmada_kind(name.kind)
-        if kind in POLICY_KINDS:
-            self.policies.append(_policy(name, kind, manifests, namespace))
-        elif kind == _CLUSTER:
-            known = [each.name for each in manifests.clusters]
-            if name.name not in known:
-                raise InputError(f"--delete {name}: there is no such Cluster{_hint(name.name, known)}")
-            self.clusters.append(name.name)
-        elif kind in _OVERRIDES:
-            self.overrides.append(f"{kind} {name.name}")
-        else:
-            self.workloads.append(_workload(name, manifests, namespace))
-
-    def prune(self, selector: str, documents: Iterable[Document], kept: Collection[Identity]) -> None:
-        """Add the policies and workloads that ``kubectl apply --prune`` would delete."""
-        wanted = parse_selector(selector)
-        for document in documents:
-            if document.identity in kept or not _is_prunable(document):
-                continue
-            try:
-                template = template_of(document.raw)
-            except FieldError as error:
-                raise document.error(error) from None
-            if not wanted.matches(template.labels):
-                continue
-            if group_of(document.api_version) == "policy.karmada.io":
-                namespace = "" if document.kind == POLICY_KINDS[1] else document.namespace
-                self.policies.append(PolicyReference(document.kind, namespace, document.name))  # type: ignore[arg-type]
-            else:
-                self.workloads.append(ResourceName(document.namespace, document.kind, document.name))
-
-
-def _is_prunable(document: Document) -> bool:
-    if group_of(document.api_version) == "policy.karmada.io":
-        return document.kind in POLICY_KINDS
-    return reason_not_propagated(document.api_version, document.kind, document.namespace) is None
-
-
-def _karmada_kind(text: str) -> str:
-    names = resolve(text, [each for each in BUILT_IN_NAMES if each.group in _GROUPS])
-    if names is not None:
-        return names.kind
-    return next((each for each in (*POLICY_KINDS, *_OVERRIDES, _CLUSTER) if each.lower() == text.lower()), "")
-
-
-def _policy(name: ResourceName, kind: str, manifests: Manifests, namespace: str) -> PolicyReference:
-    same_kind = [each.reference for each in manifests.policies if each.kind == kind]
-    wanted = name.namespace or (namespace if kind == POLICY_KINDS[0] else "")
-    found = [each for each in same_kind if each.name == name.name and wanted in {"", each.namespace}]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        places = name_list([f"{each.namespace}/{kind}/{each.name}" for each in found])
-        raise InputError(f"--delete {name}: {len(found)} policies have this name; name one of {places}")
-    raise InputError(f"--delete {name}: there is no such {kind}{_hint(name.name, [each.name for each in same_kind])}")
-
-
-def _workload(name: ResourceName, manifests: Manifests, namespace: str) -> ResourceName:
-    meant = inputs.name_in(manifests, name, namespace)
-    known = [ResourceName(each.namespace, each.kind, each.name) for each in manifests.templates]
-    bound = [each.spec.resource for each in manifests.bindings]
-    known += [ResourceName(each.namespace, each.kind, each.name) for each in bound]
-    found = {each for each in known if meant.matches(each)}
-    if len(found) == 1:
-        return found.pop()
-    if found:
-        raise InputError(f"--delete {name}: {len(found)} resources have this name; name it as NAMESPACE/KIND/NAME")
-    raise InputError(f"--delete {name}: there is no such resource{_hint(str(meant), [str(each) for each in known])}")
-
-
-def _hint(name: str, known: Sequence[str]) -> str:
-    close = closest(name, known)
-    return f"; did you mean {close}?" if close else ""
-
-
-_OVERRIDES: Final = ("OverridePolicy", "ClusterOverridePolicy")
-_REFUSED: Final = {
-    "work.karmada.io": "Karmada writes it: change the policy or the workload",
-    "apps.karmada.io": "`berthmaster simulate -f` shows what it reschedules",
-    "config.karmada.io": "a plan does not know what a change of an interpreter does",
-    "core.kubeadmiral.io": "plans are for Karmada only; use `berthmaster simulate` for KubeAdmiral",
-    "berthmaster.io": "name a dump with --against",
-}
-"""The API groups whose objects no plan can change, and what to do instead."""
-
-
-def _checked_objects(documents: Sequence[Document], flags: "PlanFlags") -> Manifests:
-    """Return the objects that would be applied: those of files, laid over those that they replace."""
-    for document in documents:
-        problem = _REFUSED.get(group_of(document.api_version))
-        if problem is not None:
-            raise document.error(FieldError("kind", f"{document.kind} cannot be planned: {problem}"))
-    objects = objects_of(documents, **flags.reading)
-    inputs.check_policies(objects, lenient=flags.lenient)
-    for ignored in objects.ignored:
-        if ignored.document.kind not in NOT_CONSIDERED:
-            complain(f"{ignored.document.place}: ignored: {ignored.reason}")
-    for sentence in objects.warnings:
-        complain(sentence)
-    return objects
-
-
-def _change_set(
-    objects: Manifests, removed: Deletions, manifests: Manifests, paths: Sequence[ReplicaPath], world: World
-) -> ChangeSet:
-    """Return the change set of objects that would be applied, and of those that would be deleted."""
-    written = {each.reference for each in objects.policies}
-    both = next((each for each in removed.policies if each in written), None)
-    if both is not None:
-        raise InputError(f"--delete {both}: a file of -f would apply it; leave one of them out")
-    overrides = [each.document for each in objects.ignored if each.document.kind in _OVERRIDES]
-    named = [f"{each.kind} {'/'.join(filter(None, (each.namespace, each.name)))}" for each in overrides]
-    return ChangeSet(
-        policies=tuple(objects.policies),
-        deleted_policies=tuple(dict.fromkeys(removed.policies)),
-        clusters=tuple(objects.clusters),
-        deleted_clusters=tuple(dict.fromkeys(removed.clusters)),
-        workloads=tuple(_workloads(objects, manifests, paths, world)),
-        deleted_workloads=tuple(dict.fromkeys(removed.workloads)),
-        overrides=(*named, *dict.fromkeys(removed.overrides)),
-        existence={**dict.fromkeys(objects.found, True), **dict.fromkeys(removed.overrides, False)},
-    )
-
-
-def _after(before: Sequence[Document], given: Sequence[Document]) -> list[Document]:
-    """Return the templates once some are applied."""
-    return list({**{each.identity: each for each in before}, **{each.identity: each for each in given}}.values())
-
-
-def _workloads(
-    objects: Manifests, manifests: Manifests, paths: Sequence[ReplicaPath], world: World
-) -> Iterable[SimulatedWorkload]:
-    if not objects.templates:
-        return []
-    check_replica_paths(paths, (each.raw for each in (*manifests.templates, *objects.templates)))
-    with inputs.interpreter_of(manifests) as interpreter:
-        builder = WorkloadBuilder(
-            manifests,
-            paths,
-            interpreter,
-            workload_affinity=world.workload_affinity,
-            existing=manifests.existing.changed(dict.fromkeys(objects.found, True)),
-            preempts=world.assumptions.preempts,
-        )
-        return [builder.of_template(document) for document in objects.templates]
-
-
 FORMATS: Final = ("table", "json", "yaml", "markdown", "html")
+CONDITIONS: Final = ("lost", "moved", "overcommit")
+EXIT_ERROR: Final = 1
+EXIT_MOVES: Final = 2
+EXIT_LIMIT: Final = 3
+EXIT_CODES_HELP: Final = (
+    "Exit codes: 0 success, and with --detailed-exitcode nothing moves; 1 an error, or a question that an incomplete "
+    "plan cannot answer; 2 with --detailed-exitcode something moves; 3 a limit is exceeded (--fail-on, --max-moves, "
+    "--max-percent), or --check found another plan; 130 interrupted."
+)
+_PATHS: Final = click.Path(allow_dash=True)
+_INSTEAD: Final = "its objects with --against FILE"
+_NO_BINDINGS: Final = "no bindings are known: the plan starts from a first scheduling of the manifests"
 
 
 def _write(plan: Plan, output: str, problems: Sequence[str]) -> None:
@@ -219,20 +56,6 @@ def _write(plan: Plan, output: str, problems: Sequence[str]) -> None:
             print_page(page(plan, problems))
         case _:
             print_plan(plan)
-
-
-CONDITIONS: Final = ("lost", "moved", "overcommit")
-EXIT_ERROR: Final = 1
-EXIT_MOVES: Final = 2
-EXIT_LIMIT: Final = 3
-EXIT_CODES_HELP: Final = (
-    "Exit codes: 0 success, and with --detailed-exitcode nothing moves; 1 an error, or a question that an incomplete "
-    "plan cannot answer; 2 with --detailed-exitcode something moves; 3 a limit is exceeded (--fail-on, --max-moves, "
-    "--max-percent), or --check found another plan; 130 interrupted."
-)
-
-
-_PATHS: Final = click.Path(allow_dash=True)
 
 
 class PlanFlags(KubeconfigFlags, ReadTimeoutFlags, KustomizeFlags, inputs.SimulationFlags, inputs.AssumptionFlags):
@@ -347,9 +170,6 @@ def _changed_documents(flags: PlanFlags, access: "ClusterAccess | None") -> list
     return namespaces.placed(read, named, strict=flags.strict_namespace)
 
 
-_INSTEAD: Final = "its objects with --against FILE"
-
-
 def base_documents(
     flags: PlanFlags, access: "ClusterAccess | None" = None, changed: Sequence[Document] = ()
 ) -> tuple[list[Document], str]:
@@ -363,9 +183,6 @@ def base_documents(
     access = access or inputs.find_control_plane(flags, _INSTEAD)
     live = live_fleet(access, inputs.read_limits(flags), "", changed)
     return live.all(), live.snapshot.name
-
-
-_NO_BINDINGS = "no bindings are known: the plan starts from a first scheduling of the manifests"
 
 
 @contextmanager
@@ -419,6 +236,11 @@ def command(flags: PlanFlags) -> None:
         raise SystemExit(exit_code)
 
 
+def _after(before: Sequence[Document], given: Sequence[Document]) -> list[Document]:
+    """Return the templates once some are applied."""
+    return list({**{each.identity: each for each in before}, **{each.identity: each for each in given}}.values())
+
+
 def planned(flags: PlanFlags, known: list[Document] | None = None) -> Plan:
     """Return the plan that the options ask for. ``known``: the documents of ``--against``, if they have been read."""
     profile = inputs.profile_from(flags)
@@ -432,7 +254,7 @@ def planned(flags: PlanFlags, known: list[Document] | None = None) -> Plan:
             raise InputError(f"{origin}: plans are for Karmada only; use `berthmaster simulate` for KubeAdmiral")
         identities = {each.identity for each in changed}
         over = overlaid([each for each in base if each.identity in identities], changed)
-        objects, removed = _checked_objects(over, flags), Deletions()
+        objects, removed = checked_objects(over, flags), Deletions()
         for text in flags.deleted:
             removed.name(text, manifests, flags.namespace)
         if flags.prune:
@@ -442,7 +264,7 @@ def planned(flags: PlanFlags, known: list[Document] | None = None) -> Plan:
         report_idle_policies(objects.policies, templates, manifests.bindings)
         report_not_considered([*manifests.ignored, *objects.ignored], _after(manifests.templates, objects.templates))
         report_unknown_replicas(world)
-        changes = _change_set(objects, removed, manifests, flags.replica_fields, world)
+        changes = change_set(objects, removed, manifests, flags.replica_fields, world)
         complain_about(gap for gap in manifests.gaps if not gap.changes_answers)
     now = manifests.read_at or inputs.current_time()
     if not manifests.knows_bindings and world.workloads:

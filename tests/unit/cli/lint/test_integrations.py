@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from tables import DATA, cases
 
 from berthmaster_cli.lint.command import command
-from berthmaster_cli.lint.findings import uri
+from berthmaster_cli.lint.sarif import uri
 from berthmaster_cli.main import main
 
 ROOT = Path(__file__).parents[4]
@@ -54,7 +54,7 @@ def test_the_hook_runs_lint_on_the_files_that_it_gets(tmp_path):
     assert "[unknown-type]" in result.output
 
 
-@pytest.mark.parametrize("file", ["action.yml", "actions/plan/action.yml"])
+@pytest.mark.parametrize("file", ["action.yml", "actions/plan/action.yml", "actions/test/action.yml"])
 def test_an_action_passes_only_inputs_that_it_declares(file):
     text = (ROOT / file).read_text()
     action = yaml.safe_load(text)
@@ -72,7 +72,7 @@ echo "$PWD" "$@" >> "$LOG"
 [ "$3" != venv ] || { mkdir -p "$4/bin" "$4/dist" && cp "$0" "$4/bin/python" && touch "$4/dist/made.whl"; }
 """
 BASH = pytest.mark.skipif(shutil.which("bash") is None, reason="the action's scripts are for bash")
-ACTIONS = pytest.mark.parametrize("file", ["action.yml", "actions/plan/action.yml"])
+ACTIONS = pytest.mark.parametrize("file", ["action.yml", "actions/plan/action.yml", "actions/test/action.yml"])
 PINNED = f"--require-hashes --only-binary=:all: --requirement {ROOT}/requirements"
 
 
@@ -212,7 +212,13 @@ def test_an_action_reads_no_file_that_a_link_of_the_checkout_names(tmp_path, lin
         "GITHUB_STEP_SUMMARY": "summary.md",
     }
     lint = {"REPOSITORY": "", "DOCS": "", "FLEET": "", "SARIF": ""}
-    for file, name, more in (("action.yml", "Lint", lint), ("actions/plan/action.yml", "Plan", plan)):
+    test = {"CONFIG": "kubeconfig", "CONTENT": "", "FLEET": str(ROOT / "examples")}
+    actions = (
+        ("action.yml", "Lint", lint),
+        ("actions/plan/action.yml", "Plan", plan),
+        ("actions/test/action.yml", "Test", test),
+    )
+    for file, name, more in actions:
         for paths in (linked, str(checkout / linked), "policies"):
             ran = run(script_of(file, name), {"PATHS": paths, "ARGS": "", **more}, checkout)
             assert ran.returncode, (name, paths)
@@ -263,6 +269,22 @@ def test_the_script_of_the_plan_action_comments_and_keeps_the_exit_code(tmp_path
     assert ran.returncode == 3, ran.stderr
     httpserver.check_assertions()
     assert "1 of 5 workloads moves" in (tmp_path / "summary.md").read_text()
+
+
+@BASH
+def test_the_script_of_the_test_action_annotates_and_reads_only_the_checkout(tmp_path):
+    folder = tmp_path / "checkout"
+    (folder / "tests").mkdir(parents=True)
+    (tmp_path / "secret.yaml").write_text("hunter2\n")
+    head = "apiVersion: test.berthmaster.io/v1alpha1\nkind: PlacementTest\nmetadata: {name: a}\n"
+    (folder / "tests" / "a.yaml").write_text(f"{head}fleet: ../../secret.yaml\nexpect: [{{moves: 0}}]\n")
+    environment = {"CONFIG": "kubeconfig", "CONTENT": "", "PATHS": "tests", "FLEET": "", "ARGS": ""}
+    ran = run(script_of("actions/test/action.yml", "Test"), environment, folder)
+    assert ran.returncode == 2
+    assert ran.stdout.startswith(
+        "::error file=tests/a.yaml,line=4,title=invalid-test (a)::fleet%3A".replace("%3A", ":")
+    )
+    assert "hunter2" not in ran.stdout + ran.stderr
 
 
 SARIF_BAD = (DATA / "lint" / "bad_twice.yaml.txt").read_text()

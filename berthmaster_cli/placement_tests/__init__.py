@@ -1,0 +1,1 @@
+"""``berthmaster test``: files that say what a fleet must keep, and whether it does."""
