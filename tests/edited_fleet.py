@@ -307,24 +307,28 @@ class EditedFleet:
         binding = self.stage.model.objects.get(binding_of(template)) or {"spec": {}}
         spec, status = binding["spec"], binding.get("status", {})
         clusters = {each["name"]: each.get("replicas", 0) for each in spec.get("clusters") or ()}
-        leaving: frozenset[str] = frozenset()
+        present, leaving = clusters, frozenset[str]()
         group = status.get("schedulerObservingAffinityName", "")
         if "metadata" in binding:  # a move under way ends well, and its old copies go then
             moved = as_moved(convert(Binding, dict(binding)))
             leaving = frozenset(clusters.keys() - moved.assignment.keys())
             clusters, group = moved.assignment, moved.status.scheduler_observing_affinity_name
-        for snapshot in spec.get("requiredBy") or ():
-            for each in snapshot.get("clusters") or ():
-                clusters.setdefault(each["name"], 0)
+        required = [
+            each["name"] for snapshot in spec.get("requiredBy") or () for each in snapshot.get("clusters") or ()
+        ]
+        present, clusters = ({**dict.fromkeys(required, 0), **each} for each in (present, clusters))
         conditions = {each["type"]: each for each in status.get("conditions") or ()}
-        works = self.stage.works(template)
+        found = self.stage.works(template)
+        works = {name for name, work in found.items() if "deletionTimestamp" not in work["metadata"]}
         # A placement without groups leaves the name of the last one in the status.
         grouped = bool(spec.get("clusters") and (spec.get("placement") or {}).get("clusterAffinities"))
         return {
+            "present": present,
             "clusters": clusters,
             "group": group if grouped else "",
             "holder": self.stage.holder(template),
-            "copies": {name for name, work in works.items() if "deletionTimestamp" not in work["metadata"]} - leaving,
+            "works": works,
+            "copies": works - leaving,
             "failed": conditions.get("Scheduled", {}).get("status") == "False",
         }
 
@@ -369,16 +373,18 @@ def _overlooked(index: PlanIndex, changes: ChangeSet, now: datetime) -> Iterator
 
 
 def _of_move(name: str, move: PlannedMove | None, then: JSON, now: JSON) -> Iterator[str]:
-    if (move.before if move is not None else then["clusters"]) != then["clusters"]:
-        yield f"{name}: is on {then['clusters']}; the plan says {move}"
+    """Yield how a planned move differs. It starts where copies are now; a move that was under way ends without it."""
+    if move is not None and move.before != then["present"]:
+        yield f"{name}: is on {then['present']}; the plan says {move}"
     planned = move.after if move is not None else then["clusters"]
     if planned != now["clusters"]:
         yield f"{name}: goes from {then['clusters']} to {now['clusters']}; the plan says {planned} ({move})"
     if move is not None and (move.group or "") != now["group"]:
         yield f"{name}: gets the group {now['group']!r}; the plan says {move.group!r}"
     deleted = set(move.deleted) | set(move.preserved) if move is not None else set()
-    if deleted != then["copies"] - now["copies"]:
-        yield f"{name}: loses the copies {sorted(then['copies'] - now['copies'])}; the plan says {sorted(deleted)}"
+    lost = then["copies" if move is None else "works"] - now["copies"]
+    if deleted != lost:
+        yield f"{name}: loses the copies {sorted(lost)}; the plan says {sorted(deleted)}"
 
 
 def _claims(found: Plan) -> Iterator[tuple[str, str]]:
