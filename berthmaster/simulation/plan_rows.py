@@ -63,8 +63,16 @@ def move_of(planned: PlannedWorkload, hosts: Hosts) -> plan_answer.PlannedMove:
         due=planned.is_due,
         removed=planned.is_deleted,
         not_running=not_running(planned, hosts),
-        notes=notes_on(after, names_evictions=False),
+        notes=[*notes_on(after, names_evictions=False), *dip_notes(planned)],
     )
+
+
+def dip_notes(planned: PlannedWorkload) -> list[str]:
+    """Return the sentence about replicas that may be fewer for a while; empty if none are."""
+    before, after = planned.before.assignment, planned.after.assignment
+    passed = [f"{name} {before[name]} → {least} → {after[name]}" for name, least in sorted(planned.dips.items())]
+    what = "placement and template change one after the other, so that replicas may dip"
+    return [f"{what}: {name_list(passed)}"] if passed else []
 
 
 def deleted_copies(planned: PlannedWorkload) -> int:
@@ -112,7 +120,7 @@ def _why(found: NotRunning) -> str:
 def staying_of(planned: PlannedWorkload) -> plan_answer.StayingWorkload:
     """Return the row of a workload that does not move."""
     reason, message = why_stays(planned)
-    policy, notes = policy_text(planned.holder_after), notes_on(planned.after)
+    policy, notes = policy_text(planned.holder_after), [*notes_on(planned.after), *dip_notes(planned)]
     return plan_answer.StayingWorkload(planned.resource, policy, reason, message, notes)
 
 

@@ -37,6 +37,7 @@ from berthmaster.simulation.change_set import (
     key_of,
 )
 from berthmaster.simulation.cluster_totals import ClusterTotals, pods_of
+from berthmaster.simulation.dips import dips_of
 from berthmaster.simulation.losses import copies, is_hit, is_left, loss_of
 from berthmaster.simulation.results import PlannedWorkload, WorkloadResult
 from berthmaster.simulation.scheduling_cycle import (
@@ -167,6 +168,19 @@ class PlanDecider:
         """Return where a workload goes after the change. ``shared`` deducts the replicas that the decision adds."""
         self._scheduler.peers = self._peers[1]
         return schedule_one(self._scheduler, workload, self._later, self._after, diagnose=diagnose, shared=shared)
+
+    def dips(self, planned: PlannedWorkload) -> Mapping[str, int]:
+        """Return where a workload may have fewer replicas for a while (``dips_of``)."""
+        changed = self._changed.after.get(key_of(planned.before.workload.resource))
+        if changed is None or planned.is_new or planned.is_deleted:
+            return {}
+
+        def decided(workload: SimulatedWorkload) -> Mapping[str, int]:
+            self._check()
+            self._scheduler.peers = self._index.peers()  # nothing stays of it
+            return schedule_one(self._scheduler, workload, self._later, self._after, diagnose="none").assignment
+
+        return dips_of(planned, changed, decided)
 
     def explained(self, key: WorkloadKey, decided: WorkloadResult) -> WorkloadResult:
         """Return the result for a workload after the change with an explanation, unless no scheduler looks at it.
@@ -628,7 +642,8 @@ class _Rows:
 
     def add(self, concerned: Iterable[PlannedWorkload]) -> None:
         """Add workloads that the change concerns, in the order of the world."""
-        for each in concerned:
+        for found in concerned:
+            each = replace(found, dips=dips) if (dips := self._decider.dips(found)) else found
             self._concerned += 1
             self._new += each.is_new
             self._effects.add(each)

@@ -109,6 +109,7 @@ class PlannedWorkload(msgspec.Struct, frozen=True, eq=False, dict=True):
         before: where it is now. In a world without any binding: where the first scheduling places it.
         settled: where it would be without the changes; None if it is new, or if no caller asks for it.
         has_event: whether its binding changes, so that a scheduler looks at it.
+        dips: the replicas of the clusters that may have fewer for a while than before and after (``dips_of``).
     """
 
     before: WorkloadResult
@@ -117,6 +118,7 @@ class PlannedWorkload(msgspec.Struct, frozen=True, eq=False, dict=True):
     is_new: bool = False
     is_deleted: bool = False
     has_event: bool = True
+    dips: Mapping[str, int] = {}
 
     @cached_property
     def resource(self) -> str:

@@ -54,7 +54,17 @@ def ask(url: str, path: str, *, method: str = "GET", body: bytes = b"", **header
 
 
 @pytest.fixture(scope="module")
-def console(processes: Processes, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
+def others(processes: Processes) -> set[Path]:
+    """The logs of consoles that other modules started before."""
+    return {*processes.folder.glob("*console*")}
+
+
+@pytest.fixture(scope="module")
+def console(
+    processes: Processes,
+    others: set[Path],  # noqa: ARG001 - found before it starts
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Console]:
     made = Console(processes, tmp_path_factory.mktemp("hostile"))
     yield made
     made.close()
@@ -173,8 +183,8 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def test_nothing_of_this_crashed(processes: Processes) -> None:
-    for log in processes.folder.glob("*console*"):
+def test_nothing_of_this_crashed(processes: Processes, others: set[Path]) -> None:
+    for log in {*processes.folder.glob("*console*")} - others:
         if log.is_file():
             assert "Traceback" not in log.read_text(errors="replace"), log
             for line in log.read_text(errors="replace").splitlines():
