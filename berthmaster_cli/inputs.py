@@ -148,7 +148,7 @@ class SchedulingFlags(PluginFlags):
         return [ReplicaPath.parse(text) for text in self.replica_paths]
 
 
-class LiveFlags(options.KubeconfigFlags, options.ReadTimeoutFlags):
+class LiveFlags(options.PlaneFlags):
     """How a control plane is read."""
 
     live: bool = option(
@@ -409,20 +409,18 @@ def _changed_files(flags: SourceFlags, access: "ClusterAccess") -> list[Document
 
 
 def find_control_plane(
-    flags: options.KubeconfigFlags, instead: str = "manifests with -f PATH", *, asked: bool = False
+    flags: options.PlaneFlags, instead: str = "manifests with -f PATH", *, asked: bool = False
 ) -> "ClusterAccess":
     """Return the access that the options ask for. An error names what to do ``instead`` if no option asks for one."""
-    from berthmaster.kube.kubeconfig import find_access  # noqa: PLC0415 - files need no client
-
     try:
-        return find_access(flags.kubeconfig, flags.context)
+        return flags.access()
     except InputError as error:
         if flags.kubeconfig is not None or flags.context is not None or asked:
             raise
         raise InputError(f"{error}, or {instead}") from None
 
 
-def read_limits(flags: options.ReadTimeoutFlags) -> "ReadLimits":
+def read_limits(flags: options.PlaneFlags) -> "ReadLimits":
     """Return the limits of reading a control plane that the options ask for."""
     from berthmaster_cli.live.collections import ReadLimits  # noqa: PLC0415 - files need no client
 

@@ -18,7 +18,13 @@ from berthmaster_cli.flags import FILE, Flags, Parsed, option
 
 if TYPE_CHECKING:
     from berthmaster.kube.client import APIClient
+    from berthmaster.kube.kubeconfig import ClusterAccess
+    from berthmaster.kube.manner import RequestManner
 
+_REPORTS_REQUESTS: Final = 6
+"""The level from which kubectl prints requests."""
+_LEVEL: Final = Parsed("LEVEL", lambda text: int(text.removeprefix("=")))
+"""A level as people write it for kubectl: 6, or =6 after the short name of the option."""
 _LIMITS: Final = ManifestLimits(file_bytes=2**20, depth=8, documents=1)
 
 
@@ -40,14 +46,6 @@ class KustomizeFlags(Flags):
         "A folder with a kustomization, which kubectl or kustomize renders. Otherwise like -f. Repeatable.",
         type=click.Path(file_okay=False, exists=True), names=("-k", "--kustomize"), metavar="FOLDER",
     )  # fmt: skip
-
-
-class ReadTimeoutFlags(Flags):
-    """How long a command may read a control plane."""
-
-    read_timeout_s: float = option(
-        "The time limit for reading the control plane, in seconds.", 120.0, click.FloatRange(1, 3600)
-    )
 
 
 def _address(text: str) -> tuple[str, int]:
@@ -90,6 +88,51 @@ class KubeconfigFlags(Flags):
 
     kubeconfig: Path | None = option(f"Kubeconfig file of {{server}}. Default: {_ORDER}.")
     context: str | None = option("The context of the kubeconfig. Default: its current context.", metavar="NAME")
+
+
+class RequestFlags(Flags):
+    """How requests to an API server are sent, with kubectl's names."""
+
+    impersonated: str = option(
+        "Send requests as this user, for example system:serviceaccount:NAMESPACE:NAME.",
+        "", names=("--as",), metavar="USER",
+    )  # fmt: skip
+    impersonated_groups: tuple[str, ...] = option(
+        "With --as: send requests as a member of this group. Repeatable.", names=("--as-group",), metavar="GROUP"
+    )
+    request_timeout_s: float = option(
+        "The time that the API server may let a request wait, in seconds. Default: that of each request.",
+        0.0, click.FloatRange(0, 3600), names=("--request-timeout",), show_default=False,
+    )  # fmt: skip
+    verbosity: int = option(
+        "Print each request with its result and its time on standard error from level 6 on, as kubectl does.",
+        0, _LEVEL, names=("-v",), metavar="LEVEL", show_default=False,
+    )  # fmt: skip
+
+    @property
+    def manner(self) -> "RequestManner":
+        """How requests are sent. Raises ``UsageError`` for a group without a user."""
+        from berthmaster.kube.manner import RequestManner  # noqa: PLC0415 - files need no client
+        from berthmaster_cli.output import complain  # noqa: PLC0415 - this module has options only
+
+        if self.impersonated_groups and not self.impersonated:
+            raise click.UsageError("--as-group needs --as: a group is impersonated together with a user")
+        report = complain if self.verbosity >= _REPORTS_REQUESTS else None
+        return RequestManner(self.impersonated, self.impersonated_groups, self.request_timeout_s, report)
+
+
+class PlaneFlags(KubeconfigFlags, RequestFlags):
+    """Access to a control plane that a command reads, and how it is read."""
+
+    read_timeout_s: float = option(
+        "The time limit for reading the control plane, in seconds.", 120.0, click.FloatRange(1, 3600)
+    )
+
+    def access(self) -> "ClusterAccess":
+        """Return the access that the options name. Raises ``InputError`` if there is none."""
+        from berthmaster.kube.kubeconfig import find_access  # noqa: PLC0415 - files need no client
+
+        return find_access(self.kubeconfig, self.context)._replace(manner=self.manner)
 
 
 class ClusterFlags(KubeconfigFlags):

@@ -35,6 +35,7 @@ from urllib3.util import SKIP_HEADER, Url, parse_url
 
 from berthmaster.kube.client import APIClient, APIResponse
 from berthmaster.kube.kubeconfig import ClusterAccess, find_access, named_files
+from berthmaster.kube.manner import ManneredClient, RequestManner
 from berthmaster.kube.requests import APIRequest, decode_status
 from berthmaster.model.errors import ApiError, InputError, shown
 from berthmaster.model.foreign_texts import without_urllib3_object
@@ -205,16 +206,17 @@ _UNUSABLE: Final = (
 _PIECE_BYTES: Final = 16 * 1024  # the size of a TLS record
 
 
-def load_client(kubeconfig: Path | None, context: str | None = None) -> ReloadingClient:
+def load_client(kubeconfig: Path | None, context: str | None = None) -> APIClient:
     """Make a client with the access that ``find_access`` finds. Raises ``InputError`` if there is none."""
     return connect(find_access(kubeconfig, context))
 
 
-def connect(access: ClusterAccess) -> ReloadingClient:
+def connect(access: ClusterAccess) -> APIClient:
     """Make a client, which sends nothing yet. Raises ``InputError`` if the access is not usable."""
-    return ReloadingClient(
+    client = ReloadingClient(
         lambda: HTTPClient(_configuration(access), access), state=lambda: file_states(named_files(access))
     )
+    return client if access.manner == RequestManner() else ManneredClient(client, access.manner)
 
 
 def _configuration(access: ClusterAccess) -> client.Configuration:
@@ -308,7 +310,7 @@ class HTTPClient:
             timeout=timeout,
         )
 
-    def _headers(self, request: APIRequest) -> dict[str, str]:
+    def _headers(self, request: APIRequest) -> Mapping[str, str]:
         headers = {"Accept": request.accept, **self._fixed}
         if request.body:
             headers["Content-Type"] = request.content_type
@@ -320,10 +322,12 @@ class HTTPClient:
         except _UNUSABLE as error:
             raise ApiError(0, "", f"{request}: failed to refresh the token: {describe(error)}") from None
         headers |= {each["key"]: each["value"] for each in settings.values() if each["value"]}
-        headers |= {**trace_headers(), **dict(request.headers)}
-        if any("\r" in value or "\n" in value for value in headers.values()):
+        found = urllib3.HTTPHeaderDict({**headers, **trace_headers()})
+        for name, value in request.headers:  # a name can have several values
+            found.add(name, value)
+        if any("\r" in value or "\n" in value for value in found.values()):
             raise InputError(f"{request}: a header has a line break; its value may be a token and is not shown")
-        return headers
+        return found
 
     def _error(self, request: APIRequest, response: BaseHTTPResponse) -> ApiError:
         """Make the error of a response that is not a success. A ``v1.Status`` in its body has the details."""

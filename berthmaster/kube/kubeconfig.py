@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import yaml
 
+from berthmaster.kube.manner import RequestManner
 from berthmaster.model.errors import InputError, name_list, shown
 
 VARIABLE: Final = "KUBECONFIG"
@@ -30,11 +31,13 @@ class ClusterAccess(NamedTuple):
 
     Attributes:
         named_namespace: the namespace that the context or the pod names; empty without one.
+        manner: how requests are sent.
     """
 
     files: tuple[Path, ...]
     context: str
     named_namespace: str
+    manner: RequestManner = RequestManner()
 
     @property
     def namespace(self) -> str:

@@ -22,7 +22,7 @@ from berthmaster_cli.lint.findings import (
 )
 from berthmaster_cli.lint.sarif import RULE_IN_URL, sarif_log
 from berthmaster_cli.main import EXIT_BAD_INPUT, EXIT_CHECK_FAILED
-from berthmaster_cli.options import KubeconfigFlags, KustomizeFlags, ReadTimeoutFlags
+from berthmaster_cli.options import KustomizeFlags, PlaneFlags
 from berthmaster_cli.output import annotate, complain_about, echo, print_data, print_table
 from berthmaster_cli.reading import source_of
 from berthmaster_cli.rule_options import RuleFlags, rule_levels, scopes
@@ -92,7 +92,7 @@ def _address(_: click.Context, __: click.Parameter, url: str) -> str:
     return url
 
 
-class _LintFlags(KubeconfigFlags, ReadTimeoutFlags, KustomizeFlags, RuleFlags):
+class _LintFlags(PlaneFlags, KustomizeFlags, RuleFlags):
     arguments: tuple[str, ...] = argument(nargs=-1, metavar="[PATH]...")
     paths: tuple[str, ...] = option(
         "Manifests, like the arguments: a file, a folder, or - for standard input. Repeatable.",
@@ -173,11 +173,11 @@ def command(flags: _LintFlags) -> None:
 def _for_live(settings: AdmissionSettings, flags: _LintFlags) -> AdmissionSettings:
     """Return the settings for a control plane: the release of its definitions counts, unless an option names one."""
     from berthmaster.controllers.target import releases_served  # noqa: PLC0415 - files need no client
-    from berthmaster.kube.http_client import load_client  # noqa: PLC0415 - the same
+    from berthmaster.kube.http_client import connect  # noqa: PLC0415 - the same
 
     if settings.karmada is not None:
         return settings
-    return replace(settings, karmada=releases_served(load_client(flags.kubeconfig, flags.context)))
+    return replace(settings, karmada=releases_served(connect(flags.access())))
 
 
 def _list_rules(settings: AdmissionSettings, output: str) -> None:
@@ -215,12 +215,10 @@ class _LintRun:
 
     def add_live(self) -> None:
         """Check the policies of a control plane, and know its clusters."""
-        from berthmaster.kube.kubeconfig import find_access  # noqa: PLC0415 - files need no client
-        from berthmaster_cli.live.collections import ReadLimits  # noqa: PLC0415 - the same
+        from berthmaster_cli.live.collections import ReadLimits  # noqa: PLC0415 - files need no client
         from berthmaster_cli.live.source import reading  # noqa: PLC0415 - the same
 
-        access = find_access(self._flags.kubeconfig, self._flags.context)
-        with reading(access, ReadLimits(timeout_s=self._flags.read_timeout_s)) as live:
+        with reading(self._flags.access(), ReadLimits(timeout_s=self._flags.read_timeout_s)) as live:
             live.read_policies()
         complain_about(live.gaps)
         for document in live.documents:

@@ -13,6 +13,7 @@ from berthmaster.deciding.lease_record import RESUME, ResumeRequest, text_of
 from berthmaster.kube.client import APIClient, ask, ask_if_found
 from berthmaster.kube.http_client import connect
 from berthmaster.kube.lease import LEASES
+from berthmaster.kube.manner import RequestManner
 from berthmaster.kube.requests import decode_response, get, merge_patch
 from berthmaster.model.binding import short_assignment
 from berthmaster.model.errors import InputError
@@ -33,8 +34,8 @@ from berthmaster.views.texts import count_text, numbers
 from berthmaster_cli.flags import option, options
 from berthmaster_cli.inputs import NamespaceFlags
 from berthmaster_cli.main import EXIT_CHECK_FAILED
-from berthmaster_cli.moves.reading import FollowedBindings, MovesAccessFlags, access_of, read_files, read_live
-from berthmaster_cli.options import KubeconfigFlags
+from berthmaster_cli.moves.reading import FollowedBindings, MovesAccessFlags, read_files, read_live
+from berthmaster_cli.options import PlaneFlags
 from berthmaster_cli.output import (
     WorkloadOutputFlags,
     complain,
@@ -91,7 +92,7 @@ def command(ctx: click.Context, flags: _MovesFlags, /) -> None:
     if flags.paths:
         found = read_files(flags.paths, flags.lease, namespace)
     else:
-        found = read_live(access_of(flags), flags, namespace)
+        found = read_live(flags.access(), flags, namespace)
     totals = partial(percent_totals, bindings=found.bindings)
     gaps, moves = tuple(found.gaps), list(moves_among(found.bindings))
     report, _ = moves_report(KnownMoves(moves, totals, found.lease, found.now, gaps=gaps, complete=not namespace))
@@ -156,7 +157,7 @@ def _budget_cells(budget: BudgetUse) -> tuple[str, ...]:
 def _follow(flags: _MovesFlags, printed: list[MoveRow]) -> None:
     """Print each row that changes, as ``kubectl get -w`` does, and one last row when the record is removed."""
     known = {row.workload: row for row in printed}
-    with FollowedBindings(connect(access_of(flags)), flags.lease) as followed:
+    with FollowedBindings(connect(flags.access()), flags.lease) as followed:
         brake, read_s = followed.brake(), time.monotonic()
         while True:
             if news := followed.news():
@@ -185,7 +186,7 @@ def _print_change(row: MoveRow, now: datetime, output: str) -> None:
         print_line(*(part for cell in cells if cell for part in (cell, "   ")))
 
 
-class _MovesResumeFlags(KubeconfigFlags):
+class _MovesResumeFlags(PlaneFlags):
     message: str = option("Why, for the log and the event.", "", metavar="TEXT")
     dry_run: bool = option("Only show whether the brake is engaged, and which clusters are unready.")
     timeout_s: float = option(
@@ -208,7 +209,9 @@ def resume(parent: _MovesFlags, flags: _MovesResumeFlags, /) -> None:
     if parent.paths:
         raise click.UsageError("resume writes to a control plane; it cannot be combined with -f")
     parent = replace(parent, kubeconfig=flags.kubeconfig or parent.kubeconfig, context=flags.context or parent.context)
-    access = access_of(parent)
+    access = parent.access()
+    if flags.manner != RequestManner():
+        access = access._replace(manner=flags.manner)
     found = read_live(access, parent)
     if found.lease is None:
         raise InputError("; ".join(found.gaps))

@@ -354,7 +354,7 @@ def _read(flags: ClusterNamesFlags) -> tuple[ClusterAccess, reading.MovesInput, 
     """Read the control plane. Return it with the names of the chosen clusters, each once."""
     if bool(flags.names) == (flags.selector is not None):
         raise click.UsageError("name the clusters, or select them with -l")
-    access = reading.access_of(flags)
+    access = flags.access()
     found = reading.read_live(access, flags)
     clusters = found.clusters
     names, selector = list(dict.fromkeys(flags.names)), flags.selector

@@ -35,7 +35,7 @@ from berthmaster.model.work import SPACE, Copies, KarmadaWork, binding_id, copie
 from berthmaster.runtime.clock import SystemClock
 from berthmaster_cli.live.collections import ReadLimits
 from berthmaster_cli.live.source import KARMADA, concurrently, list_allowed, reading
-from berthmaster_cli.options import KubeconfigFlags, LeaseFlags, ReadTimeoutFlags
+from berthmaster_cli.options import LeaseFlags, PlaneFlags
 
 T = TypeVar("T")
 _CLUSTER: Final = KARMADA[0]
@@ -49,7 +49,7 @@ MAX_WORKS: Final = 200_000
 _LEASE: Final = ("coordination.k8s.io/v1", "Lease")
 
 
-class MovesAccessFlags(KubeconfigFlags, ReadTimeoutFlags, LeaseFlags):
+class MovesAccessFlags(PlaneFlags, LeaseFlags):
     """A control plane, and the lease of its controllers."""
 
 
@@ -74,11 +74,6 @@ class MovesInput:
     def braked(self) -> str:
         """Why the storm brake is engaged; empty if it is not, or if there is no lease."""
         return self.lease.brake.reason if self.lease is not None else ""
-
-
-def access_of(flags: KubeconfigFlags) -> ClusterAccess:
-    """Return the access that the options name."""
-    return find_access(flags.kubeconfig, flags.context)
 
 
 def completed_clusters(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:

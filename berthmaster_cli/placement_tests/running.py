@@ -30,7 +30,7 @@ from berthmaster.simulation.results import PlannedWorkload
 from berthmaster.simulation.world import World, is_observed
 from berthmaster_cli import inputs
 from berthmaster_cli.lint.sources import LintFinding
-from berthmaster_cli.options import KubeconfigFlags, ReadTimeoutFlags
+from berthmaster_cli.options import PlaneFlags
 from berthmaster_cli.placement_tests.files import LIVE, AppliedFiles, Lost, WrittenTest
 from berthmaster_cli.plan.changed_objects import Deletions, change_set, checked_objects
 from berthmaster_cli.reading import documents_of
@@ -47,7 +47,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class FleetFlags(KubeconfigFlags, ReadTimeoutFlags, inputs.SimulationFlags, inputs.AssumptionFlags):
+class FleetFlags(PlaneFlags, inputs.SimulationFlags, inputs.AssumptionFlags):
     """How fleets are read and simulated."""
 
 

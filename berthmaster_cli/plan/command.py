@@ -20,7 +20,7 @@ from berthmaster_cli import inputs, namespaces
 from berthmaster_cli.flags import option, options
 from berthmaster_cli.idle_policies import report_idle_policies
 from berthmaster_cli.ignored import report_not_considered, report_unknown_replicas
-from berthmaster_cli.options import KubeconfigFlags, KustomizeFlags, ReadTimeoutFlags
+from berthmaster_cli.options import KustomizeFlags, PlaneFlags
 from berthmaster_cli.output import complain, complain_about, counting, print_data, print_page
 from berthmaster_cli.plan.changed_objects import Deletions, change_set, checked_objects
 from berthmaster_cli.plan.page import SERVICES, markdown_lines, page, write_comment
@@ -58,7 +58,7 @@ def _write(plan: Plan, output: str, problems: Sequence[str]) -> None:
             print_plan(plan)
 
 
-class PlanFlags(KubeconfigFlags, ReadTimeoutFlags, KustomizeFlags, inputs.SimulationFlags, inputs.AssumptionFlags):
+class PlanFlags(PlaneFlags, KustomizeFlags, inputs.SimulationFlags, inputs.AssumptionFlags):
     """The options of ``berthmaster plan``."""
 
     paths: tuple[str, ...] = option(

@@ -179,7 +179,7 @@ def both(place):
 
 def test_a_named_file_wins_over_everything(place):
     access = found(place, "second", KUBECONFIG=both(place), KUBERNETES_SERVICE_HOST="10.0.0.1")
-    assert access == ((place / "second",), "two", "")
+    assert access[:3] == ((place / "second",), "two", "")
 
 
 def test_the_variable_wins_over_the_home_folder_and_missing_files_are_skipped(place):
@@ -205,7 +205,7 @@ def test_the_home_folder_wins_over_the_pod(place):
 def test_the_service_account_of_the_pod_comes_last(place):
     (place / ".kube" / "config").unlink()
     access = found(place, KUBERNETES_SERVICE_HOST="10.0.0.1")
-    assert access == ((), "", "of-pod")
+    assert access[:3] == ((), "", "of-pod")
     assert str(access) == "the service account of this pod"
 
 
@@ -217,7 +217,7 @@ def test_a_user_without_a_home_has_no_kubeconfig(place, monkeypatch):
 
     monkeypatch.setattr(Path, "home", homeless)
     access = found(place, HOME="", KUBERNETES_SERVICE_HOST="10.0.0.1")
-    assert access == ((), "", "of-pod")
+    assert access[:3] == ((), "", "of-pod")
     with pytest.raises(InputError, match="no access to an API server"):
         found(place, HOME="")
 
