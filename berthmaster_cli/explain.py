@@ -22,9 +22,9 @@ from berthmaster.scheduling.profile import Profile
 from berthmaster.simulation.change_set import what_if
 from berthmaster.simulation.changes import AddTaint
 from berthmaster.simulation.losses import loss_of
-from berthmaster.simulation.planner import explained_after
+from berthmaster.simulation.planner import explained
 from berthmaster.simulation.report import Explanation, explanation
-from berthmaster.simulation.scheduling_cycle import explained
+from berthmaster.simulation.scheduling_cycle import present_result
 from berthmaster.simulation.workload import ResourceName, SimulatedWorkload
 from berthmaster.simulation.world import Change, World
 from berthmaster.views.plan_sections import assumed
@@ -276,9 +276,9 @@ def explained_in(
     found = world.find(name)
     if len(found) != 1:
         raise InputError(_not_one(str(name), found, world))
+    planned, hosts = explained(world, found[0], what_if(changes, world), profile, now)
     if not changes:
-        return explanation(*explained(world, found[0], profile, now))
-    planned, hosts = explained_after(world, found[0], what_if(changes, world), profile, now)
+        return explanation(planned.after, present_result(found[0], world.schedulers))
     return msgspec.structs.replace(
         explanation(planned.after, planned.before),
         assumptions=world.assumptions,

@@ -37,8 +37,7 @@ from berthmaster.scheduling.pending_replicas import LIFETIME_S
 from berthmaster.simulation.change_set import ChangeSet, PlanIndex, changed_workloads, key_of
 from berthmaster.simulation.detector import Detector
 from berthmaster.simulation.plan_answer import Plan, PlannedMove, Switch
-from berthmaster.simulation.planner import plan, simulated
-from berthmaster.simulation.scheduling_cycle import explained
+from berthmaster.simulation.planner import explained, plan, simulated
 from berthmaster.simulation.world import World
 
 ONLY: Final = ("garbage", "detector", "bindings", "dependencies", "evictions", "members")
@@ -273,7 +272,7 @@ class EditedFleet:
         """Yield how a simulation and an explanation of a policy file differ from what happened."""
         compared = simulated(over, ChangeSet(), _PROFILE, now).workloads
         chosen = self._draw.randrange(len(compared))
-        explanation, _ = explained(over, over.workloads[chosen], _PROFILE, now)
+        explanation = explained(over, over.workloads[chosen], ChangeSet(), _PROFILE, now)[0].after
         for command, result in [*(("simulate", each.settled) for each in compared), ("explain", explanation)]:
             then, held_by = after[str(result.workload)], result.workload.held_by
             if (held_by.name if held_by is not None else "") != then["holder"]:
@@ -361,7 +360,7 @@ def _sorted_out(edits: Mapping[str, JSON | None], before: Mapping[str, JSON]) ->
 
 def _overlooked(index: PlanIndex, changes: ChangeSet, now: datetime) -> Iterator[str]:
     """Yield the workloads that edits concern although the index does not find them."""
-    found = changed_workloads(index, changes, now)
+    found = changed_workloads(index, changes, now, index.get)
     policies, detectors = tuple(index.world.policies), []
     for edit in found.edits:
         policies = edit.applied(policies)

@@ -26,6 +26,7 @@ from berthmaster.manifests.snapshot import FleetSnapshot
 from berthmaster.model.binding import Binding
 from berthmaster.model.decode import convert
 from berthmaster.model.move import DRAINING, MOVE, MoveStrategy, as_moved
+from berthmaster.model.policy import Policy, defaulted
 from berthmaster.scheduling.fleet import fleet_of
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.plan_answer import Switch, assumptions
@@ -114,6 +115,11 @@ class FleetInUse:
         snapshot = FleetSnapshot("the model", self.stage.clock.now())
         found = [Document(kind, 0, "", dict(each)) for kind in KINDS for each in objects.all(kind)]
         return [Document("", 0, "", snapshot.manifest()), *found]
+
+    def edited_policies(self) -> list[Policy]:
+        """Return some of the policies with other placements."""
+        chosen = self._draw.sample(self.templates, 3)
+        return [defaulted(convert(Policy, self._policy(each))) for each in chosen]
 
     def files(self) -> World:
         """Return the clusters, policies and templates as files that no control plane has stored."""

@@ -1,7 +1,8 @@
 """One question about a fleet in use, asked in every way that there is: the figures must be equal.
 
 The losses of clusters and regions are asked from simulations, plans and failures; the edits of clusters and scales from
-simulations and plans. Each is also asked from an extender that watches the fleet, and from the console's pages.
+simulations and plans. Each is also asked from an extender that watches the fleet, and from the console's pages. Edits
+of policies and scales are asked from plans, which decide few workloads by an index, and from simulations of all.
 """
 
 import random
@@ -18,8 +19,8 @@ from berthmaster.simulation.change_set import ChangeSet, PlanIndex
 from berthmaster.simulation.changes import AddLabel, AddTaint, Down, RemoveCluster, Reschedule, Scale
 from berthmaster.simulation.failures import DomainLoss, FailureDomain, Failures
 from berthmaster.simulation.losses import is_left, loss_of, runs_nowhere
-from berthmaster.simulation.plan_answer import Switch
-from berthmaster.simulation.planner import plan
+from berthmaster.simulation.plan_answer import Plan, Switch
+from berthmaster.simulation.planner import plan, plan_of_simulation
 from berthmaster.simulation.planner import simulated as simulation_of
 from berthmaster.simulation.world import Change, World
 
@@ -88,6 +89,16 @@ def failed(failures: Failures, loss: DomainLoss) -> Figures:
     }
 
 
+def _figures_of_plan(found: Plan) -> Figures:
+    """Return what a plan says that changes cause, row by row."""
+    caused = [each for each in found.moves if not each.due]
+    return {
+        "moves": sorted((each.resource, each.after, each.deleted, each.reason) for each in caused),
+        "unplaced": sorted((each.resource, each.nowhere, each.message) for each in found.unplaced if each.by_change),
+        "policies": [(each.policy, each.action, each.keeps, each.gains, each.loses) for each in found.policies],
+    }
+
+
 class Interview:
     """Asks each question about a fleet in use in every way that there is.
 
@@ -132,6 +143,18 @@ class Interview:
             if extender is not None and (question := form_of(changes, switch)) is not None:
                 answers["the page What if"] = extender.what_if(question)
             yield from self._differing(changes, answers)
+        yield from self._about_few(world)
+
+    def _about_few(self, world: World) -> Iterator[str]:
+        """Yield each change that concerns few workloads whose plan differs from that of a simulation of all."""
+        questions = [ChangeSet(policies=(each,)) for each in self._fleet.edited_policies()]
+        scaled = [each for each in world.workloads if each.waits is None and each.claim is not None]
+        questions += [ChangeSet(scales=(Scale(each.name, self._draw.randint(0, 9)),)) for each in scaled[:2]]
+        for changes in questions:
+            index = PlanIndex(world, _PROFILE)
+            everything = plan_of_simulation(index, changes, simulation_of(world, changes, _PROFILE, self._now))
+            answers = {"simulate": everything, "plan": plan(index, changes, self._now, observed=world.has_bindings)}
+            yield from self._differing(changes, {name: _figures_of_plan(each) for name, each in answers.items()})
 
     def _answers(
         self, world: World, changes: Sequence[Change], extender: AskedExtender | None, switch: Switch

@@ -12,11 +12,11 @@ from berthmaster.model.policy import Policy, defaulted
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.change_set import ChangeSet, PlanIndex
 from berthmaster.simulation.plan_answer import Plan
-from berthmaster.simulation.planner import plan, simulated
+from berthmaster.simulation.planner import explained, plan, simulated
 from berthmaster.simulation.report import Explanation, Row, explanation, row
 from berthmaster.simulation.results import Moves, PlannedWorkload, moves
-from berthmaster.simulation.scheduling_cycle import explained
-from berthmaster.simulation.workload import ResourceName
+from berthmaster.simulation.scheduling_cycle import present_result
+from berthmaster.simulation.workload import ResourceName, SimulatedWorkload
 from berthmaster.simulation.world import Change, World
 
 JSON = Mapping[str, Any]
@@ -69,5 +69,9 @@ def web_row(*objects: JSON, **given: Any) -> SimulatedRow:
 
 def explain(*objects: JSON, name: ResourceName = WEB) -> Explanation:
     world = world_of(load(*objects))
-    (workload,) = world.find(name)
-    return explanation(*explained(world, workload, PROFILE, NOW))
+    return explained_in(world, *world.find(name))
+
+
+def explained_in(world: World, workload: SimulatedWorkload, now: datetime = NOW) -> Explanation:
+    found, _ = explained(world, workload, ChangeSet(), PROFILE, now)
+    return explanation(found.after, present_result(workload, world.schedulers))

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from berthmaster.model.binding import ObjectReference
+from berthmaster.model.binding import BindingSpec, ObjectReference
 from berthmaster.model.claims import PERMANENT_ID, UNKNOWN, Existing, PolicyCatalog, Resource, permanent_id, waited_for
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import builtins
@@ -364,37 +364,61 @@ class ChangedWorkloads:
         return self._by_policy.get(edit.reference, set()) | self._by_policy.get(policy_id, set())
 
 
+FindWorkload = Callable[[WorkloadKey], SimulatedWorkload | None]
+
+
 def changed_workloads(
-    index: PlanIndex, changes: ChangeSet, now: datetime, check: Callable[[], None] = lambda: None
+    index: PlanIndex, changes: ChangeSet, now: datetime, find: FindWorkload, check: Callable[[], None] = lambda: None
 ) -> ChangedWorkloads:
     """Return the workloads that changes concern, as they are after the changes.
+
+    Args:
+        find: returns a workload before the changes; None if the world does not have it.
 
     Raises:
         InputError: a deleted object does not exist, or the fleet is full.
     """
     found = ChangedWorkloads()
     for workload in changes.workloads:
-        found.put(key_of(workload.resource), workload)
+        key = key_of(workload.resource)
+        found.put(key, _carried(workload, index.get(key), find(key)))
     for name in changes.deleted_workloads:
         for workload in index.world.find(name):
             found.after[key_of(workload.resource)] = None
     for scale in changes.scales:
         chosen = scale.chosen(index.world)
         key = key_of(chosen.resource)
-        found.put(key, scale.scaled(found.after.get(key) or chosen, index.world.policies))
+        found.put(key, scale.scaled(found.after.get(key) or find(key) or chosen, index.world.policies))
     catalog = PolicyCatalog(index.world.policies)
-    _retry(index, changes, found)
+    _retry(index, changes, found, find)
     for edit in policy_edits(index, changes):
         catalog.put(edit.reference, edit.after)
         found.edits.append(edit)
-        for _ in edited_workloads(index, edit, catalog, found, check):
+        for _ in edited_workloads(index, edit, catalog, found, find, check):
             pass
     if changes.changes_clusters:
-        _change_clusters(index, changes, now, found)
+        _change_clusters(index, changes, now, found, find)
     return found
 
 
-def _retry(index: PlanIndex, changes: ChangeSet, found: ChangedWorkloads) -> None:
+def _carried(
+    changed: SimulatedWorkload, present: SimulatedWorkload | None, due: SimulatedWorkload | None
+) -> SimulatedWorkload:
+    """Return a changed workload, which was built on its present binding, with what is due to happen to the binding."""
+    if present is due or present is None or due is None:
+        return changed
+    before, after, binding = present.binding, due.binding, changed.binding
+    if before is None or after is None or binding is None:
+        return changed
+    names = [each for each in BindingSpec.__struct_fields__ if getattr(before.spec, each) != getattr(after.spec, each)]
+    spec = replace(binding.spec, **{each: getattr(after.spec, each) for each in names})
+    then = before.metadata.annotations
+    written = {name: text for name, text in after.metadata.annotations.items() if then.get(name) != text}
+    metadata = replace(binding.metadata, annotations={**binding.metadata.annotations, **written})
+    return replace(changed, binding=replace(binding, metadata=metadata, spec=spec, status=after.status))
+
+
+def _retry(index: PlanIndex, changes: ChangeSet, found: ChangedWorkloads, find: FindWorkload) -> None:
     """Let policies take effect that waited for objects which the changes create. The detector tries again."""
     existing, policies = index.world.existing.changed(changes.existence), index.world.policies
     found.existing = existing
@@ -402,7 +426,7 @@ def _retry(index: PlanIndex, changes: ChangeSet, found: ChangedWorkloads) -> Non
         return
     keys = index.keys()
     for key in keys:
-        workload = found.after.get(key) or index.get(key)
+        workload = found.after.get(key) or find(key)
         if workload is None or workload.waits is None or not workload.claims:
             continue
         policy = workload.claims[0].policy
@@ -412,9 +436,11 @@ def _retry(index: PlanIndex, changes: ChangeSet, found: ChangedWorkloads) -> Non
             found.put(key, detector.retried(workload))
 
 
-def _change_clusters(index: PlanIndex, changes: ChangeSet, now: datetime, found: ChangedWorkloads) -> None:
+def _change_clusters(
+    index: PlanIndex, changes: ChangeSet, now: datetime, found: ChangedWorkloads, find: FindWorkload
+) -> None:
     """Change the clusters last, so that evictions see the workloads as the other changes leave them."""
-    current = {**index.workloads, **found.after}
+    current = {**{key: find(key) for key in index.workloads}, **found.after}
     workloads = [each for each in current.values() if each is not None]
     world = with_clusters(replace(index.world, workloads=workloads), changes, now)
     for before, after in zip(workloads, world.workloads, strict=True):
@@ -442,6 +468,7 @@ def edited_workloads(
     edit: PolicyEdit,
     catalog: PolicyCatalog,
     found: ChangedWorkloads,
+    find: FindWorkload,
     check: Callable[[], None],
     only: Collection[WorkloadKey] | None = None,
 ) -> Iterator[WorkloadKey]:
@@ -459,7 +486,7 @@ def edited_workloads(
     keys = [*index.concerned(edit, detector), *found.may_concern(edit)] if only is None else only
     for key in index.sorted(keys):
         check()
-        workload = found.after[key] if key in found.after else index.get(key)
+        workload = found.after[key] if key in found.after else find(key)
         if workload is None:
             continue
         if labels_matter(edit, workload):

@@ -19,7 +19,7 @@ from berthmaster.model.policy import POLICY_KINDS, PolicyReference
 from berthmaster.simulation.change_set import ChangeSet, PlanIndex
 from berthmaster.simulation.losses import has_too_few, running_after, runs_no_copy
 from berthmaster.simulation.plan_answer import Plan
-from berthmaster.simulation.planner import plan
+from berthmaster.simulation.planner import plan, plan_of_simulation, simulated
 from berthmaster.simulation.results import PlannedWorkload
 from berthmaster.simulation.workload import ResourceName
 
@@ -177,16 +177,12 @@ def planned_fleet(
     index: PlanIndex, changes: ChangeSet, now: datetime, *, gaps: Sequence[Gap] = (), observed: bool = True
 ) -> PlannedFleet:
     """Return the plan of changes with all workloads. The arguments are those of ``planner.plan``."""
-    rows: list[PlannedWorkload] = []
-    hosts = Hosts()
-
-    def seen(planned: PlannedWorkload, found: Hosts) -> None:
-        nonlocal hosts
-        rows.append(planned)
-        hosts = found
-
-    found = plan(index, changes, now, gaps=gaps, observed=observed, seen=seen)
-    return PlannedFleet(found, rows, hosts)
+    found = simulated(index.world, changes, index.scheduler.profile, now)
+    if changes.changes_policies_only:  # the plan is about the workloads that the changes concern
+        shown = plan(index, changes, now, gaps=gaps, observed=observed)
+    else:
+        shown = plan_of_simulation(index, changes, found, gaps=gaps, observed=observed)
+    return PlannedFleet(shown, found.workloads, found.hosts)
 
 
 class Deviation(msgspec.Struct, frozen=True):

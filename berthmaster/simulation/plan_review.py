@@ -28,10 +28,11 @@ from berthmaster.simulation.change_set import (
     policy_edits,
 )
 from berthmaster.simulation.detector import PolicyEdit, preemptors
-from berthmaster.simulation.losses import runs_nowhere
+from berthmaster.simulation.losses import is_left, runs_nowhere
 from berthmaster.simulation.plan_answer import Plan, PlannedMove, UnplacedWorkload
+from berthmaster.simulation.plan_decider import STEP, DueWorkloads, PlanDecider
 from berthmaster.simulation.plan_rows import deleted_copies, move_of, moved_replicas, unplaced_of
-from berthmaster.simulation.planner import PlanDecider, plan_of
+from berthmaster.simulation.planner import plan_of
 from berthmaster.simulation.results import PlannedWorkload
 
 ALWAYS_EXACT: Final = 100
@@ -112,8 +113,10 @@ class MoveCounts:
     preempts: bool = False
     worst: list[WorstWorkload] = field(default_factory=list)
 
-    def add(self, planned: PlannedWorkload, hosts: Hosts, *, left: bool) -> None:
-        if planned.moves:
+    def add(self, planned: PlannedWorkload, hosts: Hosts) -> None:
+        """Count what the change does to a workload. What happens without it, too, does not count."""
+        left, caused = is_left(planned, hosts), bool(planned.moves) and not planned.is_due
+        if caused:
             self.moved += 1
             self.replicas += moved_replicas(planned.moves)
             self.deleted_copies += deleted_copies(planned)
@@ -121,8 +124,8 @@ class MoveCounts:
             nowhere = runs_nowhere(planned, hosts)
             self.short += not nowhere
             self.lost += nowhere
-        if (planned.moves or left) and len(self.worst) < _MAX_SHOWN:
-            moved = move_of(planned, hosts) if planned.moves else None
+        if (caused or left) and len(self.worst) < _MAX_SHOWN:
+            moved = move_of(planned, hosts) if caused else None
             self.worst.append(WorstWorkload(moved, unplaced_of(planned, hosts) if left else None))
 
 
@@ -158,9 +161,9 @@ def review_plan(
     edits = list(policy_edits(index, changes))
     counts = MoveCounts(len(index))
     if not edits:  # such as the deletion of a policy that does not exist
-        changed = ChangedWorkloads()
-        decider = PlanDecider(index, changed, now, check)
-        return PlanReview(counts, plan_of(index, changes, changed, decider, {}, gaps=gaps, lists_staying=False))
+        changed, due = ChangedWorkloads(), DueWorkloads(index, now)
+        decider = PlanDecider(index, changed, due, now, check)
+        return PlanReview(counts, plan_of(index, changes, changed, due, decider, {}, gaps=gaps, lists_staying=False))
     (edit,) = edits
     reviewer, counted = _Reviewer(index, edit, now, check), counts
     counts.preempts = reviewer.preempts
@@ -173,7 +176,7 @@ def review_plan(
             counted = MoveCounts(len(index), counts.concerned, preempts=counts.preempts)
             if reviewer.decide(counted, early, likely) is None:
                 return PlanReview(counted)
-        decided = reviewer.decide(counts, early)
+        decided = reviewer.decide(counts, early, keys)
         if decided is None:
             return PlanReview(counts)
         check()
@@ -191,7 +194,7 @@ class _Reviewer:
     def __init__(self, index: PlanIndex, edit: PolicyEdit, now: datetime, check: Callable[[], None]) -> None:
         self._index = index
         self._edit = edit
-        self._now = now
+        self._due, self._later = DueWorkloads(index, now, check=check), now + STEP
         self._check = check
         self._catalog = PolicyCatalog(edit.applied(index.world.policies))
         self._held = index.held_by(edit.reference)
@@ -216,27 +219,28 @@ class _Reviewer:
         )
         return list(islice(found, _MAX_LIKELY))
 
-    def decide(
-        self, counts: MoveCounts, limits: ReviewLimits | None, only: Collection[WorkloadKey] | None = None
-    ) -> _Decided | None:
+    def decide(self, counts: MoveCounts, limits: ReviewLimits | None, keys: Collection[WorkloadKey]) -> _Decided | None:
         """Decide workloads in the order of the world, and count them. Return None as soon as a limit is exceeded."""
         changed, rows = ChangedWorkloads(edits=[self._edit]), {}
-        decider = PlanDecider(self._index, changed, self._now, self._check)
-        with closing(decider.deciding(self._concerned(changed, only))) as decided:
+        self._due.decide(keys)
+        decider = PlanDecider(self._index, changed, self._due, self._later, self._check)
+        with closing(decider.deciding(self._concerned(changed, keys))) as decided:
             for key, planned in decided:
                 rows[key] = planned
-                counts.add(planned, decider.hosts, left=decider.is_left(key, planned))
+                counts.add(planned, decider.hosts)
                 if limits is not None and limits.are_exceeded_by(counts):
                     return None
         return changed, decider, rows
 
     def plan(self, changes: ChangeSet, decided: _Decided, gaps: Sequence[Gap]) -> Plan:
         changed, decider, rows = decided
-        return plan_of(self._index, changes, changed, decider, rows, gaps=gaps, lists_staying=False)
+        return plan_of(self._index, changes, changed, self._due, decider, rows, gaps=gaps, lists_staying=False)
 
-    def _concerned(self, changed: ChangedWorkloads, only: Collection[WorkloadKey] | None) -> Iterator[WorkloadKey]:
+    def _concerned(self, changed: ChangedWorkloads, keys: Collection[WorkloadKey]) -> Iterator[WorkloadKey]:
         """Yield the workloads that the edit concerns, each after the edit took effect on it."""
-        for key in edited_workloads(self._index, self._edit, self._catalog, changed, self._check, only):
+        for key in edited_workloads(
+            self._index, self._edit, self._catalog, changed, self._due.workload, self._check, keys
+        ):
             if key in changed.after or key in self._held:
                 yield key
 

@@ -43,7 +43,7 @@ def seen_by(planned: PlannedWorkload, reader: Reader) -> PlannedWorkload:
 
 def move_of(planned: PlannedWorkload, hosts: Hosts) -> plan_answer.PlannedMove:
     """Return the row of a workload that moves."""
-    after, before = planned.after, planned.before
+    after, before, cause = planned.after, planned.before, _cause(planned)
     deleted, preserved, evicting = _left(planned)
     return plan_answer.PlannedMove(
         resource=planned.resource,
@@ -58,8 +58,8 @@ def move_of(planned: PlannedWorkload, hosts: Hosts) -> plan_answer.PlannedMove:
         deleted=deleted,
         preserved=preserved,
         evicting=evicting,
-        trigger=after.trigger,
-        reason="the resource is deleted" if planned.is_deleted else why_moved(planned),
+        trigger=cause.after.trigger,
+        reason="the resource is deleted" if planned.is_deleted else why_moved(cause),
         due=planned.is_due,
         removed=planned.is_deleted,
         not_running=not_running(planned, hosts),
@@ -73,6 +73,14 @@ def dip_notes(planned: PlannedWorkload) -> list[str]:
     passed = [f"{name} {before[name]} → {least} → {after[name]}" for name, least in sorted(planned.dips.items())]
     what = "placement and template change one after the other, so that replicas may dip"
     return [f"{what}: {name_list(passed)}"] if passed else []
+
+
+def _cause(planned: PlannedWorkload) -> PlannedWorkload:
+    """Return the step that moves a workload: what is due, if the changes let no scheduler look at it again."""
+    settled, after = planned.settled, planned.after
+    if settled is None or after.trigger is not Trigger.NONE or settled.trigger is Trigger.NONE or not planned.is_due:
+        return planned
+    return replace(planned, after=settled)
 
 
 def deleted_copies(planned: PlannedWorkload) -> int:
@@ -168,7 +176,8 @@ def why_moved(planned: PlannedWorkload) -> str:
             parts = changed_parts(old, workload.binding)
             if parts:
                 return _joined(cause, f"its placement changes ({', '.join(parts)})")
-            return _joined(cause, "such bindings are scheduled at every event")
+            changed = _replicas_changed(old, workload.binding)
+            return _joined(cause, changed or "such bindings are scheduled at every event")
         case Trigger.SCALE:
             return _joined(cause, _scaled(old, workload.binding))
         case Trigger.RESCHEDULED:
@@ -189,7 +198,7 @@ def _first(old: Binding | None, new: Binding | None) -> str:
     """Return why a workload without clusters is scheduled. One with 0 replicas before was scheduled, too."""
     if old is None or new is None:
         return "it is scheduled for the first time"
-    return _scaled(old, new) if old.spec.replicas != new.spec.replicas else "it has no cluster"
+    return _replicas_changed(old, new) or "it has no cluster"
 
 
 def why_stays(planned: PlannedWorkload) -> tuple[StayReason, str]:
@@ -206,7 +215,7 @@ def why_stays(planned: PlannedWorkload) -> tuple[StayReason, str]:
         return StayReason.LAZY, "its policy is Lazy: the change counts when its template changes"
     if result.decision is not None and result.decision.failure is not None:
         return StayReason.FAILED, "it cannot be scheduled, and keeps what it has"
-    if result.trigger is not Trigger.NONE:
+    if planned.has_event and result.trigger is not Trigger.NONE:
         return (
             StayReason.SAME_RESULT,
             f"it is scheduled again ({result.trigger.value}), with the same result",
@@ -249,8 +258,14 @@ def _new_holder(planned: PlannedWorkload) -> str:
 
 
 def _scaled(before: Binding | None, after: Binding | None) -> str:
+    if before is None:
+        return "it is scheduled for the first time"
+    return _replicas_changed(before, after) or "its assigned replicas differ from the requested ones"
+
+
+def _replicas_changed(before: Binding | None, after: Binding | None) -> str:
     if before is None or after is None or before.spec.replicas == after.spec.replicas:
-        return "its assigned replicas differ from the requested ones"
+        return ""
     return f"its replicas change from {before.spec.replicas} to {after.spec.replicas}"
 
 

@@ -317,23 +317,3 @@ def with_companions(results: list[WorkloadResult]) -> list[WorkloadResult]:
     for position, found in companions([result.workload for result in results]).items():
         results[position] = replace(results[position], companions=found)
     return results
-
-
-def explained(
-    world: World, workload: SimulatedWorkload, profile: Profile, now: datetime
-) -> tuple[WorkloadResult, WorkloadResult]:
-    """Return the result for one workload with an explanation, and what its binding says now.
-
-    All workloads are scheduled, because workload affinity and dependencies depend on the others. If nothing triggers
-    the scheduling of the workload, the explanation is what a scheduler would find now; the result changes nothing.
-    """
-    index = next(position for position, each in enumerate(world.workloads) if each is workload)
-    current = present(world)[index]
-    settled, results = run(world, profile, now, diagnose="all")
-    result = results[index]
-    unscheduled = result.unscheduled
-    if result.decision is not None or (unscheduled is not None and unscheduled.reason is not NotScheduled.NOT_RETRIED):
-        return result, current
-    scheduler = scheduler_of(settled, profile)
-    examined = examine(scheduler, result.workload, now, world)
-    return replace(result, diagnosis=examined.diagnosis), current

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from builders import binding, cluster, placement
 from msgspec.structs import replace
+from simulated_worlds import explained_in
 from switched_on import world_of
 from tables import cases
 
@@ -22,8 +23,6 @@ from berthmaster.simulation.move_notes import move_note
 from berthmaster.simulation.plan_answer import Assumptions
 from berthmaster.simulation.plan_rows import why_moved
 from berthmaster.simulation.planner import Simulation, plan, simulated
-from berthmaster.simulation.report import explanation
-from berthmaster.simulation.scheduling_cycle import explained
 from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import Change, World
 
@@ -221,6 +220,6 @@ def test_an_invalid_record_is_reported():
 
 def test_an_explanation_has_the_move_and_both_assignments():
     given = world(moving(state(), BOTH))
-    found = explanation(*explained(given, given.workloads[0], karmada_profile(), NOW))
+    found = explained_in(given, given.workloads[0], NOW)
     assert (found.present, found.clusters, found.group) == (BOTH, {"a": 4}, "first")
     assert any("under way" in note for note in found.notes)

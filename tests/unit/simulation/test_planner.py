@@ -16,6 +16,7 @@ from berthmaster.model.decode import convert
 from berthmaster.model.policy import PolicyReference
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.change_set import ChangeSet, PlanIndex
+from berthmaster.simulation.changes import AddLabel
 from berthmaster.simulation.plan_answer import StayReason
 from berthmaster.simulation.planner import plan
 
@@ -59,6 +60,23 @@ def test_an_edit_moves_what_the_policy_holds():
     assert (found.summary.moved, found.summary.replicas, found.deleted_copies, found.complete) == (1, 2, 1, True)
     assert not move.due
     assert not found.summary.due
+
+
+def test_a_move_that_is_due_has_its_own_reason():
+    binding = stored_binding(WEB, {"a": 1, "gone": 1}, policy=P)
+    binding["spec"]["schedulerName"] = "berthmaster"
+    found = plan(index_of(P, WEB, binding), ChangeSet(edits=(AddLabel("a", "env", "prod"),)), NOW)
+    move = only_move(found)
+    assert (move.due, move.trigger, move.after) == (True, Trigger.FAILOVER, {"a": 2})
+    assert move.reason == "a cluster of its assignment is being deleted or evicts it"
+
+
+def test_what_is_due_comes_before_the_change():
+    """The scheduler leaves the missing cluster for a. An edit that also accepts b then moves nothing."""
+    lost = stored_binding(WEB, {"gone": 2}, policy=P)
+    lost["spec"]["schedulerName"] = "berthmaster"
+    move = only_move(planned(P, WEB, lost, edit=[stored_policy("p", to=["a", "b"], placement=DIVIDED)]))
+    assert (move.before, move.after, move.due) == ({"gone": 2}, {"a": 2}, True)
 
 
 def test_a_move_that_is_due_without_the_change_is_counted():

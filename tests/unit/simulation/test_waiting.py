@@ -2,7 +2,7 @@
 
 from builders import deployment
 from fleet_dump import DIVIDED, load, members, stored_binding, stored_policy, stored_template
-from simulated_worlds import NOW, PROFILE, WEB, planned, policies, row_of, simulated_rows, web_row
+from simulated_worlds import NOW, PROFILE, WEB, explained_in, planned, policies, row_of, simulated_rows, web_row
 from switched_on import world_of
 from tables import cases
 
@@ -11,8 +11,7 @@ from berthmaster.simulation.change_set import ChangeSet, PlanIndex
 from berthmaster.simulation.changes import AddCluster, AddLabel, AddTaint, Down, RemoveLabel, Reschedule, Scale
 from berthmaster.simulation.plan_answer import StayReason
 from berthmaster.simulation.planner import plan
-from berthmaster.simulation.report import explanation
-from berthmaster.simulation.scheduling_cycle import explained, run, scheduler_of
+from berthmaster.simulation.scheduling_cycle import run, scheduler_of
 from berthmaster.simulation.why_not import question_of, why_not
 from berthmaster.simulation.workload import NotScheduled
 
@@ -166,7 +165,7 @@ def test_what_the_commands_say():
     shown = row(world).after
     assert (shown.not_scheduled, shown.error) == (NotScheduled.NOT_RETRIED, None)
     assert shown.message.startswith("it fits now (a=2), but nothing triggers its scheduling")
-    answer = explanation(*explained(world, world.workloads[0], PROFILE, NOW))
+    answer = explained_in(world, world.workloads[0], NOW)
     assert (answer.not_scheduled, answer.diagnosis is not None) == (NotScheduled.NOT_RETRIED, True)
     _, (result,) = run(world, PROFILE, NOW)
     found = why_not(question_of(scheduler_of(world, PROFILE), world, world.workloads[0], result, NOW), "a")
