@@ -12,6 +12,7 @@ from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import InputError, name_list
 from berthmaster.model.selector import LabelSelector, parse_selector
 from berthmaster.simulation import changes
+from berthmaster_cli import completion
 from berthmaster_cli.flags import Flags, option
 
 C = TypeVar("C")
@@ -29,20 +30,24 @@ class ChangeFlags(Flags):
     down: tuple[str, ...] = option(
         "Change: the cluster is lost. What moves then depends on --failover. CLUSTER may be a pattern such as 'eu-*', "
         "here and in other changes of clusters. Repeatable.",
-        metavar="CLUSTER",
+        metavar="CLUSTER", shell_complete=completion.clusters,
     )  # fmt: skip
     down_region: tuple[str, ...] = option("Change: all clusters of the region are lost. Repeatable.", metavar="REGION")
     down_selector: tuple[str, ...] = option(
         "Change: all clusters with these labels are lost. Repeatable.", metavar="SELECTOR"
     )
-    up: tuple[str, ...] = option("Change: the cluster is ready again. Repeatable.", metavar="CLUSTER")
+    up: tuple[str, ...] = option(
+        "Change: the cluster is ready again. Repeatable.", metavar="CLUSTER", shell_complete=completion.clusters
+    )
     taint: tuple[str, ...] = option(
         "Change: the cluster gets a taint, or loses it with CLUSTER=KEY[:EFFECT]-. NoExecute evicts as --failover "
         "says. Repeatable.",
-        metavar="CLUSTER=KEY[=VALUE]:EFFECT",
+        metavar="CLUSTER=KEY[=VALUE]:EFFECT", shell_complete=completion.changed_clusters,
     )  # fmt: skip
     label: tuple[str, ...] = option(
-        "Change: the cluster gets a label, or loses it with CLUSTER=KEY-. Repeatable.", metavar="CLUSTER=KEY=VALUE"
+        "Change: the cluster gets a label, or loses it with CLUSTER=KEY-. Repeatable.",
+        metavar="CLUSTER=KEY=VALUE",
+        shell_complete=completion.changed_clusters,
     )
     added: tuple[str, ...] = option(
         "Change: the clusters of a manifest join. Repeatable.",
@@ -50,7 +55,7 @@ class ChangeFlags(Flags):
     )  # fmt: skip
     removed: tuple[str, ...] = option(
         "Change: the cluster leaves, as with `karmadactl unjoin`. Its copies are deleted first. Repeatable.",
-        names=("--remove",), metavar="CLUSTER",
+        names=("--remove",), metavar="CLUSTER", shell_complete=completion.clusters,
     )  # fmt: skip
     scale: tuple[str, ...] = option(
         "Change: the workload gets N replicas. Repeatable.", metavar="[NAMESPACE/]KIND/NAME=N"

@@ -29,7 +29,7 @@ from berthmaster.simulation.workload import ResourceName, SimulatedWorkload
 from berthmaster.simulation.world import Change, World
 from berthmaster.views.plan_sections import assumed
 from berthmaster.views.texts import assignment_text, count_text, without_zeros
-from berthmaster_cli import change_options, inputs, ledger_options
+from berthmaster_cli import change_options, completion, inputs, ledger_options
 from berthmaster_cli.flags import argument, option, options
 from berthmaster_cli.history import moves_text, workload_query
 from berthmaster_cli.ignored import notes_about_overrides
@@ -133,7 +133,7 @@ class _ExplainFlags(
     WorkloadOutputFlags, inputs.WorkloadNamespaceFlags, PastFlags, inputs.AssumptionFlags, change_options.ChangeFlags
 ):
     resource: tuple[str, ...] = argument(
-        metavar="TYPE/NAME", nargs=-1, required=True, shell_complete=inputs.completed_types
+        metavar="TYPE/NAME", nargs=-1, required=True, shell_complete=completion.workloads
     )
     limit: int | None = option(
         f"The number of clusters to show for each group, the best first; 0 for all. Default: {_LIMIT} in a table, all "

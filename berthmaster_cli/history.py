@@ -9,8 +9,9 @@ from rich.text import Text
 
 from berthmaster.model.errors import LedgerError
 from berthmaster.simulation.changes import full_name
+from berthmaster_cli import completion
 from berthmaster_cli.flags import argument, option, options
-from berthmaster_cli.inputs import NamespaceFlags, completed_types, resource_argument
+from berthmaster_cli.inputs import NamespaceFlags, resource_argument
 from berthmaster_cli.ledger_options import RangeFlags
 from berthmaster_cli.output import OutputFlags, complain, print_data, print_json_line, print_line, print_table, styled
 
@@ -24,16 +25,21 @@ _POLL_S: Final = 2.0
 
 class _HistoryFlags(NamespaceFlags, RangeFlags, OutputFlags):
     cluster: str = option(
-        "Only records that change the replicas on this cluster, or evict from it.", "", metavar="NAME"
+        "Only records that change the replicas on this cluster, or evict from it.",
+        "",
+        metavar="NAME",
+        shell_complete=completion.clusters,
     )
-    policy: str = option("Only workloads of this policy: NAME or NAMESPACE/NAME.", "", metavar="NAME")
+    policy: str = option(
+        "Only workloads of this policy: NAME or NAMESPACE/NAME.", "", metavar="NAME", shell_complete=completion.policies
+    )
     trigger: str = option(
         "Only decisions with this trigger, such as Failover, or other records of this kind, such as preemption.",
         "", metavar="NAME",
     )  # fmt: skip
     limit: int = option("The most records to print.", 50, click.IntRange(1, 100_000))
     watch: bool = option("Then print new records as they are written.", names=("-w", "--watch"))
-    resource: tuple[str, ...] = argument(metavar="[TYPE/NAME]", nargs=-1, shell_complete=completed_types)
+    resource: tuple[str, ...] = argument(metavar="[TYPE/NAME]", nargs=-1, shell_complete=completion.workloads)
 
 
 @click.command(context_settings={"auto_envvar_prefix": "BERTHMASTER_HISTORY"})

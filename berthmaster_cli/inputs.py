@@ -29,7 +29,7 @@ from berthmaster.model.interpretation import (
     dependency_scripts,
     replica_scripts,
 )
-from berthmaster.model.kinds import BUILT_IN_NAMES, group_of, guessed_names, reason_not_propagated
+from berthmaster.model.kinds import BUILT_IN_NAMES, group_of, guessed_names
 from berthmaster.model.policy import DEFAULT_NAMESPACE
 from berthmaster.model.replicas import ReplicaPath
 from berthmaster.model.validation import update_errors
@@ -43,7 +43,7 @@ from berthmaster.simulation.not_scheduled import SCHEDULERS
 from berthmaster.simulation.plan_answer import ALL_OFF, Assumptions, Switch, assumptions, evicting_policies
 from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import Change, World, file_gaps, world_of
-from berthmaster_cli import options
+from berthmaster_cli import completion, options
 from berthmaster_cli.flags import Flags, option
 from berthmaster_cli.namespaces import placed
 from berthmaster_cli.output import complain, complain_about
@@ -56,13 +56,6 @@ if TYPE_CHECKING:
     from berthmaster.simulation.report import Explanation
     from berthmaster_cli.live.collections import ReadLimits
     from berthmaster_cli.live.source import LiveDocuments
-
-
-def completed_types(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """Return the types that complete a word. The user adds ``/NAME`` or a space and the name."""
-    found = (each for each in BUILT_IN_NAMES if each.plural.startswith(incomplete))
-    versioned = ((each, f"{each.group}/v1" if each.group else "v1") for each in found)
-    return [each.plural for each, version in versioned if reason_not_propagated(version, each.kind) is None]
 
 
 def resource_name(text: str) -> ResourceName:
@@ -198,7 +191,13 @@ class SimulationFlags(SchedulingFlags, PresentFlags):
 class NamespaceFlags(Flags):
     """The namespace of all workloads."""
 
-    namespace: str = option("Only the workloads of this namespace.", "", names=("-n", "--namespace"), metavar="NAME")
+    namespace: str = option(
+        "Only the workloads of this namespace.",
+        "",
+        names=("-n", "--namespace"),
+        metavar="NAME",
+        shell_complete=completion.namespaces,
+    )
 
 
 class WorkloadNamespaceFlags(NamespaceFlags):
@@ -206,7 +205,7 @@ class WorkloadNamespaceFlags(NamespaceFlags):
 
     namespace: str = option(
         "The namespace of the workload. Default: on a control plane, that of the context.",
-        "", names=("-n", "--namespace"), metavar="NAME",
+        "", names=("-n", "--namespace"), metavar="NAME", shell_complete=completion.namespaces,
     )  # fmt: skip
 
 
@@ -219,7 +218,7 @@ class SourceFlags(LiveFlags, SimulationFlags, NamespaceFlags, options.KustomizeF
     )  # fmt: skip
     namespace: str = option(
         "Only the workloads of this namespace, which is also that of objects of -f that name none.",
-        "", names=("-n", "--namespace"), metavar="NAME",
+        "", names=("-n", "--namespace"), metavar="NAME", shell_complete=completion.namespaces,
     )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from berthmaster.model.errors import InputError, shown
 from berthmaster.model.hints import closest
 from berthmaster.model.validation import LIMIT_NAMES, MAX_LIMIT, OPTION, PlacementLimits
 from berthmaster.runtime import logs
+from berthmaster_cli import completion
 from berthmaster_cli.flags import FILE, Flags, Parsed, option
 
 if TYPE_CHECKING:
@@ -87,7 +88,11 @@ class KubeconfigFlags(Flags):
     """Access to the API server that the text ``server`` describes."""
 
     kubeconfig: Path | None = option(f"Kubeconfig file of {{server}}. Default: {_ORDER}.")
-    context: str | None = option("The context of the kubeconfig. Default: its current context.", metavar="NAME")
+    context: str | None = option(
+        "The context of the kubeconfig. Default: its current context.",
+        metavar="NAME",
+        shell_complete=completion.contexts,
+    )
 
 
 class RequestFlags(Flags):
@@ -106,7 +111,7 @@ class RequestFlags(Flags):
     )  # fmt: skip
     verbosity: int = option(
         "Print each request with its result and its time on standard error from level 6 on, as kubectl does.",
-        0, _LEVEL, names=("-v",), metavar="LEVEL", show_default=False,
+        0, _LEVEL, names=("-v", "--v"), metavar="LEVEL", show_default=False,
     )  # fmt: skip
 
     @property

@@ -34,6 +34,7 @@ from berthmaster.views.texts import (
     numbers,
     without_zeros,
 )
+from berthmaster_cli import completion
 from berthmaster_cli.flags import argument, option
 from berthmaster_cli.inputs import NamespaceFlags, name_in, resource_name
 from berthmaster_cli.output import complain, is_printed, joined, print_line, print_table, styled
@@ -168,7 +169,7 @@ class Only(StrEnum):
 class ViewFlags(NamespaceFlags):
     """Which workloads are printed."""
 
-    resources: tuple[str, ...] = argument(nargs=-1, metavar="[TYPE/NAME]...")
+    resources: tuple[str, ...] = argument(nargs=-1, metavar="[TYPE/NAME]...", shell_complete=completion.workloads)
     selector: str = option(
         "Print only workloads with these labels, as in kubectl.", "", names=("-l", "--selector"), metavar="SELECTOR"
     )

@@ -9,7 +9,7 @@ from berthmaster.model.errors import InputError
 from berthmaster.simulation.scheduling_cycle import run, scheduler_of
 from berthmaster.simulation.why_not import WhyNot, question_of, why_not
 from berthmaster.views.texts import assignment_text, without_zeros
-from berthmaster_cli import inputs, ledger_options
+from berthmaster_cli import completion, inputs, ledger_options
 from berthmaster_cli.flags import argument, option, options
 from berthmaster_cli.history import workload_query
 from berthmaster_cli.output import OutputFlags, print_data, print_line, styled
@@ -17,7 +17,7 @@ from berthmaster_cli.output import OutputFlags, print_data, print_line, styled
 
 class _WhyNotFlags(OutputFlags, inputs.WorkloadNamespaceFlags, inputs.SourceFlags, ledger_options.ReadLedgerFlags):
     words: tuple[str, ...] = argument(
-        metavar="TYPE/NAME CLUSTER", nargs=-1, required=True, shell_complete=inputs.completed_types
+        metavar="TYPE/NAME CLUSTER", nargs=-1, required=True, shell_complete=completion.workload_and_cluster
     )
     at: datetime | None = option(
         "Answer for the last decision up to this time, from the ledger.", type=ledger_options.MOMENT

@@ -70,6 +70,11 @@ def find_access(
     )
 
 
+def known_contexts(kubeconfig: Path | None = None, *, environ: Mapping[str, str] = os.environ) -> list[str]:
+    """Return the names of the contexts of one file, or of the files in kubectl's order."""
+    return sorted(_contexts(_files(kubeconfig, environ).values()))
+
+
 def named_files(access: ClusterAccess, service_account: Path = SERVICE_ACCOUNT) -> tuple[Path, ...]:
     """Return every file that holds a part of an access: the kubeconfigs, and the certificates and tokens they name."""
     if not access.files:

@@ -51,6 +51,7 @@ from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.views.move_rows import workload_of
 from berthmaster.views.texts import count_text
+from berthmaster_cli import completion
 from berthmaster_cli.doctor.facts import SCHEDULER_NAME
 from berthmaster_cli.flags import argument, option, options
 from berthmaster_cli.main import EXIT_CHECK_FAILED
@@ -260,7 +261,7 @@ class DrainReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
 class ClusterNamesFlags(reading.MovesAccessFlags):
     """Clusters by name or by label."""
 
-    names: tuple[str, ...] = argument(nargs=-1, metavar="CLUSTER...", shell_complete=reading.completed_clusters)
+    names: tuple[str, ...] = argument(nargs=-1, metavar="CLUSTER...", shell_complete=completion.clusters)
     selector: str | None = option(
         "The clusters whose labels match, as in kubectl.", names=("-l", "--selector"), metavar="SELECTOR"
     )

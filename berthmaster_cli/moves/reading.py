@@ -7,10 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from itertools import islice
 from typing import Any, Final, Self, TypeVar
 
-import click
 from msgspec.structs import replace
 
 from berthmaster.deciding.lease_record import BrakeRecord, LeaseRecord, lease_record
@@ -18,8 +16,8 @@ from berthmaster.kube import requests
 from berthmaster.kube.client import APIClient, ask, ask_if_found
 from berthmaster.kube.http_client import connect
 from berthmaster.kube.informer import Informer, SourceCheck
-from berthmaster.kube.kinds import KARMADA_CLUSTERS, KARMADA_POLICIES
-from berthmaster.kube.kubeconfig import ClusterAccess, find_access
+from berthmaster.kube.kinds import KARMADA_POLICIES
+from berthmaster.kube.kubeconfig import ClusterAccess
 from berthmaster.kube.lease import LEASES
 from berthmaster.kube.listing import Unread, pages
 from berthmaster.kube.works import list_works
@@ -27,7 +25,7 @@ from berthmaster.manifests import Document, read_documents
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import convert, decode_json
-from berthmaster.model.errors import ApiError, FieldError, InputError, ServiceError
+from berthmaster.model.errors import ApiError, FieldError, InputError
 from berthmaster.model.gaps import ANY_READER, Gap, GapKind, texts, unread_object
 from berthmaster.model.meta import Key
 from berthmaster.model.policy import PolicyReference
@@ -43,7 +41,6 @@ _BINDINGS: Final = (
     ("work.karmada.io/v1alpha2", "ResourceBinding"),
     ("work.karmada.io/v1alpha2", "ClusterResourceBinding"),
 )
-_COMPLETION_LIMIT_S: Final = 2.0
 MAX_WORKS: Final = 200_000
 """The most Works of one cluster."""
 _LEASE: Final = ("coordination.k8s.io/v1", "Lease")
@@ -74,18 +71,6 @@ class MovesInput:
     def braked(self) -> str:
         """Why the storm brake is engaged; empty if it is not, or if there is no lease."""
         return self.lease.brake.reason if self.lease is not None else ""
-
-
-def completed_clusters(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Return the names of clusters that complete a word; none if the control plane does not answer in time."""
-    try:
-        client = connect(find_access(ctx.params.get("kubeconfig"), ctx.params.get("context")))
-        listed = pages(partial(ask, client), KARMADA_CLUSTERS.collection, read_timeout_s=_COMPLETION_LIMIT_S)
-        names = [key[1] for part in islice(listed, 1) for key, _ in part.objects]
-    except (InputError, ServiceError):
-        return []
-    given = ctx.params.get(param.name or "") or ()
-    return [name for name in names if name.startswith(incomplete) and name not in given]
 
 
 def read_live(access: ClusterAccess, flags: MovesAccessFlags, namespace: str = "") -> MovesInput:

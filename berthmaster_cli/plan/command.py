@@ -16,7 +16,7 @@ from berthmaster.simulation.plan_answer import Plan
 from berthmaster.simulation.planner import plan
 from berthmaster.simulation.world import is_observed
 from berthmaster.views.texts import count_text
-from berthmaster_cli import inputs, namespaces
+from berthmaster_cli import completion, inputs, namespaces
 from berthmaster_cli.flags import option, options
 from berthmaster_cli.idle_policies import report_idle_policies
 from berthmaster_cli.ignored import report_not_considered, report_unknown_replicas
@@ -75,7 +75,7 @@ class PlanFlags(PlaneFlags, KustomizeFlags, inputs.SimulationFlags, inputs.Assum
     )
     namespace: str = option(
         "The namespace of objects that name none. Default: that of the context; with --against, default and a warning.",
-        "", names=("-n", "--namespace"), metavar="NAME",
+        "", names=("-n", "--namespace"), metavar="NAME", shell_complete=completion.namespaces,
     )  # fmt: skip
     strict_namespace: bool = option("Refuse objects of -f without a namespace, unless -n or the context names one.")
     against: tuple[str, ...] = option(

@@ -1,0 +1,130 @@
+"""Names that complete: from files, and from a control plane; never an error on the line."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+from tables import cases
+
+from berthmaster_cli.main import completions
+
+ROOT = Path(__file__).parents[3]
+FILES = ["-f", "examples/clusters.yaml", "-f", "examples/groups"]
+
+
+def values(words, incomplete):
+    lines = completions(words, incomplete)
+    return [each.partition("\t")[0] for each in lines[:-1]]
+
+
+@pytest.fixture(autouse=True)
+def at_the_root(monkeypatch):
+    monkeypatch.chdir(ROOT)
+
+
+@cases(
+    ("words", "incomplete", "expected"),
+    {
+        "a lost cluster": (["simulate", *FILES, "--down"], "member", [f"member{n}" for n in range(1, 6)]),
+        "a cluster that gets a taint": (["simulate", *FILES, "--taint"], "member1", ["member1="]),
+        "the key of a taint": (["simulate", *FILES, "--taint"], "member1=g", []),
+        "a workload": (["explain", *FILES], "deploy/", ["deploy/nginx"]),
+        "a workload by its kind": (["explain", *FILES], "Deployment/n", ["Deployment/nginx"]),
+        "several workloads": (["simulate", *FILES, "deploy/other"], "deploy/", ["deploy/nginx"]),
+        "a type": (["explain", *FILES], "deploy", ["deployments"]),
+        "the cluster of why-not": (["why-not", *FILES, "deploy/nginx"], "member3", ["member3"]),
+        "a namespace": (["explain", *FILES, "-n"], "", ["default"]),
+        "the files of a plan": (["plan", "--against", "examples/groups", "-n"], "d", ["default"]),
+        "a file that does not exist": (["explain", "-f", "absent.yaml"], "deploy/", []),
+    },
+)
+def test_names_of_files_complete(words, incomplete, expected):
+    assert values(words, incomplete) == expected
+
+
+@pytest.fixture
+def plane(httpserver, tmp_path):
+    """A control plane with some names. ``plane(paths)`` serves names by path."""
+    contexts = [
+        {"name": name, "context": {"cluster": "c", "user": "u", "namespace": "shop"}} for name in ("one", "two")
+    ]
+    content = {
+        "current-context": "one", "contexts": contexts, "users": [{"name": "u", "user": {"token": "t"}}],
+        "clusters": [{"name": "c", "cluster": {"server": httpserver.url_for("").rstrip("/")}}],
+    }  # fmt: skip
+    (tmp_path / "config").write_text(yaml.safe_dump(content))
+
+    def serve(path, *names):
+        rows = [{"cells": [name, "Ready"]} for name in names]
+        httpserver.expect_request(path).respond_with_json({"kind": "Table", "rows": rows})
+        return ["--kubeconfig", str(tmp_path / "config")]
+
+    return serve
+
+
+POLICIES = "/apis/policy.karmada.io/v1alpha1"
+
+
+@cases(
+    ("path", "words", "incomplete", "expected"),
+    {
+        "clusters": ("/apis/cluster.karmada.io/v1alpha1/clusters", ["simulate", "--down"], "e", ["eu"]),
+        "clusters of a drain": ("/apis/cluster.karmada.io/v1alpha1/clusters", ["drain"], "e", ["eu"]),
+        "namespaces": ("/api/v1/namespaces", ["explain", "-n"], "e", ["eu"]),
+        "workloads of the namespace of the context": (
+            "/apis/apps/v1/namespaces/shop/deployments", ["explain"], "deploy/", ["deploy/eu", "deploy/us"]
+        ),
+        "workloads of a namespace": (
+            "/apis/apps/v1/namespaces/other/deployments", ["explain", "-n", "other"], "deploy/u", ["deploy/us"]
+        ),
+        "a cluster-scoped type": (
+            "/apis/rbac.authorization.k8s.io/v1/clusterroles", ["explain"], "clusterrole/u", []
+        ),
+    },
+)  # fmt: skip
+def test_names_of_a_control_plane_complete(plane, path, words, incomplete, expected):
+    command, *rest = words
+    option = rest.pop() if rest and rest[-1] in {"-n", "--down"} else None
+    known = plane(path, "eu", "us")
+    assert values([command, *known, *rest, *filter(None, [option])], incomplete) == expected
+
+
+def test_contexts_complete(plane):
+    assert values(["explain", *plane("/"), "--context"], "") == ["one", "two"]
+
+
+@cases("path", {"no answer": "slow", "no rights": "forbidden", "no kubeconfig": "absent"})
+def test_no_answer_completes_nothing(plane, httpserver, tmp_path, capfd, path):
+    known = plane("/other")
+    collection = "/apis/cluster.karmada.io/v1alpha1/clusters"
+    if path == "slow":
+        httpserver.expect_request(collection).respond_with_handler(lambda _: time.sleep(3))
+    elif path == "forbidden":
+        httpserver.expect_request(collection).respond_with_json({}, 403)
+    else:
+        known = ["--kubeconfig", str(tmp_path / "absent")]
+    since_s = time.monotonic()
+    assert values(["simulate", *known, "--down"], "") == []
+    assert time.monotonic() - since_s < 2
+    captured = capfd.readouterr()
+    assert (captured.out, captured.err) == ("", "")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_each_shell_gets_the_names(shell):
+    words = "berthmaster explain -f examples/clusters.yaml -f examples/groups"
+    environment = {
+        "bash": {"COMP_WORDS": f"{words} deploy/", "COMP_CWORD": "6"},
+        "zsh": {"COMP_WORDS": f"{words} deploy/", "COMP_CWORD": "6"},
+        "fish": {"COMP_WORDS": words, "COMP_CWORD": "deploy/"},
+    }[shell]
+    done = subprocess.run(  # noqa: S603 - our own command
+        [str(Path(sys.executable).with_name("berthmaster"))],
+        env={"PATH": "/usr/bin:/bin", "_BERTHMASTER_COMPLETE": f"{shell}_complete", **environment},
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert "deploy/nginx" in done.stdout
+    assert done.stderr == ""
