@@ -133,6 +133,25 @@ class _ConsoleFlags(OidcFlags, KubeconfigFlags, serving_options.ServingFlags):
         "The most open pages with live updates in each process. Each one occupies a thread.",
         None, click.IntRange(1, 252), show_default=f"{_STREAMS}, or as many as half of --threads allows",
     )  # fmt: skip
+    links: tuple[str, ...] = option(
+        "A link to another site, on each page of its subject: cluster, workload or policy. Places are {cluster}, and "
+        "of workloads and policies {namespace}, {kind} and {name}. A link of a workload with {cluster} is one for each "
+        "of its clusters. Repeatable.",
+        names=("--link",), metavar="SUBJECT:TITLE=URL",
+    )  # fmt: skip
+    other_consoles: tuple[str, ...] = option(
+        "The console of another control plane, for the switch at the top. Repeatable.",
+        names=("--other-console",), metavar="TITLE=URL",
+    )  # fmt: skip
+    command_context: str = option(
+        "The context of the control plane in the kubeconfigs of visitors, for the commands that pages show. Default: "
+        "their current context.",
+        "", metavar="NAME",
+    )  # fmt: skip
+    member_context: str = option(
+        "The context of a member cluster in the kubeconfigs of visitors, with {cluster} for its name.",
+        "{cluster}", metavar="TEMPLATE",
+    )  # fmt: skip
     title: str = option("The name of this installation, in the title of each page.", "", metavar="TEXT")
 
 
@@ -161,7 +180,9 @@ def command(flags: _ConsoleFlags) -> None:
     """Serve pages that show the fleet, its workloads, and why they are where they are. The pages change nothing."""
     logs.configure(flags.log_level)
     from console.authentication import SignInOptions  # noqa: PLC0415 - `--help` must not import the server
+    from console.commands import CommandContexts  # noqa: PLC0415 - the same
     from console.context import AppOptions  # noqa: PLC0415 - the same
+    from console.links import other_console, outside_link  # noqa: PLC0415 - the same
     from console.serving import ConsoleOptions, ReviewOptions, serve  # noqa: PLC0415 - the same
 
     most_streams = max(1, flags.threads // 2 - _SPARE_THREADS)
@@ -191,6 +212,9 @@ def command(flags: _ConsoleFlags) -> None:
                     flags.trusted_address_header,
                 ),
                 flags.title,
+                contexts=CommandContexts(flags.command_context, flags.member_context),
+                links=tuple(map(outside_link, flags.links)),
+                consoles=tuple(map(other_console, flags.other_consoles)),
                 form_bytes=flags.max_body_bytes,
                 streams=streams,
             ),

@@ -37,6 +37,7 @@ class _HistoryFlags(NamespaceFlags, RangeFlags, OutputFlags):
         "Only decisions with this trigger, such as Failover, or other records of this kind, such as preemption.",
         "", metavar="NAME",
     )  # fmt: skip
+    user: str = option("Only changes that this user made, as the API server names users.", "", metavar="NAME")
     limit: int = option("The most records to print.", 50, click.IntRange(1, 100_000))
     watch: bool = option("Then print new records as they are written.", names=("-w", "--watch"))
     resource: tuple[str, ...] = argument(metavar="[TYPE/NAME]", nargs=-1, shell_complete=completion.workloads)
@@ -62,8 +63,9 @@ def command(flags: _HistoryFlags) -> None:
         raise click.UsageError("-w cannot be combined with -o yaml; use -o json, one object per line")
     since_us, until_us = flags.range_us()
     query = workload_query(flags.resource, flags.namespace)._replace(
-        cluster=flags.cluster, policy=flags.policy, trigger=flags.trigger, since_us=since_us, until_us=until_us
-    )
+        cluster=flags.cluster, policy=flags.policy, trigger=flags.trigger, user=flags.user, since_us=since_us,
+        until_us=until_us,
+    )  # fmt: skip
     store = flags.opened()
     known = written(store) if flags.watch else {}
     found = page(store, query, flags.limit)

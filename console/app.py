@@ -22,7 +22,7 @@ from werkzeug.exceptions import (
 )
 
 from berthmaster.model.errors import InputError
-from berthmaster.model.meta import CLUSTER_SCOPED
+from berthmaster.model.meta import CLUSTER_SCOPED, moment_of
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import fields
 from berthmaster.serving.bodies import has_gone
@@ -34,7 +34,9 @@ from berthmaster.views.plan_sections import heading
 from berthmaster.views.texts import count_text
 from console import markup, metrics, security
 from console.authentication import SESSION_LIFETIME, Authentication, SignInOptions, Visitor
+from console.commands import CommandWriter
 from console.context import AppOptions, ConsoleServices
+from console.links import LinkWriter
 from console.live import EVENTS, EventStreams, StateWatcher
 from console.pages import search, workload_words
 from console.pages.plan_model import binding_place
@@ -127,12 +129,15 @@ def create_app(options: AppOptions, parts: ConsoleParts) -> Flask:
         policy_place=policy_address,
         sentence=workload_words.sentence,
         assignment=workload_words.assignment_words,
-        moment_of=workload_words.moment_of,
+        moment_of=moment_of,
         trigger=workload_words.recorded_trigger_words,
         change=workload_words.change_words,
         record_badge=workload_words.record_badge,
     )
-    app.jinja_env.globals.update(form_field=security.form_field, address_with=_address_with, static=_static_address)
+    app.jinja_env.globals.update(
+        form_field=security.form_field, address_with=_address_with, static=_static_address,
+        writer=CommandWriter(options.contexts), outside=LinkWriter(options.links),
+    )  # fmt: skip
     attempts = SignInAttempts(parts.clock)
     _RequestHooks(app, options, parts, attempts)
     app.register_blueprint(sign_in_pages(parts.authentication, attempts, parts.clock, _provider(options.sign_in)))
@@ -266,6 +271,7 @@ class _RequestHooks:
             "here": request.blueprint,
             "address": request.full_path if request.query_string else request.path,
             "title_suffix": self._options.title,
+            "consoles": self._options.consoles if visitor is not None else (),
             "version": __version__,
             "visitor": visitor,
             "notice": self._parts.watcher.seen.notice if visitor is not None else "",

@@ -9,6 +9,8 @@ from flask import g
 
 from berthmaster.runtime.clock import Clock
 from console.authentication import SignInOptions, Visitor
+from console.commands import CommandContexts
+from console.links import OutsideLink
 from console.source import SourceError, VisibleSource
 
 STREAM_LIFE_S: Final = 300.0
@@ -17,7 +19,13 @@ STREAM_LIFE_S: Final = 300.0
 
 @dataclass(frozen=True, slots=True)
 class AppOptions:
-    """The options of the application."""
+    """The options of the application.
+
+    Attributes:
+        contexts: the contexts in the commands of the pages.
+        links: links to other sites.
+        consoles: the consoles of other control planes.
+    """
 
     sign_in: SignInOptions = SignInOptions()  # noqa: RUF009 - frozen
     title: str = ""
@@ -28,6 +36,9 @@ class AppOptions:
     request_burst: int = 300
     streams: int = 32
     waiting_requests: int = 48
+    contexts: CommandContexts = CommandContexts()  # noqa: RUF009 - immutable
+    links: tuple[OutsideLink, ...] = ()
+    consoles: tuple[OutsideLink, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from berthmaster.native_api.connection import (
     UnansweredError,
 )
 from berthmaster.native_api.fleet import FleetView, StateVersion, WorkloadPage, WorkloadQuery
+from berthmaster.native_api.problems import ProblemList
 from berthmaster.native_api.what_if import PlanAnswer, PlanRequest
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import fields
@@ -370,6 +371,10 @@ class VisibleSource:
     def moves(self, query: MoveQuery) -> why.MovesView:
         # Windows open and deadlines pass without a new version.
         return self._source.remembered(Client.moves, query._replace(namespaces=self._seen))
+
+    def problems(self) -> ProblemList:
+        # Deadlines of moves pass without a new version.
+        return self._source.remembered(Client.problems, namespaces=self._seen)
 
     def policies(self, query: why.PolicyQuery) -> why.PolicyList:
         return self._source.kept(Client.policies, query._replace(namespaces=self._seen))

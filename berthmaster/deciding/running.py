@@ -163,3 +163,9 @@ def with_replicas(binding: Binding, found: dict[str, int]) -> dict[str, int]:
     if not binding.spec.is_workload or binding.spec.components:
         return found
     return {name: count for name, count in found.items() if count}
+
+
+def is_divided(binding: Binding) -> bool:
+    """Return whether the clusters of an assignment share the replicas. Otherwise each of them has all."""
+    scheduling = binding.spec.placement.replica_scheduling if binding.spec.placement is not None else None
+    return scheduling is not None and scheduling.replica_scheduling_type == "Divided"

@@ -35,10 +35,10 @@ def page(store: Store, query: Query, limit: int, after: RecordId | None = None) 
         if len(rows) >= limit or skipped >= _MOST_SKIPPED:
             return Page(rows, RecordId.parse(last))
         last = row.id
-        if query.moves_only and not row.moves:
-            skipped += 1
-        else:
+        if query.accepts(row):
             rows.append(row)
+        else:
+            skipped += 1
     return Page(rows, None)
 
 
@@ -59,7 +59,8 @@ def written_since(store: Store, query: Query, known: Mapping[int, int]) -> tuple
         first = known.get(segment, 0 if segment > max(known, default=0) else count)
         counts[segment] = min(count, first + _MOST_WRITTEN)
         if first < counts[segment]:
-            rows += _rows(store, query, _range(store, query, segment, first, counts[segment]))
+            found = _rows(store, query, _range(store, query, segment, first, counts[segment]))
+            rows += [row for row in found if query.accepts(row)]
     return sorted(rows, key=lambda row: row.time), counts
 
 
@@ -215,15 +216,15 @@ def _statement(
         )
     if query.trigger:
         statement = statement.where(or_(columns.trigger == query.trigger, columns.kind == query.trigger))
-    if query.decisions_only:
+    if query.decisions_only or query.moves_only:
         statement = statement.where(columns.kind == "decision")
     if query.cluster_scoped:
         statement = statement.where(columns.namespace == "")
     if query.namespaces is not None:
         seen = ["" if each == CLUSTER_SCOPED else each for each in sorted(query.namespaces)]
         statement = statement.where(columns.namespace.in_(seen))
-    if query.moves_only:
-        statement = statement.where(columns.kind == "decision")
+    if query.user:
+        statement = statement.where(columns.kind != "decision")
     if query.cluster:
         statement = _of_batches(statement, query.cluster, within, rare=rare)
     if position is not None:

@@ -37,6 +37,7 @@ class Query(NamedTuple):
         cluster: a cluster whose replicas the decision changes, or that the note is about.
         policy: the policy: its name, ``NAMESPACE/NAME``, or kind and both.
         trigger: the trigger of a decision, or the kind of a note.
+        user: who asked for the change that a note is about, as the API server names users.
         since_us, until_us: the range of times, in microseconds since 1970.
         namespaces: the namespaces of the objects, ``CLUSTER_SCOPED`` for those without one; None for all.
         moves_only: whether only decisions that change an assignment or evict from a cluster count.
@@ -54,6 +55,11 @@ class Query(NamedTuple):
     cluster_scoped: bool = False
     namespaces: frozenset[str] | None = None
     moves_only: bool = False
+    user: str = ""
+
+    def accepts(self, row: "HistoryRow") -> bool:
+        """Return whether a record meets the conditions that the database does not know."""
+        return (not self.moves_only or row.moves) and self.user in {"", row.user}
 
 
 class HistoryRow(msgspec.Struct, frozen=True, rename="camel"):
@@ -93,6 +99,11 @@ class HistoryRow(msgspec.Struct, frozen=True, rename="camel"):
     @property
     def resource(self) -> str:
         return "/".join(part for part in (self.namespace, self.resource_kind, self.name) if part)
+
+    @property
+    def user(self) -> str:
+        """Who asked for the change; empty for a decision, or if that is not on record."""
+        return str(self.details.get("username", ""))
 
     @property
     def moves(self) -> bool:

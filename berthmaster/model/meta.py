@@ -34,6 +34,15 @@ _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}")
 _MAX_NAME: Final = 253
 
 
+def moment_of(text: str) -> datetime | None:
+    """Return the time that a text says with its offset; None if it says none."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo is not None else None
+
+
 class Value(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
     """A decoded API object: immutable, camelCase in JSON, absent fields at their defaults.
 

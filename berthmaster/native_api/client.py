@@ -19,6 +19,7 @@ from berthmaster.model.errors import FieldError, InputError, ServiceError
 from berthmaster.native_api import why, wire
 from berthmaster.native_api.connection import ExtenderAccess, RequestRefusedError, ServiceConnection
 from berthmaster.native_api.fleet import FleetView, StateVersion, WorkloadPage, WorkloadQuery
+from berthmaster.native_api.problems import ProblemList
 from berthmaster.native_api.what_if import PlanAnswer, PlanLine, PlanRequest
 from berthmaster.simulation.plan_answer import Switch
 from berthmaster.views.move_rows import MoveQuery
@@ -153,6 +154,10 @@ class Client:
         """
         path = f"{_path_of(name, namespace)}/why-not"
         return self._for_reader(path, why.WhyNotView, None, cluster=cluster, record=record)
+
+    def problems(self, *, namespaces: Iterable[str] | None = None) -> ProblemList:
+        """Return what is broken, the worst first."""
+        return self._for_reader("/v1/problems", ProblemList, namespaces)
 
     def moves(self, query: MoveQuery | None = None) -> why.MovesView:
         """Return what moves, what waits and for what; the first 1,000 moves by default."""

@@ -65,6 +65,7 @@ class FleetCluster(AnswerPart, frozen=True):
         without_groups: how many have a placement without groups. The group of all others is not known.
         arriving: how many workloads a move brings to it.
         leaving: how many workloads a move or an eviction removes from it.
+        since: since when it is not ready or being deleted; null if it is neither, or does not say it.
     """
 
     name: str
@@ -84,6 +85,7 @@ class FleetCluster(AnswerPart, frozen=True):
     without_groups: int | None
     arriving: int | None
     leaving: int | None
+    since: datetime | None = None
 
 
 class FleetView(AnswerPart, frozen=True):
@@ -117,6 +119,8 @@ class Restriction(Enum):
 
     NOT_PREFERRED = "not-preferred"
     """Only workloads that are not in the first group of their placement."""
+    STOPPED = "stopped"
+    """Only workloads of which no copy runs, because the clusters of their assignment do not run copies."""
     NOWHERE = "nowhere"
     SHORT = "short"
     MOVING = "moving"
@@ -172,6 +176,8 @@ class WorkloadRow(AnswerPart, frozen=True):
         clusters: replicas by cluster, 0 for a workload without replicas. A dependency is where its workloads are.
         preferred: whether it is in the first group; null without groups, or if its group is not known.
         message: what its move waits for, or why its scheduler did not place it; empty without either.
+        since: since when its state holds; null if nothing says that.
+        stopped: whether no copy of it runs, because the clusters of its assignment do not run copies.
     """
 
     api_version: str
@@ -192,6 +198,8 @@ class WorkloadRow(AnswerPart, frozen=True):
     held_down: bool
     message: str
     last_scheduled_time: datetime | None
+    since: datetime | None = None
+    stopped: bool = False
 
 
 class WorkloadFacets(AnswerPart, frozen=True):

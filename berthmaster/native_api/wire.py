@@ -243,6 +243,8 @@ class HistoryQuery(NamedTuple):
     """Which records to list. An empty value selects everything.
 
     Attributes:
+        trigger: only decisions with this trigger, or records of this kind.
+        user: only changes that this user made, as the API server names users.
         moves: only decisions that change an assignment or evict from a cluster.
         after: ``next`` of the page before.
         limit: the most records. A page can have fewer.
@@ -254,6 +256,8 @@ class HistoryQuery(NamedTuple):
     name: str = ""
     cluster: str = ""
     policy: str = ""
+    trigger: str = ""
+    user: str = ""
     since: datetime | None = None
     until: datetime | None = None
     moves: bool = False

@@ -6,7 +6,15 @@ that its copies are gone before any new one runs; members keep the copies of a w
 
 from collections.abc import Iterable, Sequence
 
-from berthmaster.deciding.running import Hosts, NotRunning, arriving_in_vain, existing, running, with_replicas
+from berthmaster.deciding.running import (
+    Hosts,
+    NotRunning,
+    arriving_in_vain,
+    existing,
+    is_divided,
+    running,
+    with_replicas,
+)
 from berthmaster.model.binding import Binding
 from berthmaster.simulation.plan_answer import Loss
 from berthmaster.simulation.results import PlannedWorkload, WorkloadResult
@@ -86,7 +94,7 @@ def has_too_few(planned: PlannedWorkload, hosts: Hosts) -> bool:
         return False
     if is_left(planned, hosts) or planned.after.has_no_place:
         return True
-    return _is_divided(binding) and sum(running_after(planned, hosts).values()) < binding.spec.replicas
+    return is_divided(binding) and sum(running_after(planned, hosts).values()) < binding.spec.replicas
 
 
 def keeps_all(planned: PlannedWorkload, hosts: Hosts) -> bool:
@@ -95,7 +103,7 @@ def keeps_all(planned: PlannedWorkload, hosts: Hosts) -> bool:
     if planned.after.failure is None or binding is None or planned.moves or stopping(planned, hosts):
         return False
     found = running_after(planned, hosts)
-    return bool(found) and (not _is_divided(binding) or sum(found.values()) >= binding.spec.replicas)
+    return bool(found) and (not is_divided(binding) or sum(found.values()) >= binding.spec.replicas)
 
 
 def _is_short(planned: PlannedWorkload, hosts: Hosts) -> bool:
@@ -119,16 +127,11 @@ def _is_short(planned: PlannedWorkload, hosts: Hosts) -> bool:
         return bool(stops)
     if not after:  # without an assignment nothing needs it any more, or its failure says why
         return bool(stops) or bool(with_replicas(binding, planned.after.assignment))
-    if not _is_divided(binding):
+    if not is_divided(binding):
         return False
     arrives = bool(not_running(planned, hosts)) and not planned.is_due
     wanted = binding.spec.replicas if arrives else min(sum(before.values()), binding.spec.replicas)
     return sum(after.values()) < wanted
-
-
-def _is_divided(binding: Binding) -> bool:
-    scheduling = binding.spec.placement.replica_scheduling if binding.spec.placement is not None else None
-    return scheduling is not None and scheduling.replica_scheduling_type == "Divided"
 
 
 def is_hit(planned: PlannedWorkload, hosts: Hosts) -> bool:
@@ -139,14 +142,18 @@ def is_hit(planned: PlannedWorkload, hosts: Hosts) -> bool:
 
 
 def loss_of(planned: Sequence[PlannedWorkload], hosts: Hosts) -> Loss:
-    """Return what stops running, and what nothing starts again."""
+    """Return what stops running, and what nothing starts again.
+
+    What has no replicas, such as a ConfigMap, is no workload that stops. It counts if nothing starts it again.
+    """
     hit = [(each, found) for each in planned if (found := stopping(each, hosts))]
+    stopped = [each for each, _ in hit if each.before.workload.binding and each.before.workload.binding.spec.is_workload]
     return Loss(
         lost=sorted(hosts.lost),
         removed=sorted(hosts.removed),
-        workloads=len(hit),
+        workloads=len(stopped),
         replicas=sum(sum(found.values()) for _, found in hit),
-        only_copy=_names(each for each, _ in hit if has_no_other_copy(each, hosts)),
+        only_copy=_names(each for each in stopped if has_no_other_copy(each, hosts)),
         left=_names(each for each, _ in hit if is_left(each, hosts)),
         not_simulated=_names(each for each, _ in hit if _is_foreign(each)),
         preserved=_names(

@@ -313,7 +313,7 @@ def moves_report(known: KnownMoves, query: MoveQuery = MoveQuery()) -> tuple[Mov
     report = MovesReport(
         known.now,
         brake_report(lease.brake if lease is not None else None),
-        _sources(lease, reader),
+        visible_sources(lease, reader),
         [row_of(each, context, waits[id(each.move)]) for each in shown],
         [*known.gaps, *texts(gaps, reader)],
         budget_uses(leader, waits.values(), known.now, reader),
@@ -322,7 +322,7 @@ def moves_report(known: KnownMoves, query: MoveQuery = MoveQuery()) -> tuple[Mov
     return report, MoveTotals(dict(Counter(each.state.value for each in moves)), len(matched))
 
 
-def _sources(lease: LeaseRecord | None, reader: Reader) -> SourcesRecord | None:
+def visible_sources(lease: LeaseRecord | None, reader: Reader) -> SourcesRecord | None:
     """Return the sources without the budgets, which the report has with their use."""
     if lease is None or lease.sources is None:
         return None

@@ -8,8 +8,11 @@ from markupsafe import Markup
 
 from berthmaster.native_api.fleet import FleetView, SortKey, WorkloadQuery
 from berthmaster.native_api.why import DriftQuery
+from berthmaster.native_api.wire import HistoryQuery
 from console.context import NOT_HERE, optional, services, visitor
 from console.pages import downloads, fleet_model
+from console.pages.problems import RECORDS, SHOWN, WINDOW, sections
+from console.pages.workload_words import sentence
 from console.pages.workloads import workload_figures
 from console.query import PageQuery
 from console.source import AnswerCache
@@ -56,10 +59,19 @@ def show() -> Response | str:
     page, drawn_map = cache.answer(
         (question, counted), found.version, lambda: _drawn(found, question, counted=counted), lambda _: found.version
     )
+    everything = query.choice("problems", ("all",), "") == "all"
+    broken = optional(services().source.problems)
+    since = services().clock.now() - WINDOW
+    recorded = optional(lambda: services().source.history(HistoryQuery(since=since, limit=RECORDS)), NOT_HERE)
+    records = recorded.answer.items if recorded.answer is not None else ()
+    most = RECORDS if everything else SHOWN
     known = optional(lambda: services().source.workloads(WorkloadQuery(limit=1)))
     drift = optional(lambda: services().source.drift(DriftQuery(limit=0, stale=True)), NOT_HERE)
     return render_template(
         "fleet.html", page=page, map=drawn_map, question=question, gaps=found.gaps, drift=drift.answer,
+        everything=everything,
+        broken=[] if broken.answer is None else sections(broken.answer, records, most),
+        unknown=sentence(broken.hint), unrecorded=sentence(recorded.hint),
         workloads=[] if known.answer is None else workload_figures(known.answer),
     )  # fmt: skip
 

@@ -166,7 +166,7 @@ class MapRegion:
 
 
 def map_regions(clusters: Sequence[FleetCluster]) -> tuple[list[MapRegion], int]:
-    """Return the regions, those with the most clusters that are not ready first, and how many more there are.
+    """Return the regions by name, and how many more there are. A region keeps its place whatever happens in it.
 
     The worst and fullest clusters of a region come first.
     """
@@ -178,7 +178,7 @@ def map_regions(clusters: Sequence[FleetCluster]) -> tuple[list[MapRegion], int]
         key = each.cluster.region, each.cluster.provider
         whole.setdefault(key, []).append(each)
         squares[key] += index < linked
-    ordered = sorted(whole, key=lambda key: (-sum(each.kind == "bad" for each in whole[key]), not key[0], key))
+    ordered = sorted(whole, key=lambda key: (not key[0], key))
     return [_region(key, whole[key], squares[key]) for key in ordered[:REGIONS]], max(0, len(ordered) - REGIONS)
 
 
@@ -353,9 +353,16 @@ SORTS: Final = tuple(_SORT_KEYS)
 
 
 def _attention(found: Sequence[FleetCluster]) -> list[FleetCluster]:
-    """Return the worst clusters that need a look: those that are ready and only nearly full do not."""
+    """Return the worst clusters that need a look: those that are ready and only nearly full do not.
+
+    Clusters with damage come first, by the number of their workloads. Planned work comes last: drains and deletions.
+    """
     wrong = [each for each in found if state_of(each)[1] in {"deleting", "not ready", "draining"}]
-    return sorted(wrong, key=lambda each: (STATE_ORDER[state_of(each)[1]], each.name))[:ATTENTION]
+    return sorted(wrong, key=_urgency)[:ATTENTION]
+
+
+def _urgency(cluster: FleetCluster) -> tuple[bool, bool, int, str]:
+    return cluster.deleting, cluster.ready, 0 if cluster.ready else -(cluster.workloads or 0), cluster.name
 
 
 def _same(found: Sequence[FleetCluster]) -> Mapping[str, str]:

@@ -1,15 +1,20 @@
 """The page History: what moved in the fleet in a range of time, and why, by cluster, policy and namespace."""
 
+from collections.abc import Mapping
 from datetime import timedelta
-from typing import Final
+from typing import Final, get_args
 
 from flask import Blueprint, Response, render_template, request
 
+from berthmaster.model.note import NoteKind
 from berthmaster.native_api.wire import HistoryPage, HistoryQuery
+from berthmaster.scheduling.karmada.trigger import Trigger
+from berthmaster.views.words import trigger_words
 from console.context import NOT_HERE, optional, services
 from console.pages import downloads
-from console.pages.workload_words import sentence
+from console.pages.workload_words import MOVED, sentence
 from console.query import PageQuery
+from console.search_terms import named_in
 
 BLUEPRINT: Final = Blueprint("history", __name__)
 _RANGES: Final = {
@@ -20,6 +25,12 @@ _RANGES: Final = {
     "all": ("all records", None),
 }
 """The ranges of time by the word in the address: the text, and how long; None for all."""
+TRIGGERS: Final[Mapping[str, str]] = {
+    **{each.value: trigger_words(each) for each in Trigger if each is not Trigger.NONE},
+    MOVED: "a move took a step",
+}
+"""What a decision may be made for, by the word in the address."""
+NOTES: Final = get_args(NoteKind)
 _USUAL: Final = "24h"
 _EVERYTHING: Final = "everything"
 
@@ -33,13 +44,19 @@ def show() -> Response | str:
     if since is None and until is None and length is not None:
         since = services().clock.now() - length
     everything = query.choice("show", (_EVERYTHING,), "") == _EVERYTHING
+    trigger, user, meant = query.text("trigger"), query.text("user"), named_in(query.text("workload"))
     question = HistoryQuery(
-        namespace=query.text("namespace"),
+        namespace=query.text("namespace") or meant.namespace,
+        kind=meant.kind,
+        name=" ".join(meant.words),
+        trigger=trigger,
+        user=user,
         cluster=query.text("cluster"),
         policy=query.text("policy"),
         since=since,
         until=until,
-        moves=not everything,
+        # Decisions are made by no person, and other records than decisions move nothing.
+        moves=not (everything or user or trigger in NOTES),
         after=query.text("after"),
         limit=services().page_rows,
     )
@@ -55,6 +72,15 @@ def show() -> Response | str:
         question=question,
         ranges=[(word, text) for word, (text, _) in _RANGES.items()],
         within=within,
+        workload=query.text("workload"),
+        triggers=TRIGGERS,
+        notes=NOTES,
         times={name: query.text(name) for name in ("from", "to")},
         everything=everything,
-    )
+        command={
+            "namespace": question.namespace, "cluster": question.cluster, "policy": question.policy.rpartition(" ")[2],
+            "trigger": trigger, "user": user, "workload": (question.kind, question.name),
+            "since": "" if question.since is None else f"{question.since:%Y-%m-%dT%H:%M:%SZ}",
+            "until": "" if question.until is None else f"{question.until:%Y-%m-%dT%H:%M:%SZ}",
+        },
+    )  # fmt: skip

@@ -9,6 +9,7 @@ from berthmaster.native_api.fleet import WorkloadPage, WorkloadQuery
 from berthmaster.native_api.why import PolicyList, PolicyQuery
 from console.context import Offered, optional, services
 from console.query import PageQuery
+from console.search_terms import named_in
 
 BLUEPRINT: Final = Blueprint("search", __name__)
 _SHOWN: Final = 10
@@ -37,11 +38,15 @@ def show() -> str:
     text, source = PageQuery(request.args).text("q"), services().source
     found: list[Hits] = []
     if text:
-        workloads = optional(lambda: source.workloads(WorkloadQuery(q=text, limit=_SHOWN)))
-        policies = optional(lambda: source.policies(PolicyQuery(text, limit=_SHOWN)))
+        meant = named_in(text)
+        query = WorkloadQuery(q=meant.query, namespace=meant.namespace if meant.exact else "", limit=_SHOWN)
+        workloads = optional(lambda: source.workloads(query))
+        # A policy has no kind that people write. Its name is NAMESPACE/NAME.
+        name = "/".join(filter(None, (meant.namespace, " ".join(meant.words))))
+        policies = optional(lambda: source.policies(PolicyQuery(name, limit=_SHOWN)))
         found = [
             _listed("workloads", "binding", workloads, text),
-            _clusters(text),
+            _clusters(" ".join(meant.words)),
             _listed("policies", "name", policies, text),
         ]
     return render_template("search.html", text=text, found=found)
@@ -49,7 +54,8 @@ def show() -> str:
 
 def _clusters(text: str) -> Hits:
     asked = optional(services().source.fleet)
-    names = [each.name for each in (asked.answer.clusters if asked.answer else ()) if text.lower() in each.name.lower()]
+    clusters = asked.answer.clusters if asked.answer and text else ()
+    names = [each.name for each in clusters if text.lower() in each.name.lower()]
     hits = [Hit(name, "cluster", url_for("fleet.one", name=name)) for name in names[:_SHOWN]]
     return Hits("Clusters", hits, len(names), url_for("fleet.show", q=text), asked.hint)
 

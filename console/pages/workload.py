@@ -10,6 +10,7 @@ from flask import Response, abort, render_template, request
 from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.native_api.why import BindingOverview
 from berthmaster.native_api.wire import BindingView, HistoryPage, HistoryQuery
+from console.commands import NamedWorkload
 from console.context import NOT_HERE, Offered, optional, services, visitor
 from console.pages import downloads
 from console.pages.workload_model import ROWS, ShownWorkload
@@ -17,6 +18,8 @@ from console.pages.workload_words import answers, departure_of, filter_words, pa
 from console.query import PageQuery
 
 _RECORDS: Final = 20
+_MEMBERS: Final = 3
+"""The most clusters whose commands the page has."""
 _ALL: Final = "all"
 _NOTHING: Final[Offered[Any]] = Offered(None, "")
 _NO_ANSWER: Final = (*NOT_HERE, HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND, HTTPStatus.TOO_MANY_REQUESTS)
@@ -60,6 +63,7 @@ def one(namespace: str, binding: str) -> Response | str:
     }
     if file := downloads.asked(tables):
         return file
+    resource = known.resource
     hints = {"history": history.hint, "reviews": reviews.hint, "why_not": why_not.hint, **overview.missing}
     first = answers(overview, services().clock.now(), departure, departed.answer)
     return render_template(
@@ -76,6 +80,9 @@ def one(namespace: str, binding: str) -> Response | str:
         cluster=cluster,
         history=records,
         after=after,
+        named=NamedWorkload(
+            resource.namespace, resource.kind, resource.name, known.name, sorted(known.clusters)[:_MEMBERS]
+        ),
     )
 
 

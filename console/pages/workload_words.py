@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Final
 
 from berthmaster.ledger.records import HistoryRow, PastExplanation
+from berthmaster.model.meta import moment_of
 from berthmaster.model.move import UNDER_WAY, WAITING, MovePhase, MoveReason, MoveState
 from berthmaster.native_api.why import BindingOutlook, BindingOverview, Room
 from berthmaster.native_api.wire import BindingView
@@ -26,7 +27,7 @@ from console.pages.amounts import room_words
 
 _SHOWN: Final = 8
 _TRIGGERS: Final = frozenset(each.value for each in Trigger)
-_MOVED: Final = "Move"
+MOVED: Final = "Move"
 """What the ledger records in place of a trigger for a step of a move."""
 _ORDINALS: Final = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 
@@ -52,7 +53,7 @@ def ordinal(index: int) -> str:
 
 def recorded_trigger_words(trigger: str) -> str:
     """Return why a workload is scheduled, by the trigger of a record; the trigger itself if it is not known."""
-    if trigger == _MOVED:
+    if trigger == MOVED:
         return "a move took a step"
     return words.trigger_words(Trigger(trigger)) if trigger in _TRIGGERS else trigger
 
@@ -165,7 +166,7 @@ def departure_of(records: Sequence[HistoryRow], groups: Sequence[str] | None, ob
 
 
 def change_words(before: Mapping[str, int] | None, after: Mapping[str, int] | None) -> str:
-    """Return what changed between two assignments: ``member1 3 → 5, + member2 (2), - member3``."""
+    """Return what changed between two assignments: ``member1 3 → 5, + member2 (2), - member3 (4)``."""
     if before is None or after is None:
         return ""
     if before == after:
@@ -176,30 +177,29 @@ def change_words(before: Mapping[str, int] | None, after: Mapping[str, int] | No
         if old is None:
             parts.append(f"+ {name} ({new})" if new else f"+ {name}")
         elif new is None:
-            parts.append(f"- {name}")
+            parts.append(f"- {name} ({old})" if old else f"- {name}")
         elif old != new:
             parts.append(f"{name} {old} → {new}")
     more = len(parts) - _MAX_CHANGES
     return ", ".join(parts[:_MAX_CHANGES]) + (f" and {more} more" if more > 0 else "")
 
 
-def moment_of(text: str) -> datetime | None:
-    """Return the time of a record; None if its text is no time."""
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return moment if moment.tzinfo is not None else None
-
-
 def record_badge(record: HistoryRow) -> tuple[str, str]:
+    """Return the badge of a record. A loss of replicas or of all clusters is nothing good, whatever caused it."""
     if record.kind != _DECISION:
         return "off", record.kind
     if record.reason not in _GOOD:
         return "bad", record.reason
-    if record.trigger == "Move":
+    before, after = record.before or {}, record.after or {}
+    if before and not after:
+        return "bad", "lost all clusters"
+    if sum(after.values()) < sum(before.values()) and record.trigger != MOVED:
+        return ("off", "scaled down") if record.trigger == Trigger.SCALE.value else ("warn", "fewer replicas")
+    if record.evicted_from:
+        return "warn", "evicted"
+    if record.trigger == MOVED:
         return "busy", "move"
-    return ("off", "confirmed") if record.before == record.after else ("good", "placed")
+    return ("off", "confirmed") if before == after else ("good", "placed")
 
 
 NOT_WRITTEN: Final = "NotWritten"

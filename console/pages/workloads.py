@@ -19,12 +19,14 @@ from console.context import services
 from console.pages import downloads, lists
 from console.pages.workload import one
 from console.query import PageQuery
+from console.search_terms import named_in
 
 BLUEPRINT: Final = Blueprint("workloads", __name__)
 BLUEPRINT.add_url_rule("/workloads/<namespace>/<binding>", "one", one)
 SORTS: Final = tuple(each.value for each in SortKey)
 RESTRICTIONS: Final[Mapping[Restriction, str]] = {
     Restriction.NOT_PREFERRED: "not in its preferred group",
+    Restriction.STOPPED: "without a copy that runs",
     Restriction.NOWHERE: "nowhere",
     Restriction.SHORT: "too few replicas",
     Restriction.MOVING: "moving",
@@ -32,6 +34,7 @@ RESTRICTIONS: Final[Mapping[Restriction, str]] = {
     Restriction.SUSPENDED: "suspended",
 }
 _FIGURES: Final[Mapping[Restriction, str]] = {
+    Restriction.STOPPED: "bad",
     Restriction.NOWHERE: "bad",
     Restriction.SHORT: "bad",
     Restriction.NOT_PREFERRED: "warn",
@@ -120,19 +123,22 @@ def show() -> Response | str:
     return render_template(
         "workloads.html", rows=found.items, facets=found.facets, suggested=suggestions,
         restrictions=RESTRICTIONS, question=question, gaps=found.gaps, paging=paging,
-        sort=("-" if question.descending else "") + question.sort.value,
+        sort=("-" if question.descending else "") + question.sort.value, text=query.text("q"),
     )  # fmt: skip
 
 
 def _question(query: PageQuery) -> WorkloadQuery:
-    sort = query.sort(SORTS, SortKey.NAMESPACE.value)
+    sort, meant = query.sort(SORTS, SortKey.NAMESPACE.value), named_in(query.text("q"))
+    namespace = query.text("namespace")
+    # A namespace that the search names as a whole has the effect of the field, unless the field has one.
+    alone = meant.exact and not namespace
     return WorkloadQuery(
-        q=query.text("q"),
-        namespace=query.text("namespace"),
+        q=meant.query,
+        namespace=meant.namespace if alone else namespace,
         policy=query.text("policy"),
         cluster=query.text("cluster"),
         group=query.text("group"),
-        parts=query.choice("parts", ("1",), "") == "1",
+        parts=query.choice("parts", ("1",), "") == "1" and not alone,
         only=frozenset(map(Restriction, query.choices("only", [each.value for each in RESTRICTIONS]))),
         sort=SortKey(sort.removeprefix("-")),
         descending=sort.startswith("-"),

@@ -113,6 +113,8 @@
     if (time) document.querySelector(".bottom time").replaceWith(time);
     loaded = performance.now();
     addLocalTimes();
+    showCopyButtons();
+    fitTables();
     say(page.getElementById("notice").textContent);
   }
 
@@ -200,8 +202,18 @@
     events = null;
   }
 
+  // The header of a table that fits stays in view while the page scrolls.
+  function fitTables() {
+    for (const each of document.querySelectorAll(".table")) {
+      delete each.dataset.fits;
+      if (each.scrollWidth <= each.clientWidth) each.dataset.fits = "";
+    }
+  }
+
   let loaded = performance.now();
   addLocalTimes();
+  fitTables();
+  addEventListener("resize", fitTables);
   setInterval(() => {
     sayAge();
     // Ages and deadlines pass without a change of the state.
@@ -246,6 +258,40 @@
   });
   showKeys();
   document.querySelector(".top nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+
+  // --- Copy buttons, and the color scheme that a visitor prefers to that of the system.
+
+  function showCopyButtons() {
+    for (const each of document.querySelectorAll("[data-copy][hidden]")) each.hidden = !navigator.clipboard;
+  }
+
+  document.addEventListener("click", async (event) => {
+    const copied = event.target.closest?.("[data-copy]");
+    if (!copied) return;
+    await navigator.clipboard.writeText(copied.previousElementSibling.textContent);
+    copied.textContent = "Copied";
+    setTimeout(() => { copied.textContent = "Copy"; }, CHANGED_MS);
+  });
+  showCopyButtons();
+
+  const THEMES = ["system", "light", "dark"];
+  const theme = document.querySelector("[data-switch-theme]");
+
+  function showTheme() {
+    const wanted = localStorage.getItem("theme") ?? THEMES[0];
+    if (wanted === THEMES[0]) delete document.documentElement.dataset.theme;
+    else document.documentElement.dataset.theme = wanted;
+    if (!theme) return;
+    theme.hidden = false;
+    theme.textContent = `Colors: ${wanted}`;
+  }
+
+  theme?.addEventListener("click", () => {
+    const next = THEMES[(THEMES.indexOf(localStorage.getItem("theme") ?? THEMES[0]) + 1) % THEMES.length];
+    localStorage.setItem("theme", next);
+    showTheme();
+  });
+  showTheme();
 
   function follow(selector) {
     const link = document.querySelector(selector);

@@ -104,7 +104,7 @@ def _count(counts: Counter[K], value: K, number: int) -> None:
         counts.pop(value, None)
 
 
-_KEPT: Final = 4
+_KEPT: Final = 8
 """The most results about all workloads that are kept, such as orders of them."""
 _MANY: Final = 8
 """To sort an eighth of the workloads takes as long as to look at all of them."""

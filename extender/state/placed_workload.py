@@ -11,6 +11,7 @@ import msgspec
 from berthmaster.deciding.writes import effective
 from berthmaster.model.binding import SCHEDULED, Binding, holder
 from berthmaster.model.cluster import Condition
+from berthmaster.model.meta import moment_of
 from berthmaster.model.move import AFTER_FAILURE, MovePhase, is_intact, left_by, move_of
 from berthmaster.model.policy import PolicyReference
 from berthmaster.native_api.fleet import WorkloadRow, WorkloadState
@@ -93,8 +94,8 @@ def clusters_of(binding: Binding) -> dict[str, int]:
     return found
 
 
-def row_of(placed: PlacedWorkload, now: datetime) -> WorkloadRow:
-    """Return a workload as the API lists it."""
+def row_of(placed: PlacedWorkload, now: datetime, *, stopped: bool = False) -> WorkloadRow:
+    """Return a workload as the API lists it. ``stopped``: whether no copy of it runs where it is assigned."""
     binding, resource = placed.binding, placed.binding.spec.resource
     return WorkloadRow(
         api_version=resource.api_version,
@@ -113,9 +114,29 @@ def row_of(placed: PlacedWorkload, now: datetime) -> WorkloadRow:
         preferred=placed.preferred,
         moving=placed.moving,
         held_down=placed.held_down(now),
-        message=_message(placed, now)[:_MAX_MESSAGE],
+        message=message_of(placed, now),
         last_scheduled_time=binding.status.last_scheduled_time,
+        since=since_of(placed),
+        stopped=stopped,
     )
+
+
+def message_of(placed: PlacedWorkload, now: datetime) -> str:
+    """Return what its move waits for, or why its scheduler did not place it; empty without either."""
+    return _message(placed, now)[:_MAX_MESSAGE]
+
+
+def since_of(placed: PlacedWorkload) -> datetime | None:
+    """Return since when a workload is as its state says; None if nothing says that.
+
+    A condition that is not True says it. Without one, it is so since the decision that made the assignment.
+    """
+    if placed.state is WorkloadState.DELETING:
+        return placed.binding.metadata.deletion_timestamp
+    condition = _scheduled(placed.binding)
+    if condition is not None and condition.status != "True":
+        return moment_of(condition.last_transition_time)
+    return placed.binding.status.last_scheduled_time if placed.binding.spec.clusters else None
 
 
 def moving_between(binding: Binding) -> tuple[frozenset[str], frozenset[str]]:

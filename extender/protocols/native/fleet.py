@@ -12,6 +12,7 @@ from berthmaster.native_api.wire import Amounts, ClusterList, ClusterView
 from berthmaster.scheduling.resources import amount_of
 from extender.protocols.native.parameters import number, text, values
 from extender.protocols.services import Call, Services
+from extender.state.cluster_health import not_ready_since, why_not_ready
 from extender.state.placed_index import ClusterUse
 
 _UNWATCHED = (
@@ -85,10 +86,7 @@ def fleet_view(services: Services, call: Call) -> FleetView:
 
 def cluster_row(cluster: Cluster, use: ClusterUse | None, *, reported: bool = False) -> FleetCluster:
     """Return a cluster and what is assigned to it."""
-    spec, condition = cluster.spec, next((each for each in cluster.status.conditions if each.type == "Ready"), None)
-    why = "it reports no condition Ready"
-    if condition is not None:
-        why = condition.message or condition.reason or f"its condition Ready is {condition.status}"
+    spec = cluster.spec
     return FleetCluster(
         name=cluster.name,
         region=spec.region,
@@ -96,7 +94,7 @@ def cluster_row(cluster: Cluster, use: ClusterUse | None, *, reported: bool = Fa
         zones=spec.zones or ((spec.zone,) if spec.zone else ()),
         kubernetes_version=cluster.status.kubernetes_version,
         ready=cluster.ready,
-        ready_message="" if cluster.ready else why,
+        ready_message=why_not_ready(cluster),
         deleting=cluster.deleting,
         draining=is_draining(cluster),
         taints=spec.taints,
@@ -107,6 +105,7 @@ def cluster_row(cluster: Cluster, use: ClusterUse | None, *, reported: bool = Fa
         without_groups=None if use is None else use.without_groups,
         arriving=None if use is None else use.arriving,
         leaving=None if use is None else use.leaving,
+        since=not_ready_since(cluster),
     )
 
 

@@ -37,6 +37,7 @@ PARAMETERS: Final = {
     **BINDING_PARAMETERS,
     **_OBJECTS,
     "moves": flag("Only decisions that change an assignment or evict from a cluster."),
+    "user": text("Only changes that this user made, as the API server names users.", maxLength=_MAX_NAME),
 }
 
 
@@ -45,7 +46,10 @@ def history(services: Services, call: Call) -> HistoryPage:
     given = values(PARAMETERS, call.query)
     namespace, kind, name, cluster, policy, trigger = (given.get(name, "") for name in _OBJECTS)
     seen = reader_of(call).namespaces
-    wanted = Query(namespace, kind, name, cluster, policy, trigger, namespaces=seen, moves_only=given["moves"])
+    wanted = Query(
+        namespace, kind, name, cluster, policy, trigger, namespaces=seen, moves_only=given["moves"],
+        user=given.get("user", ""),
+    )  # fmt: skip
     return _page(services, wanted, given)
 
 

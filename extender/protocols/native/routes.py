@@ -9,11 +9,12 @@ from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.native_api import what_if, why, wire
 from berthmaster.native_api.connection import REVIEW_PATH
 from berthmaster.native_api.fleet import FleetView, StateVersion, WorkloadPage, WorkloadQuery
-from extender.protocols.native import bindings, drift, examples, history, moves, openapi, policies, resilience
+from berthmaster.native_api.problems import ProblemList
+from extender.protocols.native import bindings, drift, examples, history, moves, openapi, policies, problems, resilience
 from extender.protocols.native import fleet as fleets
 from extender.protocols.native import schedule as schedules
 from extender.protocols.native import workload_page as workloads
-from extender.protocols.native.parameters import for_readers, key_of, reader_of, text
+from extender.protocols.native.parameters import NAMESPACES, for_readers, key_of, reader_of, text
 from extender.protocols.native.plan import Planner
 from extender.protocols.native.review import PlanReviewer
 from extender.protocols.native.schedule import PROTOCOL, require_synced
@@ -100,6 +101,8 @@ def routes(planner: Planner | None = None, drifts: drift.Drifts | None = None) -
         *_of_bindings("/decisions", history.binding_history, ("listBindingDecisions", "listClusterBindingDecisions"),
                       "List the recorded decisions on a binding", wire.HistoryPage, history.BINDING_PARAMETERS,
                       synced=False),
+        *_listed("/v1/problems", problems.problem_list, "listProblems", "List what is broken, the worst first",
+                 ProblemList, NAMESPACES),
         *_listed("/v1/moves", moves.moves_view, "listMoves", "List what moves and what moves wait for", why.MovesView,
                  moves.PARAMETERS),
         *_listed("/v1/resilience", failures.asked, "listFailures",

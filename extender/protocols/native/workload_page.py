@@ -7,6 +7,7 @@ from functools import partial
 from itertools import chain
 from typing import Final, NamedTuple
 
+from berthmaster.deciding.running import hosts_of
 from berthmaster.kube.kinds import BINDINGS
 from berthmaster.model.decode import decode_json
 from berthmaster.model.gaps import Reader
@@ -21,11 +22,13 @@ from berthmaster.native_api.fleet import (
     WorkloadQuery,
     WorkloadState,
 )
+from berthmaster.native_api.problems import Damage
 from extender.protocols.native import parameters
 from extender.protocols.native.schedule import require_watched
 from extender.protocols.services import Call, Services
 from extender.state.placed_index import PlacedIndex, WorkloadTotals, in_order, namespace_of
 from extender.state.placed_workload import PlacedWorkload, clusters_of, row_of
+from extender.state.problems import known_outages
 
 PARAMETERS: Final = {
     "q": parameters.text("Words that NAMESPACE/KIND/NAME contains, in any case."),
@@ -54,15 +57,21 @@ def workload_page(services: Services, call: Call) -> WorkloadPage:
     state = services.state
     version, staleness = state.version, state.staleness  # before the data, see ``State.version``
     gaps = state.gaps(Reader(query.namespaces))
+    with state.reading() as cache:
+        hosts = hosts_of(cache.world.clusters)
     with state.placed() as index:
         services.check_deadline(call)
-        now, totals = services.clock.now(), index.totals(query.namespaces)
-        conditions = _conditions(index, query, now)
-        found, facets = _found(index, query, conditions), _totals_by_facet(totals, index.sizes(query.namespaces), now)
+        stopped = [each.placed for each in known_outages(index, hosts) if each.damage is Damage.NO_COPY]
+        met = _Met(services.clock.now(), frozenset(map(id, stopped)))
+        totals, seen = index.totals(query.namespaces), sum(map(Reader(query.namespaces).sees, map(_place, stopped)))
+        conditions = _conditions(index, query, met)
+        found = _found(index, query, conditions)
+        facets = _totals_by_facet(totals, index.sizes(query.namespaces), met.now, seen)
         if conditions.words or conditions.facets:
-            facets = {name: _counted(name, index, conditions, found, each, now) for name, each in facets.items()}
+            facets = {name: _counted(name, index, conditions, found, each, met) for name, each in facets.items()}
+        rows = found[query.offset : query.offset + query.limit]
         page = WorkloadPage(
-            items=[row_of(each, now) for each in found[query.offset : query.offset + query.limit]],
+            items=[row_of(each, met.now, stopped=id(each) in met.stopped) for each in rows],
             matched=len(found),
             total=totals.workloads,
             facets=WorkloadFacets(
@@ -76,6 +85,17 @@ def workload_page(services: Services, call: Call) -> WorkloadPage:
         )
     services.check_deadline(call)
     return page
+
+
+class _Met(NamedTuple):
+    """What says whether a workload meets a restriction: the time, and the workloads of which no copy runs, by id."""
+
+    now: datetime
+    stopped: frozenset[int]
+
+
+def _place(placed: PlacedWorkload) -> str:
+    return placed.binding.spec.resource.namespace
 
 
 class _Conditions(NamedTuple):
@@ -120,7 +140,7 @@ def _counted(
     conditions: _Conditions,
     found: Sequence[PlacedWorkload],
     all_of_it: Mapping[str, int],
-    now: datetime,
+    met: _Met,
 ) -> Mapping[str, int]:
     """Return how many of the workloads that all conditions on other facets accept have each value of a facet."""
     rows = found
@@ -132,19 +152,20 @@ def _counted(
         case "states":
             return Counter(each.state.value for each in rows)
         case "only":
-            return {each.value: len(_meeting(each, now, rows)) for each in Restriction}
+            return {each.value: len(_meeting(each, met, rows)) for each in Restriction}
         case _:
             return Counter(_COUNTERS[name](rows))
 
 
 def _totals_by_facet(
-    totals: WorkloadTotals, namespaces: Mapping[str, int], now: datetime
+    totals: WorkloadTotals, namespaces: Mapping[str, int], now: datetime, stopped: int
 ) -> dict[str, Mapping[str, int]]:
     states = totals.states
     counted: Mapping[Restriction, int] = {
         Restriction.NOT_PREFERRED: totals.not_preferred,
         Restriction.MOVING: totals.moving,
         Restriction.HELD_DOWN: totals.held_down(now),
+        Restriction.STOPPED: stopped,
         **{restriction: states[state.value] for restriction, state in _STATES.items()},
     }
     return {
@@ -179,7 +200,7 @@ def query_of(query: Mapping[str, str], reader: Reader) -> WorkloadQuery:
     )
 
 
-def _conditions(index: PlacedIndex, query: WorkloadQuery, now: datetime) -> _Conditions:
+def _conditions(index: PlacedIndex, query: WorkloadQuery, met: _Met) -> _Conditions:
     totals = index.totals()
     by_facet: dict[str, Filter] = {}
     if query.policy:
@@ -189,7 +210,7 @@ def _conditions(index: PlacedIndex, query: WorkloadQuery, now: datetime) -> _Con
         groups = _meant(query.group, totals.groups, query)
         by_facet["groups"] = lambda rows: [each for each in rows if each.group in groups]
     if query.only:
-        by_facet["only"] = partial(_meeting_any, query.only, now)
+        by_facet["only"] = partial(_meeting_any, query.only, met)
     return _Conditions(
         visible=query.namespaces,
         namespaces=_meant(query.namespace, index.sizes(), query) if query.namespace else None,
@@ -224,22 +245,24 @@ _STATES: Final = {
 
 
 def _meeting_any(
-    restrictions: frozenset[Restriction], now: datetime, rows: Sequence[PlacedWorkload]
+    restrictions: frozenset[Restriction], met: _Met, rows: Sequence[PlacedWorkload]
 ) -> Sequence[PlacedWorkload]:
     if len(restrictions) == 1:
-        return _meeting(next(iter(restrictions)), now, rows)
-    found = {id(each) for restriction in restrictions for each in _meeting(restriction, now, rows)}
+        return _meeting(next(iter(restrictions)), met, rows)
+    found = {id(each) for restriction in restrictions for each in _meeting(restriction, met, rows)}
     return [each for each in rows if id(each) in found]
 
 
-def _meeting(restriction: Restriction, now: datetime, rows: Sequence[PlacedWorkload]) -> Sequence[PlacedWorkload]:
+def _meeting(restriction: Restriction, met: _Met, rows: Sequence[PlacedWorkload]) -> Sequence[PlacedWorkload]:
     match restriction:
         case Restriction.NOT_PREFERRED:
             return [each for each in rows if each.group_index]
         case Restriction.MOVING:
             return [each for each in rows if each.moving]
         case Restriction.HELD_DOWN:
-            return [each for each in rows if each.held_down_until is not None and each.held_down(now)]
+            return [each for each in rows if each.held_down_until is not None and each.held_down(met.now)]
+        case Restriction.STOPPED:
+            return [each for each in rows if id(each) in met.stopped]
         case Restriction.NOWHERE | Restriction.SHORT | Restriction.SUSPENDED:
             state = _STATES[restriction]
             return [each for each in rows if each.state is state]

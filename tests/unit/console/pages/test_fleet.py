@@ -9,7 +9,7 @@ from tables import cases, data
 
 from berthmaster.model.cluster import Taint
 from berthmaster.native_api.fleet import FleetAmount
-from console.pages.fleet_model import LINKED, FleetQuestion, Tile, fleet_page, state_of
+from console.pages.fleet_model import ATTENTION, LINKED, FleetQuestion, Tile, fleet_page, state_of
 
 WORDS = data("console_words")
 TAINTED = (Taint("dedicated", "NoSchedule", "batch"),)
@@ -75,18 +75,24 @@ def test_the_numbers_of_a_filter_follow_the_others():
     assert [text for _, text in chosen] == ["eu-west (0)", "us (1)"]
 
 
-def test_the_map_has_the_worst_regions_and_clusters_first():
+def test_a_region_keeps_its_place_on_the_map_and_has_its_worst_clusters_first():
     areas = fleet_page(MIXED, FleetQuestion()).areas
     assert [(each.title, each.summary) for each in areas] == [
-        ("No region, no provider", "1 cluster: 1 not ready"),
         ("eu-west · aws", "1 cluster: 1 ready"),
         ("us · gcp", "2 clusters: 1 draining, 1 tainted"),
+        ("No region, no provider", "1 cluster: 1 not ready"),
     ]
     assert [(each.cluster.name, each.look) for area in areas for each in area.squares] == [
-        ("c", "bad"), ("a", "l2"), ("d", "busy"), ("b", "warn"),
+        ("a", "l2"), ("d", "busy"), ("b", "warn"), ("c", "bad"),
     ]  # fmt: skip
-    assert areas[1].squares[0].title == "a: ready; CPU 12 %, Memory 50 %, Pods 50 %"
-    assert [each.cluster.name for each in fleet_page(MIXED, FleetQuestion()).attention] == ["c", "d"]
+    assert areas[0].squares[0].title == "a: ready; CPU 12 %, Memory 50 %, Pods 50 %"
+
+
+def test_the_clusters_to_look_at_have_damage_first_and_planned_work_last():
+    gone = [fleet_cluster(f"gone-{number}", deleting=True) for number in range(ATTENTION)]
+    lost = [fleet_cluster("lost-1", workloads=3, **LOST), fleet_cluster("lost-2", workloads=9, **LOST)]
+    found = fleet_page(fleet_view(*gone, fleet_cluster("out", draining=True), *lost), FleetQuestion()).attention
+    assert [each.cluster.name for each in found][:4] == ["lost-2", "lost-1", "out", "gone-0"]
 
 
 @pytest.mark.parametrize("size", [10, LINKED, LINKED + 1, 5000])
