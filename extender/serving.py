@@ -21,6 +21,7 @@ from berthmaster.serving.request_parser import BodyCollection
 from berthmaster.serving.server import ReportReadiness, ServedApp, ServerOptions
 from berthmaster.serving.server import serve as run_server
 from berthmaster.serving.tokens import TokenFile, require_protection
+from extender.fleet_metrics import FleetMetrics
 from extender.protocols.kube_scheduler import KubeSchedulerOptions
 from extender.protocols.native import Drifts, Planner
 from extender.protocols.services import FindPolicy, RequestLimits, Services
@@ -162,12 +163,14 @@ class _Extender:
 
     def _keep_prepared(self, planner: Planner, services: Services) -> None:
         """Keep the indexes up to date, so that the first reviews and questions after a start are answered in time."""
+        figures = FleetMetrics()
 
         def prepare() -> None:
             log_exceptions(services.state.prepare, _LOG, "the index of workloads could not be prepared")
             planner.prepare(services)
             if planner.is_prepared:
                 self._drifts.refresh(services)
+                log_exceptions(partial(figures.refresh, services), _LOG, "the figures of the fleet are not known")
             if services.state.staleness.synced and not self._keeps_fleet:
                 self._keeps_fleet = True
                 keep_existing_objects()  # a collection that looks at the whole fleet holds up all threads

@@ -54,10 +54,12 @@ def main() -> str:
 def _show(processes: Processes, clusters: int, workloads: int, ports: Sequence[int]) -> None:
     """Start both services, and wait for Ctrl-C."""
     pages, extender, *probes = ports
+    _say(f"Generating a fleet of {clusters:,} clusters and {workloads:,} workloads ...")
     items = fleet(clusters, workloads, now=datetime.now(UTC))
     file = processes.folder / "fleet"
     write(items, file)
     ledger = f"--ledger=sqlite:///{processes.folder / 'ledger.db'}"
+    _say("Deciding on some of them, and recording the decisions in a ledger ...")
     _record_decisions(items, processes.folder, ledger)
     files = [file, EXAMPLES / "clusters.yaml", *(EXAMPLES / each for each in ("groups", "regions", "nowhere"))]
     named = [argument for each in files for argument in ("-f", each)]
@@ -68,10 +70,15 @@ def _show(processes: Processes, clusters: int, workloads: int, ports: Sequence[i
         (("console", *shown), pages, probes[1]),
     ):
         addresses = (f"--bind={HOST}:{port}", f"--probe-bind={HOST}:{probe}", "--drain-s=0", "--log-level=warning")
+        _say(f"Starting the {command[0]} ...")
         process = processes.start(str(command[0]), [COMMAND, *command, *addresses])
         process.wait_for("to be ready", lambda probe=probe: fetch(f"http://{HOST}:{probe}/readyz"), _START_S)
-    print(f"\nThe console is at http://{HOST}:{pages}/ (Ctrl-C ends it). The fleet is {file}.", flush=True)  # noqa: T201
+    _say(f"\nThe console is at http://{HOST}:{pages}/ (Ctrl-C ends it). The fleet is {file}.")
     signal.pause()
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)  # noqa: T201 - for the person who ran make
 
 
 def _record_decisions(items: Sequence[dict[str, Any]], folder: Path, ledger: str) -> None:
@@ -95,4 +102,4 @@ def _is_free(port: int) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main() or 0)

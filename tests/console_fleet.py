@@ -282,7 +282,8 @@ def _dress(draw: random.Random, bound: JSON, kind: str, home: Sequence[str], now
     conditions = bound["status"].setdefault("conditions", [])
     if kind == "nowhere":
         reason = "no cluster has 4000 free cores for a replica"
-        conditions.append(_scheduled("False", "NoClusterFit", reason))
+        since = {"lastTransitionTime": _stamp(now - timedelta(minutes=40))}
+        conditions.append({**_scheduled("False", "NoClusterFit", reason), **since})
     elif kind != "pending":
         conditions.append(_scheduled("True", "Success", "Binding has been scheduled successfully."))
     if kind == "suspended":

@@ -14,8 +14,11 @@ from ledger_histories import Scheduling, recorder_at, sqlite_url
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import builtins, convert
+from berthmaster.model.note import Note
 
 ADDRESS = "/workloads/shop/checkout-deployment"
+AUTHOR = "alice@example.org"
+"""Who edited the policy."""
 _NAME, _KEY = "checkout", ("shop", "checkout-deployment")
 _CPU = {"recorded-home-1": 8, "recorded-home-2": 8, "recorded-spare": 100}
 _PLACEMENT = {
@@ -49,6 +52,11 @@ def recorded(folder: Path, now: datetime) -> tuple[str, list[dict[str, Any]]]:
     scheduling.put(convert(Binding, start))
     clock.pass_by(2 * 3600)
     scheduling.put(convert(Binding, _with_replicas(builtins(scheduling.bindings[_KEY]), 60)))
+    edit = {"username": AUTHOR, "gate": "accepted", "plan": "0123456789abcdef"}
+    by = f"PropagationPolicy shop/{_NAME}"
+    recorder.noted(
+        Note("plan-accepted", f"update by {AUTHOR}: 1 moves", "shop", _NAME, "PropagationPolicy", by, details=edit)
+    )
     recorder.step()
     recorder.finish()
     written = {"apiVersion": start["apiVersion"], **builtins(scheduling.bindings[_KEY]), "kind": start["kind"]}

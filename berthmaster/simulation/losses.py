@@ -147,7 +147,9 @@ def loss_of(planned: Sequence[PlannedWorkload], hosts: Hosts) -> Loss:
     What has no replicas, such as a ConfigMap, is no workload that stops. It counts if nothing starts it again.
     """
     hit = [(each, found) for each in planned if (found := stopping(each, hosts))]
-    stopped = [each for each, _ in hit if each.before.workload.binding and each.before.workload.binding.spec.is_workload]
+    stopped = [
+        each for each, _ in hit if each.before.workload.binding and each.before.workload.binding.spec.is_workload
+    ]
     return Loss(
         lost=sorted(hosts.lost),
         removed=sorted(hosts.removed),

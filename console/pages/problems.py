@@ -66,6 +66,7 @@ class ChangeBefore(NamedTuple):
 
     Attributes:
         text: what happened, a clause.
+        policy: the policy that changed or took the workload; empty for a decision.
     """
 
     kind: ChangeKind
@@ -73,6 +74,7 @@ class ChangeBefore(NamedTuple):
     time: datetime
     user: str
     text: str
+    policy: str
 
 
 class ShownProblem(NamedTuple):
@@ -138,7 +140,8 @@ def changes_before(problem: FleetProblem, records: Iterable[HistoryRow]) -> list
             continue
         if problem.since is not None and time > problem.since + _SLACK:
             continue
-        found[kind] = ChangeBefore(kind, record, time, record.user, _change_text(kind, record))
+        policy = "" if kind is ChangeKind.DECISION else record.policy
+        found[kind] = ChangeBefore(kind, record, time, record.user, _change_text(kind, record), policy)
     return sorted(found.values(), key=lambda each: each.time, reverse=True)
 
 
@@ -239,7 +242,9 @@ def _workload_words(problem: FleetProblem) -> str:
             return f"It is on no cluster: {replicas} {have} no place. {why}" if problem.replicas else why
         case Damage.SHORT:
             return f"It lacks {replicas}. {why}"
-        case Damage.NOT_PREFERRED | Damage.MOVING | Damage.CONTROL | Damage.NONE:
+        case Damage.NOT_PREFERRED:
+            return f"It is in a later group of its policy, with {replicas}. {why}".strip()
+        case Damage.MOVING | Damage.CONTROL | Damage.NONE:
             return f"{replicas}. {why}".strip()
         case _:
             assert_never(problem.damage)

@@ -40,9 +40,9 @@ def alerts(objects):
     return {rule["alert"]: rule for rule in group["rules"]}
 
 
-@pytest.fixture(scope="module")
-def dashboard(objects):
-    return json.loads(helm.named(objects, "ConfigMap", "berthmaster-dashboard")["data"]["berthmaster.json"])
+@pytest.fixture(scope="module", params=["berthmaster.json", "berthmaster-fleet.json"])
+def dashboard(objects, request):
+    return json.loads(helm.named(objects, "ConfigMap", "berthmaster-dashboard")["data"][request.param])
 
 
 def expressions(alerts, dashboard):
@@ -68,6 +68,7 @@ def test_every_alert_is_of_this_release_and_says_what_to_do(alerts):
         assert rule["labels"].keys() == {"severity", "team"}
         assert rule["annotations"]["summary"].endswith(".")
         assert len(rule["annotations"]["description"]) > 20
+        assert rule["annotations"]["runbook_url"].startswith("https://")
 
 
 def test_disabled_components_have_no_alerts():

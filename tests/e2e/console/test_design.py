@@ -28,12 +28,14 @@ def test_the_map_has_a_square_of_24_pixels_for_each_cluster(visit):
 
 
 def test_the_header_of_a_table_stays_in_view(visit):
-    page = visit("/fleet?view=table")
+    page = visit.page()
+    page.set_viewport_size({"width": 1440, "height": 900})
+    visit.open(page, "/workloads")
     last = page.locator("main table tbody tr").last
     last.scroll_into_view_if_needed()
     expect(last).to_be_in_viewport()
     assert page.evaluate("scrollY") > 0, "the page scrolls, and no box inside it"
-    assert page.get_by_role("columnheader", name="Cluster").evaluate(_IN_VIEW)
+    assert page.get_by_role("columnheader", name="Workload", exact=True).evaluate(_IN_VIEW)
 
 
 @pytest.mark.parametrize("title", TITLES)

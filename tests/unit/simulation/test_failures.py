@@ -113,6 +113,15 @@ def test_failures_are_ranked_by_what_stops_and_has_no_other_copy():
     assert ranked[0][0] == "a"
 
 
+def test_what_has_no_replicas_is_no_workload_that_stops():
+    held = stored_policy(to=["a"], selects="v1/ConfigMap")
+    raw = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings", "namespace": "default"}}
+    settings = stored_template(raw, held_by=held)
+    bound = stored_binding(settings, {"a": 0}, policy=held, replicas=None)
+    (impact,) = impacts(world_of(load(*members("a", "b"), held, settings, bound)), "a")
+    assert (impact.stopping, impact.stopped, impact.only_copy) == (0, 0, [])
+
+
 def placed(*names):
     return {"clusterAffinity": {"clusterNames": list(names)}}
 

@@ -1,0 +1,107 @@
+"""The figures of the fleet that metrics show: workloads by what is wrong, the worst loss, and amounts. Pure functions.
+
+``berthmaster.deciding.running`` says which copies run.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from typing import Final, NamedTuple
+
+from berthmaster.deciding.running import Hosts, existing, running
+from berthmaster.model.cluster import Cluster
+from berthmaster.native_api.fleet import FleetAmount, WorkloadState, sum_of
+from berthmaster.native_api.problems import Damage
+from extender.state.placed_workload import PlacedWorkload, clusters_of
+from extender.state.problems import Outage
+
+RESOURCES: Final = ("cpu", "memory", "pods")
+
+
+class Wrong(Enum):
+    """What can be wrong with a workload. A workload may have several."""
+
+    NO_COPY = "no_copy"
+    """No copy runs: it has no place, or clusters do not run its copies."""
+    SHORT = "short"
+    NOT_PREFERRED = "not_preferred"
+    MOVING = "moving"
+
+
+class WorstLoss(NamedTuple):
+    """The cluster or the region whose loss stops the last copies of the most workloads, and how many these are."""
+
+    name: str
+    workloads: int
+
+
+class FleetFigures(NamedTuple):
+    """The figures.
+
+    Attributes:
+        wrong: the number of workloads by what is wrong.
+        worst: the worst loss by ``cluster`` and ``region``. No failover is assumed.
+        clusters, regions: the amounts of each resource of ``RESOURCES`` by name. Clusters without a region are in none.
+    """
+
+    wrong: Mapping[Wrong, int]
+    worst: Mapping[str, WorstLoss]
+    clusters: Mapping[str, Mapping[str, FleetAmount]]
+    regions: Mapping[str, Mapping[str, FleetAmount]]
+
+
+def fleet_figures(
+    rows: Iterable[PlacedWorkload],
+    outages: Iterable[Outage],
+    clusters: Mapping[str, Cluster],
+    hosts: Hosts,
+    amounts: Mapping[str, Mapping[str, FleetAmount]],
+) -> FleetFigures:
+    """Return the figures of workloads and clusters.
+
+    Args:
+        outages: what clusters stop now.
+        amounts: what each cluster has of each resource.
+    """
+    wrong: Counter[Wrong] = Counter()
+    for outage in outages:
+        wrong[Wrong.NO_COPY if outage.damage is Damage.NO_COPY else Wrong.SHORT] += 1
+    region_of = {name: each.spec.region for name, each in clusters.items()}
+    only: dict[str, Counter[str]] = {"cluster": Counter(), "region": Counter()}
+    for placed in rows:
+        wrong[Wrong.NO_COPY] += placed.state is WorkloadState.NOWHERE
+        wrong[Wrong.SHORT] += placed.state is WorkloadState.SHORT
+        wrong[Wrong.NOT_PREFERRED] += placed.preferred is False
+        wrong[Wrong.MOVING] += placed.moving
+        where = _places(placed, hosts)
+        if len(where) == 1:
+            only["cluster"].update(where)
+        in_regions = {region_of.get(name, "") for name in where}
+        if len(in_regions) == 1 and "" not in in_regions:
+            only["region"].update(in_regions)
+    regions = sorted({each for each in region_of.values() if each})
+    return FleetFigures(
+        {each: wrong[each] for each in Wrong},
+        {domain: _worst(counts) for domain, counts in only.items()},
+        {name: {each: found[each] for each in RESOURCES if each in found} for name, found in amounts.items()},
+        {name: _together(amounts[each] for each in clusters if region_of[each] == name) for name in regions},
+    )
+
+
+def _places(placed: PlacedWorkload, hosts: Hosts) -> frozenset[str]:
+    """Return the clusters that run copies of a workload; none for what has no replicas."""
+    binding = placed.binding
+    if not placed.present or not binding.spec.is_workload:
+        return frozenset()
+    exist = existing(binding, clusters_of(binding))
+    return frozenset(running(binding, exist, hosts, exist))
+
+
+def _worst(counts: Mapping[str, int]) -> WorstLoss:
+    name = min(counts, key=lambda each: (-counts[each], each), default="")
+    return WorstLoss(name, counts.get(name, 0))
+
+
+def _together(amounts: Iterable[Mapping[str, FleetAmount]]) -> dict[str, FleetAmount]:
+    listed = list(amounts)
+    return {name: sum_of([each[name] for each in listed if name in each]) for name in RESOURCES}

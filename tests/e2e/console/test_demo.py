@@ -1,0 +1,28 @@
+"""``make console`` says what it does while it prepares, and Ctrl-C is no error."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from e2e.console.services import Console
+
+DEMO = Path(__file__).parents[2] / "console_demo.py"
+STEPS = ("Generating a fleet", "Deciding on some", "Starting the extender", "Starting the console", "The console is at")
+
+
+def test_the_demonstration_says_its_steps_and_ends_with_ctrl_c(console: Console):
+    port = console.free_port()
+    command = [sys.executable, str(DEMO), "--clusters=16", "--workloads=100", f"--port={port}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, process_group=0) as demo:
+        assert demo.stdout is not None
+        said = []
+        for line in demo.stdout:
+            said.append(line)
+            if STEPS[-1] in line:
+                break
+        os.killpg(demo.pid, signal.SIGINT)
+        assert demo.wait(60) == 0
+    text = "".join(said)
+    assert sorted(STEPS, key=text.index) == list(STEPS)
