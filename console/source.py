@@ -352,6 +352,10 @@ class VisibleSource:
             Client.overview, name, namespace, group, clusters=clusters, namespaces=self._seen
         )
 
+    def manifests(self, name: str, namespace: str = "") -> why.BindingManifests:
+        self._require(namespace)
+        return self._source.fresh(Client.manifests, name, namespace, namespaces=self._seen)
+
     def recorded_decision(
         self, record: str, name: str, namespace: str = "", *, of_page: bool = False
     ) -> PastExplanation:

@@ -1,17 +1,13 @@
 """The metrics of the extender. ``berthmaster.runtime.metrics`` says when this module may be imported."""
 
-from collections.abc import Iterator
 from datetime import datetime
 from functools import cache
-from itertools import islice
 from typing import Final
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from berthmaster.native_api.fleet import FleetAmount
 from berthmaster.scheduling.karmada.minimal import DriftKind
 from berthmaster.simulation.drift import FleetDrift
-from extender.state.fleet_figures import FleetFigures
 
 _BUCKETS: Final = (
     0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0,
@@ -89,9 +85,6 @@ AMOUNTS: Final = Gauge(
     ["domain", "name", "resource", "amount"],
     multiprocess_mode="livemostrecent",
 )
-MAX_CLUSTERS: Final = 500
-"""The most clusters with amounts of their own. A larger fleet has those of its regions only."""
-MAX_REGIONS: Final = 200
 LOADED: Final = Gauge(
     "berthmaster_extender_state_timestamp_seconds",
     "Time at which the source last confirmed the state.",
@@ -108,13 +101,7 @@ SOURCE_FAILURES: Final = Counter(
 
 
 class ServiceMetrics:
-    """The metrics of requests and of the fleet.
-
-    Every label comes from a small fixed set, or names a cluster or a region. None is the text of a client.
-    """
-
-    def __init__(self) -> None:
-        self._amounts: set[tuple[str, str, str, str]] = set()
+    """The metrics of requests. Every label comes from a small fixed set, and never from the text of a client."""
 
     def decided(self, protocol: str, trigger: str, result: str) -> None:
         """Count a decision: its trigger, and its result (``placed``, a ``FailureKind``, or another word)."""
@@ -142,37 +129,6 @@ class ServiceMetrics:
         DRIFT_MOVES.labels("minimal").set(found.total.moves)
         DRIFT_MOVES.labels("full").set(found.total.full_moves)
         DRIFT_TIME.set(computed_at.timestamp())
-
-    def fleet(self, found: FleetFigures) -> None:
-        """Set the figures of the fleet. What has left the fleet has 0: shared metrics cannot forget a label."""
-        for problem, count in found.wrong.items():
-            WRONG.labels(problem.value).set(count)
-        for domain, loss in found.worst.items():
-            WORST_LOSS.labels(domain).set(loss.workloads)
-        shown = {("region", name): each for name, each in islice(found.regions.items(), MAX_REGIONS)}
-        if len(found.clusters) <= MAX_CLUSTERS:
-            shown |= {("cluster", name): each for name, each in found.clusters.items()}
-        labels = {
-            (domain, name, resource, amount): value
-            for (domain, name), resources in shown.items()
-            for resource, each in resources.items()
-            for amount, value in _free_and_requested(resource, each)
-        }
-        for gone in self._amounts - labels.keys():
-            AMOUNTS.labels(*gone).set(0)
-        for key, value in labels.items():
-            AMOUNTS.labels(*key).set(value)
-        self._amounts |= labels.keys()
-
-
-def _free_and_requested(resource: str, found: FleetAmount) -> Iterator[tuple[str, float]]:
-    """Yield both amounts; nothing if the use is not reported. What is assigned on top counts as requested."""
-    if found.used is None:
-        return
-    requested = found.used + (found.assumed or 0)
-    unit = 1000 if resource == "cpu" else 1
-    yield "requested", requested / unit
-    yield "free", (found.allocatable - requested) / unit
 
 
 @cache

@@ -21,7 +21,6 @@ from berthmaster.serving.request_parser import BodyCollection
 from berthmaster.serving.server import ReportReadiness, ServedApp, ServerOptions
 from berthmaster.serving.server import serve as run_server
 from berthmaster.serving.tokens import TokenFile, require_protection
-from extender.fleet_metrics import FleetMetrics
 from extender.protocols.kube_scheduler import KubeSchedulerOptions
 from extender.protocols.native import Drifts, Planner
 from extender.protocols.services import FindPolicy, RequestLimits, Services
@@ -163,6 +162,8 @@ class _Extender:
 
     def _keep_prepared(self, planner: Planner, services: Services) -> None:
         """Keep the indexes up to date, so that the first reviews and questions after a start are answered in time."""
+        from extender.fleet_metrics import FleetMetrics  # noqa: PLC0415 - see the class
+
         figures = FleetMetrics()
 
         def prepare() -> None:

@@ -197,6 +197,12 @@ class Client:
         """Return how far the fleet is from its policies, and what a repair would move."""
         return self._listed("/v1/drift", why.DriftView, query)
 
+    def manifests(
+        self, name: str, namespace: str = "", *, namespaces: Iterable[str] | None = None
+    ) -> why.BindingManifests:
+        """Return a binding and its workload as manifests, without what may be confidential."""
+        return self._for_reader(f"{_path_of(name, namespace)}/manifests", why.BindingManifests, namespaces)
+
     def overview(
         self,
         name: str,

@@ -4,7 +4,7 @@ Recorded decisions are explained by ``berthmaster.ledger.records.PastExplanation
 """
 
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from berthmaster.model.move import MoveState
 from berthmaster.model.policy import Policy
@@ -249,6 +249,21 @@ class Room(AnswerPart, frozen=True):
 
     passing: bool
     free: dict[str, FreeAmount]
+
+
+class BindingManifests(AnswerPart, frozen=True):
+    """A binding and its workload as manifests, without what may be confidential.
+
+    Environments, commands, images, data, and annotations of other owners are left out, as in a redacted dump. A Secret
+    has its metadata only.
+
+    Attributes:
+        workload: null if the service does not know it.
+    """
+
+    binding: dict[str, Any]
+    workload: dict[str, Any] | None
+    version: str
 
 
 class BindingOverview(AnswerPart, frozen=True):

@@ -1,19 +1,18 @@
 """The pages of policies: what each claims, what the rules find, takeovers and priority drops."""
 
-from collections.abc import Sequence
 from typing import Final
 
-import yaml
 from flask import Blueprint, Response, render_template, request
 
 from berthmaster.model.decode import builtins
 from berthmaster.model.meta import CLUSTER_SCOPED
-from berthmaster.model.policy import POLICY_KINDS, Policy
+from berthmaster.model.policy import POLICY_KINDS
 from berthmaster.native_api.why import POLICY_SORTS, PolicyQuery
 from berthmaster.views import policy_rows
 from console.context import services, visitor
 from console.pages import downloads, lists
 from console.pages.amounts import Load
+from console.pages.manifests import yaml_lines
 from console.query import PageQuery
 from console.question import WhatIfQuestion, encoded
 
@@ -23,18 +22,6 @@ RESTRICTIONS: Final = {
     "drops": "with priority drops",
 }
 """What a list can be restricted to, by the word in the address."""
-_WRITTEN_BY_PROGRAMS: Final = ("uid", "resourceVersion", "generation", "creationTimestamp")
-_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
-
-
-def _manifest(policy: Policy) -> Sequence[str]:
-    """Return a policy in YAML, without what programs wrote into its metadata."""
-    document = builtins(policy)
-    for name in _WRITTEN_BY_PROGRAMS:
-        document["metadata"].pop(name, None)
-    document["metadata"].get("annotations", {}).pop(_LAST_APPLIED, None)
-    text: str = yaml.safe_dump({"apiVersion": policy.api_version, **document}, sort_keys=False, allow_unicode=True)
-    return text.splitlines()
 
 
 def policy_address(text: str) -> tuple[str, str]:
@@ -95,7 +82,7 @@ def one(namespace: str, name: str) -> Response | str:
             "Failback": [policy_rows.failback_words(found.policy, found.failback)],
         },
         load_of=Load,
-        manifest=_manifest(found.policy),
+        manifest=yaml_lines({"apiVersion": found.policy.api_version, **builtins(found.policy)}),
         question=encoded(deleted),
         restricted=visitor().namespaces is not None,
     )

@@ -1,6 +1,6 @@
 """The page Workload: where one workload is and why, now or at a recorded decision, and why not on a cluster."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
@@ -8,11 +8,12 @@ from typing import Any, Final
 from flask import Response, abort, render_template, request
 
 from berthmaster.model.meta import CLUSTER_SCOPED
-from berthmaster.native_api.why import BindingOverview
+from berthmaster.native_api.why import BindingManifests, BindingOverview
 from berthmaster.native_api.wire import BindingView, HistoryPage, HistoryQuery
 from console.commands import NamedWorkload
 from console.context import NOT_HERE, Offered, optional, services, visitor
 from console.pages import downloads
+from console.pages.manifests import yaml_lines
 from console.pages.workload_model import ROWS, ShownWorkload
 from console.pages.workload_words import answers, departure_of, filter_words, past_answers, sentence
 from console.query import PageQuery
@@ -21,6 +22,7 @@ _RECORDS: Final = 20
 _MEMBERS: Final = 3
 """The most clusters whose commands the page has."""
 _ALL: Final = "all"
+_YAML: Final = "yaml"
 _NOTHING: Final[Offered[Any]] = Offered(None, "")
 _NO_ANSWER: Final = (*NOT_HERE, HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND, HTTPStatus.TOO_MANY_REQUESTS)
 """There is no such cluster, the placement has too many groups, or another such question is being answered."""
@@ -63,6 +65,8 @@ def one(namespace: str, binding: str) -> Response | str:
     }
     if file := downloads.asked(tables):
         return file
+    in_yaml = query.choice("show", (_YAML,), "") == _YAML and not record
+    manifests = optional(lambda: source.manifests(binding, place)) if in_yaml else _NOTHING
     resource = known.resource
     hints = {"history": history.hint, "reviews": reviews.hint, "why_not": why_not.hint, **overview.missing}
     first = answers(overview, services().clock.now(), departure, departed.answer)
@@ -80,10 +84,19 @@ def one(namespace: str, binding: str) -> Response | str:
         cluster=cluster,
         history=records,
         after=after,
+        manifests=_in_yaml(manifests.answer),
+        in_yaml=in_yaml,
         named=NamedWorkload(
             resource.namespace, resource.kind, resource.name, known.name, sorted(known.clusters)[:_MEMBERS]
         ),
     )
+
+
+def _in_yaml(found: BindingManifests | None) -> dict[str, Sequence[str]]:
+    if found is None:
+        return {}
+    workload = {} if found.workload is None else {"The workload": yaml_lines(found.workload)}
+    return {**workload, "The binding": yaml_lines(found.binding)}
 
 
 def _history(known: BindingView, after: str, limit: int = _RECORDS) -> HistoryPage:

@@ -17,14 +17,25 @@ from msgspec.structs import replace
 from berthmaster.deciding.move_course import ended
 from berthmaster.kube.kinds import BINDINGS
 from berthmaster.ledger.records import HistoryRow, PastExplanation, RecordId
+from berthmaster.manifests.redaction import redacted
 from berthmaster.model.binding import Binding, binding_name, holder
 from berthmaster.model.cluster import Cluster
+from berthmaster.model.decode import builtins
 from berthmaster.model.errors import FieldError, InputError, name_list, shown
-from berthmaster.model.gaps import about
+from berthmaster.model.gaps import Reader, about
+from berthmaster.model.meta import with_spec
 from berthmaster.model.move import move_of, move_problem
 from berthmaster.model.policy import PolicyReference
 from berthmaster.model.unsupported import unsupported_parts
-from berthmaster.native_api.why import BindingOutlook, BindingOverview, ClaimsView, FreeAmount, Room, WhyNotView
+from berthmaster.native_api.why import (
+    BindingManifests,
+    BindingOutlook,
+    BindingOverview,
+    ClaimsView,
+    FreeAmount,
+    Room,
+    WhyNotView,
+)
 from berthmaster.native_api.wire import (
     BindingExplanation,
     BindingView,
@@ -132,6 +143,19 @@ def described(services: Services, key: Key) -> BindingView:
         staleness=services.state.staleness,
         requests=spec.replica_requirements.resource_request if spec.replica_requirements is not None else {},
     )
+
+
+def manifests_of(services: Services, key: Key, reader: Reader) -> BindingManifests:
+    """Return a binding and its workload as manifests, without what may be confidential or the reader may not see."""
+    version, found = services.state.version, require_binding(services, key)
+    workload, binding = found.workload, found.stored or found.workload.binding
+    if binding is None:
+        raise Refusal(404, f"{workload} has no binding")
+    seen = tuple(each for each in binding.spec.required_by if reader.sees(each.namespace))
+    shown = builtins(with_spec(binding, required_by=seen))
+    document = {"apiVersion": binding.api_version, "kind": binding.kind, **shown}
+    template = None if workload.template is None else redacted(workload.manifest)
+    return BindingManifests(redacted(document), template, version)
 
 
 def binding_outlook(services: Services, key: Key, group: str | None, most: int | None = None) -> BindingOutlook:

@@ -96,6 +96,10 @@ def routes(planner: Planner | None = None, drifts: drift.Drifts | None = None) -
         *_of_bindings("/overview", bindings.binding_overview, ("overviewOfBinding", "overviewOfClusterBinding"),
                       "All that the state says about a binding, in one answer",
                       why.BindingOverview, bindings.PARAMETERS, readers=True),
+        *_of_bindings("/manifests", lambda services, call: bindings.manifests_of(
+                          services, key_of(call), reader_of(call)),
+                      ("manifestsOfBinding", "manifestsOfClusterBinding"),
+                      "Read a binding and its workload as manifests", why.BindingManifests, readers=True),
         *_listed("/v1/history", history.history, "listHistory", "List what the ledger recorded, the latest first",
                  wire.HistoryPage, history.PARAMETERS, synced=False),
         *_of_bindings("/decisions", history.binding_history, ("listBindingDecisions", "listClusterBindingDecisions"),

@@ -138,6 +138,7 @@ PAGES = {
     "workloads, search": "/workloads?q=e",
     "workload": OF_SHOP,
     "workload, all clusters": f"{OF_SHOP}?clusters=all&group=",
+    "workload, in YAML": f"{OF_SHOP}?show=yaml",
     "workload, why not": f"{OF_SHOP}?why-not=member3",
     "workload, on record": f"{OF_SHOP}?record=1.2",
     "workload, why not on record": f"{OF_SHOP}?record=1.2&why-not=member3",

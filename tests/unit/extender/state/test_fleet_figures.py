@@ -8,7 +8,7 @@ from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import convert
 from berthmaster.native_api.fleet import FleetAmount
-from extender.metrics import ServiceMetrics
+from extender.fleet_metrics import FleetMetrics
 from extender.state.fleet_figures import Wrong, fleet_figures
 from extender.state.placed_index import PlacedIndex
 from extender.state.placed_workload import placed_workload
@@ -71,10 +71,10 @@ def value(metric, **labels):
 
 
 def test_the_metrics_are_in_cores_and_a_region_that_left_has_nothing():
-    metrics = ServiceMetrics()
-    metrics.fleet(figures())
+    metrics = FleetMetrics()
+    metrics.show(figures())
     assert value("resources", **FREE) == 8.5
     assert value("workloads", problem="no_copy") == 1
     assert value("worst_loss_workloads", domain="region") == 5
-    metrics.fleet(figures()._replace(regions={}))
+    metrics.show(figures()._replace(regions={}))
     assert value("resources", **FREE) == 0
