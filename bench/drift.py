@@ -106,7 +106,7 @@ def decide_all(
 ) -> list[Binding]:
     """Return the bindings after a decision on each. Every decision sees the replicas that the ones before it add."""
     scheduler = Scheduler(Fleet(clusters.values()), karmada_profile())
-    shared, after = SharedCapacity(scheduler.fleet), []
+    shared, after = SharedCapacity(scheduler.fleet, everywhere=True), []
     for binding in found:
         request = Request.of(binding)
         decided = decide(scheduler, request)

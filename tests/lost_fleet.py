@@ -25,6 +25,7 @@ from berthmaster.model.binding import Binding
 from berthmaster.model.decode import convert
 from berthmaster.model.move import as_moved
 from berthmaster.scheduling.karmada.profile import karmada_profile
+from berthmaster.scheduling.pending_replicas import LIFETIME_S
 from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.changes import Down, RemoveCluster
 from berthmaster.simulation.losses import loss_of
@@ -85,15 +86,15 @@ class LostFleet:
             ),
             only=_ONLY,
         )
-        deduct_nothing(self.stage)
         if not own:
+            deduct_nothing(self.stage)
             decide_as_karmada(self.stage)
         self.stage.settle()
         self._disturb()
 
     def differences(self) -> list[str]:
         """Simulate the loss of a cluster, do it, and return how what happens differs from the simulation."""
-        self.stage.run(60)
+        self.stage.run(2 * LIFETIME_S)  # after that no replicas are pending, which no simulation can know
         before = {each["metadata"]["name"]: self._assignment(each) for each in self._templates}
         lost = self._draw.choice(sorted({name for each in before.values() for name in each} or {"m0"}))
         found = self._simulated(lost)

@@ -24,19 +24,22 @@ class SchedulerRules:
             karmada-scheduler looks at those only whose affinity matches the cluster (``enqueueAffectedBindings``).
         asks_every_group: whether it asks the groups before that of the assignment, too, if that one and the later ones
             cannot hold the workload.
+        deducts: whether a decision sees the replicas of the decisions before it that clusters do not report yet.
+            karmada-scheduler does so with a gate that is off (``SchedulingOvercommitProtection``).
     """
 
     retries: bool
     leaves_missing_clusters: bool
     notices_deletions: bool
     asks_every_group: bool
+    deducts: bool
 
 
 KARMADA: Final = SchedulerRules(
-    retries=False, leaves_missing_clusters=False, notices_deletions=False, asks_every_group=False
+    retries=False, leaves_missing_clusters=False, notices_deletions=False, asks_every_group=False, deducts=False
 )
 BERTHMASTER: Final = SchedulerRules(
-    retries=True, leaves_missing_clusters=True, notices_deletions=True, asks_every_group=True
+    retries=True, leaves_missing_clusters=True, notices_deletions=True, asks_every_group=True, deducts=True
 )
 OWN: Final = "berthmaster"
 """The ``spec.schedulerName`` of Berthmaster's binding scheduler, unless its controllers record another one."""

@@ -162,7 +162,8 @@ class Failures:
             for binding in (workload.binding, self._present[position].workload.binding):
                 for name in clusters_of(binding) if binding is not None else ():
                     self._holders[name].add(position)
-            if _is_moving(workload) or (result.decision is not None and (shared_capacity or _has_affinity(workload))):
+            sees_others = shared_capacity or _has_affinity(workload) or _deducts(workload, world)
+            if _is_moving(workload) or (result.decision is not None and sees_others):
                 self._always.add(position)
             elif result.decision is not None:
                 for attempt in result.decision.attempts:
@@ -185,7 +186,7 @@ class Failures:
         for name in failure.clusters:
             affected |= self._holders.get(name, set()) | self._fitting.get(name, set())
         fleet, found = self._scheduler.fleet, dict[int, WorkloadResult]()
-        shared = SharedCapacity(fleet) if self._shared else None
+        shared = SharedCapacity(fleet, everywhere=self._shared)
         # Peers matter only to workloads with affinity groups, which are few.
         self._scheduler.peers = peers_of(self._world) if self._has_groups else Peers()
         try:
@@ -197,8 +198,7 @@ class Failures:
                     self._scheduler, workload, self._later, lost, diagnose="none", shared=shared
                 )
         finally:
-            if shared is not None:
-                shared.restore()
+            shared.restore()
             for name in failure.clusters:
                 fleet.apply(self._world.clusters[name])
         return self._followed(found) if self._leaders else found
@@ -282,6 +282,10 @@ def ranked(impacts: Iterable[Impact]) -> list[Impact]:
 def _is_moving(workload: SimulatedWorkload) -> bool:
     """Return whether a move of a workload is under way. How it goes on depends on all clusters of the move."""
     return workload.binding is not None and as_moved(workload.binding) is not workload.binding
+
+
+def _deducts(workload: SimulatedWorkload, world: World) -> bool:
+    return workload.binding is not None and world.rules_of(workload.binding).deducts
 
 
 def _has_affinity(workload: SimulatedWorkload) -> bool:

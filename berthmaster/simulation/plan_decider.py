@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from berthmaster.deciding.running import hosts_of
 from berthmaster.model.move import as_moved
-from berthmaster.model.policy import DEFAULT_SCHEDULER
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.peers import Peers
 from berthmaster.scheduling.prices import Costs
@@ -100,8 +99,8 @@ class PlanDecider:
         due: where the workloads are once what is due has happened.
         now: the time of the changes.
         explains_all: whether each failure is explained, or only the first ones.
-        shared_capacity: whether each decision sees the replicas that the others add. None: only the decisions of
-            Berthmaster's scheduler, which deducts the replicas that it adds.
+        shared_capacity: whether each decision sees the replicas that those before it add. Otherwise only the decisions
+            of schedulers that deduct them do.
     """
 
     def __init__(
@@ -113,7 +112,7 @@ class PlanDecider:
         check: Callable[[], None] = lambda: None,
         *,
         explains_all: bool = False,
-        shared_capacity: bool | None = None,
+        shared_capacity: bool = False,
     ) -> None:
         self._index, self._changed, self._due = index, changed, due
         self._explains_all, self._shared_capacity = explains_all, shared_capacity
@@ -169,7 +168,7 @@ class PlanDecider:
     def decided(
         self, workload: SimulatedWorkload, shared: SharedCapacity | None = None, diagnose: Diagnosed = "none"
     ) -> WorkloadResult:
-        """Return where a workload goes after the change. ``shared`` deducts the replicas that the decision adds."""
+        """Return where a workload goes after the change. ``shared`` deducts the replicas that decisions add."""
         self._scheduler.peers = self._peers
         return schedule_one(self._scheduler, workload, self._later, self._after, diagnose=diagnose, shared=shared)
 
@@ -207,7 +206,7 @@ class PlanDecider:
 
         The fleet is as it was before, once the iterator is exhausted or closed.
         """
-        shared = SharedCapacity(self._scheduler.fleet)
+        shared = SharedCapacity(self._scheduler.fleet, everywhere=self._shared_capacity)
         explained = 0
         try:
             for key in keys:
@@ -230,8 +229,7 @@ class PlanDecider:
         before = absent(workload) if present is None else self._present(present)
         if settled is not None and due is not None and not self._has_event(due, workload):
             return PlannedWorkload(before, self._unlooked(settled, workload), settled, has_event=False)
-        deducts = _deducts(workload) if self._shared_capacity is None else self._shared_capacity
-        after = self.decided(workload, shared if deducts else None, diagnose)
+        after = self.decided(workload, shared, diagnose)
         return PlannedWorkload(before, after, settled, is_new=present is None)
 
     def _unlooked(self, settled: WorkloadResult, workload: SimulatedWorkload) -> WorkloadResult:
@@ -259,10 +257,6 @@ class PlanDecider:
 def absent(workload: SimulatedWorkload) -> WorkloadResult:
     """Return the result for a workload that does not exist."""
     return WorkloadResult(replace(workload, binding=None, present=False), Trigger.NONE)
-
-
-def _deducts(workload: SimulatedWorkload) -> bool:
-    return workload.binding is not None and workload.binding.scheduler != DEFAULT_SCHEDULER
 
 
 def _touched_clusters(index: PlanIndex, changed: ChangedWorkloads) -> frozenset[str]:

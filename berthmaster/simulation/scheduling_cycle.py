@@ -74,7 +74,7 @@ def run(
         added replicas deducted.
     """
     scheduler = scheduler or scheduler_of(world, profile)
-    shared = SharedCapacity(scheduler.fleet) if shared_capacity else None
+    shared = SharedCapacity(scheduler.fleet, everywhere=True) if shared_capacity else None
 
     def one(workload: SimulatedWorkload) -> WorkloadResult:
         check()
@@ -138,7 +138,7 @@ def schedule_one(
     Karmada's taint manager takes it off clusters before that, and Berthmaster's failover after that.
 
     Args:
-        shared: deducts the replicas that the decision adds; None if decisions do not see each other.
+        shared: deducts the replicas that decisions add, as each scheduler does; None to deduct nothing.
         most: the most clusters of each stage of an explained group; None for all.
         keeps_rows: whether the decision keeps the rows of the clusters that fit.
     """
@@ -147,7 +147,9 @@ def schedule_one(
     binding = workload.binding
     if binding is None or unscheduled is not None:
         return WorkloadResult(workload, Trigger.NONE, unscheduled=unscheduled)
-    cycle = _Cycle(scheduler, now, world, world.rules_of(binding), diagnose, shared, most, keeps_rows=keeps_rows)
+    rules = world.rules_of(binding)
+    seen = shared if shared is not None and shared.counts_for(rules) else None
+    cycle = _Cycle(scheduler, now, world, rules, diagnose, seen, most, keeps_rows=keeps_rows)
     if is_moving(binding, world.assumptions.scheduler) or cycle.moves_on_request(workload, binding):
         return cycle.moved(workload, binding)
     return cycle.failed_over(cycle.triggered(workload, binding))

@@ -1,7 +1,8 @@
-"""Decisions that see each other's replicas (``--shared-capacity``)."""
+"""Decisions that see each other's replicas: those of a scheduler that deducts, or all (``--shared-capacity``)."""
 
 from collections.abc import Mapping
 
+from berthmaster.deciding.rules import SchedulerRules
 from berthmaster.model.cluster import Cluster
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.pending_replicas import TakenCluster, pods_of
@@ -13,11 +14,18 @@ class SharedCapacity:
 
     Replicas that leave a cluster free nothing: they run until the cluster has removed them. The fleet is updated in
     place.
+
+    Args:
+        everywhere: whether the decisions of all schedulers see each other.
     """
 
-    def __init__(self, fleet: Fleet) -> None:
-        self._fleet = fleet
+    def __init__(self, fleet: Fleet, *, everywhere: bool) -> None:
+        self._fleet, self._everywhere = fleet, everywhere
         self._taken: dict[str, TakenCluster] = {}
+
+    def counts_for(self, rules: SchedulerRules) -> bool:
+        """Return whether the decisions of a scheduler see each other."""
+        return self._everywhere or rules.deducts
 
     def take(self, request: Request, assignment: Mapping[str, int]) -> None:
         """Deduct what an assignment adds to the present one, which the status of the clusters contains.

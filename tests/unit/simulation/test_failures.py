@@ -36,11 +36,12 @@ def member(name, region="", zones=(), provider="", cpu=8):
     return cluster(name, region=region, zones=zones, provider=provider, cpu=cpu, memory="64Gi")
 
 
-def world(clusters, *workloads, affinity=False) -> World:
+def world(clusters, *workloads, affinity=False, scheduler="") -> World:
     """A world of workloads: (name, replicas, cpu of a replica, placement)."""
     policies, documents = [], []
     for number, (name, replicas, cpu, fields) in enumerate(workloads, 1):
-        policies.append(policy(name, selectors=[selector(name=name)], placement=placement(**fields)))
+        held = policy(name, selectors=[selector(name=name)], placement=placement(**fields), scheduler_name=scheduler)
+        policies.append(held)
         labels = {"app": "x"} if affinity else {}
         raw = deployment(name, replicas=replicas, requests={"cpu": cpu}, labels=labels)
         documents.append(Document("-", number, "", raw))
@@ -169,7 +170,22 @@ def worlds(draw):
     fleet = [member(name, draw(regions), cpu=draw(st.integers(1, 9))) for name in NAMES]
     drawn = draw(st.lists(st.tuples(st.integers(0, 9), placements()), min_size=1, max_size=5))
     workloads = [(f"w{number}", replicas, "1", fields) for number, (replicas, fields) in enumerate(drawn)]
-    return world(fleet, *workloads, affinity=draw(st.booleans()))
+    scheduler = draw(st.sampled_from(("", "berthmaster")))
+    return world(fleet, *workloads, affinity=draw(st.booleans()), scheduler=scheduler)
+
+
+@cases(
+    ("scheduler", "went_to"),
+    {"karmada-scheduler": ("default-scheduler", ["b", "b"]), "Berthmaster's": ("berthmaster", ["b", "c"])},
+)
+def test_replaced_replicas_are_deducted_as_the_scheduler_does(scheduler, went_to):
+    """Four replicas of one CPU each fit on b or c. karmada-scheduler sees the same room for both workloads."""
+    fleet = [member("a", cpu=8), member("b", cpu=6), member("c", cpu=5)]
+    before = world(fleet, ("one", 4, "1", DIVIDED), ("two", 4, "1", DIVIDED), scheduler=scheduler)
+    failure = Failures(before, PROFILE, NOW).after(DomainLoss(FailureDomain.CLUSTER, "a", ("a",)))
+    full = simulated(before, ChangeSet(edits=(Down("a"),)), PROFILE, NOW).workloads
+    assert [*map(list, (each.assignment for each in failure.values()))] == [[each] for each in went_to]
+    assert [list(each.after.assignment) for each in full] == [[each] for each in went_to]
 
 
 def outcome(result):
