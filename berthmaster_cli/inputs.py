@@ -26,6 +26,7 @@ from berthmaster.model.hints import closest
 from berthmaster.model.interpretation import (
     Interpreter,
     check_replica_paths,
+    component_scripts,
     dependency_scripts,
     replica_scripts,
 )
@@ -500,14 +501,15 @@ def _without_lua(*_: object) -> NoReturn:
 @contextmanager
 def interpreter_of(manifests: Manifests) -> Iterator[Interpreter | None]:
     """Run the scripts of a control plane. The context is their interpreter; None without scripts."""
-    scripts, needs = replica_scripts(manifests.customizations), dependency_scripts(manifests.customizations)
-    if not (scripts or needs):
+    given = manifests.customizations
+    scripts, needs, parts = replica_scripts(given), dependency_scripts(given), component_scripts(given)
+    if not (scripts or needs or parts):
         yield None
     elif not is_available():
-        yield lua_interpreter(scripts, _without_lua, needs)
+        yield lua_interpreter(scripts, _without_lua, needs, parts)
     else:
         with ScriptProcess() as run:
-            yield lua_interpreter(scripts, run, needs)
+            yield lua_interpreter(scripts, run, needs, parts)
 
 
 def check_policies(manifests: Manifests, *, lenient: bool) -> None:

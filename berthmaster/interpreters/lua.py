@@ -1,4 +1,4 @@
-"""The replicas of resources, as the scripts of ``ResourceInterpreterCustomization`` compute them.
+"""What scripts of ``ResourceInterpreterCustomization`` compute: replicas, pod templates and dependencies of resources.
 
 Karmada's functions of the module ``kube`` are there: ``accuratePodRequirements``, ``getPodDependencies``,
 ``resourceAdd`` and ``getResourceQuantity``.
@@ -9,14 +9,16 @@ from functools import reduce
 from operator import add
 from typing import Any, Final
 
+from berthmaster.model.binding import Component
 from berthmaster.model.decode import builtins, convert
 from berthmaster.model.dependencies import Dependency, ScriptedDependencies, dependencies_of
 from berthmaster.model.errors import FieldError, InputError, shown
-from berthmaster.model.interpretation import Interpreter, UnknownReplicas
+from berthmaster.model.interpretation import Interpreter, ScriptedComponents, UnknownReplicas
 from berthmaster.model.meta import INT32_MAX, Quantity
 from berthmaster.model.replicas import ReplicaRequirements, Replicas, requirements_at
 
 _FUNCTION: Final = "GetReplicas"
+_COMPONENTS: Final = "GetComponents"
 _DEPENDENCIES: Final = "GetDependencies"
 _NO_SCRIPTS: Final[Mapping[tuple[str, str], str]] = {}
 _NANOS: Final = 1_000_000_000
@@ -37,8 +39,16 @@ Scripts = Mapping[tuple[str, str], str]
 """Scripts by the API version and the kind of the resources that they are about."""
 
 
-def lua_interpreter(scripts: Scripts, run: RunScript, needs: Scripts = _NO_SCRIPTS) -> Interpreter:
-    """Return what interprets kinds with their scripts. ``needs``: the scripts for the dependencies of a resource."""
+def lua_interpreter(
+    scripts: Scripts, run: RunScript, needs: Scripts = _NO_SCRIPTS, parts: Scripts = _NO_SCRIPTS
+) -> Interpreter:
+    """Return what interprets kinds with their scripts.
+
+    Args:
+        scripts: those for replicas.
+        needs: those for the dependencies of a resource.
+        parts: those for the pod templates of a resource.
+    """
 
     def dependencies(raw: Mapping[str, Any]) -> ScriptedDependencies | None:
         script = needs.get((str(raw.get("apiVersion")), str(raw.get("kind"))))
@@ -51,6 +61,16 @@ def lua_interpreter(scripts: Scripts, run: RunScript, needs: Scripts = _NO_SCRIP
         except (ScriptError, FieldError):
             return ScriptedDependencies(None)
 
+    def components(raw: Mapping[str, Any]) -> ScriptedComponents | None:
+        script = parts.get((str(raw.get("apiVersion")), str(raw.get("kind"))))
+        if script is None:
+            return None
+        try:
+            found, _ = run(script, _COMPONENTS, raw)
+            return ScriptedComponents(convert(tuple[Component, ...], found or ()))
+        except (ScriptError, FieldError):
+            return ScriptedComponents(None)
+
     def replicas(raw: Mapping[str, Any]) -> Replicas | UnknownReplicas | None:
         kind = str(raw.get("apiVersion")), str(raw.get("kind"))
         script = scripts.get(kind)
@@ -61,7 +81,7 @@ def lua_interpreter(scripts: Scripts, run: RunScript, needs: Scripts = _NO_SCRIP
         except (ScriptError, FieldError) as error:
             return UnknownReplicas(f"the interpreter script of {kind[1]} of {kind[0]} failed: {error}")
 
-    return Interpreter(replicas, dependencies)
+    return Interpreter(replicas, dependencies, components)
 
 
 def _replicas(number: object, requirements: object) -> Replicas:

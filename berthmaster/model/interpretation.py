@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
+from berthmaster.model.binding import Component
 from berthmaster.model.decode import convert
 from berthmaster.model.dependencies import ScriptedDependencies
 from berthmaster.model.errors import FieldError, InputError
@@ -39,16 +40,24 @@ class UnknownReplicas(NamedTuple):
     reason: str
 
 
+class ScriptedComponents(NamedTuple):
+    """The pod templates of a resource, as a script returns them. ``found``: None if the script failed."""
+
+    found: tuple[Component, ...] | None
+
+
 class Interpreter(NamedTuple):
     """The scripts of a control plane.
 
     Attributes:
         replicas: returns the replicas of a resource, or why its script failed; None for a kind without a script.
         dependencies: returns what a resource needs; None for a kind without a script.
+        components: returns the pod templates of a resource; None for a kind without a script.
     """
 
     replicas: Callable[[Mapping[str, Any]], Replicas | UnknownReplicas | None]
     dependencies: Callable[[Mapping[str, Any]], ScriptedDependencies | None]
+    components: Callable[[Mapping[str, Any]], ScriptedComponents | None]
 
 
 class InterpreterScript(Value, frozen=True):
@@ -64,6 +73,7 @@ class CustomizationRules(Value, frozen=True):
     """The scripts of a customization. Only those that decisions need are read."""
 
     replica_resource: InterpreterScript | None = None
+    component_resource: InterpreterScript | None = None
     dependency_interpretation: InterpreterScript | None = None
 
 
@@ -84,6 +94,11 @@ class ResourceInterpreterCustomization(Value, frozen=True):
 def replica_scripts(customizations: Iterable[ResourceInterpreterCustomization]) -> dict[tuple[str, str], str]:
     """Return the script for the replicas of each kind. Of several customizations the first by name counts."""
     return _scripts(customizations, lambda rules: rules.replica_resource)
+
+
+def component_scripts(customizations: Iterable[ResourceInterpreterCustomization]) -> dict[tuple[str, str], str]:
+    """Return the script for the pod templates of each kind, as ``replica_scripts``."""
+    return _scripts(customizations, lambda rules: rules.component_resource)
 
 
 def dependency_scripts(customizations: Iterable[ResourceInterpreterCustomization]) -> dict[tuple[str, str], str]:
@@ -210,33 +225,33 @@ def _workflow(raw: Mapping[str, Any]) -> Replicas:
 
 def _flink_deployment(raw: Mapping[str, Any]) -> Replicas:
     """The job managers and task managers are counted together. Each requests the larger CPU and memory of the two."""
-    count = count_at(raw, "spec.jobManager.replicas") + _task_managers(raw)
-    managers = [_flink_requests(raw, f"spec.{each}.resource") for each in ("jobManager", "taskManager")]
+    count = count_at(raw, "spec.jobManager.replicas") + task_managers(raw)
+    managers = [flink_requests(raw, f"spec.{each}.resource") for each in ("jobManager", "taskManager")]
     pod = value_at(raw, "spec.podTemplate.spec") or {}
     fields = {key: pod[key] for key in ("nodeSelector", "tolerations") if pod.get(key) is not None}
     return Replicas(
         count,
         ReplicaRequirements(
             resource_request=largest_amounts(managers),
-            node_claim=_converted(NodeClaim, fields, "spec.podTemplate.spec"),
+            node_claim=converted(NodeClaim, fields, "spec.podTemplate.spec"),
             namespace=str((raw.get("metadata") or {}).get("namespace") or ""),
             priority_class_name=str(pod.get("priorityClassName") or ""),
         ),
     )
 
 
-def _task_managers(raw: Mapping[str, Any]) -> int:
+def task_managers(raw: Mapping[str, Any]) -> int:
     """Return the number of task managers: their replicas, or else the parallelism divided by the slots of each."""
-    parallelism = _number(value_at(raw, "spec.job.parallelism"))
-    slots = _number((value_at(raw, "spec.flinkConfiguration") or {}).get("taskmanager.numberOfTaskSlots"))
+    parallelism = as_number(value_at(raw, "spec.job.parallelism"))
+    slots = as_number((value_at(raw, "spec.flinkConfiguration") or {}).get("taskmanager.numberOfTaskSlots"))
     computed = math.ceil(parallelism / slots) if parallelism is not None and slots else 1
     return count_at(raw, "spec.taskManager.replicas", absent=computed)
 
 
-def _flink_requests(raw: Mapping[str, Any], path: str) -> Amounts:
+def flink_requests(raw: Mapping[str, Any], path: str) -> Amounts:
     given = value_at(raw, path) or {}
     amounts = {key: given[key] for key in ("cpu", "memory") if given.get(key) is not None}
-    return _converted(dict[str, Quantity], amounts, path)
+    return converted(dict[str, Quantity], amounts, path)
 
 
 def _ray_service(raw: Mapping[str, Any]) -> Replicas:
@@ -272,7 +287,7 @@ _COMPUTED: Final[Mapping[Kind, Callable[[Mapping[str, Any]], Replicas]]] = {
 }
 
 
-def _number(value: object) -> float | None:
+def as_number(value: object) -> float | None:
     """Return a number, also from text, as Lua's ``tonumber`` does; None if it is none."""
     try:
         return float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else None
@@ -280,7 +295,7 @@ def _number(value: object) -> float | None:
         return None
 
 
-def _converted(kind: type[T], raw: Any, path: str) -> T:  # noqa: ANN401 - any JSON value
+def converted(kind: type[T], raw: Any, path: str) -> T:  # noqa: ANN401 - any JSON value
     try:
         return convert(kind, raw)
     except FieldError as error:

@@ -28,7 +28,15 @@ from msgspec.structs import replace
 
 from berthmaster.manifests import Document, Manifests
 from berthmaster.model import claims, interpretation
-from berthmaster.model.binding import Binding, BindingSpec, ObjectReference, binding_name, binding_of, holder
+from berthmaster.model.binding import (
+    Binding,
+    BindingSpec,
+    Component,
+    ObjectReference,
+    binding_name,
+    binding_of,
+    holder,
+)
 from berthmaster.model.claims import (
     UNKNOWN,
     Claim,
@@ -39,6 +47,7 @@ from berthmaster.model.claims import (
     Resource,
     permanent_id,
 )
+from berthmaster.model.components import components_of
 from berthmaster.model.decode import convert
 from berthmaster.model.dependencies import Dependency, ScriptedDependencies, dependencies_of, recorded_dependencies
 from berthmaster.model.errors import FieldError
@@ -133,7 +142,10 @@ class WorkloadBuilder:
         waiting = waits(claim.policy, template.namespace, self._existing) if claim is not None else None
         scripted = self._interpreter.dependencies(raw) if self._interpreter is not None else None
         unscheduled = self._unscheduled(given, found) or (waiting if binding is None else None)
-        target, deferred = self._binding(given, replicas, waiting) if unscheduled is None else (binding, None)
+        components = self._components(given)
+        target, deferred = (
+            self._binding(given, replicas, components, waiting) if unscheduled is None else (binding, None)
+        )
         if unscheduled is not None and unscheduled.reason in _CLAIMED and claim is not None:
             deferred = binding_of(raw, claim.policy, replicas, workload_affinity=self._workload_affinity)
         if waiting is not None and waiting.reason is NotScheduled.MISSING_OVERRIDES and holding.recorded is None:
@@ -157,7 +169,7 @@ class WorkloadBuilder:
             notes=tuple(filter(None, (holding.note, *notes))),
             dependencies=dependencies_for(target, raw, scripted, applied=applied),
             scripted=scripted,
-            components_are_old=applied and _has_old_components(document, target),
+            components_are_old=components is None and applied and _has_old_components(document, target),
         )
 
     def _lasting(self, holding: Holding, binding: Binding | None) -> Holding:
@@ -197,11 +209,13 @@ class WorkloadBuilder:
         if binding is None:
             return asked, []
         held = Replicas(binding.spec.replicas, binding.spec.replica_requirements)
+        if binding.spec.components:  # Karmada then asks for components, and not for replicas
+            return held, []
         if isinstance(asked, UnknownReplicas):
             return held, [f"{asked.reason}; the binding's count"] if given.applied else []
         if given.applied:
             return asked, []
-        if asked.number != held.number and binding.spec.placement is not None and not binding.spec.components:
+        if asked.number != held.number and binding.spec.placement is not None:
             return held, [f"the template has {asked.number} replicas; the binding has {held.number}, and counts"]
         return held, []
 
@@ -233,8 +247,22 @@ class WorkloadBuilder:
             return deferred_by(claim.policy)
         return None
 
+    def _components(self, given: _Given) -> tuple[Component, ...] | None:
+        """Return the pod templates of a template that is applied; None if those of the binding count.
+
+        A binding with components shows that Karmada's gate for them is on. Equal ones keep their order.
+        """
+        if given.binding is None or not given.binding.spec.components or not given.applied:
+            return None
+        found, held = components_of(given.raw, self._interpreter), given.binding.spec.components
+        return held if found is not None and sorted(found, key=_by_name) == sorted(held, key=_by_name) else found
+
     def _binding(
-        self, given: _Given, replicas: Replicas, waiting: Unscheduled | None
+        self,
+        given: _Given,
+        replicas: Replicas,
+        components: tuple[Component, ...] | None,
+        waiting: Unscheduled | None,
     ) -> tuple[Binding | None, Binding | None]:
         """Return the binding that counts now, and the one that the next change of the template brings."""
         claim, binding = given.holding.claim, given.binding
@@ -245,6 +273,8 @@ class WorkloadBuilder:
         )
         if binding is None:
             return desired, None
+        if components is not None:
+            desired = with_spec(desired, components=components)
         if binding.spec.scheduler_name and given.holding.recorded == claim.policy.reference:
             desired = with_spec(desired, scheduler_name=binding.spec.scheduler_name)
         if waiting is not None:
@@ -254,6 +284,10 @@ class WorkloadBuilder:
             return binding, None if same else bound_by(desired, claim.policy)
         desired = bound_by(desired, claim.policy)
         return (binding if desired == binding else desired), None  # most are equal, and one of them takes less memory
+
+
+def _by_name(component: Component) -> str:
+    return component.name
 
 
 def _has_old_components(document: Document, binding: Binding | None) -> bool:

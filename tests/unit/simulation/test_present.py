@@ -9,6 +9,7 @@ from simulated_worlds import NOW, WEB, explain, planned, simulated_rows, web_row
 from switched_on import world_of
 from tables import cases
 
+from berthmaster.model.binding import Component
 from berthmaster.model.cluster import Taint
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.changes import AddTaint, Down, Reschedule, Scale
@@ -73,27 +74,41 @@ def test_who_holds_a_resource_and_why_another_policy_does_not(policy, holder, cl
     assert (found.claims[0].why_not, reason in found.claims[1].why_not) == ("", True)
 
 
-JOB = {
-    "apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job",
-    "metadata": {"name": "web", "namespace": "default", "uid": "u"}, "spec": {"tasks": [{"replicas": 1}]},
-}  # fmt: skip
+VOLCANO, OWN = "batch.volcano.sh/v1alpha1", "example.io/v1"
+
+
+def job(api_version, fewest):
+    spec = {"tasks": [{"name": "main", "minAvailable": fewest}, {"name": "side", "minAvailable": 2}]}
+    return {"apiVersion": api_version, "kind": "Job", "metadata": {"name": "web", "namespace": "default", "uid": "u"},
+            "spec": spec}  # fmt: skip
+
+
+SIDE = Component("side", 2)
 
 
 @cases(
-    ("template", "old"),
+    ("api_version", "template", "components", "old"),
     {
-        "a changed template": ({**JOB, "spec": {"tasks": [{"replicas": 9}]}}, True),
-        "the same template": (JOB, False),
-        "no template": (None, False),
+        "a changed template": (VOLCANO, job(VOLCANO, 9), (Component("main", 9), SIDE), False),
+        "the same template": (VOLCANO, job(VOLCANO, 1), (SIDE, Component("main", 1)), False),
+        "no template": (VOLCANO, None, (SIDE, Component("main", 1)), False),
+        "a changed template of a kind without a known interpreter": (
+            OWN,
+            job(OWN, 9),
+            (SIDE, Component("main", 1)),
+            True,
+        ),
     },
 )
-def test_components_that_a_template_changes_are_old(template, old):
-    policy = stored_policy("p", to=["a"], selects="batch.volcano.sh/v1alpha1/Job")
-    stored = stored_template(JOB, held_by=policy)
+def test_components_follow_a_template_that_is_applied(api_version, template, components, old):
+    policy = stored_policy("p", to=["a"], selects=f"{api_version}/Job")
+    stored = stored_template(job(api_version, 1), held_by=policy)
     bound = stored_binding(stored, {"a": 0}, policy=policy, replicas=0)
-    bound["spec"]["components"] = [{"name": "main", "replicas": 1}, {"name": "side", "replicas": 2}]
+    bound["spec"]["components"] = [{"name": "side", "replicas": 2}, {"name": "main", "replicas": 1}]
     world = world_of(load(*FLEET, policy, stored, bound, over=[] if template is None else [template]))
-    assert world.workloads[0].components_are_old is old
+    (workload,) = world.workloads
+    assert workload.binding.spec.components == components
+    assert (workload.binding.spec.replicas, workload.components_are_old) == (0, old)
     (shown,) = (row(each.after) for each in planned(world) if each.resource == "default/Job/web")
     assert any("its components are those of its binding" in each for each in shown.notes) is old
 
