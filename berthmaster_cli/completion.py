@@ -30,19 +30,19 @@ class _Row(msgspec.Struct):
     cells: list[Any]
 
 
-class _Metadata(msgspec.Struct):
+class _NamedMetadata(msgspec.Struct):
     name: str = ""
 
 
-class _Item(msgspec.Struct):
-    metadata: _Metadata
+class _NamedItem(msgspec.Struct):
+    metadata: _NamedMetadata
 
 
 class _Table(msgspec.Struct):
     """Names as kubectl lists them: the first cell of each row. ``items``: of an API that knows no tables."""
 
     rows: list[_Row] | None = None
-    items: list[_Item] | None = None
+    items: list[_NamedItem] | None = None
 
     @property
     def names(self) -> list[str]:
@@ -50,7 +50,7 @@ class _Table(msgspec.Struct):
         return [*cells, *(each.metadata.name for each in self.items or ())]
 
 
-class _Given(NamedTuple):
+class _NameSource(NamedTuple):
     """What the options on the line say about where names come from."""
 
     paths: Sequence[str]
@@ -59,7 +59,7 @@ class _Given(NamedTuple):
     namespace: str
 
     @classmethod
-    def of(cls, ctx: click.Context) -> "_Given":
+    def of(cls, ctx: click.Context) -> "_NameSource":
         values = ctx.params
         paths = [*(values.get("paths") or ()), *(values.get("against") or ())]
         namespace = values.get("namespace") or ""
@@ -92,7 +92,7 @@ class _Given(NamedTuple):
 Completer = Callable[[click.Context, click.Parameter, str], list[str]]
 
 
-def _quiet(names: Callable[[_Given, str], Iterable[str]]) -> Completer:
+def _quiet(names: Callable[[_NameSource, str], Iterable[str]]) -> Completer:
     """Return what completes a word with names. It offers none that the line has already, and never fails."""
 
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -100,7 +100,7 @@ def _quiet(names: Callable[[_Given, str], Iterable[str]]) -> Completer:
 
         try:
             with complaints():
-                found = list(dict.fromkeys(names(_Given.of(ctx), incomplete)))
+                found = list(dict.fromkeys(names(_NameSource.of(ctx), incomplete)))
         except (BerthmasterError, click.ClickException, OSError):
             return []
         given = ctx.params.get(param.name or "") or ()
@@ -110,37 +110,37 @@ def _quiet(names: Callable[[_Given, str], Iterable[str]]) -> Completer:
     return complete
 
 
-def _contexts(given: _Given, _: str) -> Iterable[str]:
+def _contexts(given: _NameSource, _: str) -> Iterable[str]:
     from berthmaster.kube.kubeconfig import known_contexts  # noqa: PLC0415 - files need no client
 
     return known_contexts(given.kubeconfig)
 
 
-def _namespaces(given: _Given, _: str) -> Iterable[str]:
+def _namespaces(given: _NameSource, _: str) -> Iterable[str]:
     if given.paths:
         return sorted({namespace for _, namespace, _ in given.documents() if namespace})
     return given.listed(*_NAMESPACES)
 
 
-def _clusters(given: _Given, _: str) -> Iterable[str]:
+def _clusters(given: _NameSource, _: str) -> Iterable[str]:
     if given.paths:
         return sorted(name for kind, _, name in given.documents() if kind in {"Cluster", "FederatedCluster"})
     return given.listed(*_CLUSTERS)
 
 
-def _changed_clusters(given: _Given, incomplete: str) -> Iterable[str]:
+def _changed_clusters(given: _NameSource, incomplete: str) -> Iterable[str]:
     """The clusters of ``CLUSTER=...``. The rest of the word is not completed."""
     return () if "=" in incomplete else (f"{each}=" for each in _clusters(given, incomplete))
 
 
-def _policies(given: _Given, _: str) -> Iterable[str]:
+def _policies(given: _NameSource, _: str) -> Iterable[str]:
     if given.paths:
         found = [each for each in given.documents() if each[0] in POLICY_KINDS]
         return sorted({"/".join(filter(None, each[1:])) for each in found})
     return [*given.listed(*_POLICIES, namespaced=True), *given.listed(*_CLUSTER_POLICIES)]
 
 
-def _workloads(given: _Given, incomplete: str) -> Iterable[str]:
+def _workloads(given: _NameSource, incomplete: str) -> Iterable[str]:
     """Types, and after the slash the names of resources of the type."""
     kind, slash, _ = incomplete.partition("/")
     if not slash:

@@ -1,0 +1,41 @@
+"""Tables as GitHub reads them: a row has the cells of the header. A pipe in code ends a cell unless it is escaped."""
+
+import re
+from pathlib import Path
+
+import pytest
+from markdown_it import MarkdownIt
+
+ROOT = Path(__file__).parents[3]
+PAGES = sorted([*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md"), *(ROOT / "charts").rglob("*.md")])
+_PIPE = re.compile(r"(?<!\\)\|")
+
+
+def torn_rows(text):
+    """Yield each row that has other cells than the header of its table. GitHub cuts the row, or adds empty cells."""
+    lines = text.splitlines()
+    for token in MarkdownIt("commonmark").enable("table").parse(text):
+        if token.type != "table_open":
+            continue
+        first, last = token.map
+        cells = [len(_PIPE.findall(lines[number].strip().strip("|"))) for number in range(first, last)]
+        yield from (lines[first + at] for at, found in enumerate(cells) if found != cells[0])
+
+
+def test_a_pipe_in_code_tears_a_row():
+    table = "| Option | Meaning |\n|---|---|\n| `a|b` | c |\n| `a\\|b` | c |\n"
+    assert list(torn_rows(table)) == ["| `a|b` | c |"]
+
+
+@pytest.mark.parametrize("page", [str(path.relative_to(ROOT)) for path in PAGES])
+def test_no_row_of_a_table_is_torn(page):
+    assert list(torn_rows((ROOT / page).read_text())) == []
+
+
+@pytest.mark.parametrize("page", [str(path.relative_to(ROOT)) for path in PAGES])
+def test_no_table_is_taken_for_text(page):
+    """A line of cells outside of code must be in a table."""
+    text = (ROOT / page).read_text()
+    tokens = MarkdownIt("commonmark").enable("table").parse(text)
+    prose = [each.content for each in tokens if each.type == "inline" and each.map and each.content.startswith("| ")]
+    assert prose == []
