@@ -4,9 +4,10 @@ A history has workloads on groups of clusters, with both strategies. Clusters fl
 Their capacities swing, and replicas are unschedulable. Drift is repaired in most histories. Workloads break, are
 scaled, edited, paused, rescheduled and evicted, also from all clusters, and pods fail for a moment. Some have volumes
 or a ConfigMap. Dispatching is suspended, and members keep what Karmada deletes. Quotas fill, and are lowered below the
-use. Moves are paused, and budgets close. Karmada's controllers restart. The storm brake engages. The scheduler is
-killed before or after any of its writes, is refused, or gets no answer. The next leader is a standby that read the
-configuration some time ago. The time is the test's.
+use. Moves are paused, budgets and windows close. Taints evict, and Clusters are deleted and join again. A Job finishes.
+Other clients remove the record of a move, or end it by hand. Karmada's controllers restart. The storm brake engages.
+The scheduler is killed before or after any of its writes, is refused, or gets no answer. The next leader is a standby
+that read the configuration some time ago. The time is the test's.
 """
 
 import json
@@ -19,6 +20,7 @@ from typing import Any, Final
 
 from decisions import DYNAMIC
 from karmada_model.evictions import evict
+from karmada_model.model import Settings
 from karmada_model.quotas import QuotaWebhook
 from karmada_model.stage import Stage
 from karmada_plane import cluster, deployment, policy, resource, selector
@@ -34,7 +36,11 @@ from berthmaster.deciding.config import (
     MoveSelector,
     MoveSettings,
     RebalanceSettings,
+    Schedule,
+    SourceOverride,
     SourceSettings,
+    Window,
+    WindowSeconds,
 )
 from berthmaster.kube.requests import APIRequest
 from berthmaster.model.decode import decode_json
@@ -49,6 +55,7 @@ from berthmaster.model.move import (
     MoveState,
     MoveStrategy,
 )
+from berthmaster.model.work import DEFAULT_GRACE_S
 
 TOLERATION_S: Final = 30.0
 HIDDEN_S: Final = 75.0
@@ -71,8 +78,16 @@ _STRATEGIES: Final[tuple[JSON, ...]] = (
 
 SUSPENSIONS: Final = 0.3
 """The share of the actions that suspend dispatching, pause a template, or let members keep what Karmada deletes."""
+BY_HAND: Final = 0.15
+"""The share of the other actions that are done by other clients: to records, Clusters, taints and Jobs."""
+UNJOIN_S: Final = 60.0
+"""How long a union may name a Cluster that is being deleted. Writes are refused now and then."""
+ROOMY_CPU: Final = 20
+CLOSED: Final = Window(Schedule.parse("0 0 1 6 *"), WindowSeconds(3600))
+"""A window that opens after the end of each history."""
 SETTINGS: Final = resource("settings", "ConfigMap")
 CLAIM: Final = resource("data", "PersistentVolumeClaim")
+JOB: Final[JSON] = resource("report", "Job", "batch/v1", spec={"parallelism": 2, "template": {"spec": {}}})
 _QUOTA: Final[JSON] = {
     "apiVersion": "policy.karmada.io/v1alpha1",
     "kind": "FederatedResourceQuota",
@@ -125,11 +140,15 @@ class History:
         self._templates = [self._template(index) for index in range(self._random.randint(1, 3))]
         broken_first = [index for index in range(len(self._templates)) if self._random.random() < 0.4]
         self._preservable = [index for index in range(len(self._templates)) if index not in broken_first]
-        rules = tuple(
-            MoveRule(
-                selector=MoveSelector(policies=frozenset({f"shop/p{index}"})), strategy=MoveStrategy.BREAK_BEFORE_MAKE
-            )
-            for index in broken_first
+        rules = (
+            MoveRule(selector=MoveSelector(kinds=frozenset({"Job"})), drain=SourceOverride("On")),
+            *(
+                MoveRule(
+                    selector=MoveSelector(policies=frozenset({f"shop/p{index}"})),
+                    strategy=MoveStrategy.BREAK_BEFORE_MAKE,
+                )
+                for index in broken_first
+            ),
         )
         extra = random.Random(f"needs {seed}")  # seeds keep their histories
         self._extra = extra
@@ -141,6 +160,10 @@ class History:
                 volumes.append({"name": "d", "persistentVolumeClaim": {"claimName": CLAIM["metadata"]["name"]}})
             if volumes:
                 each["spec"]["template"]["spec"]["volumes"] = volumes
+        purge_modes = {index: extra.choice(("", "Directly", "Gracefully")) for index in broken_first}
+        runs_job, reports = extra.random() < 0.2, extra.random() < 0.5
+        if reports:  # what runs takes room, so each group must have it for all workloads
+            self._cpus = {name: max(cpu, ROOMY_CPU) for name, cpu in self._cpus.items()}
         config = MovesConfig(defaults=settings, rules=rules, budgets=(Budget("all", max_moves=self._limit),))
         self._config = config
         self._known = [config]
@@ -152,6 +175,7 @@ class History:
                 schedulerName="berthmaster",
                 placement={"clusterAffinities": self._terms(self._groups), "replicaScheduling": strategy},
                 propagateDeps=index in self._stored,
+                **_purging(purge_modes.get(index, "")),
             )
             for index, (each, strategy) in enumerate(zip(self._templates, strategies, strict=True))
         ]
@@ -160,7 +184,9 @@ class History:
             *self._policies,
             *([CLAIM] if self._stored else []),
             *([SETTINGS, self._settings_policy()] if needs else []),
+            *([JOB, self._job_policy()] if runs_job else []),
             *self._templates,
+            karmada=Settings(evicts=True, reports_resources=reports),
             settings=ControllerSettings(failover="not-ready", failover_toleration_s=TOLERATION_S),
             moves=config,
             chance=self._random,
@@ -174,6 +200,7 @@ class History:
         self._away_s: dict[str, float] = {}
         self._braked = ""
         self._lost: set[str] = set()
+        self._unjoined: dict[str, float] = {}
         self._starts: dict[str, list[float]] = defaultdict(list)
         self._rebalanced_s: dict[str, float] = {}
         self._hold_down_s = settings.hold_down_s
@@ -210,6 +237,8 @@ class History:
         self._check_away()
         self._check_vanished()
         self._check_harm()
+        self._check_unjoins()
+        self._check_job_ran_once()
 
     # What happens
 
@@ -226,6 +255,11 @@ class History:
             actions = [
                 self._suspend, self._suspend, self._resume, self._pause_template, self._preserve,
                 self._change_the_leader,
+            ]  # fmt: skip
+        elif self._extra.random() < BY_HAND:
+            actions = [
+                self._forget_a_record, self._forget_a_record, self._end_by_hand, self._taint_no_execute, self._unjoin,
+                self._finish_the_job,
             ]  # fmt: skip
         action = self._random.choice(actions)
         self.log.append(f"{self.stage.clock.monotonic_s():.0f} {action.__name__}")
@@ -294,6 +328,78 @@ class History:
         stored = self.stage.get(held) or held
         self.stage.apply({**held, "spec": {**changed, "placement": stored["spec"]["placement"]}})
 
+    def _forget_a_record(self) -> None:
+        """Remove the record of a move under way, mostly with BreakBeforeMake, while the old copies go."""
+        if self._extra.random() < 0.5:
+            self._drain()
+            self.run(self._extra.choice((1.0, 3.0, 10.0)))
+        for template in self._templates:
+            binding = self.stage.binding(template)
+            move = _move_of(binding)
+            if binding is None or move is None or not move.under_way:
+                continue
+            self.stage.edit(binding, metadata={"annotations": {MOVE: None}})
+            if move.phase is MovePhase.ADMITTED:
+                self._watch_pods_end(template, move)
+            return
+
+    def _watch_pods_end(self, template: JSON, move: MoveState) -> None:
+        """Nothing starts elsewhere while pods of the old copies end. Longer grace periods are not known any more."""
+        graces = _grace_s(template) <= DEFAULT_GRACE_S
+        members, before = self.stage.model.members, self.stage.assignment(template)
+        old = move.source.keys() - before.keys()
+        for _ in range(60):
+            self.run(1.0)
+            now = self.stage.assignment(template)
+            new = now.keys() - before.keys() - old
+            beside = members.running(template) & new and members.running(template) & (old - now.keys())
+            assert not (graces and beside and not self._is_hidden()), self._history(f"{new} beside {old}: {now}")
+
+    def _end_by_hand(self) -> None:
+        """Write the target of a move with MakeBeforeBreak, as a person who does not want to wait."""
+        for binding in map(self.stage.binding, self._templates):
+            move = _move_of(binding)
+            makes = move is not None and move.strategy is MoveStrategy.MAKE_BEFORE_BREAK
+            if binding is not None and move is not None and makes and move.phase in _NEW_RUN:
+                self._disturb()
+                listed = [{"name": name, "replicas": count} for name, count in sorted(move.target.items())]
+                self.stage.edit(binding, spec={"clusters": listed})
+                return
+
+    def _taint_no_execute(self) -> None:
+        """Let Karmada evict all workloads from a cluster, for some time."""
+        name = self._extra.choice(self._clusters)
+        self._lost.add(name)
+        taint = {"key": "example.org/evict", "effect": "NoExecute"}
+        self._taint(name, lambda taints: [*taints, taint])
+        self.run(self._extra.choice((5.0, 60.0, 700.0)))
+        self._taint(name, lambda taints: [each for each in taints if each["key"] != taint["key"]])
+
+    def _unjoin(self) -> None:
+        """Delete a Cluster, and let it join again when it is gone."""
+        name = self._extra.choice(self._clusters)
+        self._lost.add(name)
+        self._disturb()
+        self._rebalanced_s.clear()
+        self.stage.delete(cluster(name))
+        self._unjoined[name] = self.stage.clock.monotonic_s()
+        self.run(self._extra.choice((20.0, 100.0)))
+        self._rejoin()
+
+    def _rejoin(self) -> None:
+        for name in [each for each in self._unjoined if self.stage.get(cluster(each)) is None]:
+            self._disturb()
+            del self._unjoined[name]
+            self.stage.put(cluster(name, cpu=self._cpus[name]))
+
+    def _finish_the_job(self) -> None:
+        self.stage.model.members.finish(JOB)
+
+    def _job_policy(self) -> JSON:
+        strategy = self._extra.choice((_STRATEGIES[0], _STRATEGIES[2]))
+        placement = {"clusterAffinities": self._terms(self._groups), "replicaScheduling": strategy}
+        return policy("job", selector("Job", "batch/v1"), schedulerName="berthmaster", placement=placement)
+
     def _settings_policy(self) -> JSON:
         placement = {"replicaScheduling": {"replicaSchedulingType": "Duplicated"}}
         return policy("settings", selector("ConfigMap", "v1"), schedulerName="berthmaster", placement=placement)
@@ -348,12 +454,15 @@ class History:
 
     def _pause(self) -> None:
         """Pause moves, use up the budget, or end both."""
-        closed = self._config.pause != "None" or self._config.budgets[0].max_moves == 0
+        closed = self._is_closed()
         budget = Budget("all", max_moves=self._limit)
         if closed:
             self._configure(replace(self._config, pause="None", budgets=(budget,)))
         elif self._random.random() < 0.5:
             self._configure(replace(self._config, pause=self._random.choice(("Planned", "All"))))
+        elif self._extra.random() < 0.5:
+            shut = Budget("all", max_moves=self._limit, windows=(CLOSED,))
+            self._configure(replace(self._config, budgets=(shut,)))
         else:
             self._configure(replace(self._config, budgets=(Budget("all", max_moves=0),)))
 
@@ -404,7 +513,7 @@ class History:
                 self._disturb()
                 self.stage.model.members.break_workload(name, each["metadata"]["name"])
         self.run(self._random.uniform(200.0, 330.0))
-        name = self._random.choice(sorted(move.source))
+        name = self._random.choice(sorted(move.source or self._clusters))
         if self.stage.model.members.member(name).up:
             self._disturb()
             self.stage.model.members.lose(name)
@@ -457,7 +566,8 @@ class History:
         self.stage.scheduler.estimate(self._estimate)
 
     def _estimate(self, query: EstimatorQuery) -> dict[str, int]:
-        template = next(each for each in self._templates if query.workload.endswith(each["metadata"]["name"]))
+        known = [*self._templates, JOB]
+        template = next(each for each in known if query.workload.endswith(each["metadata"]["name"]))
         if query.encode is unschedulable_question:
             found = self.stage.model.members.unschedulable(template)
             return {name: found.get(name, 0) for name in query.clusters}
@@ -526,7 +636,11 @@ class History:
         for name in self._clusters:
             if not members.member(name).up:
                 members.recover(name)
-            self._taint(name, lambda taints: taints)
+        while self._unjoined:
+            self.run(30.0)
+            self._rejoin()
+        for name in self._clusters:
+            self._taint(name, lambda _: [])
             self._resize(name, self._cpus[name])
         self._disturb()
 
@@ -598,6 +712,7 @@ class History:
                 self._check_rest(before["metadata"]["name"])
         assert now is None or not now.under_way or now.until is not None, self._history(f"no end: {now}")
         self._check_kept(then, now, before, after)
+        self._check_truth(then, now, after)
         if now is None or before["spec"].get("clusters") == after["spec"].get("clusters"):
             return
         if not (now.under_way or (then is not None and then.under_way)):
@@ -621,9 +736,10 @@ class History:
         evicted = {each["fromCluster"] for each in after["spec"].get("gracefulEvictionTasks") or ()}
         # Karmada keeps the copy of an eviction task until the others are healthy.
         left = sum(count if name in evicted else min(count, assigned.get(name, 0)) for name, count in healthy.items())
-        known = {each["name"] for each in before["spec"].get("clusters") or ()}
-        known |= {each["fromCluster"] for each in before["spec"].get("gracefulEvictionTasks") or ()}
-        ran = sum(count for name, count in healthy.items() if name in known)
+        known = {each["name"]: each.get("replicas", 0) for each in before["spec"].get("clusters") or ()}
+        kept = {each["fromCluster"] for each in before["spec"].get("gracefulEvictionTasks") or ()}
+        # Members may not have followed an earlier scale down yet.
+        ran = sum(count if name in kept else min(count, known.get(name, 0)) for name, count in healthy.items())
         if now.phase.value == "RolledBack":  # what is removed is no more than what stays
             ran = sum(min(count, now.target.get(name, 0)) for name, count in healthy.items())
         wanted = sum((now.source if now.phase.value == "RolledBack" else now.target).values())
@@ -659,10 +775,37 @@ class History:
             assert not (runs and _is_suspended(after, name)), self._history(f"the frozen copy on {name} goes: {now}")
 
     def _check_harm(self) -> None:
-        """No move takes from a workload what it needs. A failover may: the workload does not run there."""
+        """No move takes from a workload what it needs. A failover, an eviction and a deletion of the cluster may."""
         for each in self.stage.model.members.harm:
             needed = " needs " in each and not any(f" on {name} " in each for name in self._lost)
             assert not needed, self._history(each)
+
+    def _check_unjoins(self) -> None:
+        """No union names a cluster that is being deleted for its old copies, except while the storm brake holds all."""
+        now_s = self.stage.clock.monotonic_s()
+        if self._braked:
+            self._unjoined = dict.fromkeys(self._unjoined, now_s)
+        for name in [each for each, since_s in self._unjoined.items() if now_s - since_s > UNJOIN_S]:
+            for binding in map(self.stage.binding, self._templates):
+                move = _move_of(binding)
+                if binding is None or move is None or move.strategy is not MoveStrategy.MAKE_BEFORE_BREAK:
+                    continue
+                suspended = (binding["spec"].get("suspension") or {}).get("scheduling")
+                held = move.under_way and name in move.source and name not in move.target and not suspended
+                assert not held, self._history(f"a union holds up the deletion of {name}: {move}")
+
+    def _check_job_ran_once(self) -> None:
+        ran = self.stage.model.members.ran
+        assert len(ran) == len(set(ran)), self._history(f"a Job ran again: {ran}")
+
+    def _check_truth(self, then: MoveState | None, now: MoveState | None, after: JSON) -> None:
+        """A return ends as RolledBack, and what is restored is there to stay."""
+        if then is None or now is None or not then.under_way or now.under_way:
+            return
+        assert not (then.returning and now.phase is MovePhase.RELEASED), self._history(f"a return: {now}")
+        if now.phase is MovePhase.RELEASED:
+            left = {each["name"] for each in after["spec"].get("clusters") or ()} - now.target.keys()
+            assert not left, self._history(f"{left} is not released: {now}")
 
     def _check_volumes(self, before: JSON) -> None:
         """Nothing says that volumes may be lost. What another client evicts from everywhere starts somewhere."""
@@ -706,8 +849,12 @@ class History:
 
     def _check_pause(self, move: MoveState) -> None:
         """No planned move begins while moves are paused, or the budget is closed, whatever a process read before."""
-        closed = self._config.pause != "None" or not self._config.budgets[0].max_moves
+        closed = self._is_closed()
         assert not closed or move.reason is MoveReason.FAILOVER, self._history(f"a move begins while all wait: {move}")
+
+    def _is_closed(self) -> bool:
+        budget = self._config.budgets[0]
+        return self._config.pause != "None" or not budget.max_moves or bool(budget.windows)
 
     def _check_groups(self) -> None:
         for template in self._templates:
@@ -830,6 +977,17 @@ def _is_ready(found: JSON | None) -> bool:
 
 def _is_of(template: JSON, binding: JSON) -> bool:
     return bool(template["metadata"]["name"] == binding["spec"]["resource"]["name"])
+
+
+def _grace_s(template: JSON) -> int:
+    found: int = template["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
+    return found
+
+
+def _purging(mode: str) -> JSON:
+    """Return the failover of a policy with a purge mode; nothing for the default."""
+    behavior = {"decisionConditions": {"tolerationSeconds": 60}, "purgeMode": mode}
+    return {"failover": {"application": behavior}} if mode else {}
 
 
 _NEW_RUN: Final = frozenset({MovePhase.SURGING, MovePhase.SOAKING})

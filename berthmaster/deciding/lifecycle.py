@@ -40,6 +40,7 @@ from berthmaster.model.move import (
     move_of,
     without_clusters,
     written_clusters,
+    written_group,
 )
 from berthmaster.model.work import DEFAULT_GRACE_S, MAX_GRACE_S, Copies
 
@@ -150,7 +151,7 @@ def begun(binding: Binding, state: MoveState, around: Surroundings) -> Step:
         state,
         CopiesChange.BEGUN,
         written_clusters(state),
-        state.source_group,
+        written_group(state),
         tasks_before(binding, state, around.producer, around.unready) if breaks else None,
         _wait(state, around.now),
         note,
@@ -229,7 +230,7 @@ def retargeted(binding: Binding, state: MoveState, target: Mapping[str, int], gr
         state,
         CopiesChange.RETARGETED,
         written_clusters(state),
-        state.source_group,
+        written_group(state),
         tasks,
         _wait(state, now),
         note,
@@ -241,7 +242,7 @@ def left_deleted(state: MoveState, deleted: Collection[str], now: Timestamp) -> 
     left = without_clusters(state, deleted)
     note = f"{state.reason.value}: {name_list(sorted(deleted))} is being deleted, and its old copy is given up"
     return Step(
-        left, CopiesChange.RETARGETED, written_clusters(left), left.source_group, wait_s=_wait(left, now), note=note
+        left, CopiesChange.RETARGETED, written_clusters(left), written_group(left), wait_s=_wait(left, now), note=note
     )
 
 
@@ -305,7 +306,13 @@ def new_copies_started(state: MoveState, around: Surroundings) -> Step:
     state = msgspec.structs.replace(state, gone_since=None, message=_kept_message(state))
     note = f"{state.reason.value}: the old copies are gone, {short_assignment(state.target)} starts"
     return Step(
-        state, CopiesChange.NEW_STARTED, dict(state.target), state.source_group, None, _wait(state, around.now), note
+        state,
+        CopiesChange.NEW_STARTED,
+        written_clusters(state),
+        written_group(state),
+        None,
+        _wait(state, around.now),
+        note,
     )
 
 
@@ -791,7 +798,7 @@ def _returned(binding: Binding, state: MoveState, around: Surroundings, why: str
         back,
         CopiesChange.RETURNING,
         written_clusters(back),
-        back.source_group,
+        written_group(back),
         tasks_before(binding, back, around.producer, around.unready),
         _wait(back, around.now),
         note,

@@ -487,10 +487,12 @@ def _decided(decider: MoveDecider, binding: Binding) -> BindingDecision:
     if problem := move_problem(binding):
         return abandoned(decider, binding, binding, CopiesChange.ABANDONED, problem)
     # No move is under way, so nothing would ever remove its tasks.
-    if under_way or own_tasks(binding, decider.moves.producer):
-        prior = with_spec(binding, graceful_eviction_tasks=tasks_after(binding, decider.moves.producer))
-        if (begun_again := _begun_again(decider, binding, prior)) is not None:
-            return begun_again
+    own = own_tasks(binding, decider.moves.producer)
+    prior = with_spec(binding, graceful_eviction_tasks=tasks_after(binding, decider.moves.producer)) if own else binding
+    forgotten = stored is None and writes.says_moving(binding)
+    if (own or forgotten) and (begun_again := _begun_again(decider, binding, prior, own)) is not None:
+        return begun_again
+    if under_way or own:
         why = "another client has changed the assignment"
         return abandoned(decider, binding, prior, CopiesChange.ABANDONED, why, move if under_way else None)
     if move is not None and not any(binding.metadata.labels.get(label) for label in MANAGED_BY):
@@ -501,21 +503,25 @@ def _decided(decider: MoveDecider, binding: Binding) -> BindingDecision:
     return _at_rest(decider, binding, move)
 
 
-def _begun_again(decider: MoveDecider, binding: Binding, prior: Binding) -> BindingDecision | None:
+def _begun_again(
+    decider: MoveDecider, binding: Binding, prior: Binding, own: tuple[GracefulEvictionTask, ...]
+) -> BindingDecision | None:
     """Begin a move with BreakBeforeMake again whose record another client has removed; None if no copy would start.
 
-    Its tasks name the clusters whose pods may still end. The reason is not known any more.
+    Its tasks name the clusters whose pods may still end. Karmada may have removed them. The reason is not known any
+    more.
 
     Args:
         prior: the binding without the tasks of the move.
+        own: these tasks.
     """
-    going = {task.from_cluster: task.replicas or 0 for task in own_tasks(binding, decider.moves.producer)}
-    if decider.settings(binding).strategy is not MoveStrategy.BREAK_BEFORE_MAKE or not going:
+    going = {task.from_cluster: task.replicas or 0 for task in own}
+    if decider.settings(binding).strategy is not MoveStrategy.BREAK_BEFORE_MAKE:
         return None
     plain = without_move(prior, prior.assignment, prior.status.scheduler_observing_affinity_name)
     decision = decider.decide(plain)
     clusters = decision.clusters or {}
-    if not growing(prior, clusters) or not going.keys() - clusters.keys():
+    if not growing(prior, clusters) or (going and going.keys() <= clusters.keys()):
         return None
     target = Target(dict(clusters), decision.result.group)
     state = _state_of(decider, plain, MoveReason.RESCHEDULED, target, None)

@@ -318,6 +318,11 @@ def _with_moving(conditions: tuple[Condition, ...], move: MoveState | None, now:
     return _with_condition(conditions, MOVING, reason, moving_message(move), now, holds=move.under_way)
 
 
+def says_moving(binding: Binding) -> bool:
+    """Return whether the condition ``Moving`` says that a move is under way. It stays if another client edits."""
+    return any(each.type == MOVING and each.status == "True" for each in binding.status.conditions)
+
+
 def _with_condition(
     conditions: tuple[Condition, ...], kind: str, reason: str, message: str, now: datetime, *, holds: bool
 ) -> tuple[Condition, ...]:

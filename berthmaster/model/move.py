@@ -302,6 +302,12 @@ def written_clusters(state: MoveState) -> dict[str, int]:
     return both(state.source, state.target) if state.phase is MovePhase.ADMITTED else dict(state.target)
 
 
+def written_group(state: MoveState) -> str:
+    """Return the group of what a move under way has written: that of its source, until only its target is there."""
+    makes = state.strategy is MoveStrategy.MAKE_BEFORE_BREAK
+    return state.source_group if makes or state.phase is MovePhase.ADMITTED else state.target_group
+
+
 def as_moved(binding: Binding) -> Binding:
     """Return a binding as if its move had ended well; the binding itself if no move is under way."""
     state = _intact_move(binding)

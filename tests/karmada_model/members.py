@@ -64,6 +64,7 @@ class RunningCopy:
         ready: the replicas that are healthy, of any generation.
         current: whether all of ``ready`` are of the present generation and complete.
         pods: the pod template of the replicas that became healthy last.
+        finished: whether it is a Job whose pods have all ended well.
     """
 
     manifest: JSON
@@ -72,6 +73,7 @@ class RunningCopy:
     ready: int = 0
     current: bool = False
     pods: JSON | None = None
+    finished: bool = False
 
 
 class EndingPods(NamedTuple):
@@ -114,6 +116,7 @@ class Members:
 
     Attributes:
         harm: what was taken from workloads that were still there, in order: volumes, and resources that they need.
+        ran: the Jobs that have finished, in order, as Cluster/Name.
 
     Args:
         objects: what they read and write.
@@ -147,6 +150,7 @@ class Members:
         self._refusals: dict[tuple[str, str], str] = {}
         self._delete_waits: dict[Ident, float] = {}
         self.harm: list[str] = []
+        self.ran: list[str] = []
 
     def observe(self, news: News) -> None:
         latest = news.latest
@@ -231,6 +235,15 @@ class Members:
         limit = self._room.get((cluster, template["metadata"]["name"]))
         copy = self.copies(template).get(cluster)
         return None if limit is None else max(0, limit - (copy.ready if copy is not None else 0))
+
+    def finish(self, job: JSON) -> None:
+        """Let all pods of a Job end well, where it runs."""
+        for cluster, member in self._members.items():
+            for which, copy in member.copies.items():
+                if ident(copy.manifest) == ident(job) and copy.ready:
+                    copy.finished = True
+                    self._later(self.delays.report_s, which, self._report)
+                    self.ran.append(f"{cluster}/{job['metadata']['name']}")
 
     def clean(self) -> None:
         """Delete what Karmada has left behind, as a person does."""
@@ -523,6 +536,9 @@ def _work_status(copy: RunningCopy, at: str) -> JSON:
     if manifest["kind"] in WITH_PODS:
         entry["health"] = "Healthy" if copy.current and copy.ready >= copy.wanted else "Unhealthy"
         entry["status"] = _reflected(copy)
+    elif manifest["kind"] == "Job":
+        done = {"conditions": [{"type": "Complete", "status": "True"}], "succeeded": copy.wanted}
+        entry["status"] = done if copy.finished else {"active": copy.ready}
     applied = {
         "type": "Applied",
         "status": "True",

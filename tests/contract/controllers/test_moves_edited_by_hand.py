@@ -34,11 +34,14 @@ def ending(play: Play) -> None:
 
 
 @pytest.mark.parametrize("after_s", [0.0, 1.0, 4.0, 15.0, 30.0])
+@pytest.mark.parametrize("purge_mode", ["Directly", "Gracefully"])
 @pytest.mark.parametrize("groups", [["m2"], ["m2", "m3"]])
 def test_a_record_that_is_removed_while_the_old_copies_go_starts_nothing_beside_their_pods(
-    after_s: float, groups: list[str]
+    after_s: float, purge_mode: str, groups: list[str]
 ):
-    play = Play({"g": ["m1"], "next": groups}, STATIC, moves=QUICK)
+    """With Gracefully, Karmada removes the tasks, too."""
+    failover = {"application": {"decisionConditions": {"tolerationSeconds": 60}, "purgeMode": purge_mode}}
+    play = Play({"g": ["m1"], "next": groups}, STATIC, moves=QUICK, failover=failover)
     ending(play)
     play.drain("m1")
     play.until(MovePhase.ADMITTED, step_s=0.5)
@@ -92,6 +95,7 @@ def test_a_record_that_is_removed_when_the_new_copies_are_there_keeps_these(phas
     forget(play)
     twice.run(200)
     assert (play.clusters, play.healthy, twice.seen) == ({"m2": 4}, 4, False)
+    assert (play.stage.binding(WEB) or {})["status"]["schedulerObservingAffinityName"] == "next"
     assert not (play.stage.binding(WEB) or {})["spec"].get("gracefulEvictionTasks")
 
 
