@@ -39,6 +39,10 @@ class _ExtenderFlags(KubeconfigFlags, ServingFlags, SchedulingFlags, LedgerFlags
         "clusters, policies and bindings. Repeatable.",
         type=Parsed("kinds", watched_kinds), names=("--watch",), metavar="KIND[,KIND]",
     )  # fmt: skip
+    owner_annotation: str = option(
+        "The annotation of a workload that names who owns it, for lists of the workloads of one owner.",
+        "a8r.io/owner", metavar="NAME",
+    )  # fmt: skip
     interval_s: float = option(
         "The interval of checks whether the manifests have changed, in seconds.", 2.0, click.FloatRange(0.1, 3600)
     )
@@ -109,6 +113,7 @@ def command(flags: _ExtenderFlags) -> None:
                 replica_paths=flags.replica_fields,
                 workload_affinity=flags.workload_affinity,
                 lease=(flags.lease_namespace, flags.lease_name),
+                owner=flags.owner_annotation,
             ),
             profile=profile_from(flags),
             pass_in_doubt=flags.pass_in_doubt,

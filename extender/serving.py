@@ -105,6 +105,7 @@ class _Extender:
                 options.manifests, self._clock, self._source_failed, options.bindings, interval_s=options.interval_s
             )
         self._state.has_source = self._source is not None
+        self._state.owner = options.bindings.owner
 
     def prepare(self) -> None:
         if self._source is not None:

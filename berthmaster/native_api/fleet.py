@@ -148,7 +148,9 @@ class WorkloadQuery(RequestPart, frozen=True):
         q: words that ``NAMESPACE/KIND/NAME`` contains, in any case; empty for all.
         namespaces: the namespaces that the reader may see; null for all. ``-`` stands for cluster-scoped workloads.
         namespace: only workloads of this namespace, or ``-``; empty for all.
-        parts: whether namespace, policy, cluster and group may be parts of names, in any case.
+        label: a selector of labels of the workload, as in kubectl; empty for all.
+        owner: only workloads of this owner, as the annotation of the service's option says; empty for all.
+        parts: whether namespace, policy, cluster, group and owner may be parts of names, in any case.
         only: further restrictions. A workload that meets one of them is listed.
     """
 
@@ -158,6 +160,8 @@ class WorkloadQuery(RequestPart, frozen=True):
     policy: _Text = ""
     cluster: _Text = ""
     group: _Text = ""
+    label: _Text = ""
+    owner: _Text = ""
     parts: bool = False
     only: frozenset[Restriction] = frozenset()
     sort: SortKey = SortKey.NAMESPACE

@@ -6,7 +6,7 @@ from typing import Final
 
 from berthmaster.native_api.wire import AnswerPart, Staleness
 
-MAX_PROBLEMS: Final = 200
+MAX_PROBLEMS: Final = 50
 """The most problems of each damage that an answer lists."""
 
 

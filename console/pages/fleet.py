@@ -1,5 +1,6 @@
 """The page Fleet: all clusters as a map or as a table, and one cluster alone."""
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from flask import Blueprint, Response, abort, current_app, render_template, request
@@ -7,11 +8,12 @@ from flask.blueprints import BlueprintSetupState
 from markupsafe import Markup
 
 from berthmaster.native_api.fleet import FleetView, SortKey, WorkloadQuery
+from berthmaster.native_api.problems import MAX_PROBLEMS
 from berthmaster.native_api.why import DriftQuery
 from berthmaster.native_api.wire import HistoryQuery
 from console.context import NOT_HERE, optional, services, visitor
 from console.pages import downloads, fleet_model
-from console.pages.problems import RECORDS, SHOWN, WINDOW, sections
+from console.pages.problems import RECORDS, SHOWN, WINDOW, ProblemSection, sections
 from console.pages.workload_words import sentence
 from console.pages.workloads import workload_figures
 from console.query import PageQuery
@@ -59,21 +61,41 @@ def show() -> Response | str:
     page, drawn_map = cache.answer(
         (question, counted), found.version, lambda: _drawn(found, question, counted=counted), lambda _: found.version
     )
-    everything = query.choice("problems", ("all",), "") == "all"
-    broken = optional(services().source.problems)
-    since = services().clock.now() - WINDOW
-    recorded = optional(lambda: services().source.history(HistoryQuery(since=since, limit=RECORDS)), NOT_HERE)
-    records = recorded.answer.items if recorded.answer is not None else ()
-    most = RECORDS if everything else SHOWN
     known = optional(lambda: services().source.workloads(WorkloadQuery(limit=1)))
     drift = optional(lambda: services().source.drift(DriftQuery(limit=0, stale=True)), NOT_HERE)
     return render_template(
         "fleet.html", page=page, map=drawn_map, question=question, gaps=found.gaps, drift=drift.answer,
-        everything=everything,
-        broken=[] if broken.answer is None else sections(broken.answer, records, most),
-        unknown=sentence(broken.hint), unrecorded=sentence(recorded.hint),
+        # A table is an answer to another question.
+        broken=_broken(query) if question.view == "map" else None,
         workloads=[] if known.answer is None else workload_figures(known.answer),
     )  # fmt: skip
+
+
+class _Broken(NamedTuple):
+    """The problems at the top of the page.
+
+    Attributes:
+        hint: why they are not known; empty if they are.
+        unrecorded: why it is not known what changed before.
+        all: whether the page has all that the extender lists.
+    """
+
+    sections: Sequence[ProblemSection]
+    hint: str
+    unrecorded: str
+    all: bool
+
+
+def _broken(query: PageQuery) -> _Broken:
+    everything = query.choice("problems", ("all",), "") == "all"
+    source, since = services().source, services().clock.now() - WINDOW
+    known = optional(source.problems)
+    recorded = optional(lambda: source.history(HistoryQuery(since=since, limit=RECORDS)), NOT_HERE)
+    if known.answer is None:
+        return _Broken((), sentence(known.hint), "", everything)
+    records = recorded.answer.items if recorded.answer is not None else ()
+    shown = sections(known.answer, records, MAX_PROBLEMS if everything else SHOWN)
+    return _Broken(shown, "", sentence(recorded.hint), everything)
 
 
 def _drawn(found: FleetView, question: fleet_model.FleetQuestion, *, counted: bool) -> _Drawn:

@@ -138,6 +138,8 @@ def _question(query: PageQuery) -> WorkloadQuery:
         policy=query.text("policy"),
         cluster=query.text("cluster"),
         group=query.text("group"),
+        label=query.text("label"),
+        owner=query.text("owner"),
         parts=query.choice("parts", ("1",), "") == "1" and not alone,
         only=frozenset(map(Restriction, query.choices("only", [each.value for each in RESTRICTIONS]))),
         sort=SortKey(sort.removeprefix("-")),

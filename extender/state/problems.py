@@ -69,26 +69,7 @@ def known_outages(index: PlacedIndex, hosts: Hosts) -> Sequence[Outage]:
     return index.kept(("outages", hosts.ready), lambda: list(outages(index.on_clusters(down), hosts)))
 
 
-@dataclass(frozen=True, slots=True)
-class ProblemFacts:
-    """What problems are found in.
-
-    Attributes:
-        workloads, outages, moves: those that the reader may see.
-        lease: what the Lease of the controllers records; None if it is not known.
-    """
-
-    clusters: Mapping[str, Cluster]
-    hosts: Hosts
-    workloads: Sequence[PlacedWorkload]
-    outages: Sequence[Outage]
-    moves: Sequence[StatedMove]
-    lease: LeaseRecord | None
-    staleness: Staleness
-    now: datetime
-
-
-class _Hurt(NamedTuple):
+class HurtWorkload(NamedTuple):
     """A workload with a problem of its own, and how many of its replicas do not run as they should."""
 
     placed: PlacedWorkload
@@ -99,16 +80,40 @@ class _Hurt(NamedTuple):
         return -self.replicas, self.placed.text
 
 
+class Hurt(NamedTuple):
+    """How many workloads have a damage, and the worst of them, at most ``MAX_PROBLEMS``."""
+
+    total: int
+    worst: Sequence[HurtWorkload]
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemFacts:
+    """What problems are found in.
+
+    Attributes:
+        hurt, outages, moves: those that the reader may see.
+        lease: what the Lease of the controllers records; None if it is not known.
+    """
+
+    clusters: Mapping[str, Cluster]
+    hosts: Hosts
+    hurt: Mapping[Damage, Hurt]
+    outages: Sequence[Outage]
+    moves: Sequence[StatedMove]
+    lease: LeaseRecord | None
+    staleness: Staleness
+    now: datetime
+
+
 def problems_of(facts: ProblemFacts) -> tuple[list[FleetProblem], dict[str, int]]:
     """Return the problems, the worst first and at most ``MAX_PROBLEMS`` of each damage, and how many there are."""
-    hurt = _hurt_workloads(facts)
     few = [*_of_clusters(facts), *_of_moves(facts), *_of_the_control_plane(facts)]
     totals = Counter(each.damage for each in few)
-    totals.update({damage: len(rows) for damage, rows in hurt.items()})
+    totals.update({damage: hurt.total for damage, hurt in facts.hurt.items()})
     items = list(few)
-    for damage, rows in hurt.items():
-        worst = nsmallest(MAX_PROBLEMS, rows, key=lambda each: each.rank)
-        items += [_of_workload(each, damage, facts.now) for each in worst]
+    for damage, hurt in facts.hurt.items():
+        items += [_of_workload(each, damage, facts.now) for each in hurt.worst]
     listed: Counter[Damage] = Counter()
     shown = []
     for each in sorted(items, key=worst_first):
@@ -142,22 +147,25 @@ def _of_clusters(facts: ProblemFacts) -> Iterator[FleetProblem]:
         )
 
 
-def _hurt_workloads(facts: ProblemFacts) -> Mapping[Damage, Sequence[_Hurt]]:
+def hurt_workloads(workloads: Iterable[PlacedWorkload], outages: Iterable[Outage]) -> Mapping[Damage, Hurt]:
     """Return the workloads that have no place, too few replicas, or not their first choice.
 
     What clusters stop is a problem of these clusters.
     """
-    stopped = {id(each.placed) for each in facts.outages}
-    found: dict[Damage, list[_Hurt]] = {Damage.NO_COPY: [], Damage.SHORT: [], Damage.NOT_PREFERRED: []}
-    for placed in facts.workloads:
+    stopped = {id(each.placed) for each in outages}
+    found: dict[Damage, list[HurtWorkload]] = {Damage.NO_COPY: [], Damage.SHORT: [], Damage.NOT_PREFERRED: []}
+    for placed in workloads:
         if placed.state is WorkloadState.NOWHERE:
-            found[Damage.NO_COPY].append(_Hurt(placed, placed.binding.spec.replicas))
+            found[Damage.NO_COPY].append(HurtWorkload(placed, placed.binding.spec.replicas))
         elif placed.state is WorkloadState.SHORT:
             if id(placed) not in stopped:
-                found[Damage.SHORT].append(_Hurt(placed, _unassigned(placed.binding)))
+                found[Damage.SHORT].append(HurtWorkload(placed, _unassigned(placed.binding)))
         elif placed.group_index and placed.state is WorkloadState.PLACED and id(placed) not in stopped:
-            found[Damage.NOT_PREFERRED].append(_Hurt(placed, placed.binding.spec.replicas))
-    return found
+            found[Damage.NOT_PREFERRED].append(HurtWorkload(placed, placed.binding.spec.replicas))
+    return {
+        damage: Hurt(len(rows), nsmallest(MAX_PROBLEMS, rows, key=lambda each: each.rank))
+        for damage, rows in found.items()
+    }
 
 
 def _unassigned(binding: Binding) -> int:
@@ -168,7 +176,7 @@ def _unassigned(binding: Binding) -> int:
     return sum(max(0, wanted - each) for each in assigned)
 
 
-def _of_workload(hurt: _Hurt, damage: Damage, now: datetime) -> FleetProblem:
+def _of_workload(hurt: HurtWorkload, damage: Damage, now: datetime) -> FleetProblem:
     placed, resource = hurt.placed, hurt.placed.binding.spec.resource
     return FleetProblem(
         damage,

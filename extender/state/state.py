@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from msgspec import structs
 from msgspec.structs import replace
@@ -119,6 +119,7 @@ class State:
         stale_by_objects: whether it is stale because of the objects in the source, which users cause. The source itself
             can be reached.
         unread: returns the objects whose present state is not read.
+        owner: the annotation of a template that names who owns the workload; empty for none.
         fingerprint: the fingerprint of what the source has. It changes after the objects that it stands for.
     """
 
@@ -138,6 +139,7 @@ class State:
         self.stale_by_objects = False
         self._placing = threading.Lock()
         self._placed: tuple[Sequence[SimulatedWorkload], PlacedIndex] | None = None
+        self.owner = ""
         self._evicting: tuple[Sequence[SimulatedWorkload], list[Binding]] = ((), [])
 
     @property
@@ -224,6 +226,15 @@ class State:
         if self.observed is not None:
             return self.observed.workload(key, policies)
         return WatchedWorkload(known, None) if known is not None else None
+
+    def metadata_of(self, binding: Binding) -> Mapping[str, Any]:
+        """Return the metadata of the resource template of a binding; empty if it is not known."""
+        if self.observed is not None:
+            template = self.observed.template_of(binding)
+        else:
+            known = self._cache.workload(binding.metadata.key)
+            template = None if known is None else known.template
+        return {} if template is None else template.get("metadata") or {}
 
     @contextmanager
     def placed(self) -> Iterator[PlacedIndex]:

@@ -70,13 +70,15 @@ class TemplateWatches:
 
     Args:
         contacted: called after each message of the server, and after an attempt to start watches.
+        owner: the annotation that names the owner of a workload, which is kept; empty for none.
 
     Attributes:
         version: another object after each change of a template.
     """
 
-    def __init__(self, clock: Clock, contacted: Callable[[], None]) -> None:
+    def __init__(self, clock: Clock, contacted: Callable[[], None], owner: str = "") -> None:
         self._clock = clock
+        self._owner = owner
         self._report = contacted
         self.version = object()
         self._changed = threading.Condition()
@@ -251,7 +253,9 @@ class TemplateWatches:
             return kind.gap(GapKind.DISCOVERY_FAILED, error=str(error))
         if served is None:
             return kind.gap(GapKind.NOT_WATCHABLE)
-        informer: Informer[Document] = Informer(served.collection, partial(read_template, kind), self._clock)
+        informer: Informer[Document] = Informer(
+            served.collection, partial(read_template, kind, owner=self._owner), self._clock
+        )
         fingerprint = Fingerprint()
         informer.subscribe(partial(self._template_changed, fingerprint))
         informer.on_contact(self._contacted)
@@ -268,8 +272,10 @@ def _unlisted(kind: KindName, informer: Informer[Document]) -> Gap | None:
     return kind.gap(GapKind.NOT_LISTED, problem=informer.problem or "the list is being read")
 
 
-def read_template(kind: KindName, raw: bytes) -> Document:
+def read_template(kind: KindName, raw: bytes, *, owner: str = "") -> Document:
     """Decode a template, reduced to what decisions depend on. Raises ``FieldError`` if it has no name.
+
+    The annotation ``owner`` is kept, too.
 
     Templates share their equal parts, such as the containers of one team, and labels that stand in several places.
     """
@@ -278,6 +284,9 @@ def read_template(kind: KindName, raw: bytes) -> Document:
     if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
         raise FieldError("metadata.name", "a name is required")
     reduced = redacted({**decoded, "apiVersion": kind.api_version, "kind": kind.kind})
+    annotations = metadata.get("annotations")
+    if owner and isinstance(annotations, dict) and isinstance(annotations.get(owner), str):
+        reduced["metadata"].setdefault("annotations", {})[owner] = annotations[owner]
     for field in _UNUSED_METADATA:
         reduced["metadata"].pop(field, None)
     if metadata_suffices(*kind):

@@ -104,7 +104,7 @@ class WatchSource:
         self._feeds += [_Feed(each, partial(apply, each), self._lock) for each in informers]
         if options.templates:
             self._watched.append(WORKLOADS)
-            self._templates = TemplateWatches(self._clock, self._follow)
+            self._templates = TemplateWatches(self._clock, self._follow, options.owner)
             named: list[Informer[Any]] = [*self._policies, *informers]
             for each in named:
                 each.subscribe(self._kinds.update)

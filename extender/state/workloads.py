@@ -6,10 +6,10 @@ template or a policy changes.
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from berthmaster.kube.informer import Informer
 from berthmaster.manifests import Document, Manifests
@@ -31,6 +31,9 @@ from extender.state.templates import TAINT_POLICIES, KindName, TemplateWatches
 
 _MAX_CHANGED: Final = 100
 """With more changed policies it is cheaper to build all workloads again than to find out which stay the same."""
+
+OWNER: Final = "a8r.io/owner"
+"""The annotation that names the owner by the convention of Kubernetes services for people."""
 
 
 class PolicyChanges(NamedTuple):
@@ -91,12 +94,17 @@ def _labels_may_match(selector: ResourceSelector, template: Document) -> bool:
 
 
 class BindingOptions(NamedTuple):
-    """How bindings become workloads; whether templates are watched, too; and which Lease the controllers have."""
+    """How bindings become workloads; whether templates are watched, too; and which Lease the controllers have.
+
+    Attributes:
+        owner: the annotation of a template that names who owns it; empty for none.
+    """
 
     templates: bool = False
     replica_paths: Sequence[ReplicaPath] = ()
     workload_affinity: bool = False
     lease: Key = DEFAULT_LEASE
+    owner: str = OWNER
 
 
 PLAIN_BINDINGS: Final = BindingOptions()
@@ -225,6 +233,15 @@ class ObservedWorkloads:
         """Yield the bindings as the control plane stores them, without what no decision reads."""
         for informer in self._bindings:
             yield from (binding for _, binding in informer.items())
+
+    def template_of(self, binding: Binding) -> Mapping[str, Any] | None:
+        """Return the resource template of a binding; None if it is not known."""
+        if self._templates is None:
+            return None
+        resource = binding.spec.resource
+        kind = KindName(resource.api_version, resource.kind)
+        found = self._templates.get(kind, (resource.namespace, resource.name))
+        return None if found is None else found.raw
 
     def workload(self, key: BindingKey, policies: Sequence[Policy]) -> WatchedWorkload | None:
         binding = self._binding(key)

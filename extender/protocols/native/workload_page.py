@@ -1,17 +1,19 @@
 """``/v1/workloads``: the workloads of the service, filtered, sorted and in pages."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from itertools import chain
 from typing import Final, NamedTuple
 
 from berthmaster.deciding.running import hosts_of
-from berthmaster.kube.kinds import BINDINGS
+from berthmaster.kube.kinds import BINDINGS, WORKLOADS
 from berthmaster.model.decode import decode_json
+from berthmaster.model.errors import InputError
 from berthmaster.model.gaps import Reader
 from berthmaster.model.meta import CLUSTER_SCOPED
+from berthmaster.model.selector import parse_selector
 from berthmaster.native_api.fleet import (
     MAX_FACETS,
     MAX_ROWS,
@@ -25,10 +27,12 @@ from berthmaster.native_api.fleet import (
 from berthmaster.native_api.problems import Damage
 from extender.protocols.native import parameters
 from extender.protocols.native.schedule import require_watched
+from extender.protocols.problem import Refusal
 from extender.protocols.services import Call, Services
 from extender.state.placed_index import PlacedIndex, WorkloadTotals, in_order, namespace_of
 from extender.state.placed_workload import PlacedWorkload, clusters_of, row_of
 from extender.state.problems import known_outages
+from extender.state.state import State
 
 PARAMETERS: Final = {
     "q": parameters.text("Words that NAMESPACE/KIND/NAME contains, in any case."),
@@ -36,7 +40,9 @@ PARAMETERS: Final = {
     "policy": parameters.text("Only workloads of this policy, such as `PropagationPolicy shop/web`."),
     "cluster": parameters.text("Only workloads on this cluster."),
     "group": parameters.text("Only workloads in the group of this name."),
-    "parts": parameters.flag("Whether namespace, policy, cluster and group may be parts of names, in any case."),
+    "label": parameters.text("Only workloads whose labels meet this selector, as in kubectl: `team=shop,tier!=test`."),
+    "owner": parameters.text("Only workloads of this owner, as their annotation says."),
+    "parts": parameters.flag("Whether namespace, policy, cluster, group and owner may be parts, in any case."),
     "only": parameters.text(
         f"Only workloads that meet one of these, with commas: {', '.join(each.value for each in Restriction)}."
     ),
@@ -64,7 +70,7 @@ def workload_page(services: Services, call: Call) -> WorkloadPage:
         stopped = [each.placed for each in known_outages(index, hosts) if each.damage is Damage.NO_COPY]
         met = _Met(services.clock.now(), frozenset(map(id, stopped)))
         totals, seen = index.totals(query.namespaces), sum(map(Reader(query.namespaces).sees, map(_place, stopped)))
-        conditions = _conditions(index, query, met)
+        conditions = _conditions(index, query, met, _by_metadata(state, query))
         found = _found(index, query, conditions)
         facets = _totals_by_facet(totals, index.sizes(query.namespaces), met.now, seen)
         if conditions.words or conditions.facets:
@@ -200,7 +206,28 @@ def query_of(query: Mapping[str, str], reader: Reader) -> WorkloadQuery:
     )
 
 
-def _conditions(index: PlacedIndex, query: WorkloadQuery, met: _Met) -> _Conditions:
+def _by_metadata(state: State, query: WorkloadQuery) -> Iterator[Filter]:
+    """Yield the conditions on the resource templates of workloads. Raises ``Refusal`` for a wrong selector."""
+    if (query.label or query.owner) and not state.watches(WORKLOADS):
+        raise Refusal(409, "labels and owners are not known: start the extender with --watch workloads")
+    if query.label:
+        try:
+            selector = parse_selector(query.label)
+        except InputError as error:
+            raise parameters.invalid("label", str(error)) from None
+        yield lambda rows: [
+            each for each in rows if selector.matches(state.metadata_of(each.binding).get("labels") or {})
+        ]
+    if query.owner:
+        yield lambda rows: [each for each in rows if _is_owned(state, each, query)]
+
+
+def _is_owned(state: State, placed: PlacedWorkload, query: WorkloadQuery) -> bool:
+    owner = (state.metadata_of(placed.binding).get("annotations") or {}).get(state.owner, "")
+    return query.owner.lower() in owner.lower() if query.parts else query.owner == owner
+
+
+def _conditions(index: PlacedIndex, query: WorkloadQuery, met: _Met, by_metadata: Iterable[Filter]) -> _Conditions:
     totals = index.totals()
     by_facet: dict[str, Filter] = {}
     if query.policy:
@@ -215,7 +242,7 @@ def _conditions(index: PlacedIndex, query: WorkloadQuery, met: _Met) -> _Conditi
         visible=query.namespaces,
         namespaces=_meant(query.namespace, index.sizes(), query) if query.namespace else None,
         clusters=_meant(query.cluster, totals.clusters, query) if query.cluster else None,
-        words=[partial(_containing, word) for word in query.q.lower().split()],
+        words=[*(partial(_containing, word) for word in query.q.lower().split()), *by_metadata],
         by_facet=by_facet,
     )
 

@@ -165,7 +165,7 @@ PAGES = {
 }  # fmt: skip
 
 NAMELESS = {
-    "another workload", "workload, the record of another", "what if", "what if, a scale",
+    "fleet, table", "another workload", "workload, the record of another", "what if", "what if, a scale",
     "what if, a policy", "what if, an edit", "what if, a deletion",
 }  # fmt: skip
 """The pages of policies of shop are among them: such a policy selects nothing of another namespace."""

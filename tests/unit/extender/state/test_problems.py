@@ -18,7 +18,7 @@ from berthmaster.native_api.wire import Staleness
 from berthmaster.views.move_rows import RowContext, moves_among, stated_moves
 from extender.state.placed_index import PlacedIndex
 from extender.state.placed_workload import placed_workload
-from extender.state.problems import ProblemFacts, known_outages, problems_of
+from extender.state.problems import ProblemFacts, hurt_workloads, known_outages, problems_of
 
 LATER = START + timedelta(hours=1)
 FOUR_MINUTES_AGO = "2026-01-01T00:56:00Z"
@@ -62,8 +62,9 @@ def found(clusters=(), bindings=(), lease=None, staleness=None, now=LATER):
     hosts, stored = hosts_of(fleet), [convert(Binding, each) for each in bindings]
     index = PlacedIndex((each.metadata.key, placed_workload(each)) for each in stored)
     moves = stated_moves(moves_among(stored), RowContext(now))
+    stopped = known_outages(index, hosts)
     facts = ProblemFacts(
-        fleet, hosts, index.by_name(), known_outages(index, hosts), moves, lease,
+        fleet, hosts, hurt_workloads(index.by_name(), stopped), stopped, moves, lease,
         staleness or Staleness(now, None, ""), now,
     )  # fmt: skip
     return problems_of(facts)
