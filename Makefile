@@ -6,13 +6,19 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
+# What a user of the project needs: `make help` shows these targets first.
+FOR_USERS := run story console docs image image-archive release
+targets = awk -F ':.*\#\# ' '/^[a-z0-9-]+:.*\#\# / && $(1)index(" $(2) ", " " $$1 " ") {printf "  make %-24s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # Keep compiled modules regardless of the environment: the tests start many processes.
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-24s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo 'For users:'
+	@$(call targets,,$(FOR_USERS))
+	@echo 'For changes (CONTRIBUTING.md):'
+	@$(call targets,!,$(FOR_USERS))
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "berthmaster needs Python 3.11 or newer; name it with PYTHON=/path/to/python3" >&2; exit 2; }
@@ -30,7 +36,11 @@ $(VENV)/.dev: $(VENV)/.run requirements/dev.txt
 	@touch $@
 
 .PHONY: run
-run: $(VENV)/.run ## Schedule the manifests of examples/ and explain each placement
+run: $(VENV)/.run ## Start here: schedule the manifests of examples/ and explain each placement
+	@sh examples/first.sh $(BIN)/berthmaster
+
+.PHONY: story
+story: $(VENV)/.run ## The rest of the examples: the ledger, a replay, and both services on loopback
 	@sh examples/story.sh $(BIN)/berthmaster
 
 .PHONY: placement-tests
@@ -284,6 +294,7 @@ $(VENV)/.docs: $(BIN)/python requirements/docs.txt
 docs: $(VENV)/.docs ## Build the site of docs/ into dist/site; a broken link, anchor, menu or spelling fails
 	@$(BIN)/codespell README.md CONTRIBUTING.md CHANGELOG.md docs
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "The site is $(abspath dist/site)/index.html: python3 -m http.server --bind 127.0.0.1 --directory dist/site 8000"
 
 .PHONY: docs-version
 docs-version: $(VENV)/.docs ## Add the site of this version to the branch gh-pages, beside those of earlier versions

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parent.parent
 PRODUCTION = tuple(f"{ROOT}/{name}/" for name in ("berthmaster", "berthmaster_cli", "extender", "webhook", "console"))
 
 ARGUMENTS = [
-    "plan", "-o", "json", "-f", f"{ROOT}/examples-plan/nginx.yaml", "--against", f"{ROOT}/examples",
+    "plan", "-o", "json", "-f", f"{ROOT}/examples/plan/nginx.yaml", "--against", f"{ROOT}/examples/karmada",
 ]  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
     from berthmaster_cli.api import load_fleet
 
-    fleet = load_fleet("examples/clusters.yaml", "examples/groups")
+    fleet = load_fleet("examples/karmada/clusters.yaml", "examples/karmada/groups")
     print(fleet.decide("Deployment/nginx").clusters)
 
 The answers are those of ``berthmaster explain`` and ``berthmaster plan``. ``docs/api.md`` says what stays stable.

@@ -167,7 +167,7 @@ def command(flags: _ExplainFlags) -> None:
     Examples:
       berthmaster explain deploy/checkout -n shop
       berthmaster explain deploy/checkout -n shop --down member7
-      berthmaster explain -f examples deploy/trainer
+      berthmaster explain -f examples/karmada deploy/trainer
     """
     link = None if not flags.console_url else ConsoleLink(flags.console_url)
     if _asks_past(flags):

@@ -160,7 +160,7 @@ def command(flags: _ResilienceFlags) -> None:
     \b
     Examples:
       berthmaster resilience --by region
-      berthmaster resilience -f examples --failover=on --heat-map failures.svg
+      berthmaster resilience -f examples/karmada --failover=on --heat-map failures.svg
       berthmaster resilience -f fleet.json --shard 3/10 --shard-file part-3.json --jobs 2
     """
     if flags.merge:

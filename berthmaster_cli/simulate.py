@@ -72,7 +72,7 @@ def command(flags: _SimulateFlags) -> None:
     Examples:
       berthmaster simulate --down member7
       berthmaster simulate -n shop --scale shop/deploy/checkout=20
-      berthmaster simulate -f examples --reschedule
+      berthmaster simulate -f examples/karmada --reschedule
     """
     remote = inputs.remote_from(flags)
     profile = inputs.profile_from(flags)

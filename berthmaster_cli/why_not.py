@@ -37,7 +37,7 @@ def command(flags: _WhyNotFlags) -> None:
     \b
     Examples:
       berthmaster why-not deploy/checkout member7 -n shop
-      berthmaster why-not -f examples deploy/trainer member5
+      berthmaster why-not -f examples/karmada deploy/trainer member5
     """
     if len(flags.words) not in {2, 3}:
         raise click.UsageError("accepted are TYPE/NAME CLUSTER and TYPE NAME CLUSTER")

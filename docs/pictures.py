@@ -52,12 +52,12 @@ def draw(name: str, title: str, calls: list[tuple[click.Command, str]]) -> None:
 def main() -> None:
     """Draw all pictures."""
     simulate.command.name, explain.command.name, placement_tests.command.name = "simulate", "explain", "test"
-    fleet = "-f examples/clusters.yaml"
+    fleet = "-f examples/karmada/clusters.yaml"
     with TemporaryDirectory() as folder:
         for each in ("clusters.yaml", "groups/nginx.yaml"):
             target = Path(folder, "fleet", Path(each).name)
             target.parent.mkdir(exist_ok=True)
-            shutil.copy(ROOT / "examples" / each, target)
+            shutil.copy(ROOT / "examples" / "karmada" / each, target)
         Path(folder, "region.yaml").write_text(_FAILING)
         with chdir(folder):
             draw("test", "berthmaster test", [(placement_tests.command, "region.yaml")])
@@ -65,8 +65,8 @@ def main() -> None:
         "story",
         "berthmaster",
         [
-            (simulate.command, f"{fleet} -f examples/groups --down member1 --failover=on"),
-            (explain.command, f"{fleet} -f examples/nowhere Deployment/trainer"),
+            (simulate.command, f"{fleet} -f examples/karmada/groups --down member1 --failover=on"),
+            (explain.command, f"{fleet} -f examples/karmada/nowhere Deployment/trainer"),
         ],
     )
 

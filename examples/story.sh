@@ -1,5 +1,5 @@
 #!/bin/sh
-# The examples of `make run`: each prints a title, the command and its output.
+# The examples of `make story`, after those of `make run`: the ledger, a replay, and both services.
 set -eu
 berthmaster=$1
 cd "$(dirname "$0")/.."
@@ -7,32 +7,12 @@ cd "$(dirname "$0")/.."
 title() { printf '\n\033[1m%s\033[0m\n' "$1" | if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then cat; else sed 's/\x1b\[[0-9;]*m//g'; fi; }
 run() { printf '$ berthmaster %s\n' "$*"; "$berthmaster" "$@"; }
 
-title '(a) Groups in order: no cluster matches dc-shanghai, so nginx is scheduled to dc-beijing.'
-run simulate -f examples/clusters.yaml -f examples/groups
-title '    If the cluster of dc-beijing is lost, nginx stops. With failover it moves to dc-hongkong.'
-run simulate -f examples/clusters.yaml -f examples/groups --down member1 --failover=on
-
-title '(b) Static weights: replicas are divided 2:1 between member1 and member2.'
-run simulate -f examples/clusters.yaml -f examples/weights
-
-title '(c) Priorities: two policies match one Deployment, and the higher priority wins.'
-run explain -f examples/clusters.yaml -f examples/priorities Deployment/checkout
-
-title '(d) Spread constraints: two regions and three clusters.'
-run explain -f examples/clusters.yaml -f examples/regions Deployment/catalog
-
-title '(e) A workload that fits no cluster, and the reason for each cluster.'
-run explain -f examples/clusters.yaml -f examples/nowhere Deployment/trainer
-
-title '(f) A plan: what a changed policy would move, before it is applied.'
-run plan --against examples/clusters.yaml --against examples/groups -f examples-plan/nginx.yaml
-
 title '(g) The ledger: every decision on record. What moved when and why, which change made the difference, and a replay.'
 ledger=$(mktemp -d)
 trap 'rm -rf "$ledger"' EXIT
 BERTHMASTER_LEDGER=sqlite:///$ledger/ledger.db
 export BERTHMASTER_LEDGER
-run simulate -f examples/clusters.yaml -f examples/groups --down member1 --failover=on --ledger "$BERTHMASTER_LEDGER"
+run simulate -f examples/karmada/clusters.yaml -f examples/karmada/groups --down member1 --failover=on --ledger "$BERTHMASTER_LEDGER"
 run history deploy/nginx
 run explain deploy/nginx --diff
 run why-not deploy/nginx member3 --at 0s

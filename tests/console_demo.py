@@ -21,7 +21,7 @@ from e2e.control_plane import HOST, fetch
 from e2e.processes import NotInTimeError, Processes, sigterm_as_ctrl_c
 from e2e.serving import COMMAND
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLES = Path(__file__).parents[1] / "examples" / "karmada"
 _START_S = 900.0
 _RECORDED = 6000
 

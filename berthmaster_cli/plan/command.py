@@ -222,7 +222,7 @@ def command(flags: PlanFlags) -> None:
     Examples:
       berthmaster plan -f policy.yaml
       berthmaster plan --delete ClusterPropagationPolicy/default-all
-      berthmaster plan --against examples -f examples-plan/nginx.yaml
+      berthmaster plan --against examples/karmada -f examples/plan/nginx.yaml
     """
     with span("plan"):
         found = planned(flags)

@@ -14,7 +14,7 @@ from waiting import wait_for
 from webhook_process import running as running_webhook
 from werkzeug import Response
 
-FLEET = [f"--against={ROOT / 'examples' / each}" for each in ("clusters.yaml", "groups")]
+FLEET = [f"--against={ROOT / 'examples/karmada' / each}" for each in ("clusters.yaml", "groups")]
 
 
 class Collector:
@@ -46,14 +46,14 @@ def collector(httpserver, monkeypatch):
 
 
 def test_a_plan_has_one_trace(collector):
-    command = [sys.executable, "-m", "berthmaster_cli.main", "plan", *FLEET, "-f", str(ROOT / "examples-plan")]
+    command = [sys.executable, "-m", "berthmaster_cli.main", "plan", *FLEET, "-f", str(ROOT / "examples/plan")]
     subprocess.run(command, check=True, timeout=60, stdout=subprocess.DEVNULL)  # noqa: S603 - this program
     assert collector.named() == {("berthmaster-plan", name) for name in ("plan", "read", "decide")}
     assert len({trace for *_, trace, _, _ in collector.spans}) == 1
 
 
 def test_a_review_and_its_question_have_one_trace(collector, tmp_path):
-    extender = [f"--filename={ROOT / 'examples'}", "--workers=1"]
+    extender = [f"--filename={ROOT / 'examples/karmada'}", "--workers=1"]
     with (
         running("extender", *extender, log=tmp_path / "log") as asked,
         running_webhook(tmp_path, f"--impact-url={asked.url}", "--workers=1") as webhook,
@@ -74,7 +74,7 @@ def test_a_variable_without_the_extra_is_an_error(monkeypatch):
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
     code = (
         "import sys; sys.modules['opentelemetry'] = None\n"
-        "from berthmaster_cli.main import run; sys.argv[1:] = ['lint', 'examples']; run()"
+        "from berthmaster_cli.main import run; sys.argv[1:] = ['lint', 'examples/karmada']; run()"
     )
     done = subprocess.run(  # noqa: S603 - this program
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False

@@ -130,7 +130,7 @@ class Newcomer:
         self.policy = "web"
         self._plane, self._pods, self._folder = plane, pods, folder
         self._reader = plane.user("reader", [])
-        for each in ("charts", "docs", "examples", "examples-plan"):
+        for each in ("charts", "docs", "examples"):
             (folder / each).symlink_to(ROOT / each)
         (folder / "bin").mkdir()
         for name, tool in (("kubectl", binary("kubectl")), ("helm", helm_binary()), ("berthmaster", COMMAND)):

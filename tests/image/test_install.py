@@ -123,7 +123,7 @@ def test_it_has_what_asks_estimators(environment):
 
 
 def test_it_decides_a_real_question(environment, tmp_path):
-    examples = [f"--filename={ROOT / 'examples' / name}" for name in ("clusters.yaml", "groups")]
+    examples = [f"--filename={ROOT / 'examples/karmada' / name}" for name in ("clusters.yaml", "groups")]
     done = berthmaster(environment, "simulate", *examples, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "member1" in done.stdout
@@ -210,7 +210,7 @@ def with_plugins(environment, tmp_path_factory):
 
 
 def test_an_image_with_plugins_uses_them(with_plugins, environment, tmp_path):
-    examples = [f"--filename={ROOT / 'examples' / name}" for name in ("clusters.yaml", "groups")]
+    examples = [f"--filename={ROOT / 'examples/karmada' / name}" for name in ("clusters.yaml", "groups")]
     chosen = ("simulate", *examples, "--plugins=*,-LowCarbon")
     # The script in bin/ names the interpreter of the copied environment. In an image both have the same path.
     code = "import sys; from berthmaster_cli.main import run; sys.argv[0] = 'berthmaster'; run()"

@@ -6,7 +6,7 @@ import pytest
 from conftest import ROOT
 from servers import Server, running
 
-EXAMPLES = ROOT / "examples"
+EXAMPLES = ROOT / "examples" / "karmada"
 
 
 @pytest.fixture(scope="session")

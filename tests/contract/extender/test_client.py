@@ -23,7 +23,12 @@ from berthmaster.views.move_rows import MoveQuery
 from berthmaster_cli.main import main
 from extender.protocols.native import examples
 
-MANIFESTS = ["-f", str(ROOT / "examples" / "clusters.yaml"), "-f", str(ROOT / "examples" / "groups")]
+MANIFESTS = [
+    "-f",
+    str(ROOT / "examples" / "karmada" / "clusters.yaml"),
+    "-f",
+    str(ROOT / "examples" / "karmada" / "groups"),
+]
 BINDING = convert(Binding, examples.BINDING)
 CLUSTERS = tuple(convert(Cluster, raw) for raw in examples.CLUSTERS)
 

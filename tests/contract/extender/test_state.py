@@ -26,7 +26,7 @@ from berthmaster_cli.main import main
 from extender.protocols.native import examples
 from extender.state.state import NO_SOURCE
 
-EXAMPLES = ROOT / "examples"
+EXAMPLES = ROOT / "examples" / "karmada"
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from berthmaster_cli.main import main
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "api.md").read_text()
 EXAMPLE = re.compile(r"^```python\n(.*?)^```(?:\n\n```text\n(.*?)^```)?", re.MULTILINE | re.DOTALL)
-FILES = ("examples/clusters.yaml", "examples/groups", "examples/nowhere")
+FILES = ("examples/karmada/clusters.yaml", "examples/karmada/groups", "examples/karmada/nowhere")
 
 
 @pytest.fixture(autouse=True)
@@ -53,7 +53,7 @@ def test_a_decision_is_that_of_explain(workload):
 
 @cases(
     ("paths", "delete"),
-    {"a changed policy": (["examples-plan/nginx.yaml"], []), "a deleted cluster": ([], ["Cluster/member1"])},
+    {"a changed policy": (["examples/plan/nginx.yaml"], []), "a deleted cluster": ([], ["Cluster/member1"])},
 )
 def test_a_plan_is_that_of_plan(paths, delete):
     found = as_json(api.load_fleet(*FILES, failover="on").plan(*paths, delete=delete))
@@ -65,7 +65,7 @@ def test_nothing_is_printed_and_warnings_stand_once(capsys):
     fleet = api.load_fleet(*FILES)
     assert fleet.warnings == []
     for _ in range(2):
-        fleet.plan("examples-plan/nginx.yaml")
+        fleet.plan("examples/plan/nginx.yaml")
     assert len(fleet.warnings) == 1
     assert capsys.readouterr() == ("", "")
 
@@ -75,12 +75,12 @@ def test_nothing_is_printed_and_warnings_stand_once(capsys):
     {
         "no file": (api.load_fleet, "name at least one file"),
         "a file that does not exist": (lambda: api.load_fleet("absent.yaml"), "absent.yaml"),
-        "an unknown plugin": (lambda: api.load_fleet("examples", plugins="Nothing"), "Nothing"),
-        "an unknown value": (lambda: api.load_fleet("examples", failover="maybe"), "maybe"),
-        "a KubeAdmiral federation": (lambda: api.load_fleet("examples-kubeadmiral"), "for Karmada only"),
-        "an unknown workload": (lambda: api.load_fleet("examples").decide("deploy/absent"), "absent"),
-        "no type": (lambda: api.load_fleet("examples").decide("nginx"), "KIND/NAME"),
-        "no change": (lambda: api.load_fleet("examples").plan(), "would be applied"),
+        "an unknown plugin": (lambda: api.load_fleet("examples/karmada", plugins="Nothing"), "Nothing"),
+        "an unknown value": (lambda: api.load_fleet("examples/karmada", failover="maybe"), "maybe"),
+        "a KubeAdmiral federation": (lambda: api.load_fleet("examples/kubeadmiral"), "for Karmada only"),
+        "an unknown workload": (lambda: api.load_fleet("examples/karmada").decide("deploy/absent"), "absent"),
+        "no type": (lambda: api.load_fleet("examples/karmada").decide("nginx"), "KIND/NAME"),
+        "no change": (lambda: api.load_fleet("examples/karmada").plan(), "would be applied"),
         "no kubeconfig": (lambda: api.connect_fleet("absent"), "absent"),
     },
 )

@@ -12,7 +12,7 @@ from tables import cases
 from berthmaster_cli.main import completions
 
 ROOT = Path(__file__).parents[3]
-FILES = ["-f", "examples/clusters.yaml", "-f", "examples/groups"]
+FILES = ["-f", "examples/karmada/clusters.yaml", "-f", "examples/karmada/groups"]
 
 
 def values(words, incomplete):
@@ -37,7 +37,7 @@ def at_the_root(monkeypatch):
         "a type": (["explain", *FILES], "deploy", ["deployments"]),
         "the cluster of why-not": (["why-not", *FILES, "deploy/nginx"], "member3", ["member3"]),
         "a namespace": (["explain", *FILES, "-n"], "", ["default"]),
-        "the files of a plan": (["plan", "--against", "examples/groups", "-n"], "d", ["default"]),
+        "the files of a plan": (["plan", "--against", "examples/karmada/groups", "-n"], "d", ["default"]),
         "a file that does not exist": (["explain", "-f", "absent.yaml"], "deploy/", []),
     },
 )
@@ -115,7 +115,7 @@ def test_no_answer_completes_nothing(plane, httpserver, tmp_path, capfd, path):
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_each_shell_gets_the_names(shell):
-    words = "berthmaster explain -f examples/clusters.yaml -f examples/groups"
+    words = "berthmaster explain -f examples/karmada/clusters.yaml -f examples/karmada/groups"
     environment = {
         "bash": {"COMP_WORDS": f"{words} deploy/", "COMP_CWORD": "6"},
         "zsh": {"COMP_WORDS": f"{words} deploy/", "COMP_CWORD": "6"},

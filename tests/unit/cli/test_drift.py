@@ -101,7 +101,7 @@ def test_replicas_that_are_not_ready_count_some_time_after_the_scheduling(argume
 
 
 def test_manifests_without_bindings_cannot_drift():
-    result = CliRunner().invoke(main, ["drift", "-f", "examples"])
+    result = CliRunner().invoke(main, ["drift", "-f", "examples/karmada"])
     assert "has no bindings" in result.output + str(result.exception)
 
 

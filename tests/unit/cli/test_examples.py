@@ -13,20 +13,22 @@ from tables import cases
 from berthmaster_cli.main import main
 
 ROOT = Path(__file__).resolve().parents[3]
-FLEET = "-f examples/clusters.yaml"
+FLEET = "-f examples/karmada/clusters.yaml"
+BASE = "--against examples/karmada/clusters.yaml --against examples/karmada/groups"
+SEVERAL = f"{FLEET} -f examples/karmada/groups -f examples/karmada/regions -f examples/karmada/nowhere"
 
 STORIES = {
-    "groups in order": f"simulate {FLEET} -f examples/groups",
-    "a lost cluster": f"simulate {FLEET} -f examples/groups --down member1 --failover=on",
-    "static weights": f"simulate {FLEET} -f examples/weights",
-    "two policies claim one workload": f"explain {FLEET} -f examples/priorities Deployment/checkout",
-    "a spread over regions": f"explain {FLEET} -f examples/regions Deployment/catalog",
-    "a workload that fits no cluster": f"explain {FLEET} -f examples/nowhere Deployment/trainer",
-    "a plan": "plan --against examples/clusters.yaml --against examples/groups -f examples-plan/nginx.yaml",
-    "a KubeAdmiral federation": "simulate -f examples-kubeadmiral",
-    "a KubeAdmiral federation loses a cluster": "simulate -f examples-kubeadmiral --down kubeadmiral-member-1",
-    "a KubeAdmiral federation explained": "explain -f examples-kubeadmiral Deployment/shop",
-    "several examples together": f"simulate {FLEET} -f examples/groups -f examples/regions -f examples/nowhere",
+    "groups in order": f"simulate {FLEET} -f examples/karmada/groups",
+    "a lost cluster": f"simulate {FLEET} -f examples/karmada/groups --down member1 --failover=on",
+    "static weights": f"simulate {FLEET} -f examples/karmada/weights",
+    "two policies claim one workload": f"explain {FLEET} -f examples/karmada/priorities Deployment/checkout",
+    "a spread over regions": f"explain {FLEET} -f examples/karmada/regions Deployment/catalog",
+    "a workload that fits no cluster": f"explain {FLEET} -f examples/karmada/nowhere Deployment/trainer",
+    "a plan": f"plan {BASE} -f examples/plan/nginx.yaml",
+    "a KubeAdmiral federation": "simulate -f examples/kubeadmiral",
+    "a KubeAdmiral federation loses a cluster": "simulate -f examples/kubeadmiral --down kubeadmiral-member-1",
+    "a KubeAdmiral federation explained": "explain -f examples/kubeadmiral Deployment/shop",
+    "several examples together": f"simulate {SEVERAL}",
 }
 
 
@@ -48,12 +50,12 @@ def test_the_output_of_an_example(title, line, golden):
 
 
 def test_json_and_yaml_are_equal():
-    line = f"explain {FLEET} -f examples/nowhere Deployment/trainer -o"
+    line = f"explain {FLEET} -f examples/karmada/nowhere Deployment/trainer -o"
     assert json.loads(run(f"{line} json").stdout) == yaml.safe_load(run(f"{line} yaml").stdout)
 
 
 def test_the_diagnosis_names_every_cluster_of_every_tried_group():
-    explained = json.loads(run(f"explain {FLEET} -f examples/nowhere Deployment/trainer -o json").stdout)
+    explained = json.loads(run(f"explain {FLEET} -f examples/karmada/nowhere Deployment/trainer -o json").stdout)
     groups = {group["group"]: group for group in explained["diagnosis"]["groups"]}
     assert list(groups) == ["accelerated", "any-production"]
     assert all(len(group["clusters"]) == 5 for group in groups.values())
@@ -67,10 +69,13 @@ def test_the_diagnosis_names_every_cluster_of_every_tried_group():
 @cases(
     ("line", "names"),
     {
-        "simulate": (f"simulate {FLEET} -f examples/priorities", "PropagationPolicy default/production-first"),
-        "what if": (f"simulate {FLEET} -f examples/groups --down member1 --failover=on", "member1=2   member2=2"),
+        "simulate": (f"simulate {FLEET} -f examples/karmada/priorities", "PropagationPolicy default/production-first"),
+        "what if": (
+            f"simulate {FLEET} -f examples/karmada/groups --down member1 --failover=on",
+            "member1=2   member2=2",
+        ),
         "explain": (
-            f"explain {FLEET} -f examples/nowhere Deployment/trainer",
+            f"explain {FLEET} -f examples/karmada/nowhere Deployment/trainer",
             "ClusterAffinity: label accelerator=gpu does not match (it is not set)",
         ),
     },
@@ -88,8 +93,8 @@ def _assigned(row):
 @cases(
     "line",
     {
-        "a lost cluster": f"{FLEET} -f examples/groups --down member1 --failover=on",
-        "several examples": f"{FLEET} -f examples/groups -f examples/regions -f examples/nowhere",
+        "a lost cluster": f"{FLEET} -f examples/karmada/groups --down member1 --failover=on",
+        "several examples": SEVERAL,
     },
 )
 def test_a_simulation_is_recorded_as_it_is_printed(line, tmp_path):
@@ -110,9 +115,9 @@ def test_a_simulation_is_recorded_as_it_is_printed(line, tmp_path):
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        (f"{FLEET} -f examples/groups --shared-capacity", "cannot be combined with --jsonl, --shared-capacity"),
-        ("-f examples-kubeadmiral", "for Karmada only"),
-        (f"{FLEET} -f examples/groups --ledger-file README.md", "cannot be combined with --ledger-file"),
+        (f"{FLEET} -f examples/karmada/groups --shared-capacity", "cannot be combined with --jsonl, --shared-capacity"),
+        ("-f examples/kubeadmiral", "for Karmada only"),
+        (f"{FLEET} -f examples/karmada/groups --ledger-file README.md", "cannot be combined with --ledger-file"),
     ],
 )
 def test_a_simulation_that_cannot_be_recorded_is_refused(line, problem, tmp_path):

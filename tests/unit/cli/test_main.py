@@ -241,16 +241,16 @@ def test_usage_messages_name_the_plugin():
 
 HELP = [f"{name} --help" for name in (*COMMANDS, "shadow report", "ledger export")]
 READING = [
-    "simulate -f examples",
-    "simulate -f examples --ledger sqlite:///LEDGER",
+    "simulate -f examples/karmada",
+    "simulate -f examples/karmada --ledger sqlite:///LEDGER",
     "history --ledger sqlite:///LEDGER",
     "replay --ledger sqlite:///LEDGER",
     "ledger verify --ledger sqlite:///LEDGER",
-    "explain -f examples Deployment/nginx",
-    "why-not -f examples Deployment/nginx member3",
-    "plan --against examples/clusters.yaml --against examples/groups -f examples-plan/nginx.yaml",
-    "resilience -f examples",
-    "lint -f examples",
+    "explain -f examples/karmada Deployment/nginx",
+    "why-not -f examples/karmada Deployment/nginx member3",
+    "plan --against examples/karmada/clusters.yaml --against examples/karmada/groups -f examples/plan/nginx.yaml",
+    "resilience -f examples/karmada",
+    "lint -f examples/karmada",
     "--help",
 ]
 WITH_EXTRAS = [

@@ -125,7 +125,7 @@ def test_colons_and_hashes_of_usual_text_stay(text):
     assert inert(text) == text
 
 
-EXAMPLES = Path(__file__).parents[3] / "examples"
+EXAMPLES = Path(__file__).parents[3] / "examples" / "karmada"
 START = "import sys; sys.argv[0] = 'berthmaster'; from berthmaster_cli.entry import berthmaster; berthmaster()"
 
 
@@ -133,7 +133,7 @@ def called(arguments: str, **environment: str) -> subprocess.CompletedProcess[st
     """Run the command with arguments and redirections of a shell, in the folder of the examples."""
     return subprocess.run(  # noqa: S603 - ours
         ["bash", "-c", f'"$0" -c "$1" {arguments}', sys.executable, START],  # noqa: S607
-        capture_output=True, text=True, timeout=60, check=False, cwd=EXAMPLES.parent,
+        capture_output=True, text=True, timeout=60, check=False, cwd=EXAMPLES.parents[1],
         env={**os.environ, **environment},
     )  # fmt: skip
 
@@ -141,13 +141,13 @@ def called(arguments: str, **environment: str) -> subprocess.CompletedProcess[st
 @pytest.mark.parametrize(
     ("shell", "code", "message"),
     [
-        ("simulate -f examples <&-", 0, ""),
-        ("lint examples <&-", 0, ""),
+        ("simulate -f examples/karmada <&-", 0, ""),
+        ("lint examples/karmada <&-", 0, ""),
         ("simulate -f - <&-", 2, "<stdin>: cannot be read: standard input is closed"),
         ("lint - <&- >&2", 2, "standard input is closed"),
         ("--help >/dev/full", 2, "cannot write the output: No space left on device"),
-        ("simulate -f examples >/dev/full", 2, "cannot write the output"),
-        ("simulate -f examples -o json >/dev/full", 2, "cannot write the output"),
+        ("simulate -f examples/karmada >/dev/full", 2, "cannot write the output"),
+        ("simulate -f examples/karmada -o json >/dev/full", 2, "cannot write the output"),
         ("simulate -f none 2>/dev/full", 2, ""),
         ("simulate -f none 2>&-", 2, ""),
         ("none >/dev/full 2>/dev/full", 2, ""),
@@ -161,7 +161,7 @@ def test_a_stream_that_cannot_be_used_has_no_traceback(shell, code, message):
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_an_encoding_without_arrows_gets_plain_text_and_valid_json(encoding):
-    change = "simulate -f examples --scale Deployment/checkout=9"
+    change = "simulate -f examples/karmada --scale Deployment/checkout=9"
     assert "->" in called(change, PYTHONIOENCODING=encoding).stdout
     found = called(f"{change} -o json", PYTHONIOENCODING=encoding)
     assert (found.returncode, bool(json.loads(found.stdout))) == (0, True)

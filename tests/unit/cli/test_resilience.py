@@ -11,7 +11,7 @@ from berthmaster.simulation.failures import FailureDomain, Impact
 from berthmaster.views.heat_map import MAX_ROWS, heat_map
 from berthmaster_cli.main import main
 
-EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "karmada"
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -78,7 +78,7 @@ def test_a_limit_changes_no_total():
 
 
 def test_a_federation_has_nothing_to_rank():
-    result = CliRunner().invoke(main, ["resilience", "-f", str(EXAMPLES.parent / "examples-kubeadmiral")])
+    result = CliRunner().invoke(main, ["resilience", "-f", str(EXAMPLES.with_name("kubeadmiral"))])
     assert "KubeAdmiral does not move workloads off a failed cluster" in str(result.exception)
 
 

@@ -15,7 +15,7 @@ from tables import cases, data
 from berthmaster_cli import main as entry
 from berthmaster_cli.main import main
 
-CLUSTERS = Path(__file__).resolve().parents[3] / "examples" / "clusters.yaml"
+CLUSTERS = Path(__file__).resolve().parents[3] / "examples" / "karmada" / "clusters.yaml"
 GROUPS = CLUSTERS.parent / "groups"
 
 POLICY, DEPLOYMENT, BINDING, FAILING_GROUPS = data("simulated").values()

@@ -160,8 +160,8 @@ def test_a_checkout_with_python_of_its_own_changes_no_answer(tmp_path, httpserve
     httpserver.expect_request("/repos/shop/fleet/issues/7/comments", method="GET").respond_with_json([])
     httpserver.expect_request("/repos/shop/fleet/issues/7/comments", method="POST").respond_with_json({}, 201)
     environment = {
-        "PATHS": str(ROOT / "examples-plan"), "FLEET": "", "SARIF": "", "DOCS": "", "REPOSITORY": "", "ARGS": "",
-        "CONFIG": "kubeconfig", "CONTENT": "", "AGAINST": str(ROOT / "examples"), "MARK": str(mark),
+        "PATHS": str(ROOT / "examples/plan"), "FLEET": "", "SARIF": "", "DOCS": "", "REPOSITORY": "", "ARGS": "",
+        "CONFIG": "kubeconfig", "CONTENT": "", "AGAINST": str(ROOT / "examples/karmada"), "MARK": str(mark),
         "GITHUB_TOKEN": "secret", "GITHUB_STEP_SUMMARY": "summary.md",
         "GITHUB_API_URL": httpserver.url_for("").rstrip("/"), "GITHUB_REPOSITORY": "shop/fleet",
         "GITHUB_REF": "refs/pull/7/merge",
@@ -208,11 +208,11 @@ def test_an_action_reads_no_file_that_a_link_of_the_checkout_names(tmp_path, lin
     plan = {
         "CONFIG": "kubeconfig",
         "CONTENT": "",
-        "AGAINST": str(ROOT / "examples"),
+        "AGAINST": str(ROOT / "examples/karmada"),
         "GITHUB_STEP_SUMMARY": "summary.md",
     }
     lint = {"REPOSITORY": "", "DOCS": "", "FLEET": "", "SARIF": ""}
-    test = {"CONFIG": "kubeconfig", "CONTENT": "", "FLEET": str(ROOT / "examples")}
+    test = {"CONFIG": "kubeconfig", "CONTENT": "", "FLEET": str(ROOT / "examples/karmada")}
     actions = (
         ("action.yml", "Lint", lint),
         ("actions/plan/action.yml", "Plan", plan),
@@ -260,7 +260,8 @@ def test_the_script_of_the_plan_action_comments_and_keeps_the_exit_code(tmp_path
     httpserver.expect_ordered_request(comments, method="GET").respond_with_json([forged])
     httpserver.expect_ordered_request(comments, method="POST").respond_with_json({}, 201)
     environment = {
-        "CONFIG": "kubeconfig", "CONTENT": "", "PATHS": str(ROOT / "examples-plan"), "AGAINST": str(ROOT / "examples"),
+        "CONFIG": "kubeconfig", "CONTENT": "", "PATHS": str(ROOT / "examples/plan"),
+        "AGAINST": str(ROOT / "examples/karmada"),
         "ARGS": "--max-moves=0", "GITHUB_TOKEN": "secret", "GITHUB_STEP_SUMMARY": "summary.md",
         "GITHUB_API_URL": httpserver.url_for("").rstrip("/"), "GITHUB_REPOSITORY": "shop/fleet",
         "GITHUB_REF": "refs/pull/7/merge",

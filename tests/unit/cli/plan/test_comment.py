@@ -9,7 +9,7 @@ from werkzeug import Request, Response
 
 from berthmaster_cli.main import main
 
-PLAN = ("plan", "--against", "examples", "-f", "examples-plan/nginx.yaml", "-o", "markdown")
+PLAN = ("plan", "--against", "examples/karmada", "-f", "examples/plan/nginx.yaml", "-o", "markdown")
 MARK = "<!-- berthmaster plan -->"
 
 
