@@ -201,6 +201,7 @@ class History:
         self._braked = ""
         self._lost: set[str] = set()
         self._unjoined: dict[str, float] = {}
+        self._forgotten: set[str] = set()
         self._starts: dict[str, list[float]] = defaultdict(list)
         self._rebalanced_s: dict[str, float] = {}
         self._hold_down_s = settings.hold_down_s
@@ -339,6 +340,7 @@ class History:
             if binding is None or move is None or not move.under_way:
                 continue
             self.stage.edit(binding, metadata={"annotations": {MOVE: None}})
+            self._forgotten.add(template["metadata"]["name"])
             if move.phase is MovePhase.ADMITTED:
                 self._watch_pods_end(template, move)
             return
@@ -556,6 +558,8 @@ class History:
         self.run(self._random.choice((5.0, 120.0, 700.0)))
 
     def _resize(self, name: str, cpu: int) -> None:
+        if self.stage.get(cluster(name)) is None:
+            return
         self.stage.edit(cluster(name), status={"resourceSummary": {"allocatable": {"cpu": str(cpu)}}})
 
     def _crowd(self) -> None:
@@ -645,7 +649,9 @@ class History:
         self._disturb()
 
     def _taint(self, name: str, change: Callable[[list[JSON]], list[JSON]]) -> None:
-        found = self.stage.get(cluster(name)) or {"spec": {}}
+        found = self.stage.get(cluster(name))
+        if found is None:  # it was deleted
+            return
         taints = found["spec"].get("taints") or []
         others = [each for each in taints if each["key"] != DRAINING]
         self.stage.edit(cluster(name), spec={"taints": change(others)})
@@ -817,6 +823,8 @@ class History:
         """With BreakBeforeMake, new copies start only when no pod runs elsewhere. Evictions are another matter."""
         if then is None or then.phase is not MovePhase.ADMITTED or now.phase is not MovePhase.SURGING:
             return
+        if template["metadata"]["name"] in self._forgotten and _grace_s(template) > DEFAULT_GRACE_S:
+            return  # another client has removed the record of a longer grace period
         known = {each["name"] for each in after["spec"].get("clusters") or ()}
         known |= {
             each["fromCluster"]

@@ -54,6 +54,8 @@ _LEAST_WAIT_S: Final = 1.0
 _REFUSED_S: Final = 60.0
 """How long a member may refuse a new copy. The namespace, or the kind, may arrive there some seconds later."""
 _FUTURE_S: Final = 60.0
+_NONE_WANTED: Final = "no replicas are wanted any more"
+"""What an event says of a workload that was scaled to zero, in place of its clusters."""
 
 
 class CopiesChange(Enum):
@@ -198,7 +200,9 @@ def retargeted(binding: Binding, state: MoveState, target: Mapping[str, int], gr
     removed = written_clusters(state).keys() - target.keys() - state.source.keys()
     if (held := _held_copies(binding, state, removed, around)) is not None:
         return held
-    note = f"{state.reason.value}: the target is {short_assignment(target)} instead of {short_assignment(state.target)}"
+    former = f"instead of {short_assignment(state.target)}" if state.target else "now"
+    wanted = f"the target is {short_assignment(target)} {former}" if target else _NONE_WANTED
+    note = f"{state.reason.value}: {wanted}"
     divided = binding.spec.placement is not None and binding.spec.placement.divides
     tasks = None
     started = state.strategy is MoveStrategy.BREAK_BEFORE_MAKE and state.phase is not MovePhase.ADMITTED
@@ -304,7 +308,8 @@ def new_copies_started(state: MoveState, around: Surroundings) -> Step:
     # A target that replaced another one keeps the deadline of the first.
     state = _within_deadline(entered, around.now) if state.origin else _timed(entered)
     state = msgspec.structs.replace(state, gone_since=None, message=_kept_message(state))
-    note = f"{state.reason.value}: the old copies are gone, {short_assignment(state.target)} starts"
+    starts = f", {short_assignment(state.target)} starts" if state.target else ""
+    note = f"{state.reason.value}: the old copies are gone{starts}"
     return Step(
         state,
         CopiesChange.NEW_STARTED,
@@ -330,8 +335,8 @@ def released(binding: Binding, state: MoveState, around: Surroundings) -> Step:
     after = msgspec.structs.replace(
         _without_way(state), phase=MovePhase.RELEASED, since=_whole(around.now), until=until, template="", message=""
     )
-    source, target = short_assignment(state.source), short_assignment(state.target)
-    note = f"{state.reason.value}: {target} is healthy" + (f", {source} is released" if state.source else "")
+    going_away = f", {short_assignment(state.source)} is released" if state.source else ""
+    note = f"{state.reason.value}: {_arrived(state)}{going_away}"
     if left := _left_behind(binding, state, around):
         after = msgspec.structs.replace(after, message=left[:MAX_MESSAGE])
         note = f"{note}; {left}"
@@ -588,7 +593,7 @@ def _surging(binding: Binding, state: MoveState, around: Surroundings) -> Step |
     if not problems:
         state = _entered(state, MovePhase.SOAKING, now, settings.soak_s)
         state = msgspec.structs.replace(state, template=_template(binding), message=_kept_message(state))
-        note = f"{state.reason.value}: {short_assignment(state.target)} is healthy"
+        note = f"{state.reason.value}: {_arrived(state)}"
         return Step(state, CopiesChange.HEALTHY, wait_s=_wait(state, now), note=note)
     if not _is_late(state, now) and not _was_refused(binding):
         if refusing := _refusing(binding, state, around):
@@ -694,6 +699,11 @@ def held_step(binding: Binding, state: MoveState, around: Surroundings, why: Mov
     if same:
         return Step(state, wait_s=_LOOK_S)
     return Step(state, CopiesChange.HELD, wait_s=_LOOK_S, note=f"{state.reason.value}: it waits: {why.message}")
+
+
+def _arrived(state: MoveState) -> str:
+    """Say that the new copies of a move are healthy. A workload that was scaled to zero has none."""
+    return f"{short_assignment(state.target)} is healthy" if state.target else _NONE_WANTED
 
 
 def _left_behind(binding: Binding, state: MoveState, around: Surroundings) -> str:

@@ -153,6 +153,18 @@ def test_a_scale_to_zero_and_back_while_the_old_copies_go_runs_nothing_twice():
     assert (play.clusters, play.healthy, twice.seen) == ({"m2": 4}, 4, False)
 
 
+@pytest.mark.parametrize("moves", [ON, QUICK])
+@pytest.mark.parametrize("after_s", [5.0, 40.0, 70.0])
+def test_the_events_of_a_move_that_a_scale_to_zero_ends_name_no_missing_copies(moves: Any, after_s: float):
+    play = draining(moves=moves)
+    play.run(after_s)
+    play.stage.scale(WEB, 0)
+    play.run(200)
+    notes = [each.note for each in play.stage.scheduler.recorder.events if each.reason.startswith("Move")]
+    assert notes
+    assert not [each for each in notes if "no clusters" in each]
+
+
 def test_a_return_ends_as_rolled_back_and_is_held_down_from_its_end():
     play = draining(moves=QUICK)
     play.stage.model.members.break_workload("m2", "web")
