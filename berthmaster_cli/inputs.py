@@ -331,6 +331,7 @@ def read_workload_manifests(
     """Read the manifests that concern one workload, as ``read_manifests``. Return them, and the name with its kind."""
     if not reads_live(flags):
         manifests = _from_files(flags)
+        _require_namespace(manifests, flags.namespace or name.namespace)
         return manifests, name_in(manifests, name, flags.namespace)
     from berthmaster_cli.live.source import live_workload  # noqa: PLC0415 - files need no client
 

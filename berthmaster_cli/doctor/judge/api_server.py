@@ -72,6 +72,10 @@ def _clock(check: str, name: str, ahead: timedelta, slack: timedelta) -> Finding
 
 def definitions(facts: Facts) -> Iterator[Finding]:
     """Judge whether each kind is served with the fields that the code uses."""
+    if facts.kinds and all(isinstance(each, Unobserved) and each.status == _NOT_FOUND for each in facts.kinds.values()):
+        remedy = "Name the kubeconfig of Karmada's API server, which is another one than its host's: --kubeconfig FILE"
+        yield failed("definitions/served", "the API server serves no kind of Karmada: it is no control plane", remedy)
+        return
     newer = _newer_fields(facts.kinds)
     for kind in KNOWN.kinds:
         served = facts.kinds.get(kind.api_version)
@@ -107,7 +111,7 @@ def _release(served: ServedKinds) -> Iterator[Finding]:
 def _kind(kind: RequiredKind, served: Observed[ServedKinds], newer: frozenset[str], kubectl: str) -> Finding:
     check, name = f"definitions/{kind.plural}", f"{kind.kind} ({kind.api_version})"
     apply = f"{kubectl} apply --server-side -R -f karmada/charts/karmada/_crds/bases"
-    install = f"Install Karmada's definitions, or set --target-kubeconfig to Karmada's API server: {apply}"
+    install = f"Install Karmada's definitions: {apply}"
     repair = f"Find out why the API server refuses: {kubectl} get --raw /apis/{kind.api_version}"
     if kind.kind == "Cluster":  # an aggregated API server serves it, which can fail alone
         group, _, version = kind.api_version.partition("/")

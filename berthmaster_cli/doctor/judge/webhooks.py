@@ -354,7 +354,7 @@ def _refused(dry_run: DryRunFacts, ours: Sequence[WebhookFacts], setup: Setup) -
         return skipped(_DRY_RUN, "this user may not create policies, not even as a dry run", remedy)
     if dry_run.status == _NOT_FOUND:
         message = "no policy can be tried: the API server has no such kind, or no such namespace"
-        remedy = "Install Karmada's definitions (see definitions), or choose a namespace with --trial-namespace"
+        remedy = "See the findings of definitions, or choose a namespace with --trial-namespace"
         return skipped(_DRY_RUN, message, remedy)
     remedy = f"Create a policy by hand and read the whole response: {setup.target} create --dry-run=server -f POLICY"
     return failed(_DRY_RUN, f"the API server refuses a dry-run policy: {_reason(problem)}", remedy)

@@ -75,7 +75,9 @@ def test_changes_and_plans_name_few_clusters(file):
         "an unknown one": ("nope", "there is nothing in the namespace 'nope'; known are default, shop"),
     },
 )
-@pytest.mark.parametrize("command", [["simulate"], ["resilience"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "command", [["simulate"], ["resilience"], ["explain", "deploy/web"], ["why-not", "deploy/web", "a"]], ids=" ".join
+)
 def test_a_namespace_that_the_files_do_not_have(file, command, namespace, printed):
     there = deployment("web") | {"metadata": {"name": "web", "namespace": "shop"}}
     fleet = file("fleet", *members("a"), stored_policy(new=True), there)

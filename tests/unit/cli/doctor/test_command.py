@@ -171,8 +171,9 @@ def test_a_server_without_karmada(monkeypatch):
     monkeypatch.setattr(LOAD_CLIENT, lambda *_: ScriptedClient({"GET /version": VERSION}, now=NOW))
     result = CliRunner().invoke(command, ["-o", "json", "--timeout-s=1"], catch_exceptions=False)
     assert result.exit_code == 1
-    verdicts = {each["check"]: each["verdict"] for each in json.loads(result.stdout)["findings"]}
-    assert verdicts["definitions/propagationpolicies"] == Severity.FAILED
+    found = {each["check"]: each for each in json.loads(result.stdout)["findings"]}
+    assert found["definitions/served"]["verdict"] == Severity.FAILED
+    assert "_crds" not in result.stdout, "its definitions belong into another API server"
     assert SETUP.release == "berthmaster"
 
 

@@ -86,8 +86,8 @@ API_SERVER = [
 DEFINITIONS = [
     case("policies are not defined", "definitions/propagationpolicies", FAILED, "does not serve PropagationPolicy",
          "apply --server-side", kinds=kinds("PropagationPolicy")),
-    case("nothing is defined", "definitions/resourcebindings", FAILED, "does not serve ResourceBinding",
-         "kubectl --context=karmada apply", kinds=dict.fromkeys(kinds(), ABSENT)),
+    case("it is a plain Kubernetes", "definitions/served", FAILED, "serves no kind of Karmada: it is no control plane",
+         "Name the kubeconfig of Karmada's API server", kinds=dict.fromkeys(kinds(), ABSENT)),
     case("WorkloadRebalancers are not defined", "definitions/workloadrebalancers", WARNING, "unavailable: rebalancing",
          "apply --server-side", kinds=kinds("WorkloadRebalancer")),
     case("bindings lack a newer field", "definitions/resourcebindings", WARNING, "lacks spec.rescheduleTriggeredAt",
