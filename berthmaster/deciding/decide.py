@@ -97,6 +97,11 @@ class BindingDecision(msgspec.Struct, frozen=True):
         return self.trigger is not Trigger.NONE and (self.refresh or self.write is not None or not self.result.ok)
 
     @property
+    def has_same_result(self) -> bool:
+        """Whether the binding was scheduled, and stays as it is."""
+        return self.trigger is not Trigger.NONE and self.result.ok and self.write is None
+
+    @property
     def is_news(self) -> bool:
         """Whether a ledger records this: it changes something, or it fails for another reason than the last time."""
         known = (each.message for each in self.binding.status.conditions if each.type == SCHEDULED)

@@ -139,7 +139,8 @@ class SteppedScheduler:
         if lengths["active"]:
             return 0.0
         looks_s = ROUND_S if self.controller._moves.rebalances else None  # noqa: SLF001 - as above
-        due = [self._queue.next_due_s(), HOUSEKEEPING_S if lengths["unschedulable"] else looks_s]
+        waits = lengths["unschedulable"] or len(self.controller._times)  # noqa: SLF001 - as above
+        due = [self._queue.next_due_s(), HOUSEKEEPING_S if waits else looks_s]
         return min((max(0.0, each) for each in due if each is not None), default=None)
 
     def _list(self) -> None:

@@ -110,6 +110,7 @@ class BindingScheduler:
         reconciler = BindingReconciler(
             self._bindings, self._clusters, self.queue, context, settings.scheduler_name, self._moves, settings.console
         )
+        self._times = reconciler.times
         self.workers = QueueController(NAME, reconciler, self.queue, context.clock, settings.concurrent_bindings)
         # Without the ticker no unschedulable binding would be activated any more.
         self._ticker = RepeatingThread(
@@ -149,6 +150,8 @@ class BindingScheduler:
         self._clusters.expire()
         self._handlers.activate_unschedulable()
         self._handlers.look_for_drift()
+        for key in self._times.next():
+            self.queue.add_late(key)
         if self._control.tick(self._own(self._bindings.items()), self._own(self._bindings.moving())):
             self._handlers.moves_changed()
         for part, count in self.queue.lengths().items():

@@ -12,6 +12,7 @@ from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache
 from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
 from berthmaster.controllers.binding_scheduler.event_handlers import SchedulingQueue, eligible
 from berthmaster.controllers.binding_scheduler.kept_quotas import KeptQuotas
+from berthmaster.controllers.binding_scheduler.scheduling_times import SchedulingTimes
 from berthmaster.controllers.controller import Requeue
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.metrics import ATTEMPTS, DURATION
@@ -100,6 +101,7 @@ class BindingReconciler:
         self._decisions = context.decisions
         self._scheduler_name = scheduler_name
         self._pending: dict[Key, _PendingStatus] = {}
+        self.times = SchedulingTimes()
 
     def reconcile(self, key: Key) -> Requeue | None:
         try:
@@ -121,6 +123,7 @@ class BindingReconciler:
             binding = self._complete(key, binding)
         if binding is None or not self._concerns(binding):
             self._queue.remove(key)
+            self.times.forget(key)
             self._moves.waiting.update(key, waits=False)
             return None
         started_s = self._clock.monotonic_s()
@@ -166,7 +169,8 @@ class BindingReconciler:
         """
         now = self._clock.now()
         if decision.write is None:
-            self._write_status(key, binding, decision, now)
+            refresh = decision.refresh or (decision.has_same_result and self.times.is_due(key))
+            self._write_status(key, binding, decision, now, refresh=refresh)
             self._record_events(binding, decision)
             return _Written(decision)
         try:
@@ -207,7 +211,7 @@ class BindingReconciler:
             decision, result=SchedulingResult(reason, str(error)), write=None, warning="", move_note=""
         )
         with suppress(ApiError):  # the refusal itself is raised
-            self._write_status(key, binding, refused, self._clock.now())
+            self._write_status(key, binding, refused, self._clock.now(), refresh=refused.refresh)
         self._record_events(binding, refused)
         raise error
 
@@ -220,7 +224,8 @@ class BindingReconciler:
         if written.metadata.uid == binding.metadata.uid:  # else it was deleted and created again
             if written.spec.scheduler_name == binding.spec.scheduler_name:  # else the status is another scheduler's
                 try:
-                    after = self._write_status(key, binding, pending.decision, pending.at, of=written)
+                    decision = pending.decision
+                    after = self._write_status(key, binding, decision, pending.at, refresh=decision.refresh, of=written)
                 except ApiError as error:
                     if not error.rejected:
                         raise
@@ -230,14 +235,22 @@ class BindingReconciler:
         return after
 
     def _write_status(
-        self, key: Key, binding: Binding, decision: BindingDecision, now: datetime, of: Binding | None = None
+        self,
+        key: Key,
+        binding: Binding,
+        decision: BindingDecision,
+        now: datetime,
+        *,
+        refresh: bool,
+        of: Binding | None = None,
     ) -> Binding:
         """Write a decision to the status if it changes, and return the binding after that.
 
+        ``refresh``: whether the time of the last scheduling becomes ``now``.
         ``of`` is the binding that the decision was written to, if the binding has changed since. The group and the
         time of scheduling count for the next decision even then.
         """
-        status = status_write(binding, decision.result, now, refresh=decision.refresh, of=of)
+        status = status_write(binding, decision.result, now, refresh=refresh, of=of)
         if not status:
             return binding
         after = status.applied(binding, self._patch(key, status.patch(binding), "status"))
