@@ -105,7 +105,7 @@ def _dispatched(binding: Binding, found: Mapping[str, int]) -> dict[str, int]:
             held[name] = count
         elif (report := reports.get(name)) is not None and report.runs:
             counted = binding.spec.resource.kind in COUNTED and isinstance(report.status, Mapping)
-            held[name] = report.number("replicas") if counted else count
+            held[name] = max(report.number("replicas"), report.ready_replicas) if counted else count
     return held
 
 

@@ -56,7 +56,7 @@ def test_while_dispatching_is_suspended_a_copy_exists_by_its_report(reports, sus
 
 def reported(replicas):
     """Return the status of a Deployment. Go leaves out zeros."""
-    return {"generation": 1, **({"replicas": replicas} if replicas else {})}
+    return {"generation": 1, **({"replicas": replicas, "readyReplicas": 1} if replicas else {})}
 
 
 @cases(
