@@ -484,14 +484,14 @@ def _decided(decider: MoveDecider, binding: Binding) -> BindingDecision:
     under_way = move is not None and move.under_way
     if move is not None and under_way and is_intact(binding, move):
         return continued(decider, binding, left_by(binding, move))
-    if problem := move_problem(binding):
-        return abandoned(decider, binding, binding, CopiesChange.ABANDONED, problem)
     # No move is under way, so nothing would ever remove its tasks.
     own = own_tasks(binding, decider.moves.producer)
     prior = with_spec(binding, graceful_eviction_tasks=tasks_after(binding, decider.moves.producer)) if own else binding
     forgotten = stored is None and writes.says_moving(binding)
     if (own or forgotten) and (begun_again := _begun_again(decider, binding, prior, own)) is not None:
         return begun_again
+    if problem := move_problem(binding):
+        return abandoned(decider, binding, prior, CopiesChange.ABANDONED, problem)
     if under_way or own:
         why = "another client has changed the assignment"
         return abandoned(decider, binding, prior, CopiesChange.ABANDONED, why, move if under_way else None)
@@ -506,7 +506,7 @@ def _decided(decider: MoveDecider, binding: Binding) -> BindingDecision:
 def _begun_again(
     decider: MoveDecider, binding: Binding, prior: Binding, own: tuple[GracefulEvictionTask, ...]
 ) -> BindingDecision | None:
-    """Begin a move with BreakBeforeMake again whose record another client has removed; None if no copy would start.
+    """Begin a move with BreakBeforeMake again whose record is gone or damaged; None if no copy would start elsewhere.
 
     Its tasks name the clusters whose pods may still end. Karmada may have removed them. The reason is not known any
     more.
@@ -527,7 +527,7 @@ def _begun_again(
     state = _state_of(decider, plain, MoveReason.RESCHEDULED, target, None)
     state = msgspec.structs.replace(state, source={**going, **prior.assignment})
     step = lifecycle.begun(binding, state, decider.around(binding))
-    note = f"another client has removed the record of a move, and old copies may still run; {step.note}"
+    note = f"another client has removed or damaged the record of a move, and old copies may still run; {step.note}"
     return decider.stepped(binding, replace(step, note=note), Trigger.NONE)
 
 

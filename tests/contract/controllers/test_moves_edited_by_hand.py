@@ -56,6 +56,19 @@ def test_a_record_that_is_removed_while_the_old_copies_go_starts_nothing_beside_
     assert not (play.stage.binding(WEB) or {})["spec"].get("gracefulEvictionTasks")
 
 
+@pytest.mark.parametrize("after_s", [0.0, 4.0, 15.0])
+def test_a_record_that_is_damaged_while_the_old_copies_go_starts_nothing_beside_their_pods(after_s: float):
+    play = Play({"g": ["m1"], "next": ["m2"]}, STATIC, moves=QUICK)
+    ending(play)
+    play.drain("m1")
+    play.until(MovePhase.ADMITTED, step_s=0.5)
+    twice = Twice(play)
+    twice.run(after_s)
+    play.stage.edit(play.stage.binding(WEB) or {}, metadata={"annotations": {MOVE: '{"phase": 7}'}})
+    twice.run(250)
+    assert (play.clusters, play.healthy, twice.seen) == ({"m2": 4}, 4, False)
+
+
 @pytest.mark.parametrize("after_s", [0.0, 1.0])
 def test_a_binding_without_record_tasks_and_clusters_waits_for_the_old_copies(after_s: float):
     """As a restored manifest leaves it. The Works tell that copies are there."""
