@@ -75,7 +75,7 @@ from berthmaster.model.move import (
     without_move,
 )
 from berthmaster.model.unsupported import unsupported_parts
-from berthmaster.model.work import Copies
+from berthmaster.model.work import DEFAULT_GRACE_S, Copies
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.request import Request
@@ -653,7 +653,7 @@ def _failed_over(
         why = f"left {', '.join(found.left)} again after a {record.reason.value}"
         record = lifecycle.flapped(record, decider.settings(binding), decider.now, why)
     breaks = decider.settings(binding).strategy is MoveStrategy.BREAK_BEFORE_MAKE
-    evicted = breaks and not binding.spec.clusters and bool(_copies_elsewhere(decider, binding, found.clusters))
+    evicted = breaks and not binding.spec.clusters and _may_still_run(decider, binding, found.clusters)
     fits = all(name in found.clusters and replicas <= found.clusters[name] for name, replicas in kept.items())
     if fits and not evicted:
         plainly = _also(msgspec.structs.replace(decision, plain=decision), writes.move_write(binding, record))
@@ -677,6 +677,16 @@ def _failover_step(
     lost = (*binding.spec.graceful_eviction_tasks, *eviction_tasks(binding, found, decider.moves.producer))
     step = lifecycle.begun(with_spec(binding, graceful_eviction_tasks=lost), state, decider.around(binding))
     return replace(step, tasks=step.tasks if step.tasks is not None else lost)
+
+
+def _may_still_run(decider: MoveDecider, binding: Binding, clusters: Mapping[str, int]) -> bool:
+    """Whether pods of a workload without an assignment may run in other clusters than some.
+
+    If it was scaled to zero, its Works are gone before its pods.
+    """
+    scheduled = binding.status.last_scheduled_time
+    ending = scheduled is not None and seconds_since(scheduled, decider.now) < DEFAULT_GRACE_S
+    return ending or bool(_copies_elsewhere(decider, binding, clusters))
 
 
 def _copies_elsewhere(decider: MoveDecider, binding: Binding, clusters: Mapping[str, int]) -> set[str]:

@@ -122,6 +122,19 @@ def test_a_workload_that_another_controller_evicts_from_everywhere_is_gone_befor
     assert (play.clusters, play.healthy, twice.seen) == ({"m2": 4}, 4, False)
 
 
+@pytest.mark.parametrize("after_s", [1.0, 10.0, 25.0])
+def test_a_scale_to_zero_and_back_to_another_cluster_waits_for_the_old_pods(after_s: float):
+    play = Play({"g": ["m1"], "next": ["m2"]}, STATIC, moves=QUICK)
+    ending(play)
+    twice = Twice(play)
+    play.stage.scale(WEB, 0)
+    twice.run(after_s)
+    play.drain("m1")
+    play.stage.scale(WEB, 4)
+    twice.run(200)
+    assert (play.clusters, play.healthy, twice.seen) == ({"m2": 4}, 4, False)
+
+
 # Clusters that are deleted
 
 
