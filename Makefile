@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
 # What a user of the project needs: `make help` shows these targets first.
-FOR_USERS := run story console docs image image-archive release
+FOR_USERS := run story console docs zipapp image image-archive release
 targets = awk -F ':.*\#\# ' '/^[a-z0-9-]+:.*\#\# / && $(1)index(" $(2) ", " " $$1 " ") {printf "  make %-24s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # Keep compiled modules regardless of the environment: the tests start many processes.
@@ -127,6 +127,10 @@ image-sign: ## Sign the files of the image (KEY=cosign.key), or IMAGE=registry/n
 	@test -n "$(KEY)" || { echo "name the key: make image-sign KEY=cosign.key" >&2; exit 2; }
 	@$(if $(IMAGE),cosign sign --key $(KEY) $(IMAGE),for file in dist/berthmaster-image*.tar dist/berthmaster-oci/index.json dist/berthmaster-image*.json; do \
 		cosign sign-blob --yes --key $(KEY) --output-signature $$file.sig $$file || exit; done)
+
+.PHONY: zipapp
+zipapp: $(BIN)/python ## Build the command as one file into dist/, which needs Python 3.11 or newer and no pip (ARGS="--platform linux-arm64")
+	@$(BIN)/python packaging/zipapp/build.py --output dist $(ARGS)
 
 .PHONY: release
 release: $(BIN)/python console-assets ## Write all files of a release to dist/ (on Debian 12; REPOSITORY=URL adds the kubectl plugin)

@@ -80,8 +80,12 @@ def release(output: Path, facts: statements.Facts, platforms: list[str], reposit
     write_chart(files, output / f"berthmaster-chart-{facts.version}.tgz", facts.epoch)
     (output / "RELEASE-NOTES.md").write_text(notes((ROOT / "CHANGELOG.md").read_text(), facts.version))
     image.build_all(platforms, output, facts)
+    [wheel] = output.glob("*.whl")
+    image.install.run(
+        sys.executable, str(ROOT / "packaging" / "zipapp" / "build.py"), f"--wheel={wheel}", f"--output={output}",
+        "--platform=all",
+    )  # fmt: skip
     if repository:
-        [wheel] = output.glob("*.whl")
         script = str(ROOT / "packaging" / "krew" / "archive.py")
         arguments = (f"--wheel={wheel}", f"--repository={repository}", f"--time={facts.epoch}", str(output))
         image.install.run(sys.executable, script, *arguments)

@@ -94,7 +94,7 @@ def test_gates_can_be_logged():
 @pytest.mark.parametrize(
     ("origin", "remedy"),
     [
-        ({"url": "file:///src/b", "dir_info": {"editable": True}}, "pip install -e '/src/b[ledger]'"),
+        ({"url": "file:///src/b", "dir_info": {"editable": True}}, "pip install --editable '/src/b[ledger]'"),
         ({"url": "file:///b.whl", "archive_info": {}}, "pip install 'berthmaster[ledger] @ file:///b.whl'"),
         (
             {"url": "https://git.example/b", "vcs_info": {"vcs": "git", "commit_id": "c0ffee"}},
@@ -110,6 +110,10 @@ def test_an_extra_comes_from_where_the_copy_came_from(monkeypatch, origin, remed
 
     monkeypatch.setattr(installation, "distribution", lambda _name: Installed())
     assert extra_remedy("ledger") == remedy
+    monkeypatch.setattr(sys, "prefix", "/home/u/.local/share/pipx/venvs/berthmaster")
+    assert extra_remedy("ledger") == remedy.replace("pip install", "pipx install --force")
+    monkeypatch.setenv("BERTHMASTER_ZIPAPP", "/opt/berthmaster.pyz")
+    assert extra_remedy("ledger").startswith("/opt/berthmaster.pyz has no extras; install the wheel of this release")
 
 
 _PROGRAM = """
