@@ -82,7 +82,10 @@ BY_HAND: Final = 0.15
 """The share of the other actions that are done by other clients: to records, Clusters, taints and Jobs."""
 UNJOIN_S: Final = 60.0
 """How long a union may name a Cluster that is being deleted. Writes are refused now and then."""
+REPORTED_S: Final = 10.0
+"""How long a member takes to report that a Job has finished, at most."""
 ROOMY_CPU: Final = 20
+"""The least capacity of a cluster whose use is reported: room for all workloads."""
 CLOSED: Final = Window(Schedule.parse("0 0 1 6 *"), WindowSeconds(3600))
 """A window that opens after the end of each history."""
 SETTINGS: Final = resource("settings", "ConfigMap")
@@ -202,6 +205,7 @@ class History:
         self._lost: set[str] = set()
         self._unjoined: dict[str, float] = {}
         self._forgotten: set[str] = set()
+        self._finished_s = 0.0
         self._starts: dict[str, list[float]] = defaultdict(list)
         self._rebalanced_s: dict[str, float] = {}
         self._hold_down_s = settings.hold_down_s
@@ -239,7 +243,6 @@ class History:
         self._check_vanished()
         self._check_harm()
         self._check_unjoins()
-        self._check_job_ran_once()
 
     # What happens
 
@@ -396,6 +399,7 @@ class History:
 
     def _finish_the_job(self) -> None:
         self.stage.model.members.finish(JOB)
+        self._finished_s = self.stage.clock.monotonic_s()
 
     def _job_policy(self) -> JSON:
         strategy = self._extra.choice((_STRATEGIES[0], _STRATEGIES[2]))
@@ -711,6 +715,7 @@ class History:
         if now is not None and now.under_way and (then is None or not then.under_way):
             self.moves += 1
             self._check_volumes(before)
+            self._check_job(before, now)
             self._check_loop(before["metadata"]["name"])
             self._check_budget()
             self._check_pause(now)
@@ -800,9 +805,12 @@ class History:
                 held = move.under_way and name in move.source and name not in move.target and not suspended
                 assert not held, self._history(f"a union holds up the deletion of {name}: {move}")
 
-    def _check_job_ran_once(self) -> None:
-        ran = self.stage.model.members.ran
-        assert len(ran) == len(set(ran)), self._history(f"a Job ran again: {ran}")
+    def _check_job(self, before: JSON, now: MoveState) -> None:
+        """No planned move starts a Job again that has finished, as its cluster has reported."""
+        known = self.stage.clock.monotonic_s() - self._finished_s > REPORTED_S and before["spec"].get("clusters")
+        finished = any(each.finished for each in self.stage.model.members.copies(JOB).values())
+        again = _is_of(JOB, before) and known and finished and now.reason is not MoveReason.FAILOVER
+        assert not again, self._history(f"a Job that has finished moves: {now}")
 
     def _check_truth(self, then: MoveState | None, now: MoveState | None, after: JSON) -> None:
         """A return ends as RolledBack, and what is restored is there to stay."""

@@ -116,7 +116,6 @@ class Members:
 
     Attributes:
         harm: what was taken from workloads that were still there, in order: volumes, and resources that they need.
-        ran: the Jobs that have finished, in order, as Cluster/Name.
 
     Args:
         objects: what they read and write.
@@ -150,7 +149,6 @@ class Members:
         self._refusals: dict[tuple[str, str], str] = {}
         self._delete_waits: dict[Ident, float] = {}
         self.harm: list[str] = []
-        self.ran: list[str] = []
 
     def observe(self, news: News) -> None:
         latest = news.latest
@@ -238,12 +236,11 @@ class Members:
 
     def finish(self, job: JSON) -> None:
         """Let all pods of a Job end well, where it runs."""
-        for cluster, member in self._members.items():
+        for member in self._members.values():
             for which, copy in member.copies.items():
                 if ident(copy.manifest) == ident(job) and copy.ready:
                     copy.finished = True
                     self._later(self.delays.report_s, which, self._report)
-                    self.ran.append(f"{cluster}/{job['metadata']['name']}")
 
     def clean(self) -> None:
         """Delete what Karmada has left behind, as a person does."""
