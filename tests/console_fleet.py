@@ -41,6 +41,8 @@ GROUPS: Final = ("home", "neighbour", "anywhere")
 BERTHMASTER: Final = "berthmaster"
 _GIB: Final = 2**30
 _PER_FILE: Final = 10_000
+_STOPPED: Final = 19
+"""Each one of so many workloads had its only copies on the lost cluster of its region, if there is one."""
 
 
 _KINDS: Final = (
@@ -67,10 +69,14 @@ def fleet(clusters: int = 200, workloads: int = 2000, *, now: datetime, seed: in
     draw = random.Random(f"{seed}-{clusters}-{workloads}")
     members = [_cluster(draw, number, now) for number in range(clusters)]
     by_region: dict[str, list[str]] = {}
+    lost: dict[str, str] = {}
     for member in members:
+        region, name = member["spec"]["region"], member["metadata"]["name"]
         if member["status"]["conditions"][0]["status"] == "True":
-            by_region.setdefault(member["spec"]["region"], []).append(member["metadata"]["name"])
-    return [*members, _lease(now), *_platform(members), *_workloads(draw, workloads, by_region, now)]
+            by_region.setdefault(region, []).append(name)
+        else:
+            lost[region] = name
+    return [*members, _lease(now), *_platform(members), *_workloads(draw, workloads, by_region, lost, now)]
 
 
 def write(manifests: Sequence[JSON], folder: Path) -> None:
@@ -222,7 +228,10 @@ def _policies(namespace: str, home: str, neighbour: str) -> tuple[JSON, JSON]:
     return usual, critical
 
 
-def _workloads(draw: random.Random, count: int, by_region: dict[str, list[str]], now: datetime) -> Iterator[JSON]:
+def _workloads(
+    draw: random.Random, count: int, by_region: dict[str, list[str]], lost: dict[str, str], now: datetime
+) -> Iterator[JSON]:
+    """Yield policies and workloads. Some workloads of a region with a lost cluster had their only copies there."""
     regions = list(by_region)
     for first in range(0, count, PER_NAMESPACE):
         turn = first // PER_NAMESPACE
@@ -233,11 +242,18 @@ def _workloads(draw: random.Random, count: int, by_region: dict[str, list[str]],
         places = (by_region[home], by_region[neighbour], by_region[regions[(turn + 4) % len(regions)]])
         for number in range(first, min(first + PER_NAMESPACE, count)):
             claimant = critical if number % 5 == 0 else usual
-            yield from _workload(draw, number, namespace, claimant, places, now)
+            stays = lost.get(home, "") if number % _STOPPED == 0 else ""
+            yield from _workload(draw, number, namespace, claimant, places, now, stays)
 
 
 def _workload(
-    draw: random.Random, number: int, namespace: str, claimant: JSON, places: Sequence[Sequence[str]], now: datetime
+    draw: random.Random,
+    number: int,
+    namespace: str,
+    claimant: JSON,
+    places: Sequence[Sequence[str]],
+    now: datetime,
+    stays: str = "",
 ) -> Iterator[JSON]:
     kind, replicas = kind_of(number), draw.choice((1, 2, 2, 3, 4, 6, 12))
     template = deployment(f"{PARTS[number % len(PARTS)]}-{number}", replicas, namespace=namespace, by=claimant)
@@ -246,6 +262,8 @@ def _workload(
         template["metadata"]["labels"]["tier"] = "critical"
     index = {"second": 1, "third": 2, "held-down": 1, "moving": 1}.get(kind, 0)
     chosen = {} if kind in {"nowhere", "pending"} else _divided(draw, places[index], replicas)
+    if kind == "placed" and stays:
+        chosen = {stays: replicas}
     if kind == "short" and len(chosen) > 1:
         chosen.pop(next(iter(chosen)))
     bound = binding(template, claimant, **chosen)

@@ -1,9 +1,11 @@
 """The pages Fleet, Workloads and Workload in a browser: filters, order, a live change, a phone, hostile names."""
 
-from urllib.parse import parse_qs, urlsplit
+import re
+from urllib.parse import parse_qs, quote, urlsplit
 
+import pytest
 from console_fleet import TEAMS
-from console_ledger import ADDRESS
+from console_ledger import ADDRESS, AUTHOR
 from e2e.console.visits import NARROW
 from playwright.sync_api import expect
 
@@ -39,6 +41,57 @@ def test_workloads_are_searched_sorted_and_paged(visit):
         page.get_by_role("link", name="Next").first.click()
     assert parameters(page) == {"sort": ["replicas"], "page": ["2"]}
     assert page.locator(WORKLOADS).first.inner_text() != first
+
+
+@pytest.mark.parametrize("written", ["shop/web-8", "deploy/web-8 -n shop", "-n shop web-8", "shop/deployments/web-8"])
+def test_a_workload_is_found_as_people_write_it(visit, written):
+    page = visit("/")
+    page.keyboard.press("Control+k")
+    page.keyboard.type(written)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Workloads: ")).not_to_have_text("Workloads: 0")
+    hit = page.get_by_role("link", name="shop/web-8", exact=True)
+    expect(hit).to_be_visible()
+    hit.click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("web-8")
+    visit.open(page, f"/workloads?parts=1&q={quote(written)}")
+    expect(page.get_by_role("link", name="web-8", exact=True)).to_be_visible()
+
+
+def test_history_is_filtered_by_workload_reason_and_person(visit):
+    page = visit("/history?range=all")
+    page.get_by_label("Workload").fill("deploy/checkout -n shop")
+    page.get_by_label("Why").select_option("Scale")
+    show(page)
+    rows = page.locator(WORKLOADS)
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text(re.compile(r"- recorded-home-1 \(\d\)"))
+    expect(page.locator(".command")).to_contain_text("berthmaster history Deployment/checkout -n shop --trigger Scale")
+    visit.open(page, "/history?range=all")
+    page.get_by_label("Person").fill(AUTHOR)
+    show(page)
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text("plan-accepted")
+
+
+def test_the_colors_are_those_that_the_visitor_chose(visit):
+    page = visit("/help")
+    switch = page.get_by_role("button", name="Colors: system")
+    switch.click()
+    scheme = "getComputedStyle(document.documentElement).colorScheme"
+    assert page.evaluate(scheme) == "light"
+    page.get_by_role("button", name="Colors: light").click()
+    assert page.evaluate(scheme) == "dark"
+    visit.open(page, "/fleet")
+    assert page.evaluate(scheme) == "dark", "the choice lasts"
+
+
+def test_a_workload_shows_its_manifests_without_confidential_parts(visit):
+    page = visit(f"/workloads/{TEAMS[0]}/gateway-12-deployment")
+    page.get_by_role("link", name="Show the workload and its binding in YAML").click()
+    expect(page.get_by_label("The binding in YAML")).to_contain_text("kind: ResourceBinding")
+    expect(page.get_by_label("The workload in YAML")).to_contain_text("kind: Deployment")
+    expect(page.get_by_label("The workload in YAML")).not_to_contain_text("image:")
 
 
 def test_the_page_of_a_workload_asks_once_for_the_state_and_otherwise_only_the_ledger(visit, console):

@@ -44,6 +44,19 @@ def finish(recorder: LedgerRecorder, clock: FakeClock) -> None:
     recorder.finish()
 
 
+def test_records_of_one_person(url: str):
+    recorder = recorder_at(url, FakeClock())
+    for user in ("alice", "bob"):
+        recorder.noted(
+            Note("exemption", f"update by {user}", "shop", "web", "PropagationPolicy", details={"username": user})
+        )
+    recorder.finish()
+    store = opened(url)
+    assert [each.message for each in page(store, Query(user="bob"), 10).rows] == ["update by bob"]
+    assert page(store, Query(user="carol"), 10).rows == []
+    store.close()
+
+
 def kinds(url: str) -> list[str]:
     """The kinds of all records, the first one first."""
     store = opened(url)

@@ -25,6 +25,12 @@ NOW = FakeClock().now()
             "cluster=a&policy=shop/web&namespace=shop&after=1.9&utm_source=x",
             {"cluster": "a", "policy": "shop/web", "namespace": "shop", "after": "1.9"},
         ),
+        "a workload as people write it": (
+            "workload=shop/deploy/web&trigger=Failover",
+            {"namespace": "shop", "kind": "Deployment", "name": "web", "trigger": "Failover", "moves": True},
+        ),
+        "a person, who decides nothing": ("user=alice", {"user": "alice", "moves": False}),
+        "another kind of record": ("trigger=exemption", {"trigger": "exemption", "moves": False}),
     },
 )
 def test_the_address_is_the_question(query, asked):
@@ -48,6 +54,12 @@ def test_a_part_of_the_range_without_moves_is_not_the_end():
     page = console_client(GivenSource(history=HistoryPage([], "1.6"))).get("/history").text
     assert "Nothing moved in the latest part of this range." in page
     assert "Earlier" in page
+
+
+def test_the_command_has_the_filters_of_the_page():
+    client = console_client(GivenSource(history=history_page(history_row())))
+    page = client.get("/history?workload=deploy/web&namespace=shop&trigger=Failover&from=2026-11-21T03:12").text
+    assert "berthmaster history Deployment/web -n shop --trigger Failover --since 2026-11-21T03:12:00Z" in page
 
 
 def test_without_a_ledger_the_page_says_what_is_missing():

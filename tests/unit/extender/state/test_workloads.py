@@ -252,6 +252,13 @@ def test_templates_keep_what_decisions_read():
     }
 
 
+def test_a_template_keeps_who_owns_it():
+    raw = b'{"metadata":{"name":"web","annotations":{"a8r.io/owner":"@shop","example.org/note":"secret"}}}'
+    kept = read_template(KindName("apps/v1", "Deployment"), raw, owner="a8r.io/owner")
+    assert kept.raw["metadata"]["annotations"] == {"a8r.io/owner": "@shop"}
+    assert read_template(KindName("apps/v1", "Deployment"), raw).raw["metadata"]["annotations"] == {}
+
+
 def test_a_template_of_any_depth_is_read_as_it_is():
     spec = reduce(lambda inner, _: {"a": [inner, 1, 1.0, True, None]}, range(50), "end")
     raw = encode_json({"metadata": {"name": "web"}, "spec": spec})
