@@ -9,11 +9,14 @@ from typing import Final, NamedTuple, assert_never
 
 from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.native_api.problems import FleetProblem, Subject
+from berthmaster.views.move_rows import MoveRow, RowState
 
 _KIND: Final = "ResourceBinding"
 _CLUSTER_KIND: Final = "ClusterResourceBinding"
 _DAY: Final = "24h"
 _PLACE: Final = "{cluster}"
+STUCK: Final = frozenset({RowState.OVERDUE, RowState.BLOCKED, RowState.INVALID})
+"""The moves that do not go on by themselves. Their rows have commands."""
 
 
 class Command(NamedTuple):
@@ -65,6 +68,11 @@ class CommandWriter:
         if not workload.is_printable or not _printable(cluster):
             return []
         return list(self._of_workload(workload, cluster, moving=moving))
+
+    def of_move(self, move: MoveRow) -> list[Command]:
+        """Return the commands about a move."""
+        kind, name = move.workload.split("/")[-2:]
+        return self.of_workload(NamedWorkload(move.namespace, kind, name, move.binding), moving=True)
 
     def of_cluster(self, name: str, *, draining: bool = False) -> list[Command]:
         if not _printable(name):

@@ -12,6 +12,8 @@ from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.views.words import trigger_words
 from console.context import NOT_HERE, optional, services
 from console.pages import downloads
+from console.pages.days import SHOWN as DAY_COLUMNS
+from console.pages.days import days_of
 from console.pages.workload_words import MOVED, sentence
 from console.query import PageQuery
 from console.search_terms import named_in
@@ -31,6 +33,9 @@ TRIGGERS: Final[Mapping[str, str]] = {
 }
 """What a decision may be made for, by the word in the address."""
 NOTES: Final = get_args(NoteKind)
+_WEEK: Final = "7d"
+_OF_WEEK: Final = 1000
+"""The most records that the days of a week are counted from."""
 _USUAL: Final = "24h"
 _EVERYTHING: Final = "everything"
 
@@ -65,6 +70,9 @@ def show() -> Response | str:
     if file := downloads.asked({"records": rows}):
         return file
     found = optional(lambda: ask(question), NOT_HERE)
+    week = None
+    if within == _WEEK and question.moves and not question.after and found.answer is not None:
+        week = optional(lambda: ask(question._replace(limit=_OF_WEEK)), NOT_HERE).answer
     return render_template(
         "history.html",
         found=found.answer or HistoryPage([], None),
@@ -74,6 +82,9 @@ def show() -> Response | str:
         within=within,
         workload=query.text("workload"),
         triggers=TRIGGERS,
+        days=[] if week is None else days_of(week.items, services().clock.now()),
+        outcomes=DAY_COLUMNS,
+        more_days=week is not None and week.next is not None,
         notes=NOTES,
         times={name: query.text(name) for name in ("from", "to")},
         everything=everything,

@@ -8,6 +8,7 @@ from flask import Blueprint, Response, render_template, request
 from berthmaster.model.move import MovePhase, MoveReason
 from berthmaster.views.move_rows import BudgetUse, MoveQuery, MoveSort, RowState
 from berthmaster.views.words import move_phase_words
+from console.commands import STUCK
 from console.context import services
 from console.pages import downloads, lists
 from console.query import PageQuery
@@ -87,6 +88,6 @@ def show() -> Response | str:
     return render_template(
         "moves.html", view=view, states={each.word: each.value for each in RowState},
         badges=BADGES, phases={each.value: move_phase_words(each) for each in MovePhase}, limits_of=limits_of,
-        changed=changed,
+        changed=changed, stuck=STUCK,
         wanted=wanted, sort=sort, reasons=_REASONS, paging=paging,
     )  # fmt: skip

@@ -6,8 +6,9 @@ Pure functions. Each line is true for the stored binding; what would be decided 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import Enum
 from itertools import pairwise
-from typing import Final
+from typing import Final, assert_never
 
 from berthmaster.ledger.records import HistoryRow, PastExplanation
 from berthmaster.model.meta import moment_of
@@ -184,22 +185,66 @@ def change_words(before: Mapping[str, int] | None, after: Mapping[str, int] | No
     return ", ".join(parts[:_MAX_CHANGES]) + (f" and {more} more" if more > 0 else "")
 
 
-def record_badge(record: HistoryRow) -> tuple[str, str]:
-    """Return the badge of a record. A loss of replicas or of all clusters is nothing good, whatever caused it."""
-    if record.kind != _DECISION:
-        return "off", record.kind
-    if record.reason not in _GOOD:
-        return "bad", record.reason
+class RecordOutcome(Enum):
+    """What a record did to a workload."""
+
+    NOTE = "note"
+    """It is no decision."""
+    FAILED = "failed"
+    LOST = "lost"
+    """The workload lost all clusters."""
+    SCALED_DOWN = "scaled-down"
+    FEWER = "fewer"
+    """It got fewer replicas, without a request for fewer."""
+    EVICTED = "evicted"
+    STEP = "step"
+    """A step of a move."""
+    CONFIRMED = "confirmed"
+    """Nothing changed."""
+    PLACED = "placed"
+
+
+def outcome_of_record(record: HistoryRow) -> RecordOutcome:
+    """Return what a record did. A loss of replicas or of all clusters is a loss, whatever caused it."""
     before, after = record.before or {}, record.after or {}
+    if record.kind != _DECISION:
+        return RecordOutcome.NOTE
+    if record.reason not in _GOOD:
+        return RecordOutcome.FAILED
     if before and not after:
-        return "bad", "lost all clusters"
-    if sum(after.values()) < sum(before.values()) and record.trigger != MOVED:
-        return ("off", "scaled down") if record.trigger == Trigger.SCALE.value else ("warn", "fewer replicas")
-    if record.evicted_from:
-        return "warn", "evicted"
+        return RecordOutcome.LOST
     if record.trigger == MOVED:
-        return "busy", "move"
-    return ("off", "confirmed") if before == after else ("good", "placed")
+        return RecordOutcome.STEP
+    if sum(after.values()) < sum(before.values()):
+        return RecordOutcome.SCALED_DOWN if record.trigger == Trigger.SCALE.value else RecordOutcome.FEWER
+    if record.evicted_from:
+        return RecordOutcome.EVICTED
+    return RecordOutcome.CONFIRMED if before == after else RecordOutcome.PLACED
+
+
+def record_badge(record: HistoryRow) -> tuple[str, str]:
+    outcome = outcome_of_record(record)
+    match outcome:
+        case RecordOutcome.NOTE:
+            return "off", record.kind
+        case RecordOutcome.FAILED:
+            return "bad", record.reason
+        case RecordOutcome.LOST:
+            return "bad", "lost all clusters"
+        case RecordOutcome.SCALED_DOWN:
+            return "off", "scaled down"
+        case RecordOutcome.FEWER:
+            return "warn", "fewer replicas"
+        case RecordOutcome.EVICTED:
+            return "warn", "evicted"
+        case RecordOutcome.STEP:
+            return "busy", "move"
+        case RecordOutcome.CONFIRMED:
+            return "off", "confirmed"
+        case RecordOutcome.PLACED:
+            return "good", "placed"
+        case _:
+            assert_never(outcome)
 
 
 NOT_WRITTEN: Final = "NotWritten"

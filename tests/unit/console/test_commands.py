@@ -2,10 +2,12 @@
 
 import click
 import pytest
+from console_answers import move_row
 from console_fleet import HOSTILE
 from tables import cases
 
 from berthmaster.native_api.problems import Damage, FleetProblem, Subject
+from berthmaster.views.move_rows import RowState
 from berthmaster_cli.main import main
 from console.commands import CommandContexts, CommandWriter, NamedWorkload
 from console.pages.history import TRIGGERS
@@ -26,6 +28,8 @@ ALL = {
     "a policy": WRITER.of_policy("PropagationPolicy", "shop", "web"),
     "a cluster-scoped policy": WRITER.of_policy("ClusterPropagationPolicy", "", "web"),
     "moves": [WRITER.moves()],
+    "a move": WRITER.of_move(move_row("shop/Deployment/web", RowState.OVERDUE)),
+    "a cluster-scoped move": WRITER.of_move(move_row("ClusterRole/viewer", namespace="")),
     "workloads": [*WRITER.workloads(), *WRITER.workloads("shop"), *WRITER.workloads("-")],
     "drift": WRITER.drift(),
     "resilience": WRITER.resilience("region"),
