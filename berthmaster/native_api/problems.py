@@ -100,5 +100,5 @@ ORDER: Final = {each: number for number, each in enumerate(Damage)}
 
 
 def worst_first(problem: FleetProblem) -> tuple[int, int, int, str, str]:
-    """Return the sort key of a problem: by damage, then by the number of workloads and of replicas, then by name."""
-    return ORDER[problem.damage], -problem.workloads, -problem.replicas, problem.cluster, problem.resource
+    """Return the sort key of a problem: by damage, then by the number of replicas and of workloads, then by name."""
+    return ORDER[problem.damage], -problem.replicas, -problem.workloads, problem.cluster, problem.resource

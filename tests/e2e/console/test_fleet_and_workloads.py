@@ -60,8 +60,8 @@ def test_a_workload_is_found_as_people_write_it(visit, written):
 
 def test_history_is_filtered_by_workload_reason_and_person(visit):
     page = visit("/history?range=all")
-    page.get_by_label("Workload").fill("deploy/checkout -n shop")
-    page.get_by_label("Why").select_option("Scale")
+    page.get_by_role("searchbox", name="Workload").fill("deploy/checkout -n shop")
+    page.get_by_role("combobox", name="Why").select_option("Scale")
     show(page)
     rows = page.locator(WORKLOADS)
     expect(rows).to_have_count(1)

@@ -39,7 +39,7 @@ def test_what_moved_on_a_cluster_and_by_a_policy(visit):
     page = visit("/fleet/recorded-spare")
     page.get_by_role("link", name="What moved here?").click()
     expect(rows(page, RECORDS)).to_have_count(1)
-    expect(rows(page, RECORDS)).to_contain_text("- recorded-home-1, + recorded-spare (60)")
+    expect(rows(page, RECORDS)).to_contain_text("- recorded-home-1 (6), + recorded-spare (60)")
     visit.open(page, "/policies/shop/checkout")
     page.get_by_role("link", name="What moved by it?").click()
     expect(rows(page, RECORDS)).to_have_count(2)

@@ -112,7 +112,7 @@ LOST = (member("a", ready=False), member("b"))
                 bound("small", 1, a=1), bound("large", 9, refused="no room"), bound("away", 3, group="away", b=3),
                 bound("other", 7, a=7),
             ],
-            [(Damage.NO_COPY, "a", 2, 8), (Damage.NO_COPY, "large", 1, 9), (Damage.NOT_PREFERRED, "away", 1, 3)],
+            [(Damage.NO_COPY, "large", 1, 9), (Damage.NO_COPY, "a", 2, 8), (Damage.NOT_PREFERRED, "away", 1, 3)],
         ),
     },
 )  # fmt: skip
