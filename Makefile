@@ -49,7 +49,11 @@ placement-tests: $(VENV)/.run ## Run the placement tests of examples/
 
 .PHONY: test
 test: $(VENV)/.dev ## Run the tests
-	@$(BIN)/pytest --numprocesses=4 --dist=worksteal $(ARGS)  # most tests wait, so use more processes than cores
+	@$(BIN)/pytest --numprocesses=3 --dist=worksteal $(ARGS)
+
+.PHONY: contract
+contract: $(VENV)/.dev ## Run the tests of whole services, over sockets, and of controllers beside a model of Karmada
+	@$(BIN)/pytest --numprocesses=4 --dist=worksteal tests/contract $(ARGS)  # most wait, so use more processes than cores
 
 $(VENV)/.e2e: $(VENV)/.run requirements/e2e.txt
 	@$(PIP) install -r requirements/e2e.txt

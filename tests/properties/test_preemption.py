@@ -1,5 +1,9 @@
-"""Preemption converges for any objects, any order of observation, and beside another preempting controller."""
+"""Preemption converges for any objects, any order of observation, and beside another preempting controller.
 
+PREEMPTION_EXAMPLES is the number of examples.
+"""
+
+import os
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +26,7 @@ from berthmaster.model.meta import ObjectMeta
 from berthmaster.model.policy import Policy, PolicyReference
 
 RESOURCES = (WEB, READER)
+EXAMPLES = int(os.environ.get("PREEMPTION_EXAMPLES", "60"))
 QUIET_ROUNDS = 3
 MAX_ROUNDS = 100
 MISSING_RANK = {"PropagationPolicy": 2**31, "ClusterPropagationPolicy": -(2**31) - 1}
@@ -197,7 +202,7 @@ class Scene:
         self.unobserved.clear()
 
 
-@settings(max_examples=250)
+@settings(max_examples=EXAMPLES)
 @given(*START, EVENTS, st.randoms(use_true_random=False))
 def test_preemption_converges_and_no_resource_goes_back(policies, claims, events, random):
     scene = Scene(Stage(*policies, *(template(of=each) for each in RESOURCES)), random)

@@ -20,7 +20,7 @@ from berthmaster_cli.lint.command import command
 from berthmaster_cli.lint.sarif import uri
 from berthmaster_cli.main import main
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[2]
 BAD = "apiVersion: policy.karmada.io/v1beta1\nkind: PropagationPolicy\nmetadata: {name: web}\n"
 
 
