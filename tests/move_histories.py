@@ -717,8 +717,10 @@ class History:
             self._check_volumes(before)
             self._check_job(before, now)
             self._check_loop(before["metadata"]["name"])
-            self._check_budget()
-            self._check_pause(now)
+            begun_again = now.reason is MoveReason.RESCHEDULED and before["spec"]["resource"]["name"] in self._forgotten
+            if not begun_again:
+                self._check_budget()
+                self._check_pause(now)
             if now.reason is MoveReason.REBALANCE:
                 self._check_rest(before["metadata"]["name"])
         assert now is None or not now.under_way or now.until is not None, self._history(f"no end: {now}")

@@ -57,7 +57,7 @@ from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, GracefulEvicti
 from berthmaster.model.claims import MANAGED_BY
 from berthmaster.model.cluster import NO_EXECUTE, repelling_taints
 from berthmaster.model.errors import name_list
-from berthmaster.model.meta import Timestamp, with_spec
+from berthmaster.model.meta import Timestamp, with_spec, with_status
 from berthmaster.model.move import (
     MAX_MESSAGE,
     WAITING,
@@ -494,6 +494,9 @@ def _decided(decider: MoveDecider, binding: Binding) -> BindingDecision:
         return abandoned(decider, binding, prior, CopiesChange.ABANDONED, problem)
     if under_way or own:
         why = "another client has changed the assignment"
+        ended = move is not None and under_way and prior.spec.clusters and prior.assignment.keys() <= move.target.keys()
+        if move is not None and ended:  # only copies of its target are left
+            prior = with_status(prior, scheduler_observing_affinity_name=move.target_group)
         return abandoned(decider, binding, prior, CopiesChange.ABANDONED, why, move if under_way else None)
     if move is not None and not any(binding.metadata.labels.get(label) for label in MANAGED_BY):
         rest = BindingDecision(Trigger.NONE, binding, Request.of(binding), unchanged(binding))

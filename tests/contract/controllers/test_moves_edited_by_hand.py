@@ -112,6 +112,14 @@ def test_a_record_that_is_removed_when_the_new_copies_are_there_keeps_these(phas
     assert not (play.stage.binding(WEB) or {})["spec"].get("gracefulEvictionTasks")
 
 
+def test_a_move_that_a_client_ends_by_hand_is_in_the_group_of_its_target():
+    play = draining(MovePhase.SURGING, moves=MAKE)
+    play.stage.edit(play.stage.binding(WEB) or {}, spec={"clusters": [{"name": "m2", "replicas": 4}]})
+    play.run(300)
+    assert (play.clusters, play.healthy) == ({"m2": 4}, 4)
+    assert (play.stage.binding(WEB) or {})["status"]["schedulerObservingAffinityName"] == "next"
+
+
 def test_a_workload_that_another_controller_evicts_from_everywhere_is_gone_before_it_starts_elsewhere():
     play = Play({"g": ["m1"], "next": ["m2"]}, STATIC, moves=QUICK)
     ending(play)
