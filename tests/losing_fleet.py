@@ -25,6 +25,10 @@ _PROFILE: Final = karmada_profile()
 class LosingFleet:
     """A fleet in use, and a loss of one of its clusters or regions.
 
+    Not compared are workloads whose move is under way, those that only a restart of their scheduler would place, those
+    without replicas that cannot be scheduled, and those that Karmada holds up: it writes no copy before the one that is
+    purged is gone, which never happens on a cluster that is out of reach.
+
     Args:
         seed: of everything random.
         own: whether Berthmaster's scheduler decides, or karmada-scheduler by its rules.
@@ -58,13 +62,18 @@ class LosingFleet:
         for each in (fleet, other):
             each.start_schedulers()
             each.stage.settle()
+        unknown |= fleet.moving()
         for name in loss.clusters:
             fleet.stage.model.members.lose(name)
         for each in (fleet, other):
             each.rest()
         for template in fleet.templates:
             name = template["metadata"]["name"]
-            if name in unknown:
+            if (
+                name in unknown
+                or _is_held_up(fleet, template)
+                or (not _wanted(fleet, template) and _fails(fleet, template))
+            ):
                 continue
             happened = _left(fleet, other, template)
             self.cases[happened] += 1
@@ -104,8 +113,17 @@ def _left(fleet: FleetInUse, other: FleetInUse, template: JSON) -> str:
     scheduling = (binding["spec"].get("placement") or {}).get("replicaScheduling") or {}
     if scheduling.get("replicaSchedulingType") != "Divided":
         return ""
-    wanted = (fleet.stage.get(template) or template)["spec"]["replicas"]
-    return "short" if sum(runs.values()) < min(sum(otherwise.values()), wanted) else ""
+    return "short" if sum(runs.values()) < min(sum(otherwise.values()), _wanted(fleet, template)) else ""
+
+
+def _wanted(fleet: FleetInUse, template: JSON) -> int:
+    return int((fleet.stage.get(template) or template)["spec"]["replicas"])
+
+
+def _is_held_up(fleet: FleetInUse, template: JSON) -> bool:
+    members = fleet.stage.model.members
+    works = fleet.stage.works(template)
+    return any("deletionTimestamp" in each["metadata"] and not members.member(name).up for name, each in works.items())
 
 
 def _fails(fleet: FleetInUse, template: JSON) -> bool:

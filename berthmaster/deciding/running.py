@@ -12,6 +12,8 @@ from typing import Final, NamedTuple
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 
+FULLY_APPLIED: Final = "FullyApplied"
+"""The condition of a binding whose copies all clusters have applied."""
 COUNTED: Final = frozenset({"Deployment", "StatefulSet", "ReplicaSet"})
 """The kinds whose status leaves out a number of replicas only if it is 0."""
 
@@ -88,9 +90,15 @@ def existing(binding: Binding | None, assignment: Mapping[str, int]) -> dict[str
     for task in binding.spec.graceful_eviction_tasks:
         if task.keeps_copy:
             found.setdefault(task.from_cluster, task.replicas or 0)
-    if binding.spec.suspension is not None and binding.status.aggregated_status:
+    if binding.spec.suspension is not None and _is_reported(binding):
         found = _dispatched(binding, found)
     return with_replicas(binding, found)
+
+
+def _is_reported(binding: Binding) -> bool:
+    """Return whether it is known what members have of a workload, which may be nothing."""
+    applied = {each.type: each.status for each in binding.status.conditions}
+    return bool(binding.status.aggregated_status) or applied.get(FULLY_APPLIED) == "False"
 
 
 def _dispatched(binding: Binding, found: Mapping[str, int]) -> dict[str, int]:

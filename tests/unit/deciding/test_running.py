@@ -5,8 +5,9 @@ from decisions import DYNAMIC, asked
 from msgspec.structs import replace
 from tables import cases
 
-from berthmaster.deciding.running import NotRunning, arriving_in_vain, existing, hosts_of, running
+from berthmaster.deciding.running import FULLY_APPLIED, NotRunning, arriving_in_vain, existing, hosts_of, running
 from berthmaster.model.binding import AggregatedStatusItem, GracefulEvictionTask
+from berthmaster.model.cluster import Condition
 from berthmaster.model.meta import with_spec, with_status
 from berthmaster.model.policy import SuspendClusters, Suspension
 
@@ -52,6 +53,13 @@ def test_while_dispatching_is_suspended_a_copy_exists_by_its_report(reports, sus
     )
     binding = with_status(with_spec(BINDING, suspension=suspension), aggregated_status=items)
     assert existing(binding, {"a": 3, "b": 2}) == exists
+
+
+@cases(("status", "exists"), {"not all": ("False", {}), "all": ("True", {"a": 3}), "not known": ("", {"a": 3})})
+def test_without_reports_the_condition_says_whether_copies_exist(status, exists):
+    conditions = (Condition(FULLY_APPLIED, status),) if status else ()
+    binding = with_status(with_spec(BINDING, suspension=ALL), conditions=conditions)
+    assert existing(binding, {"a": 3}) == exists
 
 
 def reported(replicas):
