@@ -72,6 +72,7 @@ from berthmaster.model.move import (
     left_by,
     move_of,
     move_problem,
+    union,
     without_move,
 )
 from berthmaster.model.unsupported import unsupported_parts
@@ -191,6 +192,7 @@ def continued(decider: MoveDecider, binding: Binding, move: MoveState) -> Bindin
     deleted = _deleted_source(decider, move)
     if deleted and not decider.moves.braked:
         return decider.stepped(binding, lifecycle.left_deleted(move, deleted, decider.now), Trigger.NONE)
+    fleet = decider.state.scheduler.fleet
     found, tasks, trigger = _target_now(decider, moved, move, lost)
     if trigger is Trigger.NONE and (elsewhere := _elsewhere(decider, binding, move)) is not None:
         found = elsewhere
@@ -198,7 +200,7 @@ def continued(decider: MoveDecider, binding: Binding, move: MoveState) -> Bindin
         found = blocked_start(binding, found.clusters, decider.moves.copies or UNREAD) or found
     if isinstance(found, MoveRefusal):
         step = _without_target(decider, binding, move, found)
-    elif found.clusters != move.target and not _waits_for_its_end(binding, move, found, lost):
+    elif found.clusters != move.target and not _waits_for_its_end(binding, move, found, lost | fleet.deleting):
         step = _retargeted(decider, binding, move, found)
     else:
         step = lifecycle.advanced(binding, move, decider.around(binding, move))
@@ -354,9 +356,19 @@ def _deleted_source(decider: MoveDecider, move: MoveState) -> list[str]:
 
 
 def _waits_for_its_end(binding: Binding, move: MoveState, found: Target, lost: frozenset[str]) -> bool:
-    """Whether another target waits for the end of a move with BreakBeforeMake: it would take healthy copies down."""
-    if move.strategy is not MoveStrategy.BREAK_BEFORE_MAKE or move.phase is MovePhase.ADMITTED:
+    """Whether another target waits for the end of a move, because it would take healthy new copies down.
+
+    With MakeBeforeBreak it waits only if the old copies, and those that it keeps, have fewer healthy replicas than the
+    workload should have.
+    """
+    if move.phase is MovePhase.ADMITTED:
         return False
+    if move.strategy is MoveStrategy.MAKE_BEFORE_BREAK:
+        kept = union(move.source, found.clusters)
+        taken = {name: count for name, count in move.target.items() if name not in kept}
+        left = healthy_new_copies(binding, msgspec.structs.replace(move, target=kept), lost)
+        given_up = msgspec.structs.replace(move, target=taken)
+        return left < sum(found.clusters.values()) and bool(healthy_new_copies(binding, given_up, lost))
     if sum(found.clusters.values()) < sum(move.target.values()):  # a scale down acts at once
         return not move.target.keys() >= found.clusters.keys()
     taken = {name: count for name, count in move.target.items() if found.clusters.get(name, -1) < count}

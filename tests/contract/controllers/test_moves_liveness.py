@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from decisions import DYNAMIC
 from karmada_model.evictions import evict
 from karmada_plane import cluster
 from move_plays import BREAK, ON, STATIC, WEB, Play, Twice, draining, refuse_if
@@ -268,3 +269,19 @@ def test_a_scale_in_the_last_second_before_the_deadline_is_no_busy_loop():
     play.stage.run(0.3)
     play.run(60)
     assert play.move.under_way
+
+
+def test_another_target_waits_if_it_would_take_healthy_copies_down_that_are_missed():
+    """The failover has kept two of four replicas. Those that it has started run, and the others do not yet."""
+    play = Play(
+        {"g": ["m1", "m2"], "next": ["m3"]}, DYNAMIC, moves=replace(ON, defaults=replace(ON.defaults, soak_s=600))
+    )
+    play.fill("m2")
+    play.stage.model.members.lose("m1")
+    play.until(MovePhase.SOAKING)
+    play.watch()
+    play.stage.edit(cluster("m2"), status={"resourceSummary": {"allocatable": {"cpu": "100", "pods": "110"}}})
+    at = play.stage.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+    play.stage.edit(play.stage.binding(WEB) or {}, spec={"rescheduleTriggeredAt": at})
+    play.run(300)
+    assert play.lowest >= 4, play.clusters
