@@ -609,7 +609,8 @@ def _vanished(decider: MoveDecider, binding: Binding, record: MoveState) -> froz
     if record.phase is not MovePhase.RELEASED or lifecycle.is_over(record, decider.now) or decider.moves.braked:
         return frozenset()
     scheduled = binding.status.last_scheduled_time
-    if scheduled is not None and seconds_since(scheduled, decider.now) < LOOK_S:
+    recent = scheduled is not None and seconds_since(scheduled, decider.now) < LOOK_S
+    if recent or binding.status.scheduler_observed_generation != binding.metadata.generation:
         return frozenset()  # Karmada may not have written all Works of another scale yet
     fleet = decider.state.scheduler.fleet
     there = record.target.keys() & binding.assignment.keys() & fleet.row_of.keys() - fleet.deleting
