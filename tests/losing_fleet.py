@@ -26,8 +26,8 @@ class LosingFleet:
     """A fleet in use, and a loss of one of its clusters or regions.
 
     Not compared are workloads whose move is under way, those that only a restart of their scheduler would place, those
-    without replicas that cannot be scheduled, and those that Karmada holds up: it writes no copy before the one that is
-    purged is gone, which never happens on a cluster that is out of reach.
+    without replicas that run nowhere or cannot be scheduled, and those that Karmada holds up: it writes no copy before
+    the one that is purged is gone, which never happens on a cluster that is out of reach.
 
     Args:
         seed: of everything random.
@@ -69,11 +69,7 @@ class LosingFleet:
             each.rest()
         for template in fleet.templates:
             name = template["metadata"]["name"]
-            if (
-                name in unknown
-                or _is_held_up(fleet, template)
-                or (not _wanted(fleet, template) and _fails(fleet, template))
-            ):
+            if name in unknown or _is_held_up(fleet, template) or not _wants_copies(fleet, other, template):
                 continue
             happened = _left(fleet, other, template)
             self.cases[happened] += 1
@@ -113,7 +109,17 @@ def _left(fleet: FleetInUse, other: FleetInUse, template: JSON) -> str:
     scheduling = (binding["spec"].get("placement") or {}).get("replicaScheduling") or {}
     if scheduling.get("replicaSchedulingType") != "Divided":
         return ""
-    return "short" if sum(runs.values()) < min(sum(otherwise.values()), _wanted(fleet, template)) else ""
+    assigned, wanted = fleet.assignment(template), _wanted(fleet, template)
+    in_vain = any(count > runs.get(name, 0) for name, count in assigned.items())
+    if not in_vain or assigned == other.assignment(template):
+        wanted = min(sum(otherwise.values()), wanted)
+    return "short" if sum(runs.values()) < wanted else ""
+
+
+def _wants_copies(fleet: FleetInUse, other: FleetInUse, template: JSON) -> bool:
+    if _wanted(fleet, template):
+        return True
+    return not _fails(fleet, template) and bool(_running(fleet, template) or _running(other, template))
 
 
 def _wanted(fleet: FleetInUse, template: JSON) -> int:
