@@ -920,10 +920,12 @@ class History:
         held = [each for each in binding["spec"]["placement"]["clusterAffinities"] if "labelSelector" not in each]
         evicted = {each["fromCluster"] for each in binding["spec"].get("gracefulEvictionTasks") or ()}
         up = {name for name in self._clusters if self.stage.model.members.member(name).up}
-        works = self.stage.works(next(each for each in self._templates if _is_of(each, binding)))
+        template = next(each for each in self._templates if _is_of(each, binding))
+        works, members = self.stage.works(template), self.stage.model.members
         if works.keys() - up:  # a copy that cannot be asked may run
             return False
-        free = {name for name in up - evicted - works.keys() if self._is_free(name)}
+        open_to_it = {name for name in up - evicted - works.keys() if members.room(name, template) is None}
+        free = {name for name in open_to_it if self._is_free(name)}
         return any(free >= {*each["clusterNames"]} for each in held)
 
     def _is_free(self, name: str) -> bool:
