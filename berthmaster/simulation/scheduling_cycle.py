@@ -294,7 +294,8 @@ def _recorded(scheduler: Scheduler, binding: Binding, decision: Decision, now: d
     spec = replace(binding.spec, clusters=clusters)
     status = binding.status
     if decision.failure is None:
-        group = decision.group or ""
+        # A placement without groups leaves the name of the last group (``patchBindingStatusWithAffinityName``).
+        group = decision.group or status.scheduler_observing_affinity_name
         status = replace(status, scheduler_observing_affinity_name=group, last_scheduled_time=now)
     return replace(binding, metadata=metadata, spec=spec, status=status)
 

@@ -79,6 +79,15 @@ def test_what_is_due_comes_before_the_change():
     assert (move.before, move.after, move.due) == ({"gone": 2}, {"a": 2}, True)
 
 
+def test_what_is_due_keeps_the_name_of_the_last_group():
+    """Karmada does not remove the name when it schedules a placement without groups, and starts from that group."""
+    held = stored_policy("p", to=["b"])
+    bound = stored_binding(WEB, {"b": 2}, policy=held, observed="second")
+    found = planned(held, WEB, bound, edit=[stored_policy("p", placement={**GROUPS, "clusterAffinity": None})])
+    (staying,) = found.staying
+    assert (found.moves, staying.reason) == ([], StayReason.SAME_RESULT)
+
+
 def test_a_move_that_is_due_without_the_change_is_counted():
     other = stored_policy("q", to=["b"], placement=DIVIDED)
     api = stored_template(name="api", held_by=other)
