@@ -86,8 +86,7 @@ class EditedFleet:
         if self._draw.random() < 0.5:
             self._edit_template()
         # Until then no replicas are pending any more, which no plan can know.
-        self.stage.clock.pass_by(2 * LIFETIME_S)
-        self.stage.settle()
+        self.stage.run(2 * LIFETIME_S)
         before = {str(each["metadata"]["name"]): each for each in self._policies.values()}
         edits = self._random_edits()
         now, (deleted, applied) = self.stage.clock.now(), _sorted_out(edits, before)
