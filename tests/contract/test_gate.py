@@ -120,3 +120,11 @@ def test_a_change_is_judged_after_the_change_before_it_however_soon_it_follows(p
     plane.until(lambda: plane.gate.write(elsewhere(heir)))
     verdict = plane.gate.delete(plane.holder)
     assert not verdict.allowed, verdict.text
+
+
+def test_a_lazy_policy_counts_what_it_moves_later(plane):
+    changed = elsewhere(plane.holder)
+    lazy = {**changed, "spec": {**changed["spec"], "activationPreference": "Lazy"}}
+    refused = plane.until(lambda: plane.gate.write(lazy, dry_run=True), allowed=False)
+    assert "workloads move, at most 50 may" in refused.text
+    assert not plane.gate.write(lazy).allowed
