@@ -204,6 +204,7 @@ class History:
         self._braked = ""
         self._lost: set[str] = set()
         self._unjoined: dict[str, float] = {}
+        self._waited_s: dict[str, float] = {}
         self._forgotten: set[str] = set()
         self._finished_s = 0.0
         self._starts: dict[str, list[float]] = defaultdict(list)
@@ -297,7 +298,10 @@ class History:
         index = self._extra.randrange(len(self._templates))
         binding = self.stage.binding(self._templates[index])
         names = self._extra.sample(self._clusters, self._extra.choice((1, 1, min(2, len(self._clusters)))))
-        match self._extra.choice(("all", "named", "named", "scheduling")):
+        form = self._extra.choice(("all", "named", "named", "scheduling"))
+        if index in self._stored:  # without any Work nothing says that it has a volume, and a move may begin
+            return
+        match form:
             case "all":
                 self._amend(index, suspension={"dispatching": True})
             case "named":
@@ -714,7 +718,7 @@ class History:
         then, now = _move_of(before), _move_of(after)
         if now is not None and now.under_way and (then is None or not then.under_way):
             self.moves += 1
-            self._check_volumes(before)
+            self._check_volumes(before, now)
             self._check_job(before, now)
             self._check_loop(before["metadata"]["name"])
             begun_again = now.reason is MoveReason.RESCHEDULED and before["spec"]["resource"]["name"] in self._forgotten
@@ -768,7 +772,7 @@ class History:
             return
         if not _is_divided(after) and any(count > after["spec"].get("replicas", 0) for count in then.target.values()):
             return
-        ready = {each for each in self._clusters if _is_ready(self.stage.get(cluster(each)))}
+        ready = {each for each in self._clusters if _is_ready(self.stage.get(cluster(each))) and not self._goes(each)}
         known = {each["name"]: each.get("replicas", 0) for each in before["spec"].get("clusters") or ()}
         healthy = {name: min(count, known.get(name, 0)) for name, count in _healthy_by_report(before).items()}
         assigned = {each["name"]: each.get("replicas", 0) for each in after["spec"].get("clusters") or ()}
@@ -823,11 +827,11 @@ class History:
             left = {each["name"] for each in after["spec"].get("clusters") or ()} - now.target.keys()
             assert not left, self._history(f"{left} is not released: {now}")
 
-    def _check_volumes(self, before: JSON) -> None:
+    def _check_volumes(self, before: JSON, now: MoveState) -> None:
         """Nothing says that volumes may be lost. What another client evicts from everywhere starts somewhere."""
         name, stored = before["spec"]["resource"]["name"], [self._templates[index] for index in self._stored]
         keeps = before["spec"].get("clusters") and any(_is_of(each, before) for each in stored)
-        assert not keeps, self._history(f"a move of {name} has begun, and it has a volume")
+        assert not keeps, self._history(f"a move of {name} has begun, and it has a volume: {now}")
 
     def _check_once(self, template: JSON, then: MoveState | None, now: MoveState, after: JSON) -> None:
         """With BreakBeforeMake, new copies start only when no pod runs elsewhere. Evictions are another matter."""
@@ -874,6 +878,11 @@ class History:
         budget = self._config.budgets[0]
         return self._config.pause != "None" or not budget.max_moves or bool(budget.windows)
 
+    def _goes(self, name: str) -> bool:
+        """Return whether a cluster is being deleted, or is gone."""
+        stored = self.stage.get(cluster(name))
+        return stored is None or "deletionTimestamp" in stored["metadata"]
+
     def _check_groups(self) -> None:
         for template in self._templates:
             binding = self.stage.binding(template)
@@ -898,7 +907,11 @@ class History:
             whole = [each for each in places if each and all(members.member(name).up for name in each)]
             waited_s = (self.stage.clock.now() - move.gone_since).total_seconds() - move.termination_s
             may_wait = not whole or self._limited or self._is_hidden()  # a quota may have been lowered meanwhile
-            assert may_wait or waited_s < RETURN_S, self._history(f"no copies: {move}")
+            if may_wait:
+                self._waited_s[binding["metadata"]["name"]] = self.stage.clock.monotonic_s()
+            last_s = self._waited_s.get(binding["metadata"]["name"], -RETURN_S)
+            waited_s = min(waited_s, self.stage.clock.monotonic_s() - last_s)
+            assert waited_s < RETURN_S, self._history(f"no copies: {move}")
 
     def _check_away(self) -> None:
         """A workload that is assigned nowhere is assigned again, as long as a group could hold it all the time."""
