@@ -285,7 +285,10 @@ def _is_moving(workload: SimulatedWorkload) -> bool:
 
 
 def _deducts(workload: SimulatedWorkload, world: World) -> bool:
-    return workload.binding is not None and world.rules_of(workload.binding).deducts
+    """Return whether the replicas that other decisions add matter to a workload. Duplicated ones ignore capacity."""
+    binding = workload.binding
+    divides = binding is not None and binding.spec.placement is not None and binding.spec.placement.divides
+    return binding is not None and divides and world.rules_of(binding).deducts
 
 
 def _has_affinity(workload: SimulatedWorkload) -> bool:
