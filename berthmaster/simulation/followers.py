@@ -14,7 +14,7 @@ from berthmaster.simulation.scheduling_cycle import present_result
 from berthmaster.simulation.workload import SimulatedWorkload, companions, follow
 
 
-def has_companions(index: PlanIndex, decided: Mapping[WorkloadKey, PlannedWorkload]) -> bool:
+def _has_companions(index: PlanIndex, decided: Mapping[WorkloadKey, PlannedWorkload]) -> bool:
     """Return whether one of the workloads leads dependencies or follows others, before or after the change."""
     after = (each.after.workload for each in decided.values() if not each.is_deleted)
     workloads = chain(map(index.get, decided), after)
@@ -25,7 +25,7 @@ def with_followers(
     index: PlanIndex, due: DueWorkloads, decider: PlanDecider, concerned: dict[WorkloadKey, PlannedWorkload]
 ) -> tuple[list[PlannedWorkload], list[PlannedWorkload]]:
     """Return the concerned workloads as dependencies follow them, and the dependencies that only follow."""
-    if not has_companions(index, concerned):
+    if not _has_companions(index, concerned):
         return list(concerned.values()), []
     known = {key_of(each.resource): each for each in _unclaimed_dependencies(index, concerned.values())}
     known.update((key_of(each.resource), _without_change(each, due)) for each in index.world.workloads)
@@ -58,9 +58,9 @@ def _without_change(workload: SimulatedWorkload, due: DueWorkloads) -> Simulated
 
 def _settled(key: WorkloadKey, workload: SimulatedWorkload | None, due: DueWorkloads) -> WorkloadResult | None:
     """Return the result for a dependency without the change, once it follows its leaders; None if it is new."""
-    found = due.result(key)
     if workload is None:
         return None
+    found = due.result(key)
     return found.following(workload) if found is not None else WorkloadResult(workload, Trigger.NONE)
 
 
