@@ -13,6 +13,7 @@ from fleet_in_use import FleetInUse
 from waiting import wait_for
 
 from berthmaster.deciding.lease_record import BrakeRecord, LeaseRecord
+from berthmaster.deciding.running import hosts_of
 from berthmaster.native_api.connection import RequestRefusedError
 from berthmaster.native_api.what_if import PlanAnswer, PlanRequest
 from berthmaster.native_api.why import ImpactView, ResilienceView
@@ -25,6 +26,8 @@ from console.pages.resilience import question_of
 from console.pages.what_if import domains_of
 from console.question import ReadQuestion, WhatIfQuestion, decoded, read
 from extender.state.controllers_lease import LeaseReading
+from extender.state.fleet_figures import fleet_figures
+from extender.state.problems import known_outages
 
 _COMPUTING: Final = ("plan", "resilience")
 """The modules of the extender that compute in a process of their own."""
@@ -61,6 +64,17 @@ class AskedExtender:
         for each in self._patches:
             each.stop()
         self._extender.stop()
+
+    def worst_losses(self) -> dict[str, int]:
+        """Return how many workloads lose their last copies with the worst cluster and region, as metrics show it."""
+        state = self._extender.state
+        with state.reading() as cache:
+            clusters = cache.world.clusters
+        hosts = hosts_of(clusters)
+        with state.placed() as index:
+            rows, outages = list(index.by_name()), known_outages(index, hosts)
+        found = fleet_figures(rows, outages, clusters, hosts, {name: {} for name in clusters}).worst
+        return {domain: each.workloads for domain, each in found.items()}
 
     def planned(self, changes: Sequence[Change], failover: Switch) -> Figures:
         """Return the figures of ``/v1/plan``."""

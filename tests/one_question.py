@@ -138,6 +138,12 @@ class Interview:
                 answers["the page Resilience"] = figures_of(impact)
                 answers["the page to which it links"] = extender.what_if(linked_question(impact))
             yield from self._differing(loss, answers)
+        if extender is not None:
+            worst = dict.fromkeys(("cluster", "region"), 0)
+            for impact in shown.values():
+                domain = impact.domain.value.lower()
+                worst[domain] = max(worst.get(domain, 0), len(impact.only_copy))
+            yield from self._differing("the worst loss", {"simulate": worst, "the metric": extender.worst_losses()})
         for changes in edits_of(world, self._draw):
             answers = self._answers(world, changes, extender, switch)
             if extender is not None and (question := form_of(changes, switch)) is not None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Final, NamedTuple
 
-from berthmaster.deciding.running import Hosts, existing, running
+from berthmaster.deciding.running import Hosts, existing
 from berthmaster.model.cluster import Cluster
 from berthmaster.native_api.fleet import FleetAmount, WorkloadState, sum_of
 from berthmaster.native_api.problems import Damage
@@ -73,12 +73,9 @@ def fleet_figures(
         wrong[Wrong.SHORT] += placed.state is WorkloadState.SHORT
         wrong[Wrong.NOT_PREFERRED] += placed.preferred is False
         wrong[Wrong.MOVING] += placed.moving
-        where = _places(placed, hosts)
-        if len(where) == 1:
-            only["cluster"].update(where)
-        in_regions = {region_of.get(name, "") for name in where}
-        if len(in_regions) == 1 and "" not in in_regions:
-            only["region"].update(in_regions)
+        exist = _copies(placed)
+        only["cluster"].update(_ends(exist, {name: name for name in exist}, hosts))
+        only["region"].update(_ends(exist, region_of, hosts))
     regions = sorted({each for each in region_of.values() if each})
     return FleetFigures(
         {each: wrong[each] for each in Wrong},
@@ -88,13 +85,17 @@ def fleet_figures(
     )
 
 
-def _places(placed: PlacedWorkload, hosts: Hosts) -> frozenset[str]:
-    """Return the clusters that run copies of a workload; none for what has no replicas."""
+def _copies(placed: PlacedWorkload) -> Mapping[str, int]:
+    """Return the replicas by cluster of the copies of a workload; none for what has no replicas."""
     binding = placed.binding
-    if not placed.present or not binding.spec.is_workload:
-        return frozenset()
-    exist = existing(binding, clusters_of(binding))
-    return frozenset(running(binding, exist, hosts, exist))
+    counts = placed.present and binding.spec.is_workload
+    return existing(binding, clusters_of(binding)) if counts else {}
+
+
+def _ends(exist: Iterable[str], place_of: Mapping[str, str], hosts: Hosts) -> set[str]:
+    """Return the places whose loss stops the last copies: no ready cluster elsewhere has one (``only_copy``)."""
+    ready = {place_of.get(name, "") for name in exist if hosts.runs(name)}
+    return {place for name in exist if (place := place_of.get(name, "")) and ready <= {place}}
 
 
 def _worst(counts: Mapping[str, int]) -> WorstLoss:
