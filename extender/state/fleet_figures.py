@@ -67,6 +67,7 @@ def fleet_figures(
     for outage in outages:
         wrong[Wrong.NO_COPY if outage.damage is Damage.NO_COPY else Wrong.SHORT] += 1
     region_of = {name: each.spec.region for name, each in clusters.items()}
+    itself = {name: name for name in clusters}
     only: dict[str, Counter[str]] = {"cluster": Counter(), "region": Counter()}
     for placed in rows:
         wrong[Wrong.NO_COPY] += placed.state is WorkloadState.NOWHERE
@@ -74,7 +75,7 @@ def fleet_figures(
         wrong[Wrong.NOT_PREFERRED] += placed.preferred is False
         wrong[Wrong.MOVING] += placed.moving
         exist = _copies(placed)
-        only["cluster"].update(_ends(exist, {name: name for name in exist}, hosts))
+        only["cluster"].update(_ends(exist, itself, hosts))
         only["region"].update(_ends(exist, region_of, hosts))
     regions = sorted({each for each in region_of.values() if each})
     return FleetFigures(
