@@ -284,18 +284,21 @@ class Runtime:
         return not self._stop.asked
 
     def _wait_until_leading(self) -> bool:
+        self._recorder.start()
         if self._candidate is None:
             return True
         self._candidate.start()
         while not self._candidate.elected.wait(_POLL_S):
             if self._stop.asked:
                 return False
-        return not self._stop.asked
+        # A restore of etcd can free the Lease. The watches of this process then belong to the lost time, and the next
+        # check at its interval is too late: the controllers would already have decided from them.
+        self._source.check(self._client)
+        return not self._stop.asked and not self._source.went_back
 
     def _work(self) -> None:
         """Start the controllers. All existing objects become their first events."""
         self._started = True
-        self._recorder.start()
         if (lease := self._options.lease) is not None:
             self._context.record_on_lease("Normal", "LeaderElection", "Leading", f"{lease.identity} became leader")
         for informer in self._all_informers():
@@ -332,7 +335,7 @@ class Runtime:
     def _restored(self, reason: str) -> None:
         """End the process: what it knows is from a time that the API server has lost. kubelet starts another one."""
         self._fence.close()
-        if self._started:
+        if self.leading:
             self._context.record_on_lease("Warning", "APIServerWentBack", "Leading", f"{reason}; it ends")
             log_exceptions(lambda: self._recorder.stop(_FLUSH_LIMIT_S), _LOG, "the event could not be written")
         self._end("exiting: %s", reason)

@@ -453,6 +453,7 @@ class SourceCheck:
     Attributes:
         problem: why watched objects may be out of date although they are watched; empty if they are current.
         stale_since: when the last successful check began, if there is a problem; else None.
+        went_back: whether the API server has gone back to a lower resource version.
     """
 
     def __init__(
@@ -475,7 +476,7 @@ class SourceCheck:
         self._report = report
         self._restored = restored
         self._versions: dict[str, int] = {}
-        self._went_back = False
+        self.went_back = False
         self._confirmed_at, self._confirmed_s = clock.now(), clock.monotonic_s()
         self._failed = False
         self._thread: RepeatingThread | None = None
@@ -500,7 +501,7 @@ class SourceCheck:
             self._fail(error)
         else:
             self._failed = False
-            if self._went_back:
+            if self.went_back:
                 return
             self._confirmed_at, self._confirmed_s = began_at, began_s
             if self.problem:
@@ -514,9 +515,9 @@ class SourceCheck:
             return
         before, now = self._versions.get(collection.path, 0), int(version)
         self._versions[collection.path] = now
-        if now >= before or self._went_back:
+        if now >= before or self.went_back:
             return
-        self._went_back = True
+        self.went_back = True
         problem = (
             f"the API server has gone back from version {before} to {now} of {collection.plural}, as after a restore "
             "of etcd; this process must start again"
@@ -528,7 +529,7 @@ class SourceCheck:
 
     def _fail(self, error: ApiError) -> None:
         self._failed = True
-        if self._went_back or self._clock.monotonic_s() - self._confirmed_s < UNCONFIRMED_S:
+        if self.went_back or self._clock.monotonic_s() - self._confirmed_s < UNCONFIRMED_S:
             return
         problem = f"the API server does not return current objects; check it and its etcd: {error}"
         if not self.problem:

@@ -18,10 +18,10 @@ from waiting import LIMIT_S, wait_for
 from berthmaster.controllers.controller import QueueController
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.registry import Registration
-from berthmaster.controllers.run import RunOptions, Runtime
+from berthmaster.controllers.run import EXIT_LOST, RunOptions, Runtime
 from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.kube.lease import LeaseOptions
-from berthmaster.kube.requests import APIRequest, Collection
+from berthmaster.kube.requests import ONLY_METADATA_LIST, APIRequest, Collection
 from berthmaster.model.errors import ApiError
 from berthmaster.runtime.clock import SystemClock
 
@@ -162,6 +162,21 @@ def test_leader_and_standby_hand_over(kube, start):
     paths = want(kube, 10)
     wait_for(lambda: copied(kube, paths))
     assert {kube.api.objects[path]["data"]["writes"] for path in paths} == {"1"}
+
+
+def test_a_standby_does_not_start_from_a_state_that_a_restore_of_etcd_has_lost(kube, start):
+    first = start("first")
+    paths = want(kube, 60)
+    wait_for(lambda: copied(kube, paths))
+    second = start("second")
+    wait_for(lambda: second.probe("readyz") == "ok\nstandby\n")
+    wait_for(lambda: sum(each.accept == ONLY_METADATA_LIST for each in kube.api.requests) >= 2)  # one of each process
+    del kube.api.changes[1:]  # the versions go back, and watches of later ones stay silent
+    assert first.stop() == 0
+    paths = want(kube, 1)
+    wait_for(lambda: second.code == 0)
+    assert EXIT_LOST in second.ended_at_once
+    assert not copied(kube, paths)
 
 
 def test_a_leader_that_stops_releases_the_lease_before_it_writes_its_events(kube, start):
