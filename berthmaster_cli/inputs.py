@@ -332,7 +332,9 @@ def read_workload_manifests(
     if not reads_live(flags):
         manifests = _from_files(flags)
         _require_namespace(manifests, flags.namespace or name.namespace)
-        return manifests, name_in(manifests, name, flags.namespace)
+        named = name_in(manifests, name, flags.namespace)
+        _refuse_unpropagated(manifests, named)
+        return manifests, named
     from berthmaster_cli.live.source import live_workload  # noqa: PLC0415 - files need no client
 
     access = find_control_plane(flags, asked=flags.live)
@@ -347,6 +349,20 @@ def read_workload_manifests(
         with_others=with_others or bool(over),
     )
     return _laid_over(live, over, flags), live.name or name
+
+
+def _refuse_unpropagated(manifests: Manifests, name: ResourceName) -> None:
+    """Raise ``InputError`` if only a resource has the name that is no workload, such as one of a reserved namespace."""
+    resources = [
+        *(each.name for each in manifests.templates),
+        *(each.spec.resource.name for each in manifests.bindings),
+    ]
+    if name.name in resources:
+        return
+    for document, reason in manifests.ignored:
+        found = ResourceName(document.namespace, document.kind, document.name)
+        if name.matches(found):
+            raise InputError(f"no policy can place {found} ({document.place}): {reason}")
 
 
 def reads_live(flags: SourceFlags) -> bool:

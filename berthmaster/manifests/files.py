@@ -16,6 +16,7 @@ from berthmaster.manifests.foreign import (
     foreign_broken_file,
     foreign_document,
     foreign_file,
+    is_generated,
 )
 from berthmaster.manifests.heads import NESTED_LIST, is_list, required_errors
 from berthmaster.manifests.limits import DEFAULT_LIMITS, ManifestLimits
@@ -84,6 +85,8 @@ def documents_in(
             continue
         elif (what := foreign_document(raw)) is not None:
             yield PassedOver(source, what, number)
+        elif is_generated(raw):
+            yield PassedOver(source, Foreign.GENERATED, number)
         else:
             yield from objects_in(source, number, raw, limits.depth)
 

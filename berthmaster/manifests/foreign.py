@@ -44,6 +44,7 @@ class Foreign(Enum):
     NO_MAPPING = "is no Kubernetes object: it is no mapping"
     NO_API_VERSION = "is no Kubernetes object: it has no apiVersion"
     NO_KIND = "is no Kubernetes object: it has no kind"
+    GENERATED = "has a generateName, and gets its name when it is created; write metadata.name to see where it goes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,12 @@ def foreign_document(raw: object) -> Foreign | None:
         meant = "metadata" in raw or "items" in raw or any(required_errors(raw))
         return None if meant else Foreign.NO_KIND if api_version else Foreign.NO_API_VERSION
     return _foreign_type(raw, str(api_version), str(kind))
+
+
+def is_generated(raw: Mapping[str, Any]) -> bool:
+    """Return whether an object gets its name when it is created: no answer can name it, and kubectl cannot apply it."""
+    metadata = raw.get("metadata")
+    return isinstance(metadata, Mapping) and not metadata.get("name") and bool(metadata.get("generateName"))
 
 
 def _foreign_type(raw: Mapping[str, Any], api_version: str, kind: str) -> Foreign | None:

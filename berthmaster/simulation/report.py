@@ -10,7 +10,7 @@ from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.move_notes import move_note
 from berthmaster.simulation.plan_answer import Assumptions, Loss
 from berthmaster.simulation.results import WorkloadResult
-from berthmaster.simulation.workload import DisputedField, NotScheduled, SimulatedWorkload
+from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload
 
 NO_GROUPS = "clusterAffinities is an empty list: Karmada reports success and places nothing"
 _GROUPS_LISTED = 4
@@ -161,14 +161,13 @@ def notes_on(result: WorkloadResult, *, names_evictions: bool = True) -> list[st
         notes.append("dispatching is suspended: clusters do not get changes")
     elif suspension is not None and suspension.dispatching_on_clusters is not None:
         names = ", ".join(suspension.dispatching_on_clusters.cluster_names)
-        notes += [f"dispatching is suspended on {names}, which do not get changes"] if names else []
+        notes += [f"dispatching to {names} is suspended: no changes arrive there"] if names else []
     if names_evictions and (evicting := _evicting(result)):
         notes.append(f"being evicted from {', '.join(evicting)}")
     if note := move_note(binding):
         notes.append(note)
     for field in result.companions.disputed:
-        counts = "Overwrite" if field is DisputedField.CONFLICT_RESOLUTION else "true"
-        notes.append(f"the workloads that need it differ in {field.value}: {counts} counts for it")
+        notes.append(f"the workloads that need it differ in {field.value}: {field.counting} counts for it")
     if result.workload.components_are_old:
         notes.append("its components are those of its binding: what the new template asks for is not known")
     if result.workload.dependencies is None:

@@ -5,7 +5,7 @@ with ``propagateDeps`` leads: each dependency gets the clusters of the leader as
 its own binding. A dependency without a policy has an *attached* binding, without a placement.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, NamedTuple
@@ -181,9 +181,20 @@ class DisputedField(Enum):
     """A field of policies that must be equal for all workloads with one dependency (karmada ``policy_utils.go``)."""
 
     CONFLICT_RESOLUTION = "conflictResolution"
-    """Overwrite counts."""
     PRESERVE = "preserveResourcesOnDeletion"
-    """True counts."""
+
+    @property
+    def counting(self) -> str:
+        """The value that counts for the dependency if policies differ."""
+        return "Overwrite" if self is DisputedField.CONFLICT_RESOLUTION else "true"
+
+    def counts_for(self, binding: Binding | None) -> bool:
+        """Return whether the binding of a workload that needs the dependency has the value that counts."""
+        if binding is None:
+            return False
+        if self is DisputedField.CONFLICT_RESOLUTION:
+            return binding.spec.conflict_resolution == self.counting
+        return bool(binding.spec.preserve_resources_on_deletion)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +265,11 @@ def companions(workloads: Sequence[SimulatedWorkload]) -> dict[int, Companions]:
             )
             if leader is not None:
                 followed_by.setdefault(leader, []).append(str(workload))
-    disputed = {position: tuple(_disputed(index, workloads, position)) for position in follows}
+    differing = {
+        position: tuple(disputed(binding, [workloads[each].binding for each in _leading(index, binding)]))
+        for position in follows
+        for binding in (workloads[position].binding,)
+    }
     missing = {position: index.missing(workloads[position]) for position in index.propagating}
     concerned = {*follows, *followed_by, *(position for position, names in missing.items() if names)}
     return {
@@ -262,23 +277,27 @@ def companions(workloads: Sequence[SimulatedWorkload]) -> dict[int, Companions]:
             tuple(follows.get(position, ())),
             tuple(followed_by.get(position, ())),
             missing.get(position, ()),
-            disputed.get(position, ()),
+            differing.get(position, ()),
         )
         for position in sorted(concerned)
     }
 
 
-def _disputed(index: "_Index", workloads: Sequence[SimulatedWorkload], position: int) -> Iterator[DisputedField]:
-    """Yield the fields in which the bindings of the workloads that a dependency follows differ."""
-    binding = workloads[position].binding
-    required_by = binding.spec.required_by if binding is not None else ()
-    leaders = (index.leaders.get((each.namespace, each.name)) for each in required_by)
-    bindings = [workloads[each].binding for each in leaders if each is not None]
-    specs = [each.spec for each in bindings if each is not None]
-    if len({each.conflict_resolution == "Overwrite" for each in specs}) > 1:
-        yield DisputedField.CONFLICT_RESOLUTION
-    if len({bool(each.preserve_resources_on_deletion) for each in specs}) > 1:
-        yield DisputedField.PRESERVE
+def disputed(dependency: Binding | None, leaders: Iterable[Binding | None]) -> Iterator[DisputedField]:
+    """Yield the fields in which the bindings of the workloads that a dependency follows differ.
+
+    The values of a dependency that a policy places itself are those of its policy.
+    """
+    if dependency is None or dependency.spec.placement is None:
+        known = [each for each in leaders if each is not None]
+        yield from (field for field in DisputedField if len({field.counts_for(each) for each in known}) > 1)
+
+
+def _leading(index: "_Index", binding: Binding | None) -> Iterator[int]:
+    """Yield the position of each workload that a dependency follows."""
+    for each in binding.spec.required_by if binding is not None else ():
+        if (position := index.leaders.get((each.namespace, each.name))) is not None:
+            yield position
 
 
 def _binding_of(snapshot: BindingSnapshot) -> str:

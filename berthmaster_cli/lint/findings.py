@@ -1,25 +1,29 @@
 """The findings of lint: of one object, and across objects, which the webhook cannot see.
 
-Across objects: clusters that do not exist, resources that two policies name, objects that appear twice.
+Across objects: clusters that do not exist, resources that two policies name, objects that appear twice, policies that
+disagree about a shared dependency.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 import msgspec
 
+from berthmaster.manifests import Document
 from berthmaster.model.claims import selecting_nothing
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import FieldError, name_list
 from berthmaster.model.hints import closest
+from berthmaster.model.interpretation import ResourceInterpreterCustomization, dependency_scripts
 from berthmaster.model.kinds import group_of, is_namespaced, reason_not_propagated, unknown_type
 from berthmaster.model.kubeadmiral import KubeAdmiralPolicy
 from berthmaster.model.meta import with_metadata
 from berthmaster.model.policy import POLICY_KINDS, ClusterAffinity, Policy, PolicyReference
 from berthmaster.model.replicas import Template, template_of
 from berthmaster.views.texts import count_text
+from berthmaster_cli.lint.dependency_conflicts import DependencyConflict, dependency_conflicts
 from berthmaster_cli.lint.sources import UNREADABLE, LintFinding, Skipped, SourceObject
 from webhook.admission.field_problem import ABSENT, FieldProblem, bounded
 from webhook.admission.linting import OWN_RULES, UNKNOWN_FIELD_SUMMARY, unknown_level
@@ -31,13 +35,15 @@ CLUSTER_UNKNOWN: Final = "cluster-unknown"
 CLAIMED_TWICE: Final = "claimed-twice"
 DEFINED_TWICE: Final = "defined-twice"
 SELECTS_NOTHING: Final = "selects-nothing"
+DEPENDENCY_CONFLICT: Final = "dependency-conflict"
 _KARMADA: Final = "policy.karmada.io"
 _KUBEADMIRAL: Final = "core.kubeadmiral.io"
 _CLUSTERS: Final = frozenset({("cluster.karmada.io", "Cluster"), (_KUBEADMIRAL, "FederatedCluster")})
+_CUSTOMIZATION: Final = ("config.karmada.io", "ResourceInterpreterCustomization")
 _HINTS: Final = 20
 _SELECTORS: Final = "spec.resourceSelectors"
 _Resource = tuple[str, str, str, str]
-P = TypeVar("P", Policy, KubeAdmiralPolicy)
+P = TypeVar("P", Policy, KubeAdmiralPolicy, ResourceInterpreterCustomization)
 
 
 ACROSS_RULES: Final = {
@@ -45,6 +51,7 @@ ACROSS_RULES: Final = {
     CLAIMED_TWICE: "Two policies of one kind and priority that name the same resource.",
     DEFINED_TWICE: "A policy that the input defines more than once.",
     SELECTS_NOTHING: "A policy that selects no resource of the input, or a kind that no API server has.",
+    DEPENDENCY_CONFLICT: "Policies that propagate the same dependency with different values for it.",
 }
 """The rules of lint that need all objects of the input. The webhook does not have them. The default level is warn."""
 
@@ -57,6 +64,7 @@ class Across:
     _clusters: set[str] = field(default_factory=set)
     _policies: list[SourceObject] = field(default_factory=list)
     _templates: list[SourceObject] = field(default_factory=list)
+    _customizations: list[SourceObject] = field(default_factory=list)
     _first: dict[tuple[str, str, str, str], SourceObject] = field(default_factory=dict)
     _repeated: list[tuple[SourceObject, SourceObject]] = field(default_factory=list)
 
@@ -64,6 +72,8 @@ class Across:
         group, kind = group_of(found.raw["apiVersion"]), found.raw["kind"]
         if (group, kind) in _CLUSTERS:
             self.add_cluster(found)
+        if (group, kind) == _CUSTOMIZATION:
+            self._customizations.append(found)
         if group not in {_KARMADA, _KUBEADMIRAL} or kind not in POLICY_KINDS:
             if found.name and reason_not_propagated(found.raw["apiVersion"], kind) is None and group != _KUBEADMIRAL:
                 self._templates.append(found)
@@ -88,16 +98,49 @@ class Across:
         if self._clusters:
             yield from self._unknown_clusters()
         yield from self._claimed_twice()
-        yield from self._selecting_nothing()
+        policies = self._karmada_policies()
+        yield from self._dependency_conflicts(policies)
+        yield from self._selecting_nothing(policies)
 
-    def _selecting_nothing(self) -> Iterator[tuple[SourceObject, FieldProblem]]:
+    def _karmada_policies(self) -> dict[PolicyReference, tuple[SourceObject, Policy]]:
         policies: dict[PolicyReference, tuple[SourceObject, Policy]] = {}
         for found in self._policies:
             policy = _decoded(Policy, found) if group_of(found.raw["apiVersion"]) == _KARMADA else None
-            if policy is None:
-                continue
-            policy = with_metadata(policy, namespace=self._namespace(found))
-            policies[policy.reference] = found, policy
+            if policy is not None:
+                policy = with_metadata(policy, namespace=self._namespace(found))
+                policies[policy.reference] = found, policy
+        return policies
+
+    def _dependency_conflicts(
+        self, policies: Mapping[PolicyReference, tuple[SourceObject, Policy]]
+    ) -> Iterator[tuple[SourceObject, FieldProblem]]:
+        """Yield the policies whose value does not count for a dependency.
+
+        Lint runs no scripts: kinds whose dependencies a script says are left out.
+        """
+        customizations = (_decoded(ResourceInterpreterCustomization, each) for each in self._customizations)
+        scripted = dependency_scripts(each for each in customizations if each is not None)
+        templates = [
+            Document(each.source, each.number, each.prefix, each.raw).with_namespace(self.default_namespace)
+            for each in self._templates
+            if each.metadata.get("name") and (each.raw["apiVersion"], each.raw["kind"]) not in scripted
+        ]
+        for found in dependency_conflicts([policy for _, policy in policies.values()], templates):
+            yield policies[found.policy][0], self._disagreement(found, policies[found.other][0])
+
+    def _disagreement(self, found: DependencyConflict, other: SourceObject) -> FieldProblem:
+        place, counting = f"{other.source}:{other.line('metadata.name')}", found.field.counting
+        fault = (
+            f"{found.other} ({place}) has {counting}; {found.dependency} follows workloads of both, and gets {counting}"
+        )
+        remedy = "write the same value in both, or give the dependency a policy of its own"
+        return FieldProblem(f"spec.{found.field.value}", ABSENT, fault, remedy, DEPENDENCY_CONFLICT)
+
+    def _selecting_nothing(
+        self, known: Mapping[PolicyReference, tuple[SourceObject, Policy]]
+    ) -> Iterator[tuple[SourceObject, FieldProblem]]:
+        policies = dict(known)
+        for found, policy in known.values():
             unknown = list(_unknown_selectors(policy))
             yield from ((found, each) for each in bounded(unknown, SELECTS_NOTHING))
             if unknown:

@@ -55,6 +55,32 @@ def test_a_file_of_another_program_is_passed_over(run, folder, command, path, te
     assert printed.count(note) == 1, printed
 
 
+@pytest.mark.parametrize("command", [each for each in COMMANDS if not each.startswith("lint")])
+def test_an_object_without_a_name_yet_is_passed_over(run, folder, command):
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"generateName": "sample-job-"}, "spec": {}}
+    (folder / "job.yaml").write_text(yaml.safe_dump_all([job, deployment("beside")]))
+    code, printed = run(command)
+    assert code == 0, printed
+    assert printed.count("job.yaml has a generateName, and gets its name when it is created") == 1, printed
+
+
+@cases(
+    ("namespace", "reason"),
+    {
+        "of Karmada": ("karmada-system", "the namespace karmada-system is reserved"),
+        "of Kubernetes": ("kube-system", "the namespace kube-system is not propagated"),
+    },
+)
+@pytest.mark.parametrize("command", ["explain -f F -f D sts/etcd", "why-not -f F -f D sts/etcd a"])
+def test_a_resource_that_is_never_propagated_says_so(run, folder, command, namespace, reason):
+    etcd = {**deployment("etcd", namespace=namespace), "kind": "StatefulSet"}
+    (folder / "etcd.yaml").write_text(yaml.safe_dump(etcd))
+    code, printed = run(command)
+    assert code == 1
+    assert f"no policy can place {namespace}/StatefulSet/etcd" in printed
+    assert reason in printed
+
+
 def test_a_chart_in_the_folder(run, folder):
     (folder / "chart" / "templates").mkdir(parents=True)
     (folder / "chart" / "Chart.yaml").write_text("{apiVersion: v2, name: a}")

@@ -80,6 +80,18 @@ def test_a_dependency_of_workloads_whose_policies_differ(one, two, notes):
     assert [each for each in rows[SETTINGS].after.notes if "differ in" in each] == notes
 
 
+def test_the_policy_of_a_dependency_decides_although_others_differ():
+    own = stored_policy("own", to=["a"], selects="v1/ConfigMap")
+    objects = [own, stored_template(configmap(), held_by=own)]
+    for name, fields in (("one", {"conflictResolution": "Overwrite"}), ("two", {})):
+        target = {"name": name, "namespace": "default"}
+        policy = stored_policy(name, placement=DIVIDED, propagateDeps=True, new=True, target=target, **fields)
+        objects += [policy, deployment(name, pod_spec=NEEDS)]
+    row = simulated_rows(*members("a"), *objects)[SETTINGS].after
+    assert len(row.follows) == 2
+    assert not [each for each in row.notes if "differ in" in each]
+
+
 def test_a_workload_names_its_dependencies_and_those_that_are_missing():
     found = explain(*members("a"), *leader({"a": 2}), *attached(["a"]))
     assert found.followed_by == [SETTINGS]

@@ -269,7 +269,7 @@ def test_a_suspended_dispatch_is_reported():
     held = {"suspension": {"dispatchingOnClusters": {"clusterNames": ["a"]}}}
     policy = {**P, "spec": {**P["spec"], **held}}
     after = web_row(*FLEET, policy, WEB_OF_P, BOUND).after
-    assert after.notes == ["dispatching is suspended on a, which do not get changes"]
+    assert after.notes == ["dispatching to a is suspended: no changes arrive there"]
 
 
 ANYWHERE = stored_policy("p", placement=DIVIDED)

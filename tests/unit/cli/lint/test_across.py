@@ -123,3 +123,83 @@ def test_the_level_of_a_rule_across_objects_can_be_set(tmp_path, level, code):
     result = CliRunner().invoke(command, [str(tmp_path / "a.yaml"), "--rule", f"defined-twice={level}"])
     assert result.exit_code == code
     assert ("[defined-twice]" in result.output) == (level != "off")
+
+
+def _propagating(name, resource, kind="Deployment", **fields):
+    selector = {"apiVersion": "apps/v1", "kind": kind, "name": resource}
+    spec = {"resourceSelectors": [selector], "propagateDeps": True, **fields}
+    meta = {"name": name, "namespace": "shop"}
+    return {"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy", "metadata": meta, "spec": spec}
+
+
+def _needing(name, kind="Deployment", **pod):
+    spec = {"replicas": 1, "template": {"spec": {"containers": [{"name": "c", "image": "i"}], **pod}}}
+    return {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": name, "namespace": "shop"}, "spec": spec}
+
+
+_PULL = {"imagePullSecrets": [{"name": "pull"}]}
+_MOUNTED = {"volumes": [{"name": "v", "configMap": {"name": "settings"}}]}
+_SECRET = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "pull", "namespace": "shop"}}
+_SETTINGS = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings", "namespace": "shop"}}
+_OWN = _propagating("own", "pull")
+_OWN["spec"]["resourceSelectors"] = [{"apiVersion": "v1", "kind": "Secret", "name": "pull"}]
+_SCRIPT = {
+    "apiVersion": "config.karmada.io/v1alpha1",
+    "kind": "ResourceInterpreterCustomization",
+    "metadata": {"name": "deployments"},
+    "spec": {
+        "target": {"apiVersion": "apps/v1", "kind": "Deployment"},
+        "customizations": {"dependencyInterpretation": {"luaScript": "function GetDependencies(o) return {} end"}},
+    },
+}
+_PULLING = [_needing("web", **_PULL), _needing("api", **_PULL), _SECRET]
+
+
+@cases(
+    ("objects", "expected"),
+    {
+        "one overwrites, and one has the default": (
+            [_propagating("a", "web", conflictResolution="Overwrite"), _propagating("b", "api"), *_PULLING],
+            [("PropagationPolicy shop/b", "spec.conflictResolution", "PropagationPolicy shop/a", "shop/Secret/pull")],
+        ),
+        "one preserves what two others do not": (
+            [
+                _propagating("a", "web"), _propagating("b", "db", "StatefulSet", preserveResourcesOnDeletion=True),
+                _propagating("c", "log", preserveResourcesOnDeletion=False),
+                _needing("web", **_MOUNTED), _needing("db", "StatefulSet", **_MOUNTED), _needing("log", **_MOUNTED),
+                _SETTINGS,
+            ],
+            [
+                (f"PropagationPolicy shop/{name}", "spec.preserveResourcesOnDeletion", "PropagationPolicy shop/b",
+                 "shop/ConfigMap/settings")
+                for name in ("a", "c")
+            ],
+        ),
+        "both say the same": (
+            [_propagating("a", "web", conflictResolution="Abort"), _propagating("b", "api"), *_PULLING], [],
+        ),
+        "one does not propagate dependencies": (
+            [
+                _propagating("a", "web", conflictResolution="Overwrite"),
+                _propagating("b", "api", propagateDeps=False),
+                *_PULLING,
+            ],
+            [],
+        ),
+        "the dependency has a policy of its own": (
+            [_propagating("a", "web", conflictResolution="Overwrite"), _propagating("b", "api"), _OWN, *_PULLING], [],
+        ),
+        "a script says what they need": (
+            [_propagating("a", "web", conflictResolution="Overwrite"), _propagating("b", "api"), _SCRIPT, *_PULLING],
+            [],
+        ),
+    },
+)  # fmt: skip
+def test_policies_that_share_a_dependency_and_differ(tmp_path, objects, expected):
+    (tmp_path / "a.yaml").write_text(yaml.safe_dump_all(objects))
+    result = CliRunner().invoke(command, [str(tmp_path / "a.yaml"), "-o", "json"])
+    found = [each for each in json.loads(result.stdout)["findings"] if each["rule"] == "dependency-conflict"]
+    assert [(each["object"], each["path"]) for each in found] == [each[:2] for each in expected], result.stdout
+    for each, (*_, other, dependency) in zip(found, expected, strict=True):
+        assert other in each["message"]
+        assert dependency in each["message"]
