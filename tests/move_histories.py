@@ -54,6 +54,7 @@ from berthmaster.model.move import (
     MoveReason,
     MoveState,
     MoveStrategy,
+    written_clusters,
 )
 from berthmaster.model.work import DEFAULT_GRACE_S
 
@@ -80,6 +81,8 @@ SUSPENSIONS: Final = 0.3
 """The share of the actions that suspend dispatching, pause a template, or let members keep what Karmada deletes."""
 BY_HAND: Final = 0.15
 """The share of the other actions that are done by other clients: to records, Clusters, taints and Jobs."""
+MOST_UNJOINS: Final = 20
+"""How many half minutes the deletion of a Cluster may take at the end of a history."""
 UNJOIN_S: Final = 60.0
 """How long a union may name a Cluster that is being deleted. Writes are refused now and then."""
 REPORTED_S: Final = 10.0
@@ -100,6 +103,10 @@ _QUOTA: Final[JSON] = {
 
 class Killed(BaseException):
     """The process of the scheduler ends."""
+
+
+class Violation(BaseException):
+    """A law does not hold. The scheduler catches no such exception, so its message is not lost."""
 
 
 class History:
@@ -299,8 +306,6 @@ class History:
         binding = self.stage.binding(self._templates[index])
         names = self._extra.sample(self._clusters, self._extra.choice((1, 1, min(2, len(self._clusters)))))
         form = self._extra.choice(("all", "named", "named", "scheduling"))
-        if index in self._stored:  # without any Work nothing says that it has a volume, and a move may begin
-            return
         match form:
             case "all":
                 self._amend(index, suspension={"dispatching": True})
@@ -362,7 +367,8 @@ class History:
             now = self.stage.assignment(template)
             new = now.keys() - before.keys() - old
             beside = members.running(template) & new and members.running(template) & (old - now.keys())
-            assert not (graces and beside and not self._is_hidden()), self._history(f"{new} beside {old}: {now}")
+            if graces and beside and not self._is_hidden():
+                raise self._violation(f"{new} beside {old}: {now}")
 
     def _end_by_hand(self) -> None:
         """Write the target of a move with MakeBeforeBreak, as a person who does not want to wait."""
@@ -648,9 +654,13 @@ class History:
         for name in self._clusters:
             if not members.member(name).up:
                 members.recover(name)
-        while self._unjoined:
+        for name in self._clusters:
+            self._taint(name, lambda _: [])
+        for _ in range(MOST_UNJOINS):
             self.run(30.0)
             self._rejoin()
+        if self._unjoined:
+            raise self._violation(f"{sorted(self._unjoined)} cannot be deleted")
         for name in self._clusters:
             self._taint(name, lambda _: [])
             self._resize(name, self._cpus[name])
@@ -727,7 +737,8 @@ class History:
                 self._check_pause(now)
             if now.reason is MoveReason.REBALANCE:
                 self._check_rest(before["metadata"]["name"])
-        assert now is None or not now.under_way or now.until is not None, self._history(f"no end: {now}")
+        if now is not None and now.under_way and now.until is None:
+            raise self._violation(f"no end: {now}")
         self._check_kept(then, now, before, after)
         self._check_truth(then, now, after)
         if now is None or before["spec"].get("clusters") == after["spec"].get("clusters"):
@@ -762,7 +773,8 @@ class History:
         wanted = sum((now.source if now.phase.value == "RolledBack" else now.target).values())
         wanted = min(wanted, after["spec"].get("replicas", 0)) if _is_divided(after) else wanted
         self.checked += 1
-        assert left >= min(wanted, ran), self._history(f"{left} of {ran} healthy replicas stay, {wanted} wanted: {now}")
+        if left < min(wanted, ran):
+            raise self._violation(f"{left} of {ran} healthy replicas stay, {wanted} wanted: {now}")
 
     def _check_kept(self, then: MoveState | None, now: MoveState | None, before: JSON, after: JSON) -> None:
         """With BreakBeforeMake, healthy new copies go only for a lost cluster, an edit, an eviction or a scale down."""
@@ -778,7 +790,8 @@ class History:
         assigned = {each["name"]: each.get("replicas", 0) for each in after["spec"].get("clusters") or ()}
         gone = {name for name, count in healthy.items() if name in ready and count > assigned.get(name, 0)}
         self.checked += 1
-        assert not gone, self._history(f"the healthy new copies on {gone} go: {then}\n{now}")
+        if gone:
+            raise self._violation(f"the healthy new copies on {gone} go: {then}\n{now}")
 
     def _check_frozen(self, template: JSON, now: MoveState, before: JSON, after: JSON) -> None:
         """No move removes a copy that runs where dispatching is suspended. A scale to zero does, as without a move."""
@@ -789,18 +802,20 @@ class History:
         for name in {each["name"] for each in before["spec"].get("clusters") or ()} - kept:
             conditions = works[name].get("status", {}).get("conditions", ()) if name in works else ()
             runs = any((each["type"], each["status"]) == ("Applied", "True") for each in conditions)
-            assert not (runs and _is_suspended(after, name)), self._history(f"the frozen copy on {name} goes: {now}")
+            if runs and _is_suspended(after, name):
+                raise self._violation(f"the frozen copy on {name} goes: {now}")
 
     def _check_harm(self) -> None:
         """No move takes from a workload what it needs. A failover, an eviction and a deletion of the cluster may."""
         for each in self.stage.model.members.harm:
             needed = " needs " in each and not any(f" on {name} " in each for name in self._lost)
-            assert not needed, self._history(each)
+            if needed:
+                raise self._violation(each)
 
     def _check_unjoins(self) -> None:
-        """No union names a cluster that is being deleted for its old copies, except while the storm brake holds all."""
+        """No union names a cluster that is being deleted, unless the storm brake or a quota refuses each change."""
         now_s = self.stage.clock.monotonic_s()
-        if self._braked:
+        if self._braked or self._full or self._limited:
             self._unjoined = dict.fromkeys(self._unjoined, now_s)
         for name in [each for each, since_s in self._unjoined.items() if now_s - since_s > UNJOIN_S]:
             for binding in map(self.stage.binding, self._templates):
@@ -808,30 +823,38 @@ class History:
                 if binding is None or move is None or move.strategy is not MoveStrategy.MAKE_BEFORE_BREAK:
                     continue
                 suspended = (binding["spec"].get("suspension") or {}).get("scheduling")
-                held = move.under_way and name in move.source and name not in move.target and not suspended
-                assert not held, self._history(f"a union holds up the deletion of {name}: {move}")
+                held = move.under_way and {name} < written_clusters(move).keys() and not suspended
+                if held:
+                    raise self._violation(f"a union holds up the deletion of {name}: {move}")
 
     def _check_job(self, before: JSON, now: MoveState) -> None:
         """No planned move starts a Job again that has finished, as its cluster has reported."""
         known = self.stage.clock.monotonic_s() - self._finished_s > REPORTED_S and before["spec"].get("clusters")
         finished = any(each.finished for each in self.stage.model.members.copies(JOB).values())
         again = _is_of(JOB, before) and known and finished and now.reason is not MoveReason.FAILOVER
-        assert not again, self._history(f"a Job that has finished moves: {now}")
+        if again:
+            raise self._violation(f"a Job that has finished moves: {now}")
 
     def _check_truth(self, then: MoveState | None, now: MoveState | None, after: JSON) -> None:
         """A return ends as RolledBack, and what is restored is there to stay."""
         if then is None or now is None or not then.under_way or now.under_way:
             return
-        assert not (then.returning and now.phase is MovePhase.RELEASED), self._history(f"a return: {now}")
+        if then.returning and now.phase is MovePhase.RELEASED:
+            raise self._violation(f"a return: {now}")
         if now.phase is MovePhase.RELEASED:
             left = {each["name"] for each in after["spec"].get("clusters") or ()} - now.target.keys()
-            assert not left, self._history(f"{left} is not released: {now}")
+            if left:
+                raise self._violation(f"{left} is not released: {now}")
 
     def _check_volumes(self, before: JSON, now: MoveState) -> None:
-        """Nothing says that volumes may be lost. What another client evicts from everywhere starts somewhere."""
+        """Nothing says that volumes may be lost. What others evict from everywhere starts somewhere.
+
+        Karmada deletes the copies on a Cluster that is being deleted, with or without a move.
+        """
         name, stored = before["spec"]["resource"]["name"], [self._templates[index] for index in self._stored]
-        keeps = before["spec"].get("clusters") and any(_is_of(each, before) for each in stored)
-        assert not keeps, self._history(f"a move of {name} has begun, and it has a volume: {now}")
+        keeps = {each["name"] for each in before["spec"].get("clusters") or () if not self._goes(each["name"])}
+        if keeps and any(_is_of(each, before) for each in stored):
+            raise self._violation(f"a move of {name} has begun, and it has a volume: {now}")
 
     def _check_once(self, template: JSON, then: MoveState | None, now: MoveState, after: JSON) -> None:
         """With BreakBeforeMake, new copies start only when no pod runs elsewhere. Evictions are another matter."""
@@ -847,19 +870,22 @@ class History:
         }
         running = self.stage.model.members.running(template) & {*then.source, *then.target}
         self.checked += 1
-        assert running <= known, self._history(f"{running - known} still runs pods, and {known} starts: {now}")
+        if not running <= known:
+            raise self._violation(f"{running - known} still runs pods, and {known} starts: {now}")
 
     def _check_loop(self, name: str) -> None:
         now_s = self.stage.clock.monotonic_s()
         starts = self._starts[name] = [each for each in self._starts[name] if each > now_s - LOOP_S] + [now_s]
-        assert len(starts) <= MAX_STARTS, self._history(f"{len(starts)} moves of {name} started within {LOOP_S:.0f} s")
+        if len(starts) > MAX_STARTS:
+            raise self._violation(f"{len(starts)} moves of {name} started within {LOOP_S:.0f} s")
 
     def _check_rest(self, name: str) -> None:
         """A workload is rebalanced at most once in a hold-down."""
         self.rebalances += 1
         now_s = self.stage.clock.monotonic_s()
         since_s = now_s - self._rebalanced_s.get(name, float("-inf"))
-        assert since_s >= self._hold_down_s, self._history(f"{name} was rebalanced {since_s:.0f} s ago")
+        if since_s < self._hold_down_s:
+            raise self._violation(f"{name} was rebalanced {since_s:.0f} s ago")
         self._rebalanced_s[name] = now_s
 
     def _check_budget(self) -> None:
@@ -867,12 +893,14 @@ class History:
         planned = [
             each for each in found if each is not None and each.is_counted and each.reason is not MoveReason.FAILOVER
         ]
-        assert len(planned) <= self._limit, self._history(f"{len(planned)} moves, the budget has {self._limit}")
+        if len(planned) > self._limit:
+            raise self._violation(f"{len(planned)} moves, the budget has {self._limit}")
 
     def _check_pause(self, move: MoveState) -> None:
         """No planned move begins while moves are paused, or the budget is closed, whatever a process read before."""
         closed = self._is_closed()
-        assert not closed or move.reason is MoveReason.FAILOVER, self._history(f"a move begins while all wait: {move}")
+        if closed and move.reason is not MoveReason.FAILOVER:
+            raise self._violation(f"a move begins while all wait: {move}")
 
     def _is_closed(self) -> bool:
         budget = self._config.budgets[0]
@@ -890,7 +918,8 @@ class History:
                 continue
             used = {each["name"] for each in binding["spec"].get("clusters") or ()}
             groups = [set(each["clusterNames"]) for each in binding["spec"]["placement"]["clusterAffinities"]]
-            assert any(used <= each for each in groups), self._history(f"{used} is more than one group")
+            if not any(used <= each for each in groups):
+                raise self._violation(f"{used} is more than one group")
 
     def _check_return(self) -> None:
         """A workload whose old copies are gone starts somewhere, if a place for it exists and it is scheduled."""
@@ -911,7 +940,8 @@ class History:
                 self._waited_s[binding["metadata"]["name"]] = self.stage.clock.monotonic_s()
             last_s = self._waited_s.get(binding["metadata"]["name"], -RETURN_S)
             waited_s = min(waited_s, self.stage.clock.monotonic_s() - last_s)
-            assert waited_s < RETURN_S, self._history(f"no copies: {move}")
+            if waited_s >= RETURN_S:
+                raise self._violation(f"no copies: {move}")
 
     def _check_away(self) -> None:
         """A workload that is assigned nowhere is assigned again, as long as a group could hold it all the time."""
@@ -922,7 +952,8 @@ class History:
                 self._away_s.pop(name, None)
                 continue
             away_s = now_s - self._away_s.setdefault(name, now_s)
-            assert away_s < AWAY_S, self._history(f"{name} is nowhere: {binding['metadata']} {binding['status']}")
+            if away_s >= AWAY_S:
+                raise self._violation(f"{name} is nowhere: {binding['metadata']} {binding['status']}")
 
     def _has_place(self, binding: JSON) -> bool:
         """Whether a group could hold a workload: nothing is known against any of its clusters."""
@@ -930,15 +961,17 @@ class History:
             return False
         if (binding["spec"].get("suspension") or {}).get("scheduling"):
             return False
+        template = next(each for each in self._templates if _is_of(each, binding))
+        if (self.stage.get(template) or template)["spec"].get("paused"):
+            return False
         held = [each for each in binding["spec"]["placement"]["clusterAffinities"] if "labelSelector" not in each]
         evicted = {each["fromCluster"] for each in binding["spec"].get("gracefulEvictionTasks") or ()}
         up = {name for name in self._clusters if self.stage.model.members.member(name).up}
-        template = next(each for each in self._templates if _is_of(each, binding))
         works, members = self.stage.works(template), self.stage.model.members
         if works.keys() - up:  # a copy that cannot be asked may run
             return False
         open_to_it = {name for name in up - evicted - works.keys() if members.room(name, template) is None}
-        free = {name for name in open_to_it if self._is_free(name)}
+        free = {name for name in open_to_it if self._is_free(name) and not _is_suspended(binding, name)}
         return any(free >= {*each["clusterNames"]} for each in held)
 
     def _is_free(self, name: str) -> bool:
@@ -949,7 +982,8 @@ class History:
     def _check_vanished(self) -> None:
         """Nobody deletes Works here, so the copies of a released move are never gone."""
         events = [each.note for each in self.stage.scheduler.recorder.events if each.reason == "MoveCopiesVanished"]
-        assert not events, self._history(str(events))
+        if events:
+            raise self._violation(str(events))
 
     def _is_hidden(self) -> bool:
         """Whether something has happened that the control plane may not know yet."""
@@ -963,7 +997,8 @@ class History:
             self.stage.model.members.clean()
             waited_s += 600
             problems = [each for each in map(self._unrest, self._templates) if each]
-        assert not problems, self._history(f"not at rest after {waited_s:.0f} s: {problems}")
+        if problems:
+            raise self._violation(f"not at rest after {waited_s:.0f} s: {problems}")
 
     def _unrest(self, template: JSON) -> str:
         binding = self.stage.binding(template)
@@ -979,8 +1014,8 @@ class History:
             return f"{wanted} has not {binding['spec']['replicas']} replicas"
         return ""
 
-    def _history(self, problem: str) -> str:
-        return f"{problem}\n" + "\n".join(self.log)
+    def _violation(self, problem: str) -> Violation:
+        return Violation(f"{problem}\n" + "\n".join(self.log))
 
 
 def _move_of(binding: JSON | None) -> MoveState | None:

@@ -51,9 +51,14 @@ class Play:
         template: JSON = WEB,
         claim: JSON | None = None,
         karmada: Settings | None = None,
+        sends: bool = True,
         **spec: Any,
     ) -> None:
-        """Place the workload. ``claim``: a PersistentVolumeClaim that exists from the start."""
+        """Place the workload.
+
+        ``claim``: a PersistentVolumeClaim that exists from the start. ``sends``: whether Karmada writes Works, from the
+        start.
+        """
         self.template = template
         names = sorted({name for each in groups.values() for name in each})
         held = policy(
@@ -66,10 +71,12 @@ class Play:
         self.policy = held
         stored = [*(cluster(name) for name in names), held, *([] if claim is None else [claim]), self.template]
         self.stage = Stage(*stored, settings=SETTINGS, moves=moves, karmada=karmada)
+        self.stage.model.hold(*([] if sends else ["bindings"]))
         self.lowest = REPLICAS
         self.phases: list[str] = []
         self.run(60)
-        assert self.healthy == REPLICAS * (len(self.clusters) if strategy is DUPLICATED else 1)
+        starts = REPLICAS if sends else 0
+        assert self.healthy == starts * (len(self.clusters) if strategy is DUPLICATED else 1)
 
     @property
     def clusters(self) -> dict[str, int]:

@@ -76,7 +76,18 @@ SHADOW: Final = (
 )
 """With ``--shadow``, instead of all others except ``ESTIMATORS``: the process only reads."""
 ESTIMATORS: Final = AccessRule("", ("services",), ("get",), "addresses of the estimators", "estimators")
-MOVES: Final = AccessRule("policy.karmada.io", _POLICIES, ("list", "watch"), "annotations of policies about moves")
+MOVES: Final = (
+    AccessRule("policy.karmada.io", _POLICIES, ("list", "watch"), "annotations of policies about moves"),
+    AccessRule(
+        "apps",
+        ("daemonsets", "deployments", "replicasets", "statefulsets"),
+        ("get",),
+        "whether copies that Karmada has not sent yet have volumes",
+        optional=True,
+    ),
+    AccessRule("batch", ("cronjobs", "jobs"), ("get",), "as for `apps`", optional=True),
+    AccessRule("", ("persistentvolumeclaims", "pods"), ("get",), "as for `apps`", optional=True),
+)
 """With ``--moves-config``."""
 
 
@@ -100,4 +111,4 @@ def rules_of(
     if estimators and "binding-scheduler" in controllers:
         yield ESTIMATORS
     if moves and "binding-scheduler" in controllers:
-        yield MOVES
+        yield from MOVES

@@ -100,6 +100,8 @@ def blocked_move(binding: Binding, state: MoveState, copies: Copies, settings: M
     wanted = {name: state.target[name] for name in state.arriving}
     if (refusal := blocked_start(binding, wanted, copies)) is not None:
         return refusal
+    if problem := copies.template_problem:
+        return MoveRefusal(Cause.WORKS_UNREAD, problem, (problem,))
     breaks = state.strategy is MoveStrategy.BREAK_BEFORE_MAKE
     if breaks and (refusal := why_no_quota(binding, state, copies.quotas)) is not None:
         return refusal
@@ -113,8 +115,9 @@ def blocked_failover(
 ) -> MoveRefusal | None:
     """Return why a failover from lost clusters must not begin; None if it may.
 
-    It does not wait for Works that cannot be read: the lost copies do not run.
+    It does not wait for Works that cannot be read: the lost copies do not run. A workload without a Work has no data.
     """
+    copies = msgspec.structs.replace(copies, template=None)
     if (refusal := blocked_start(binding, growing(binding, clusters), copies)) is not None:
         return refusal
     data = (_lost_data(binding, name, copies, settings) for name in sorted(lost))
@@ -172,7 +175,7 @@ def _lost_data(binding: Binding, cluster: str, copies: Copies, settings: MoveSet
 def _data(binding: Binding, cluster: str, copies: Copies) -> str:
     """Return what happens to the data of a copy that is removed; empty if it has none."""
     copy = copies.by_cluster.get(cluster)
-    facts = copy.facts if copy is not None else _facts(copies)
+    facts = copy.facts if copy is not None else copies.template or _facts(copies)
     if binding.spec.resource.kind == CLAIM:
         return f"its volume on {cluster} would be deleted"
     if facts.own_claims:

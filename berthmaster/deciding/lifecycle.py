@@ -242,10 +242,10 @@ def retargeted(binding: Binding, state: MoveState, target: Mapping[str, int], gr
 
 
 def left_deleted(state: MoveState, deleted: Collection[str], now: Timestamp) -> Step:
-    """Leave clusters of the source that are being deleted. A move does not return to them."""
+    """Leave clusters of a union that are being deleted. A move does not return to them."""
     left = without_clusters(state, deleted)
     names = name_list(sorted(deleted))
-    note = f"{state.reason.value}: the old copies on {names} are given up: Karmada deletes them with the cluster"
+    note = f"{state.reason.value}: the copies on {names} are given up: Karmada deletes them with the cluster"
     return Step(
         left, CopiesChange.RETARGETED, written_clusters(left), written_group(left), wait_s=_wait(left, now), note=note
     )

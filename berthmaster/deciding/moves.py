@@ -74,6 +74,7 @@ from berthmaster.model.move import (
     move_problem,
     union,
     without_move,
+    written_clusters,
 )
 from berthmaster.model.unsupported import unsupported_parts
 from berthmaster.model.work import DEFAULT_GRACE_S, Copies
@@ -189,7 +190,7 @@ def continued(decider: MoveDecider, binding: Binding, move: MoveState) -> Bindin
     lost, loss_s = lost_clusters(decider.state, moved, decider.now_s)
     if decider.moves.braked:
         lost = frozenset()
-    deleted = _deleted_source(decider, move)
+    deleted = [name for name in _deleted_clusters(decider, move) if name not in move.target]
     if deleted and not decider.moves.braked:
         return decider.stepped(binding, lifecycle.left_deleted(move, deleted, decider.now), Trigger.NONE)
     fleet = decider.state.scheduler.fleet
@@ -343,8 +344,8 @@ def _is_leaving(fleet: Fleet, name: str) -> bool:
     return cluster is None or cluster.deleting
 
 
-def _deleted_source(decider: MoveDecider, move: MoveState) -> list[str]:
-    """Return the clusters that are being deleted, or are gone, and that an assignment names only for their old copies.
+def _deleted_clusters(decider: MoveDecider, move: MoveState) -> list[str]:
+    """Return the clusters of the union of a move that are being deleted, or are gone.
 
     Karmada has deleted their Works, and keeps such a Cluster until no assignment names it. If all clusters of a fleet
     are missing, that is more likely a fault.
@@ -352,7 +353,7 @@ def _deleted_source(decider: MoveDecider, move: MoveState) -> list[str]:
     fleet = decider.state.scheduler.fleet
     if move.strategy is not MoveStrategy.MAKE_BEFORE_BREAK or not len(fleet):
         return []
-    return [name for name in move.source if name not in move.target and _is_leaving(fleet, name)]
+    return [name for name in written_clusters(move) if _is_leaving(fleet, name)]
 
 
 def _waits_for_its_end(binding: Binding, move: MoveState, found: Target, lost: frozenset[str]) -> bool:
@@ -394,6 +395,8 @@ def _without_target(decider: MoveDecider, binding: Binding, move: MoveState, fou
         if isinstance(other, Target) and other.clusters != move.target:
             return _retargeted(decider, binding, move, other)
     if not returns:
+        if deleted := _deleted_clusters(decider, move):
+            return lifecycle.left_deleted(move, deleted, decider.now)
         if found.cause is not Cause.NO_PLACE:
             return lifecycle.held_step(binding, move, decider.around(binding, move), found)
         return lifecycle.without_target(move, decider.now, found.message)

@@ -1,14 +1,18 @@
-"""Lists Karmada's Works."""
+"""Lists Karmada's Works, and reads the template of a workload that has none yet."""
 
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
-from berthmaster.kube.client import APIClient, ask
+import msgspec.structs
+
+from berthmaster.kube.client import APIClient, ask, ask_if_found
 from berthmaster.kube.kinds import WORKS
 from berthmaster.kube.listing import Unread, pages
-from berthmaster.kube.requests import decode_response, key_text
+from berthmaster.kube.requests import Collection, decode_response, get, key_text
+from berthmaster.model.binding import Binding
 from berthmaster.model.errors import ApiError
-from berthmaster.model.work import KarmadaWork
+from berthmaster.model.template_facts import PLURALS, facts_of
+from berthmaster.model.work import Copies, KarmadaWork
 
 _READ_TIMEOUT_S: Final = 10.0
 
@@ -24,3 +28,24 @@ def list_works(client: APIClient, most: int, *, namespace: str = "", labels: str
             raise ApiError(0, "", f"the Work {key_text(key)} {content.problem}")
         found.append(decode_response(KarmadaWork, bytes(content), "a Work"))
     return found
+
+
+def with_template(client: APIClient, copies: Copies, binding: Binding) -> Copies:
+    """Return the copies of a workload with what its template says, if it is assigned and Karmada has written no Work.
+
+    Only the template says then whether the copies will have volumes. It never raises: ``template_problem`` says why the
+    template could not be read.
+    """
+    resource = binding.spec.resource
+    plural = PLURALS.get((resource.api_version, resource.kind))
+    if copies.problem or copies.by_cluster or not binding.spec.clusters or plural is None:
+        return copies
+    key = (resource.namespace, resource.name)
+    request = get(Collection.of(resource.api_version, plural), key)
+    try:
+        raw = ask_if_found(client, request)
+        template = facts_of(decode_response(dict[str, Any], raw, "the template")) if raw is not None else None
+    except ApiError as error:
+        problem = f"Karmada has written no Work, and the {resource.kind} {key_text(key)} cannot be read: {error}"
+        return msgspec.structs.replace(copies, template_problem=problem)
+    return msgspec.structs.replace(copies, template=template)

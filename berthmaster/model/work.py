@@ -91,12 +91,16 @@ class Copies(msgspec.Struct, frozen=True, array_like=True, gc=False):
         problem: why they could not be read; empty if they were.
         needed: the workloads that need this resource, by the cluster where they are.
         quotas: the quotas of its namespace.
+        template: what the template of the workload says; None unless it was read because Karmada has written no Work.
+        template_problem: why it could not be read; empty if it was, or need not be.
     """
 
     by_cluster: dict[str, CopyOfWorkload] = {}
     problem: str = ""
     needed: dict[str, tuple[str, ...]] = {}
     quotas: tuple["FederatedResourceQuota", ...] = ()
+    template: TemplateFacts | None = None
+    template_problem: str = ""
 
     @property
     def deleting(self) -> frozenset[str]:

@@ -309,7 +309,7 @@ def command(flags: _DrainFlags) -> None:
     if flags.dry_run:
         _may_move(found, dry_run=True)
         gaps: list[str] = []
-        facts = reading.read_drain_facts(access, _with_copies(found.bindings, context.draining), gaps)
+        facts = reading.read_drain_facts(access, _with_copies(found.bindings, context.draining), found.bindings, gaps)
         settings = sources.settings if sources is not None else None
         rows = planned(found.bindings, found.clusters, context, facts=facts, settings=settings)
         for gap in gaps:

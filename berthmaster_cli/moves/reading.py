@@ -20,7 +20,7 @@ from berthmaster.kube.kinds import KARMADA_POLICIES
 from berthmaster.kube.kubeconfig import ClusterAccess
 from berthmaster.kube.lease import LEASES
 from berthmaster.kube.listing import Unread, pages
-from berthmaster.kube.works import list_works
+from berthmaster.kube.works import list_works, with_template
 from berthmaster.manifests import Document, read_documents
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
@@ -187,21 +187,30 @@ class DrainFacts:
     annotations: Mapping[PolicyReference, Mapping[str, str]] = field(default_factory=dict)
 
 
-def read_drain_facts(access: ClusterAccess, clusters: Iterable[str], gaps: list[str]) -> DrainFacts:
-    """Read what keeps copies on clusters. What may not be read becomes a gap."""
-    client = connect(access)
+def read_drain_facts(
+    access: ClusterAccess, clusters: Iterable[str], bindings: Iterable[Binding], gaps: list[str]
+) -> DrainFacts:
+    """Read what keeps copies of some bindings on clusters. What may not be read becomes a gap."""
+    client, names = connect(access), set(clusters)
     works: dict[str, list[KarmadaWork]] = defaultdict(list)
-    annotations: dict[PolicyReference, Mapping[str, str]] = {}
     try:
-        for name in clusters:
+        for name in sorted(names):
             for work in list_works(client, MAX_WORKS, namespace=f"{SPACE}{name}"):
                 works[binding_id(work)].append(work)
-        known: dict[str, Copies] | None = {each: copies_of(listed) for each, listed in works.items()}
+        known: dict[str, Copies] = {each: copies_of(listed) for each, listed in works.items()}
+        for binding in bindings:
+            if (own := binding_id(binding)) and own not in known and not names.isdisjoint(binding.assignment):
+                known[own] = with_template(client, Copies(), binding)
     except ApiError as error:
         if not error.forbidden:
             raise
         gaps.append("no right to list Works: volumes, Jobs and paused workloads are not known")
-        known = None
+        return _with_annotations(client, None, gaps)
+    return _with_annotations(client, known, gaps)
+
+
+def _with_annotations(client: APIClient, copies: Mapping[str, Copies] | None, gaps: list[str]) -> DrainFacts:
+    annotations: dict[PolicyReference, Mapping[str, str]] = {}
     try:
         for watched in KARMADA_POLICIES:
             for part in pages(partial(ask, client), watched.collection):
@@ -211,7 +220,7 @@ def read_drain_facts(access: ClusterAccess, clusters: Iterable[str], gaps: list[
         if not error.forbidden:
             raise
         gaps.append("no right to list policies: their annotations about moves are not known")
-    return DrainFacts(known, annotations)
+    return DrainFacts(copies, annotations)
 
 
 _POLL_S: Final = 0.2

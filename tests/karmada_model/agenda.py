@@ -27,6 +27,9 @@ class Task(NamedTuple):
 class Agenda:
     """The queues of all controllers. Each task is queued once.
 
+    Attributes:
+        held: the lanes whose tasks wait, as if their controller were out of service.
+
     Args:
         monotonic_s: the time.
         chance: chooses the lane of the next step; None takes the lane that waits longest.
@@ -38,6 +41,7 @@ class Agenda:
         self._due: dict[Task, Callable[[], object]] = {}
         self._later: list[tuple[float, int, Task, Callable[[], object]]] = []
         self._count = 0
+        self.held: set[str] = set()
 
     def add(self, lane: str, key: Hashable, run: Callable[[], object]) -> None:
         self._due.setdefault(Task(lane, key), run)
@@ -48,7 +52,7 @@ class Agenda:
 
     def next_s(self) -> float | None:
         """Return the seconds until the next task is due; None without tasks."""
-        if self._due:
+        if any(each.lane not in self.held for each in self._due):
             return 0.0
         return max(0.0, self._later[0][0] - self.now_s()) if self._later else None
 
@@ -56,11 +60,12 @@ class Agenda:
         while self._later and self._later[0][0] <= self.now_s():
             _, _, task, run = heapq.heappop(self._later)
             self._due.setdefault(task, run)
-        if not self._due:
+        due = [each for each in self._due if each.lane not in self.held]
+        if not due:
             return False
-        task = next(iter(self._due))
+        task = due[0]
         if self._chance is not None:
-            lane = self._chance.choice(sorted({each.lane for each in self._due}))
-            task = next(each for each in self._due if each.lane == lane)
+            lane = self._chance.choice(sorted({each.lane for each in due}))
+            task = next(each for each in due if each.lane == lane)
         self._due.pop(task)()
         return True

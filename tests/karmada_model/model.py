@@ -131,6 +131,10 @@ class KarmadaModel:
         """Restart Karmada's controllers: what members report is missing from bindings until it is collected again."""
         self._status.restart()
 
+    def hold(self, *controllers: str) -> None:
+        """Let these controllers do nothing until the next call. They do the rest then."""
+        self._agenda.held = {*controllers}
+
     def observe(self) -> int:
         news = self.objects.news()
         for each in news:

@@ -24,7 +24,7 @@ from berthmaster.deciding.quotas import given_up, use_of
 from berthmaster.kube.client import APIClient
 from berthmaster.kube.informer import Informer
 from berthmaster.kube.kinds import POLICIES_BY_KIND
-from berthmaster.kube.works import list_works
+from berthmaster.kube.works import list_works, with_template
 from berthmaster.model.binding import Binding, holder
 from berthmaster.model.errors import ApiError
 from berthmaster.model.meta import Key
@@ -62,7 +62,7 @@ def read_copies(client: APIClient, needing: Needing, quotas: QuotasOf, binding: 
         copies = copies_of(list_works(client, MAX_WORKS, labels=selector))
     except ApiError as error:
         return Copies(problem=f"the Works of the binding cannot be read: {error}")
-    copies = with_needs(copies, needing, binding)
+    copies = with_needs(with_template(client, copies, binding), needing, binding)
     return msgspec.structs.replace(copies, quotas=quotas(binding.metadata.namespace))
 
 

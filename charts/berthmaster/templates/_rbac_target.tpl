@@ -37,6 +37,15 @@ berthmaster.targetRolesOf.COMPONENT the rules within namespaces, as a list of {n
 - apiGroups: [policy.karmada.io]
   resources: [propagationpolicies, clusterpropagationpolicies]
   verbs: [list, watch] # their annotations about moves
+- apiGroups: [apps]
+  resources: [daemonsets, deployments, replicasets, statefulsets]
+  verbs: [get] # whether copies that Karmada has not sent yet have volumes
+- apiGroups: [batch]
+  resources: [cronjobs, jobs]
+  verbs: [get]
+- apiGroups: [""]
+  resources: [persistentvolumeclaims, pods]
+  verbs: [get]
 {{- end }}
 {{- end }}
 {{- if include "berthmaster.controls" (list . "preemption") }}

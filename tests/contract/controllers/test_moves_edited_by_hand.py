@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from decisions import DUPLICATED
 from karmada_model.evictions import evict
 from karmada_plane import cluster
 from move_plays import BREAK, ON, STATIC, WEB, Play, Twice, draining
@@ -177,6 +178,15 @@ def test_a_union_with_parts_of_a_workload_holds_up_no_deletion_of_a_cluster():
     assert (play.stage.get(cluster("m2")), "m2" in play.clusters) == (None, False)
     play.run(300)
     assert (play.clusters, play.healthy) == ({"m3": 4}, 4)
+
+
+def test_a_union_with_a_copy_that_stays_and_has_no_other_place_holds_up_no_deletion_of_its_cluster():
+    play = Play({"g": ["m1", "m2"]}, DUPLICATED, moves=MAKE)
+    play.drain("m1")
+    play.until(MovePhase.SURGING)
+    play.stage.delete(cluster("m2"))
+    play.run(60)
+    assert (play.stage.get(cluster("m2")), play.clusters, play.healthy) == (None, {"m1": 4}, 4)
 
 
 def test_a_cluster_that_is_deleted_is_left_although_its_labels_match_no_longer():

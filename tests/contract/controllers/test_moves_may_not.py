@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from karmada_model.replicas import RETAINED
@@ -11,7 +12,9 @@ from kube_store import JSON
 from move_plays import BREAK, ON, REPLICAS, SETTINGS, STATIC, WEB, Play, Twice, draining, terms_of
 
 from berthmaster.deciding.config import Budget, MovesConfig
+from berthmaster.kube.requests import APIRequest
 from berthmaster.model.decode import decode_json
+from berthmaster.model.errors import ApiError
 from berthmaster.model.move import DRAINING, MOVE, Cause, MovePhase, MoveState
 
 BOTH = pytest.mark.parametrize(
@@ -186,10 +189,10 @@ CLAIM: JSON = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": 
 MAY_BE_LOST = {"policy.berthmaster.io/move-volumes": "MayBeLost"}
 
 
-def with_a_claim(moves: MovesConfig) -> Play:
+def with_a_claim(moves: MovesConfig, **spec: Any) -> Play:
     """Return a play whose workload has a claim that follows it."""
-    template = deployment("web", REPLICAS, **MOUNTED)
-    play = Play({"g": ["m1"], "next": ["m2"]}, STATIC, moves=moves, template=template, claim=CLAIM, propagateDeps=True)
+    template, groups = deployment("web", REPLICAS, **MOUNTED), {"g": ["m1"], "next": ["m2"]}
+    play = Play(groups, STATIC, moves=moves, template=template, claim=CLAIM, propagateDeps=True, **spec)
     play.watch()
     return play
 
@@ -222,6 +225,37 @@ def test_a_stateful_set_with_claims_of_its_own_stays(moves: MovesConfig):
     play.drain("m1")
     play.run(600)
     assert (play.clusters, cause_of(play)) == ({"m1": 4}, Cause.VOLUMES)
+
+
+@BOTH
+def test_a_workload_whose_copies_karmada_has_not_sent_yet_does_not_leave_its_volumes(moves: MovesConfig):
+    """No Work says what the copies will have. A union could not end once they have it."""
+    play = with_a_claim(moves, sends=False)
+    play.drain("m1")
+    play.run(300)
+    assert (play.stage.works(play.template), play.clusters, cause_of(play)) == ({}, {"m1": 4}, Cause.VOLUMES)
+    play.stage.model.hold()
+    play.run(600)
+    assert (play.clusters, play.healthy, cause_of(play)) == ({"m1": 4}, REPLICAS, Cause.VOLUMES)
+
+
+@pytest.mark.parametrize("volumes", [True, False])
+def test_a_template_that_cannot_be_read_keeps_a_move_from_beginning_until_there_is_a_work(*, volumes: bool):
+    groups = {"g": ["m1"], "next": ["m2"]}
+    play = with_a_claim(ON, sends=False) if volumes else Play(groups, STATIC, sends=False)
+
+    def refuse(request: APIRequest) -> None:
+        if request.path.endswith("/deployments/web"):
+            raise ApiError(403, "Forbidden", "cannot get deployments")
+
+    play.stage.api.before = refuse
+    play.drain("m1")
+    play.run(60)
+    assert cause_of(play) is Cause.WORKS_UNREAD
+    assert play.move.message.startswith("Karmada has written no Work, and the Deployment shop/web cannot be read")
+    play.stage.model.hold()
+    play.run(600)
+    assert (play.clusters, play.healthy) == ({"m1" if volumes else "m2": 4}, REPLICAS)
 
 
 # What others need

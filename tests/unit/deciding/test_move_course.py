@@ -95,13 +95,13 @@ def test_a_move_ends_where_its_copies_can_run(
     assert found.trigger is Trigger.NONE
 
 
-def test_a_move_without_a_place_to_go_or_to_return_to_keeps_all_copies():
+def test_a_move_without_a_place_to_go_or_to_return_to_keeps_all_copies_except_those_of_a_deleted_cluster():
     state = drain({"a": 2, "b": 2}, {"a": 2})
     asked = placement(
         clusterAffinity={"clusterNames": ["a", "b"]}, replicaScheduling={"replicaSchedulingType": "Duplicated"}
     )
     found = course_of(scheduler("b", "a"), moving(state, {"a": 2, "b": 2}, asked), NOW, Surmise())
-    assert found.binding.assignment == {"a": 2, "b": 2}
+    assert found.binding.assignment == {"b": 2}
     assert is_moving(found.binding)
 
 

@@ -5,6 +5,7 @@ import threading
 
 import pytest
 from faults import only, refuse
+from karmada_plane import deployment, store
 from tables import cases
 from waiting import wait_for
 
@@ -203,6 +204,17 @@ class TestDryRun:
     def test_works_that_may_not_be_read_are_named(self, fleet):
         fleet.api.before = only(refuse(403), part="/works")
         assert "no right to list Works" in fleet.run("drain", "member1", "--dry-run").stderr
+
+    def test_a_workload_without_a_work_is_asked_itself_whether_it_has_volumes(self, fleet):
+        identity = {"resourcebinding.karmada.io/permanent-id": "of-data"}
+        fleet.put("data", {"member1": 1})
+        fleet.api.edit(fleet.path("data"), metadata={"labels": identity})
+        claim = {"name": "disk", "persistentVolumeClaim": {"claimName": "disk"}}
+        store(fleet.api, deployment("data", 1, volumes=[claim]))
+        planned = fleet.run("drain", "member1", "--dry-run", "-o", "json", code=1)
+        messages = {each["workload"].rpartition("/")[2]: each["message"] for each in json.loads(planned.stdout)["left"]}
+        assert messages["data"].startswith("the data in disk would stay behind on member1")
+        assert messages["web"].startswith("would go to")
 
     def test_a_duplicated_workload_leaves_if_another_cluster_keeps_a_copy(self, fleet):
         affinity = {"clusterAffinity": {"clusterNames": ["member1", "member2"]}}
