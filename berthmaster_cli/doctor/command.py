@@ -15,7 +15,7 @@ from berthmaster.runtime.feature_gates import FeatureGates
 from berthmaster.views.texts import count_text
 from berthmaster_cli.doctor.facts import KARMADA_NAMESPACE, LEASE_NAME, SCHEDULER_NAME, Setup, Unobserved
 from berthmaster_cli.doctor.findings import Finding, Severity
-from berthmaster_cli.doctor.gather import Collector
+from berthmaster_cli.doctor.gather.collector import Collector
 from berthmaster_cli.doctor.judge import GROUPS, findings
 from berthmaster_cli.doctor.judge.adoption import ADOPTION_GROUPS, Adoption, adoption
 from berthmaster_cli.flags import environment_text, option, options

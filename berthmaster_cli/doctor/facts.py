@@ -25,6 +25,8 @@ LEASE_NAME: Final = "berthmaster-controllers"
 KARMADA_NAMESPACE: Final = "karmada-system"
 SLACK: Final = timedelta(seconds=5)
 """How far the clocks of the holder, the API server and this machine may differ without a finding."""
+SINCE: Final = {"spec.placement.clusterAffinities.overflowAffinities": "1.18"}
+"""The first release of Karmada with a field that not every supported release has, by the field's path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,5 +355,3 @@ class _KnownFacts(msgspec.Struct, frozen=True):
 
 KNOWN: Final = msgspec.yaml.decode(Path(__file__).with_suffix(".yaml").read_bytes(), type=_KnownFacts)
 API_VERSIONS: Final = tuple(dict.fromkeys(each.api_version for each in KNOWN.kinds))
-SINCE: Final = {"spec.placement.clusterAffinities.overflowAffinities": "1.18"}
-"""The first release of Karmada with a field that not every supported release has, by the field's path."""

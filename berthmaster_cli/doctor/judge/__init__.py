@@ -5,10 +5,12 @@ from typing import Final
 
 from berthmaster_cli.doctor.facts import Facts, Unobserved
 from berthmaster_cli.doctor.findings import Finding
+from berthmaster_cli.doctor.judge.admission import admission
 from berthmaster_cli.doctor.judge.api_server import access, definitions, servers
+from berthmaster_cli.doctor.judge.certificates import certificates
 from berthmaster_cli.doctor.judge.controllers import conflicts, fleet, leadership, probes
 from berthmaster_cli.doctor.judge.kube_scheduler import kube_scheduler
-from berthmaster_cli.doctor.judge.webhooks import admission, certificates, registration
+from berthmaster_cli.doctor.judge.registration import registration
 
 _JUDGES: Final[Mapping[str, Callable[[Facts], Iterator[Finding]]]] = {
     "api-server": servers,

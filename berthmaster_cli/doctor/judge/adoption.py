@@ -70,6 +70,12 @@ def commands(number: int, setup: Setup) -> tuple[tuple[str, ...], tuple[str, ...
     return tuple(do), tuple(back)
 
 
+def _on_host(facts: Facts, found: str, missing: str) -> _Evidence:
+    if not facts.known_deployments:
+        return _UNKNOWN, "no Deployments of Karmada or Berthmaster here; name the host with --kubeconfig"
+    return (_REACHED, found) if found else (_OPEN, missing)
+
+
 def _reads(facts: Facts) -> _Evidence:
     match facts.fleet, facts.bindings:
         case FleetFacts() as fleet, BindingFacts() as bindings:
@@ -127,12 +133,6 @@ def _records_and_shows(facts: Facts) -> _Evidence:
     parts = {"no ledger": recording, "no console": bool(facts.running("console"))}
     missing = ", ".join(each for each, there in parts.items() if not there)
     return _on_host(facts, "" if missing else "a ledger and a console", missing)
-
-
-def _on_host(facts: Facts, found: str, missing: str) -> _Evidence:
-    if not facts.known_deployments:
-        return _UNKNOWN, "no Deployments of Karmada or Berthmaster here; name the host with --kubeconfig"
-    return (_REACHED, found) if found else (_OPEN, missing)
 
 
 _EVIDENCE: Final = (_reads, _in_pull_requests, _webhook, _shadow, _schedules, _moves, _records_and_shows)

@@ -18,7 +18,7 @@ from berthmaster_cli.doctor.command import command
 from berthmaster_cli.doctor.facts import BindingFacts, EndpointFacts, FleetFacts, ProbeFacts, Unobserved
 from berthmaster_cli.doctor.findings import Severity
 from berthmaster_cli.doctor.judge.adoption import ADOPTION_GROUPS, adoption
-from berthmaster_cli.doctor.judge.webhooks import diagnosis_of
+from berthmaster_cli.doctor.judge.call_failures import diagnosis_of
 
 VERSION = {"gitVersion": "v1.34.1", "major": "1", "minor": "34"}
 LOAD_CLIENT = "berthmaster.kube.http_client.load_client"

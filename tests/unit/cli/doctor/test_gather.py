@@ -16,8 +16,19 @@ from tables import cases, data
 
 from berthmaster.kube.requests import APIRequest
 from berthmaster.model.errors import ApiError
-from berthmaster_cli.doctor import gather
 from berthmaster_cli.doctor.facts import DeploymentFacts, KubeSchedulerFacts, Setup, Unobserved
+from berthmaster_cli.doctor.gather.access import permission, questions, read_access
+from berthmaster_cli.doctor.gather.certificates import read_endpoint, read_serving_secret
+from berthmaster_cli.doctor.gather.client import DoctorClient, observe
+from berthmaster_cli.doctor.gather.collector import Collector
+from berthmaster_cli.doctor.gather.deployments import read_deployments
+from berthmaster_cli.doctor.gather.dry_run import TRIES, try_policies
+from berthmaster_cli.doctor.gather.fleet import read_bindings, read_clusters
+from berthmaster_cli.doctor.gather.kube_scheduler import read_has_nodes, read_kube_scheduler
+from berthmaster_cli.doctor.gather.leases import read_lease, read_leases
+from berthmaster_cli.doctor.gather.probes import ask_probe
+from berthmaster_cli.doctor.gather.server import read_kinds, read_server
+from berthmaster_cli.doctor.gather.webhooks import read_webhooks
 from berthmaster_cli.doctor.judge import GROUPS
 from certs.bundle import EMPTY, Bundle, issue, new_authority
 from certs.registration import Endpoint
@@ -27,7 +38,7 @@ SECOND = timedelta(seconds=1)
 
 
 def client(answers, **more):
-    return gather.DoctorClient(ScriptedClient(answers, **more), 1.0)
+    return DoctorClient(ScriptedClient(answers, **more), 1.0)
 
 
 def pages(*contents):
@@ -37,7 +48,7 @@ def pages(*contents):
 class TestClient:
     def test_a_question_without_an_answer_ends_at_its_timeout(self):
         gate, started = threading.Event(), time.monotonic()
-        answer = gather.observe(gate.wait, 0.05)
+        answer = observe(gate.wait, 0.05)
         gate.set()
         assert isinstance(answer, Unobserved)
         assert "0.05 s" in answer.problem
@@ -52,32 +63,32 @@ class TestClient:
         def question():
             raise error
 
-        answer = gather.observe(question, 1)
+        answer = observe(question, 1)
         assert isinstance(answer, Unobserved)
         assert answer.problem == str(error)
         assert answer.forbidden is forbidden
 
     def test_a_response_that_is_no_object_is_unobserved(self):
-        assert isinstance(gather.observe(lambda: client({"GET /x": [["list"]]}).read(APIRequest("/x")), 1), Unobserved)
+        assert isinstance(observe(lambda: client({"GET /x": [["list"]]}).read(APIRequest("/x")), 1), Unobserved)
 
     def test_permissions_are_checked_in_the_name_of_another_user(self):
         api = ScriptedClient({"GET /version": VERSION})
-        gather.DoctorClient(api, 1, "them").read(APIRequest("/version"))
+        DoctorClient(api, 1, "them").read(APIRequest("/version"))
         assert api.asked[0].headers == (("Impersonate-User", "them"),)
 
 
 class TestServer:
     @pytest.mark.parametrize("ahead_s", [-3600, 0, 90])
     def test_the_clock_is_read_from_the_response(self, ahead_s):
-        facts = gather.read_server(client({"GET /version": VERSION}, now=NOW + ahead_s * SECOND), lambda: NOW)
+        facts = read_server(client({"GET /version": VERSION}, now=NOW + ahead_s * SECOND), lambda: NOW)
         assert (facts.version, facts.number) == ("v1.34.1", (1, 34))
         assert abs(facts.ahead - ahead_s * SECOND) <= facts.slack
 
     def test_a_server_without_a_clock(self):
-        assert gather.read_server(client({"GET /version": VERSION}), lambda: NOW).ahead is None
+        assert read_server(client({"GET /version": VERSION}), lambda: NOW).ahead is None
 
     def test_references_in_schemas_are_resolved_even_if_they_are_circular(self):
-        kinds = gather.read_kinds(client(data("circular_schemas")), "x.io/v1")
+        kinds = read_kinds(client(data("circular_schemas")), "x.io/v1")
         assert kinds.plurals == {"things"}
         found = kinds.schemas["Thing"]["properties"]
         assert found["spec"]["properties"]["again"]["properties"]["name"] == {"type": "string"}
@@ -95,7 +106,7 @@ class TestWebhooks:
             },
             f"{registered}/validatingwebhookconfigurations": {"items": []},
         }
-        found = {each.name: each for each in gather.read_webhooks(client(answers))}
+        found = {each.name: each for each in read_webhooks(client(answers))}
         assert set(found) == {"a.karmada.io", "b.berthmaster.io", "c.berthmaster.io"}
         ours = found["b.berthmaster.io"]
         assert (ours.url, ours.path) == ("https://w.n.svc:443/mutate-propagationpolicy", "/mutate-propagationpolicy")
@@ -141,32 +152,32 @@ class TestEndpoint:
     )
     def test_a_client_that_trusts_the_bundle_verifies_the_certificate(self, tls, change, code):
         pair = self.leaf(**change)
-        found = gather.read_endpoint(tls(pair), Bundle([self.OURS.certificate]), 5)
+        found = read_endpoint(tls(pair), Bundle([self.OURS.certificate]), 5)
         assert (found.contact, found.verify_code) == ("served", code), found
         assert found.leaf == pair.certificate
         assert bool(found.verify_error) is bool(code)
 
     def test_without_a_bundle_nothing_is_verified(self, tls):
-        assert gather.read_endpoint(tls(self.leaf()), EMPTY, 5).verify_error == ""
+        assert read_endpoint(tls(self.leaf()), EMPTY, 5).verify_error == ""
 
     @pytest.mark.parametrize(
         ("host", "contact"), [("nowhere.invalid", "unresolved"), ("127.0.0.1", "unreachable")],
     )  # fmt: skip
     def test_an_endpoint_without_a_server(self, host, contact):
-        assert gather.read_endpoint(Endpoint(host, 1, "/"), EMPTY, 1).contact == contact
+        assert read_endpoint(Endpoint(host, 1, "/"), EMPTY, 1).contact == contact
 
     def test_a_server_without_tls(self):
         with socket.create_server(("127.0.0.1", 0)) as listener:
             thread = threading.Thread(target=answer_plainly, args=(listener,))
             thread.start()
-            found = gather.read_endpoint(Endpoint("127.0.0.1", listener.getsockname()[1], "/"), EMPTY, 5)
+            found = read_endpoint(Endpoint("127.0.0.1", listener.getsockname()[1], "/"), EMPTY, 5)
             thread.join()
         assert found.contact == "refused"
 
     def test_a_server_that_sends_nothing(self):
         with socket.create_server(("127.0.0.1", 0)) as listener:
             started = time.monotonic()
-            found = gather.read_endpoint(Endpoint("127.0.0.1", listener.getsockname()[1], "/"), EMPTY, 0.2)
+            found = read_endpoint(Endpoint("127.0.0.1", listener.getsockname()[1], "/"), EMPTY, 0.2)
         assert found.contact == "unreachable"
         assert time.monotonic() - started < 30
 
@@ -184,22 +195,22 @@ class TestDryRun:
 
     def test_nothing_is_stored(self):
         api = ScriptedClient({self.POLICIES: {"kind": "PropagationPolicy"}, self.CLUSTER_POLICIES: {}})
-        found = gather.try_policies(gather.DoctorClient(api, 1), "default", time.monotonic)
+        found = try_policies(DoctorClient(api, 1), "default", time.monotonic)
         assert found.policy == {"kind": "PropagationPolicy"}
-        assert len(found.took_s) == gather.TRIES
+        assert len(found.took_s) == TRIES
         assert all(("dryRun", "All") in each.query for each in api.asked)
 
     def test_warnings_are_read(self):
         api = ScriptedClient({self.POLICIES: {}, self.CLUSTER_POLICIES: {}})
         api.headers = {"Warning": ['299 - "spec.x: no [rule]"', '299 - "other"']}
-        assert gather.try_policies(gather.DoctorClient(api, 1), "default", time.monotonic).bad_warnings == (
+        assert try_policies(DoctorClient(api, 1), "default", time.monotonic).bad_warnings == (
             "spec.x: no [rule]",
             "other",
         )
 
     def test_a_refusal_ends_the_dry_run(self):
         api = ScriptedClient({self.POLICIES: ApiError(500, "InternalError", "failed calling webhook")})
-        found = gather.try_policies(gather.DoctorClient(api, 1), "default", time.monotonic)
+        found = try_policies(DoctorClient(api, 1), "default", time.monotonic)
         assert (found.policy, found.problem, found.status) == (None, "failed calling webhook", 500)
         assert len(api.asked) == 1
 
@@ -207,8 +218,8 @@ class TestDryRun:
 class TestAccess:
     def test_each_verb_of_each_resource_is_checked_in_its_namespace(self):
         setup = Setup(lease=("leases", "mine"), controllers=("binding-scheduler",), estimators=True)
-        attributes = [each for _, each in gather.questions(setup)]
-        asked = {gather.permission(each) for each in attributes}
+        attributes = [each for _, each in questions(setup)]
+        asked = {permission(each) for each in attributes}
         assert "patch resourcebindings/status.work.karmada.io" in asked
         assert "update leases.coordination.k8s.io in leases" in asked
         assert "get services in karmada-system" in asked
@@ -221,7 +232,7 @@ class TestAccess:
             return {"status": {"allowed": b'"patch"' not in request.body}}
 
         answers = {"POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews": review}
-        found = gather.read_access(client(answers), SETUP)
+        found = read_access(client(answers), SETUP)
         assert found.user == "", "a server before 1.28 does not report it"
         assert {permission for _, permission in found.denied} == {
             "patch events.events.k8s.io", "patch resourcebindings.work.karmada.io",
@@ -236,7 +247,7 @@ class TestFleet:
         ready = {"conditions": [{"type": "Ready", "status": "True"}], "resourceSummary": {"allocatable": {"cpu": "1"}}}
         items = [{"metadata": {"name": "m1"}, "status": ready}, {"metadata": {"name": "m2"}}]
         api = client({"GET /apis/cluster.karmada.io/v1alpha1/clusters": pages((items, False))})
-        found = gather.read_clusters(api)
+        found = read_clusters(api)
         assert (found.complete, found.total >= 2) == (False, True)
         assert set(found.not_ready) == set(found.unmeasured) == {"m2"}
 
@@ -259,7 +270,7 @@ class TestFleet:
             f"{root}/resourcebindings": pages((namespaced, True)),
             f"{root}/clusterresourcebindings": pages(([binding("wide", namespace="")], True)),
         }
-        found = gather.read_bindings(client(answers), "berthmaster", NOW)
+        found = read_bindings(client(answers), "berthmaster", NOW)
         assert found.by_scheduler == {"berthmaster": 6, "other": 1}
         assert found.stale == ("a/stale", "wide")
         assert found.unschedulable == (("a/unschedulable", "NoClusterFit"),)
@@ -283,7 +294,7 @@ class TestHost:
         spec = {"template": {"spec": {"containers": [{"command": arguments[:1], "args": arguments[1:]}]}}}
         item = {"metadata": {"name": "x"}, "spec": spec}
         path = "GET /apis/apps/v1/namespaces/karmada-system/deployments"
-        found = gather.read_deployments(client({path: {"items": [item]}}), SETUP)
+        found = read_deployments(client({path: {"items": [item]}}), SETUP)
         assert [each.component for each in found] == ([component] if component else [])
 
     def test_the_last_value_of_an_option_counts_in_both_forms(self):
@@ -296,14 +307,14 @@ class TestHost:
 
         def found(certificate, key):
             data = {"tls.crt": base64.b64encode(certificate).decode(), "tls.key": base64.b64encode(key).decode()}
-            return gather.read_serving_secret(
+            return read_serving_secret(
                 client({path: {"metadata": {"name": "berthmaster-webhook-tls"}, "data": data}}), SETUP
             )
 
         assert found(pair.certificate_pem, pair.key_pem).key_fits
         assert not found(pair.certificate_pem, other.key_pem).key_fits
         assert found(b"no certificate", pair.key_pem).leaf is None
-        assert gather.read_serving_secret(client({}), SETUP) is None
+        assert read_serving_secret(client({}), SETUP) is None
 
 
 class TestLeases:
@@ -315,14 +326,14 @@ class TestLeases:
         root = "/apis/coordination.k8s.io/v1"
         answers = {f"GET {root}/namespaces/n/leases/l": content, f"GET {root}/leases": {"items": [content]}}
         api = client(answers)
-        assert gather.read_lease(api, "n", "l") == gather.read_leases(api, "l")[0]
-        assert gather.read_lease(api, "n", "l").renewed == NOW
-        assert gather.read_lease(api, "n", "other") is None
+        assert read_lease(api, "n", "l") == read_leases(api, "l")[0]
+        assert read_lease(api, "n", "l").renewed == NOW
+        assert read_lease(api, "n", "other") is None
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1", "http://[broken", "http://", "127.0.0.1:9080"])
 def test_a_probe_without_a_response_or_with_an_invalid_url(url):
-    found = gather.ask_probe(url, 1)
+    found = ask_probe(url, 1)
     assert (found.url, found.status) == (url, 0)
     assert found.message
 
@@ -338,7 +349,7 @@ STANZA_PATH = "GET /api/v1/namespaces/karmada-system/configmaps/berthmaster-kube
 class TestKubeScheduler:
     def read(self, text, extender=EXTENDER):
         answers = {} if text is None else {STANZA_PATH: {"data": {"extenders.yaml": text}}}
-        return gather.read_kube_scheduler(client(answers), SETUP, extender)
+        return read_kube_scheduler(client(answers), SETUP, extender)
 
     def test_the_stanza_and_the_extender_are_read(self):
         assert self.read(STANZA) == KubeSchedulerFacts(
@@ -355,13 +366,13 @@ class TestKubeScheduler:
     @pytest.mark.parametrize("found", [[], [{}]])
     def test_member_nodes(self, found):
         api = client({"GET /api/v1/nodes": {"items": found}})
-        assert gather.read_has_nodes(api, "a=b") is bool(found)
+        assert read_has_nodes(api, "a=b") is bool(found)
         assert dict(api.client.asked[0].query) == {"labelSelector": "a=b", "limit": "1"}
 
 
 def test_an_api_server_without_karmada_is_observed():
     api = ScriptedClient({"GET /version": VERSION}, now=NOW)
-    facts = gather.Collector(
+    facts = Collector(
         target=api, host=api, setup=SETUP, groups=frozenset(GROUPS), clock=FakeClock.at(NOW), limit_s=1.0, user="them"
     ).collect()
     assert facts.target.version == "v1.34.1"
