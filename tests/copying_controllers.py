@@ -9,10 +9,11 @@ from typing import Final
 import msgspec
 
 import berthmaster_cli.controllers
-from berthmaster.controllers.controller import QueueController, Requeue, WorkQueue
+from berthmaster.controllers.controller import QueueController, Requeue
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.registry import Registration
 from berthmaster.controllers.settings import ControllerSettings
+from berthmaster.controllers.work_queue import WorkQueue
 from berthmaster.kube.client import ask
 from berthmaster.kube.events import EventContent, Reference
 from berthmaster.kube.informer import Informer

@@ -17,7 +17,7 @@ from cost_samples import JSON, OMITTED, sample
 from fake_clock import FakeClock
 from fake_metrics import FakeMetrics
 
-from berthmaster.controllers.preemption.event_handlers import PolicyIndex
+from berthmaster.controllers.preemption.policy_index import PolicyIndex
 from berthmaster.controllers.rebalancer import progress
 from berthmaster.deciding.decide import ClusterState, decide
 from berthmaster.deciding.failover import FailoverOptions

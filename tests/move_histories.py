@@ -26,8 +26,8 @@ from karmada_model.stage import Stage
 from karmada_plane import cluster, deployment, policy, resource, selector
 from kube_store import JSON
 
-from berthmaster.controllers.estimators.estimators import EstimatorQuery
 from berthmaster.controllers.estimators.messages import unschedulable_question
+from berthmaster.controllers.estimators.queries import EstimatorQuery
 from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.deciding.config import (
     Budget,

@@ -11,7 +11,7 @@ from kube_in_memory import KubeInMemory
 from kube_store import JSON
 
 from berthmaster.controllers.controller_context import ControllerContext
-from berthmaster.controllers.preemption.event_handlers import NamedKind
+from berthmaster.controllers.preemption.policy_index import NamedKind
 from berthmaster.controllers.preemption.reconciler import PreemptionController, controller
 from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.deciding.decision_recorder import DecisionRecorder

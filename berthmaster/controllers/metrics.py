@@ -1,7 +1,4 @@
-"""The metrics of the controllers. They run in one process and need no shared folder.
-
-Metrics of the binding scheduler that karmada-scheduler has too have its names after the prefix.
-"""
+"""The metrics of the process that runs the controllers. It is one process and needs no shared folder."""
 
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
@@ -12,7 +9,6 @@ from berthmaster.kube.informer import Informer, SourceCheck
 from berthmaster.runtime.clock import Clock
 
 _WORK_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-
 LEADER: Final = Gauge("berthmaster_controllers_leader", "1 while this process leads.")
 RECONCILES: Final = Counter(
     "berthmaster_controllers_reconciles_total",
@@ -59,9 +55,6 @@ TARGET_UNKNOWN_FIELDS: Final = Gauge(
     "berthmaster_controllers_target_unknown_fields",
     "Placement fields in the definitions of Karmada that this version does not know.",
 )
-PREEMPTIONS: Final = Counter(
-    "policy_preemption", "Takeovers of resources by policies, by result (success, error).", ["result"]
-)
 INFORMER_OBJECTS: Final = Gauge(
     "berthmaster_controllers_informer_objects", "Objects in the informers, by resource.", ["resource"]
 )
@@ -106,51 +99,3 @@ def count_request(verb: str, status: int, seconds: float) -> None:
     """Count a request to the API server; ``status`` is 0 if no response arrived."""
     API_REQUESTS.labels(verb, str(status)).inc()
     API_SECONDS.labels(verb).observe(seconds)
-
-
-_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-
-ATTEMPTS: Final = Counter(
-    "berthmaster_scheduler_schedule_attempts", "Scheduling attempts.", ("result", "schedule_type", "trigger")
-)
-DURATION: Final = Histogram(
-    "berthmaster_scheduler_e2e_scheduling_duration_seconds", "Time from the start of the decision to the last write.",
-    ("result", "schedule_type"), buckets=_BUCKETS,
-)  # fmt: skip
-INCOMING: Final = Counter(
-    "berthmaster_scheduler_queue_incoming_bindings", "Bindings added to the queue, by event.", ("event",)
-)
-PENDING: Final = Gauge("berthmaster_scheduler_pending_bindings", "Bindings in the queue, by part.", ("queue",))
-ASSUMPTIONS: Final = Gauge(
-    "berthmaster_scheduler_assumed_assignments", "Assignments that do not show in their cluster's status yet."
-)
-
-
-_PHASE_BUCKETS: Final = (1.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 21600.0, 86400.0)
-CAUSES: Final = ("paused", "window", "limit", "starting", "brake", "stabilising")
-
-PHASE_SECONDS: Final = Histogram(
-    "berthmaster_moves_phase_duration_seconds", "How long moves were in a phase, by the reason of the move.",
-    ("reason", "phase"), buckets=_PHASE_BUCKETS,
-)  # fmt: skip
-ENDED: Final = Counter("berthmaster_moves_ended", "Moves that ended, by reason and result.", ("reason", "result"))
-"""``HeldDown`` counts moves that were refused or abandoned, ``Abandoned`` those with an invalid annotation."""
-BINDINGS: Final = Gauge(
-    "berthmaster_moves_bindings", "Bindings with a move, by the reason of the move and its phase.", ("reason", "phase")
-)
-WAITING: Final = Gauge(
-    "berthmaster_moves_waiting",
-    "Bindings that wait for their move, by cause: paused, window, limit, starting, brake, stabilising.",
-    ("cause",),
-)
-HELD_DOWN: Final = Gauge("berthmaster_moves_held_down", "Bindings that may not move for some time.")
-BELOW_WANTED: Final = Counter(
-    "berthmaster_moves_replica_seconds_below_wanted",
-    "Replicas of moving workloads that are not on a healthy cluster, times seconds.",
-)
-BRAKE: Final = Gauge("berthmaster_moves_storm_brake_engaged", "1 while the storm brake stops all moves.")
-BRAKE_UNREADY: Final = Gauge("berthmaster_moves_storm_brake_unready_clusters", "Unready clusters that it counts.")
-CONFIG_VALID: Final = Gauge(
-    "berthmaster_moves_config_valid", "1 if the configuration of moves is in use, 0 if an earlier one stays in use."
-)
-CONFIG_VALID.set(1)

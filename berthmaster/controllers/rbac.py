@@ -9,6 +9,9 @@ from typing import Final, Literal, NamedTuple
 
 Scope = Literal["cluster", "lease", "estimators"]
 """Where a rule applies: in the cluster, in the lease's namespace, or in the namespace of the estimators' Services."""
+_BINDINGS: Final = ("resourcebindings", "clusterresourcebindings")
+_BINDINGS_STATUS: Final = ("resourcebindings/status", "clusterresourcebindings/status")
+_POLICIES: Final = ("propagationpolicies", "clusterpropagationpolicies")
 
 
 class AccessRule(NamedTuple):
@@ -28,10 +31,6 @@ class AccessRule(NamedTuple):
     named: bool = False
     optional: bool = False
 
-
-_BINDINGS: Final = ("resourcebindings", "clusterresourcebindings")
-_BINDINGS_STATUS: Final = ("resourcebindings/status", "clusterresourcebindings/status")
-_POLICIES: Final = ("propagationpolicies", "clusterpropagationpolicies")
 
 RUNTIME: Final = (
     AccessRule("coordination.k8s.io", ("leases",), ("create",), "leader election", "lease"),

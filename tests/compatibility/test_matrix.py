@@ -15,7 +15,7 @@ from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache
 from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
 from berthmaster.controllers.binding_scheduler.event_handlers import eligible
 from berthmaster.controllers.controller_context import ControllerContext
-from berthmaster.controllers.estimators.estimators import EstimatorQuery
+from berthmaster.controllers.estimators.queries import EstimatorQuery
 from berthmaster.deciding.failover import FailoverOptions
 from berthmaster.kube.requests import CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS
 from berthmaster.model.binding import Binding

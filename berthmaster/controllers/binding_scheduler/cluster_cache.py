@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from berthmaster.controllers.estimators.estimators import EstimatorQuery, query_of, stuck_query_of
+from berthmaster.controllers.estimators.queries import EstimatorQuery, query_of, stuck_query_of
 from berthmaster.controllers.moves.supervisor import MoveSupervisor
 from berthmaster.deciding.copies import CopiesNotReadError, missing_replicas
 from berthmaster.deciding.decide import (

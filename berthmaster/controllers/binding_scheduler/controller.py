@@ -15,11 +15,12 @@ from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache
 from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
 from berthmaster.controllers.binding_scheduler.event_handlers import EventHandlers, IgnoredGates, SchedulingQueue
 from berthmaster.controllers.binding_scheduler.kept_quotas import WITHOUT, KeptQuotas
+from berthmaster.controllers.binding_scheduler.metrics import ASSUMPTIONS, INCOMING, PENDING
 from berthmaster.controllers.binding_scheduler.reconciler import BindingReconciler
 from berthmaster.controllers.controller import QueueController
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.estimators.estimators import open_estimators
-from berthmaster.controllers.metrics import ASSUMPTIONS, INCOMING, PENDING, ControllerLoad
+from berthmaster.controllers.metrics import ControllerLoad
 from berthmaster.controllers.moves.control import LiveControl
 from berthmaster.controllers.moves.supervisor import MoveSupervisor, PolicyAnnotations, read_copies
 from berthmaster.controllers.settings import ControllerSettings

@@ -15,10 +15,10 @@ from prometheus_client import Gauge
 
 from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache, has_move
 from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
-from berthmaster.controllers.controller import WorkQueue
+from berthmaster.controllers.binding_scheduler.metrics import INCOMING
 from berthmaster.controllers.estimators.estimators import Estimators
-from berthmaster.controllers.metrics import INCOMING
 from berthmaster.controllers.moves.supervisor import LIMIT, MoveSupervisor
+from berthmaster.controllers.work_queue import WorkQueue
 from berthmaster.deciding.move_targets import is_draining
 from berthmaster.kube.requests import key_text
 from berthmaster.model.binding import Binding, BindingSpec, names_scheduler

@@ -12,10 +12,10 @@ from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache
 from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
 from berthmaster.controllers.binding_scheduler.event_handlers import SchedulingQueue, eligible
 from berthmaster.controllers.binding_scheduler.kept_quotas import KeptQuotas
+from berthmaster.controllers.binding_scheduler.metrics import ATTEMPTS, DURATION
 from berthmaster.controllers.binding_scheduler.scheduling_times import SchedulingTimes
 from berthmaster.controllers.controller import Requeue
 from berthmaster.controllers.controller_context import ControllerContext
-from berthmaster.controllers.metrics import ATTEMPTS, DURATION
 from berthmaster.controllers.moves.supervisor import MoveSupervisor
 from berthmaster.deciding.decide import BindingDecision, outcome_of
 from berthmaster.deciding.decision_recorder import DecisionRecord

@@ -1,225 +1,32 @@
-"""The estimators: of each cluster its channel and its circuit breaker, and which of them a decision asks."""
+"""The estimators of all clusters: a decision asks them at the same time, under one deadline."""
 
 import asyncio
 import logging
 import os
 import threading
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
-from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from berthmaster.controllers.estimators import messages
+from berthmaster.controllers.estimators.circuit_breaker import CircuitBreaker
+from berthmaster.controllers.estimators.cluster_estimator import ClusterEstimator, EstimateResult
 from berthmaster.controllers.estimators.endpoints import check_tls
 from berthmaster.controllers.estimators.messages import Metadata, Question
+from berthmaster.controllers.estimators.queries import EstimatorQuery
 from berthmaster.controllers.settings import EstimatorSettings
-from berthmaster.deciding.config import RebalanceSettings
 from berthmaster.kube.client import APIClient
-from berthmaster.kube.requests import key_text
-from berthmaster.model.binding import Binding, BindingSpec, ObjectReference
-from berthmaster.model.errors import InputError, ServiceError
-from berthmaster.runtime.clock import Backoff, Clock
+from berthmaster.model.errors import InputError
+from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.installation import extra_remedy
 from berthmaster.runtime.logs import fields
-from berthmaster.scheduling.columns import TooLargeError, Work
-from berthmaster.scheduling.fleet import Group, Strategy, strategy_of
-from berthmaster.scheduling.karmada.selection import places_whole_sets
-from berthmaster.scheduling.request import Request
-from berthmaster.scheduling.scheduler import Scheduler
 
 if TYPE_CHECKING:  # gRPC is an optional dependency
-    from berthmaster.controllers.estimators.channels import GRPCChannel, GRPCConnector
-
-FAILURES_UNTIL_BROKEN: Final = 3
-"""The number of consecutive failures that decisions wait for."""
-FIRST_TRIAL_WAIT_S: Final = 5.0
-LONGEST_TRIAL_WAIT_S: Final = 60.0
+    from berthmaster.controllers.estimators.channels import GRPCConnector
 
 _LOG: Final = logging.getLogger("berthmaster.estimators")
-_TRIAL_LIMIT_S: Final = 120.0  # longer than any trial takes, so that only one runs at a time
-_NO_OPINION: Final = -1
-"""The answer of an estimator that cannot estimate. Smaller numbers count as the same."""
-
-
-class EstimatorHealth(Enum):
-    """The state of a circuit breaker."""
-
-    HEALTHY = "healthy"
-    FAILING = "failing"
-    """The last request failed. The next one may succeed."""
-    BROKEN = "broken"
-    """Decisions do not wait for the estimator until a trial in the background succeeds."""
-
-
-class CircuitBreaker:
-    """Counts consecutive failures, and schedules trials of a broken estimator.
-
-    Trials run in the background, so decisions never wait for a broken estimator.
-    """
-
-    def __init__(self, clock: Clock, trial_backoff: Backoff | None = None) -> None:
-        self.health = EstimatorHealth.HEALTHY
-        self._clock = clock
-        self._trial_backoff = trial_backoff or Backoff(FIRST_TRIAL_WAIT_S, LONGEST_TRIAL_WAIT_S)
-        self._failures = 0
-        self._due_s = 0.0
-
-    @property
-    def closed(self) -> bool:
-        """Whether decisions wait for the estimator."""
-        return self.health is not EstimatorHealth.BROKEN
-
-    def begin_trial(self) -> bool:
-        """Whether a trial is due. The caller that gets True runs it, and reports its result."""
-        now_s = self._clock.monotonic_s()
-        if self.closed or now_s < self._due_s:
-            return False
-        self._due_s = now_s + _TRIAL_LIMIT_S
-        return True
-
-    def succeeded(self) -> None:
-        self.health, self._failures = EstimatorHealth.HEALTHY, 0
-        self._trial_backoff.reset()
-
-    def failed(self) -> None:
-        """Report a failed request of a decision. It does not delay the next trial."""
-        self._failures += 1
-        if self.health is EstimatorHealth.BROKEN:
-            return
-        self.health = EstimatorHealth.FAILING
-        if self._failures >= FAILURES_UNTIL_BROKEN:
-            self.open()
-
-    def open(self) -> None:
-        """Report that there is no connection, or that a trial failed: the next trial waits, longer each time."""
-        self.health = EstimatorHealth.BROKEN
-        self._due_s = self._clock.monotonic_s() + self._trial_backoff.next_s()
-
-
-class EstimateResult(Enum):
-    """The result of asking one estimator, by its name in metrics."""
-
-    ANSWERED = "answered"
-    NO_OPINION = "no-opinion"
-    FAILED = "failed"
-    OVERDUE = "overdue"
-    SKIPPED = "skipped"
-    """The circuit breaker is open: the decision did not wait."""
-
-
-class ClusterEstimator:
-    """One cluster's estimator. All methods run in one event loop."""
-
-    def __init__(self, cluster: str, connector: "GRPCConnector", breaker: CircuitBreaker) -> None:
-        self.cluster = cluster
-        self.breaker = breaker
-        self._connector = connector
-        self._channel: GRPCChannel | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._connecting = self._start(self._connect())
-
-    async def ask(self, question: Question, metadata: Metadata, timeout_s: float) -> tuple[EstimateResult, int]:
-        """Ask for the available replicas or sets; the number counts only with ``ANSWERED``.
-
-        The call takes at most ``timeout_s`` and raises no error.
-        """
-        if not self.breaker.closed:
-            if self.breaker.begin_trial():
-                self._start(self._try(question, metadata, timeout_s))
-            return EstimateResult.SKIPPED, 0
-        try:
-            async with asyncio.timeout(timeout_s):
-                replicas = await self._call(question, metadata, timeout_s)
-        except TimeoutError:
-            self._report(f"no response within {timeout_s:g} s")
-            return EstimateResult.OVERDUE, 0
-        except ServiceError as error:
-            self._report(str(error))
-            return EstimateResult.FAILED, 0
-        self._report()
-        return (EstimateResult.NO_OPINION, 0) if replicas <= _NO_OPINION else (EstimateResult.ANSWERED, replicas)
-
-    async def wait_until_connected(self) -> None:
-        """Wait until the first connection succeeded or failed."""
-        await asyncio.wait([self._connecting])
-
-    async def close(self) -> None:
-        """Close the connection. Pending requests end without an answer."""
-        for task in list(self._tasks):
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(list(self._tasks))
-        await self._disconnect()
-
-    async def _call(self, question: Question, metadata: Metadata, timeout_s: float) -> int:
-        if self._channel is None:
-            await self.wait_until_connected()
-        if self._channel is None:
-            raise ServiceError("there is no connection to the estimator")
-        request = question.request(self.cluster)
-        return messages.answered_number(await self._channel.call(question.method, request, metadata, timeout_s))
-
-    async def _connect(self) -> None:
-        try:
-            self._channel = await self._connector.connect(self.cluster)
-        except ServiceError as error:
-            self._report(str(error), broken=True)
-
-    async def _try(self, question: Question, metadata: Metadata, timeout_s: float) -> None:
-        """Run a trial over a new connection: the Service or the certificates may have changed."""
-        try:
-            await self._disconnect()
-            self._channel = await self._connector.connect(self.cluster)
-            async with asyncio.timeout(timeout_s):
-                await self._call(question, metadata, timeout_s)
-        except TimeoutError:
-            self._report(f"no response within {timeout_s:g} s", broken=True)
-        except ServiceError as error:
-            self._report(str(error), broken=True)
-        else:
-            self._report()
-
-    async def _disconnect(self) -> None:
-        channel, self._channel = self._channel, None
-        if channel is not None:
-            await channel.close()
-
-    def _report(self, problem: str = "", *, broken: bool = False) -> None:
-        """Report a success (no problem) or a failure to the circuit breaker, and log a change of its state."""
-        before = self.breaker.health
-        if not problem:
-            self.breaker.succeeded()
-        elif broken:
-            self.breaker.open()
-        else:
-            self.breaker.failed()
-        if self.breaker.health is before:
-            return
-        if not problem:
-            _LOG.info("a scheduler estimator answers again", extra=fields(cluster=self.cluster))
-            return
-        state = "is skipped" if self.breaker.health is EstimatorHealth.BROKEN else "failed"
-        _LOG.warning(
-            "a scheduler estimator %s; the cluster's summary is used",
-            state,
-            extra=fields(cluster=self.cluster, problem=problem),
-        )
-
-    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
-
-
 T = TypeVar("T")
-
-SHORTEST_STUCK_S: Final = 60
-"""Replicas that are unschedulable for less time never leave their cluster, because it may just be adding a node."""
-
 ESTIMATES: Final = Counter(
     "berthmaster_scheduler_estimates", "Requests to scheduler estimators, by result.", ("result",)
 )
@@ -231,83 +38,10 @@ BROKEN_ESTIMATORS: Final = Gauge(
     "berthmaster_scheduler_broken_estimators",
     "Clusters with an open circuit breaker: decisions do not wait for their estimators.",
 )
-
 _MAX_LOOKUPS: Final = 16
 _GRACE_S: Final = 1.0  # for the event loop to notice the timeout
 _CLOSING_LIMIT_S: Final = 5.0
 _MAX_DESCRIPTION: Final = 512
-
-
-@dataclass(frozen=True, slots=True)
-class EstimatorQuery:
-    """A question to the estimators, for one decision.
-
-    Attributes:
-        clusters: the clusters that pass the filters in any group that may be tried, each once.
-        encode: encodes the question from its content, later: a decision under the lock only collects the content. It
-            raises ``InputError`` if a node affinity is invalid.
-        workload: the workload's kind and name, for the logs of the estimators.
-    """
-
-    clusters: Sequence[str]
-    encode: Callable[..., Question]
-    content: tuple[Any, ...]
-    workload: str
-
-
-def query_of(scheduler: Scheduler, request: Request, spec: BindingSpec) -> EstimatorQuery | None:
-    """Return the query for a decision; None if capacity does not matter for it, or the decision is too large.
-
-    The function reads the scheduler: the caller must not change it at the same time.
-    """
-    if not request.replicas and not request.components:
-        return None
-    work = Work(scheduler.profile.limits.steps)
-    try:
-        compiled = scheduler.compile(request.placement)
-        groups = compiled.groups[0 if request.fresh else compiled.group_index(request.observed_group) :]
-        if not _needs_capacity(request, groups):
-            return None
-        rows = {row for group in groups for row in scheduler.fitting(request, group, work).tolist()}
-    except TooLargeError:
-        return None
-    clusters = [cluster.name for row in sorted(rows) if (cluster := scheduler.fleet.clusters[row]) is not None]
-    if not clusters:
-        return None
-    workload = _named(spec.resource)
-    if spec.components and places_whole_sets(request, compiled):
-        return EstimatorQuery(clusters, messages.sets_question, (spec.components, spec.resource.namespace), workload)
-    return EstimatorQuery(clusters, messages.replicas_question, (spec.replica_requirements,), workload)
-
-
-def stuck_query_of(binding: Binding, missing: Mapping[str, int], settings: RebalanceSettings) -> EstimatorQuery | None:
-    """Return the query for the replicas that are unschedulable for too long; None if they do not matter.
-
-    As for karmada-descheduler, only Deployments that are divided by available replicas count. Estimators of Karmada
-    know no other kind. Only clusters with ``missing`` replicas are asked: those that their members report as not ready.
-    """
-    resource, placement = binding.spec.resource, binding.spec.placement
-    if (
-        settings.mode == "Off"
-        or placement is None
-        or (resource.api_version, resource.kind) != ("apps/v1", "Deployment")
-    ):
-        return None
-    if strategy_of(placement.replica_scheduling) not in {Strategy.DYNAMIC_WEIGHT, Strategy.AGGREGATED}:
-        return None
-    content = (resource, max(settings.after_s, SHORTEST_STUCK_S))
-    return EstimatorQuery(sorted(missing), messages.unschedulable_question, content, _named(resource))
-
-
-def _named(workload: ObjectReference) -> str:
-    return f"{workload.kind} {key_text((workload.namespace, workload.name))}"
-
-
-def _needs_capacity(request: Request, groups: Sequence[Group]) -> bool:
-    """Whether capacity can change the decision. It cannot for copies and static weights on all clusters that fit."""
-    if strategy_of(request.placement.replica_scheduling) in {Strategy.DYNAMIC_WEIGHT, Strategy.AGGREGATED}:
-        return True
-    return bool(request.placement.spread_constraints) or any(group.overflow for group in groups)
 
 
 class Estimators:

@@ -8,8 +8,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final, Literal
 
-from berthmaster.controllers import metrics
 from berthmaster.controllers.controller_context import ControllerContext
+from berthmaster.controllers.moves import metrics
 from berthmaster.controllers.moves.config_file import read_moves_config
 from berthmaster.deciding import lease_record
 from berthmaster.deciding.budgets import Admissions, Budgets

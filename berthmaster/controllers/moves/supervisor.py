@@ -12,8 +12,8 @@ from typing import Final
 import msgspec.structs
 
 from berthmaster.controllers.controller_context import ControllerContext
-from berthmaster.controllers.metrics import ENDED, PHASE_SECONDS
 from berthmaster.controllers.moves.control import LiveControl
+from berthmaster.controllers.moves.metrics import ENDED, PHASE_SECONDS
 from berthmaster.deciding.budgets import MoveCandidate, Waiting, candidate_of, pause_of
 from berthmaster.deciding.config import subject_of
 from berthmaster.deciding.copies import seconds_since

@@ -3,11 +3,15 @@
 import logging
 from typing import Final
 
-from berthmaster.controllers.controller import Controller, QueueController, Requeue, WorkQueue
+from berthmaster.controllers.controller import Controller, QueueController, Requeue
 from berthmaster.controllers.controller_context import ControllerContext
-from berthmaster.controllers.preemption import event_handlers
+from berthmaster.controllers.preemption.claim_store import ClaimStore
+from berthmaster.controllers.preemption.event_handlers import PolicyHandler, PreemptionKey
+from berthmaster.controllers.preemption.policy_index import NamedKind, PolicyIndex
 from berthmaster.controllers.preemption.takeover import PreemptionEvents, Takeover
+from berthmaster.controllers.preemption.watches import ResourceWatches
 from berthmaster.controllers.settings import ControllerSettings
+from berthmaster.controllers.work_queue import WorkQueue
 from berthmaster.kube.kinds import POLICIES_BY_KIND
 from berthmaster.kube.served_types import Discovery
 from berthmaster.model import claims
@@ -32,9 +36,9 @@ class PreemptionReconciler:
 
     def __init__(
         self,
-        store: event_handlers.ClaimStore,
-        index: event_handlers.PolicyIndex,
-        watches: event_handlers.ResourceWatches,
+        store: ClaimStore,
+        index: PolicyIndex,
+        watches: ResourceWatches,
         takeover: Takeover,
         events: PreemptionEvents,
         clock: Clock,
@@ -46,16 +50,16 @@ class PreemptionReconciler:
         self._events = events
         self._clock = clock
 
-    def reconcile(self, key: event_handlers.PreemptionKey) -> Requeue | None:
+    def reconcile(self, key: PreemptionKey) -> Requeue | None:
         match key:
             case Resource():
                 return self._takeover.settle(key)
             case PolicyReference():
                 return self._handle_drop(key)
-            case event_handlers.NamedKind():
+            case NamedKind():
                 return self._sync_watch(key)
 
-    def _sync_watch(self, kind: event_handlers.NamedKind) -> Requeue | None:
+    def _sync_watch(self, kind: NamedKind) -> Requeue | None:
         synced = self._watches.sync(kind)
         if not self._index.names_kind(kind):
             return None
@@ -103,15 +107,15 @@ class PreemptionReconciler:
             raise failure
 
 
-class PreemptionController(QueueController[event_handlers.PreemptionKey]):
+class PreemptionController(QueueController[PreemptionKey]):
     """A queue controller that also stops its watches."""
 
     def __init__(
         self,
         context: ControllerContext,
         reconciler: PreemptionReconciler,
-        queue: WorkQueue[event_handlers.PreemptionKey],
-        watches: event_handlers.ResourceWatches,
+        queue: WorkQueue[PreemptionKey],
+        watches: ResourceWatches,
     ) -> None:
         super().__init__(NAME, reconciler, queue, context.clock)
         self.watches = watches
@@ -123,9 +127,9 @@ class PreemptionController(QueueController[event_handlers.PreemptionKey]):
 
 def controller(context: ControllerContext, _settings: ControllerSettings) -> Controller:
     """Build the preemption controller. The caller checks the feature gate."""
-    queue: WorkQueue[event_handlers.PreemptionKey] = WorkQueue(context.clock)
-    index = event_handlers.PolicyIndex()
-    handler = event_handlers.PolicyHandler(index, queue.add)
+    queue: WorkQueue[PreemptionKey] = WorkQueue(context.clock)
+    index = PolicyIndex()
+    handler = PolicyHandler(index, queue.add)
     informers = {kind: context.informer(watched.collection, watched.read) for kind, watched in POLICIES_BY_KIND.items()}
     for informer in informers.values():
         informer.subscribe(handler)
@@ -133,9 +137,9 @@ def controller(context: ControllerContext, _settings: ControllerSettings) -> Con
     def observed(policy: PolicyReference) -> Policy | None:
         return informers[policy.kind].get((policy.namespace, policy.name))
 
-    store = event_handlers.ClaimStore(context.client, Discovery(context.client, context.clock))
+    store = ClaimStore(context.client, Discovery(context.client, context.clock))
     events = PreemptionEvents(context.recorder, context.decisions)
     takeover = Takeover(store, index, observed, events, context.clock)
-    watches = event_handlers.ResourceWatches(store, context.clock, index, queue.add)
+    watches = ResourceWatches(store, context.clock, index, queue.add)
     reconciler = PreemptionReconciler(store, index, watches, takeover, events, context.clock)
     return PreemptionController(context, reconciler, queue, watches)

@@ -8,9 +8,11 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final, Literal, NamedTuple
 
+from prometheus_client import Counter
+
 from berthmaster.controllers.controller import Requeue
-from berthmaster.controllers.metrics import PREEMPTIONS
-from berthmaster.controllers.preemption.event_handlers import ClaimStore, FoundResource, PolicyIndex
+from berthmaster.controllers.preemption.claim_store import ClaimStore, FoundResource
+from berthmaster.controllers.preemption.policy_index import PolicyIndex
 from berthmaster.deciding.decision_recorder import DecisionRecorder
 from berthmaster.kube.events import EventContent, Recorder, Reference
 from berthmaster.model import claims
@@ -26,6 +28,15 @@ SUCCEEDED: Final = "PreemptPolicySucceed"
 FAILED: Final = "PreemptPolicyFailed"
 NOT_CLEARED: Final = "PriorityDropNotCleared"
 _API_VERSION: Final = "policy.karmada.io/v1alpha1"
+PREEMPTIONS: Final = Counter(
+    "policy_preemption", "Takeovers of resources by policies, by result (success, error).", ["result"]
+)
+ORPHAN_WAIT_S: Final = 30.0
+"""Seconds until a resource without an existing holder is examined again."""
+_LOG: Final = logging.getLogger("berthmaster.preemption")
+_LOG.addFilter(BurstFilter(per_s=100, burst=1000))
+_STEPS: Final = logging.getLogger("berthmaster.preemption.steps")
+_STEPS.addFilter(BurstFilter(per_s=1000, burst=5000))
 
 
 class Preemption(NamedTuple):
@@ -135,14 +146,6 @@ def _policy(policy: Policy) -> Reference:
 
 def _reference(policy: PolicyReference, uid: str) -> Reference:
     return Reference(_API_VERSION, policy.kind, policy.namespace, policy.name, uid)
-
-
-ORPHAN_WAIT_S: Final = 30.0
-"""Seconds until a resource without an existing holder is examined again."""
-_LOG: Final = logging.getLogger("berthmaster.preemption")
-_LOG.addFilter(BurstFilter(per_s=100, burst=1000))
-_STEPS: Final = logging.getLogger("berthmaster.preemption.steps")
-_STEPS.addFilter(BurstFilter(per_s=1000, burst=5000))
 
 
 class Takeover:

@@ -5,7 +5,7 @@ from datetime import datetime
 from http import HTTPStatus
 from typing import Any, Final
 
-from berthmaster.controllers.controller import Controller, QueueController, Requeue, WorkQueue
+from berthmaster.controllers.controller import Controller, QueueController, Requeue
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.rebalancer.progress import (
     BindingMissing,
@@ -20,6 +20,7 @@ from berthmaster.controllers.rebalancer.progress import (
     working_list,
 )
 from berthmaster.controllers.settings import ControllerSettings
+from berthmaster.controllers.work_queue import WorkQueue
 from berthmaster.kube.client import APIClient, ask
 from berthmaster.kube.events import Reference
 from berthmaster.kube.requests import APIRequest, Collection, binding_collection, delete, get, merge_patch

@@ -9,7 +9,6 @@ import msgspec
 from berthmaster.model.foreign_texts import CallFailure
 from berthmaster_cli.doctor.facts import Setup, WebhookFacts
 
-
 _Texts: TypeAlias = Mapping[str, Mapping[str, str]]
 _FAILURES: Final[_Texts] = msgspec.yaml.decode(Path(__file__).with_suffix(".yaml").read_bytes())
 

@@ -12,8 +12,8 @@ from karmada_plane import cluster, deployment, policy, selector
 from kube_store import JSON
 from move_plays import ON, SETTINGS, STATIC, WEB, Play
 
-from berthmaster.controllers.estimators.estimators import EstimatorQuery
 from berthmaster.controllers.estimators.messages import unschedulable_question
+from berthmaster.controllers.estimators.queries import EstimatorQuery
 from berthmaster.deciding.config import Budget, MovesConfig, RebalanceSettings
 from berthmaster.model.binding import REBALANCE
 from berthmaster.model.decode import decode_json

@@ -14,9 +14,10 @@ from tables import cases
 from waiting import LIMIT_S, wait_for
 
 from berthmaster.controllers import controller
-from berthmaster.controllers.controller import QueueController, Requeue, WorkQueue
+from berthmaster.controllers.controller import QueueController, Requeue
 from berthmaster.controllers.metrics import ControllerLoad, stale_s
 from berthmaster.controllers.run import STUCK_S, ProcessHealth
+from berthmaster.controllers.work_queue import WorkQueue
 from berthmaster.kube.informer import UNCONFIRMED_S, Informer, SourceCheck
 from berthmaster.kube.requests import Collection
 from berthmaster.model.errors import ApiError, BerthmasterError

@@ -9,7 +9,7 @@ from fake_clock import FakeClock
 from tables import cases
 
 from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
-from berthmaster.controllers.estimators.estimators import EstimatorQuery
+from berthmaster.controllers.estimators.queries import EstimatorQuery
 from berthmaster.deciding.decide import BindingDecision
 from berthmaster.deciding.failover import FailoverOptions
 from berthmaster.deciding.writes import Version

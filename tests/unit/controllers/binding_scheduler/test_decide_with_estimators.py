@@ -17,7 +17,8 @@ from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache
 from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
 from berthmaster.controllers.binding_scheduler.event_handlers import EventHandlers, SchedulingQueue
 from berthmaster.controllers.controller_context import ControllerContext
-from berthmaster.controllers.estimators.estimators import EstimatorQuery, open_estimators
+from berthmaster.controllers.estimators.estimators import open_estimators
+from berthmaster.controllers.estimators.queries import EstimatorQuery
 from berthmaster.controllers.moves.supervisor import MoveSupervisor
 from berthmaster.controllers.settings import EstimatorSettings
 from berthmaster.deciding.budgets import Admissions, Budgets

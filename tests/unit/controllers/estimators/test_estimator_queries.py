@@ -11,17 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tables import cases
 
-from berthmaster.controllers.estimators.endpoints import addresses
-from berthmaster.controllers.estimators.estimators import (
+from berthmaster.controllers.estimators.circuit_breaker import (
     FAILURES_UNTIL_BROKEN,
     FIRST_TRIAL_WAIT_S,
     LONGEST_TRIAL_WAIT_S,
     CircuitBreaker,
     EstimatorHealth,
-    EstimatorQuery,
-    query_of,
 )
+from berthmaster.controllers.estimators.endpoints import addresses
 from berthmaster.controllers.estimators.messages import answered_number, replicas_question, sets_question
+from berthmaster.controllers.estimators.queries import EstimatorQuery, query_of
 from berthmaster.controllers.settings import EstimatorSettings
 from berthmaster.model.binding import Component
 from berthmaster.model.cluster import Toleration

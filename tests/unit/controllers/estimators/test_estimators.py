@@ -20,14 +20,11 @@ from tables import cases
 from waiting import wait_for
 
 from berthmaster.controllers.estimators import channels
-from berthmaster.controllers.estimators.estimators import (
-    FAILURES_UNTIL_BROKEN,
-    LONGEST_TRIAL_WAIT_S,
-    EstimateResult,
-    EstimatorQuery,
-    open_estimators,
-)
+from berthmaster.controllers.estimators.circuit_breaker import FAILURES_UNTIL_BROKEN, LONGEST_TRIAL_WAIT_S
+from berthmaster.controllers.estimators.cluster_estimator import EstimateResult
+from berthmaster.controllers.estimators.estimators import open_estimators
 from berthmaster.controllers.estimators.messages import replicas_question, unschedulable_question
+from berthmaster.controllers.estimators.queries import EstimatorQuery
 from berthmaster.controllers.settings import EstimatorSettings
 from berthmaster.model.binding import ObjectReference
 from berthmaster.model.errors import InputError

@@ -11,10 +11,12 @@ from retained import retained
 from tables import cases
 from waiting import wait_for
 
-from berthmaster.controllers.preemption import event_handlers
-from berthmaster.controllers.preemption.event_handlers import NamedKind, PolicyHandler, PolicyIndex, claim_state_of
+from berthmaster.controllers.preemption import watches as watches_module
+from berthmaster.controllers.preemption.event_handlers import PolicyHandler
+from berthmaster.controllers.preemption.policy_index import NamedKind, PolicyIndex
 from berthmaster.controllers.preemption.reconciler import SERVED_WAIT_S, UNSERVED_WAIT_S
 from berthmaster.controllers.preemption.takeover import FAILED, NOT_CLEARED, SUCCEEDED
+from berthmaster.controllers.preemption.watches import claim_state_of
 from berthmaster.controllers.rbac import RULES
 from berthmaster.kube.served_types import CACHE_S
 from berthmaster.model.claims import PERMANENT_ID, PRIORITY_DROP_ANNOTATION, Resource
@@ -200,7 +202,7 @@ def test_the_watch_moves_with_the_path_of_its_kind(stage):
 
 
 def test_the_number_of_watches_is_limited(stage, monkeypatch):
-    monkeypatch.setattr(event_handlers, "MAX_WATCHES", 1)
+    monkeypatch.setattr(watches_module, "MAX_WATCHES", 1)
     stage.put(STRONG)
     stage.work(watching=True)
     stage.put(policy("wide", 5, cluster_scoped=True, names=[{"apiVersion": ROLES[0], "kind": ROLES[1], "name": "r"}]))
