@@ -50,8 +50,6 @@ class LoadedFleet:
             documents, origin = base_documents(flags)
             self._flags, self._documents = flags, documents if flags.against else None
             self._manifests = manifests_of(documents, origin, **flags.reading)
-            if self._manifests.federation.clusters:
-                raise InputError(f"{origin}: this API is for Karmada only")
             self._profile = profile_from(flags)
             self._world = present_world(self._manifests, flags)
         self.clusters: Sequence[str] = tuple(self._world.clusters)

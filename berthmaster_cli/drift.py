@@ -63,8 +63,6 @@ def command(flags: _DriftFlags) -> None:
     """
     profile = profile_from(flags)
     manifests = read_manifests(flags)
-    if manifests.federation.clusters:
-        raise InputError("drift is computed for Karmada only, and this is a KubeAdmiral federation")
     world = present_world(manifests, flags)
     if world.workloads and not world.has_bindings:
         raise InputError("the input has no bindings, so that nothing can drift; read a control plane or a dump of one")

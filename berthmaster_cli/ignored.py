@@ -4,8 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, assert_never
 
-from berthmaster.manifests import Document, Manifests
-from berthmaster.manifests.loader import Ignored
+from berthmaster.manifests import Document, Ignored, Manifests
 from berthmaster.model.errors import name_list
 from berthmaster.model.overrides import OverrideEffect, OverridePolicy, override_policy
 from berthmaster.model.policy import TAINT_POLICY

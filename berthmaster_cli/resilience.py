@@ -175,8 +175,6 @@ def command(flags: _ResilienceFlags) -> None:
         raise InputError("--shard writes a part; give --limit, --heat-map and --check with --merge")
     profile = inputs.profile_from(flags)
     manifests = inputs.read_manifests(flags)
-    if manifests.federation.clusters:
-        raise InputError("KubeAdmiral does not move workloads off a failed cluster, so there is nothing to rank")
     world = inputs.present_world(manifests, flags)
     domains = [FailureDomain(each) for each in dict.fromkeys(flags.domains)]
     lost = losses(world.clusters, domains)

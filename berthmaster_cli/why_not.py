@@ -63,8 +63,6 @@ def _past(resource: Sequence[str], cluster: str, at: datetime, flags: _WhyNotFla
 def _present(resource: Sequence[str], cluster: str, flags: _WhyNotFlags) -> WhyNot:
     name = inputs.resource_argument(resource, flags.namespace)
     manifests, name = inputs.read_workload_manifests(flags, name)
-    if manifests.federation.clusters:
-        raise InputError("why-not answers for Karmada only; `explain` shows what KubeAdmiral's plugins say")
     profile = inputs.profile_from(flags)
     world, now = inputs.present_world(manifests, flags), manifests.read_at or inputs.current_time()
     settled, results = run(world, profile, now)

@@ -3,7 +3,9 @@
 from berthmaster.manifests.document import Document
 from berthmaster.manifests.files import objects_in, read_documents
 from berthmaster.manifests.limits import ManifestLimits
-from berthmaster.manifests.loader import Ignored, Manifests, load_manifests, manifests_of, overlaid
+from berthmaster.manifests.loader import load_manifests, manifests_of
+from berthmaster.manifests.manifests import Ignored, Manifests
+from berthmaster.manifests.overlay import overlaid
 
 __all__ = [
     "Document", "Ignored", "ManifestLimits", "Manifests", "load_manifests", "manifests_of", "objects_in",

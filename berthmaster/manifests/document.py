@@ -1,11 +1,16 @@
 """One object of a file or of a control plane, as dicts and lists."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
+from berthmaster.model.decode import convert
 from berthmaster.model.errors import FieldError, ManifestError
 from berthmaster.model.kinds import Scope, group_of, is_namespaced, scope_of
+from berthmaster.model.meta import Value
 from berthmaster.model.policy import DEFAULT_NAMESPACE
+
+T = TypeVar("T", bound=Value)
 
 Identity = tuple[str, str, str, str]
 """The API group, kind, namespace and name of an object. The namespace of a cluster-scoped object is empty."""
@@ -89,3 +94,18 @@ class Document:
     def error(self, error: FieldError) -> ManifestError:
         placed = error.below(self.prefix) if self.prefix else error
         return ManifestError(self.source, self.number or None, placed.problem, placed.path)
+
+    def decode(self, kind: type[T], api_version: str) -> T:
+        """Return the object as a value. Raises ``ManifestError`` for another version, or an invalid field."""
+        if self.api_version != api_version:
+            problem = f"{self.api_version!r} is not accepted; accepted is {api_version!r}"
+            raise self.error(FieldError("apiVersion", problem))
+        try:
+            return convert(kind, self.raw)
+        except FieldError as error:
+            raise self.error(error) from None
+
+    def reject(self, errors: Iterable[FieldError]) -> None:
+        """Raise the first of the errors in the object as a ``ManifestError``, if there is one."""
+        for error in errors:
+            raise self.error(error)

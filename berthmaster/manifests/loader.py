@@ -1,33 +1,29 @@
-"""Loading of manifests: decoding, defaults, and errors that name file, document and field.
-
-Objects of files replace the objects of a dump or of an API server, as ``kubectl apply`` would.
-"""
+"""Loading of manifests: decoding, defaults, and errors that name file, document and field."""
 
 import gc
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from datetime import datetime
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple, TypeVar
+from typing import BinaryIO, Final, NamedTuple, TypeVar
 
-from berthmaster.manifests.document import Document, Identity
+from berthmaster.manifests.document import Document, Identity, T
+from berthmaster.manifests.federation import FEDERATION, FEDERATION_GROUP, NO_WORKLOAD, FederationReader
 from berthmaster.manifests.files import scan_documents
 from berthmaster.manifests.foreign import PLACEMENT_TEST, TEST_GROUP, PassedOver
 from berthmaster.manifests.heads import head_errors
 from berthmaster.manifests.limits import DEFAULT_LIMITS, ManifestLimits
-from berthmaster.manifests.snapshot import SNAPSHOT_GROUP, FleetSnapshot, is_snapshot
-from berthmaster.model import kubeadmiral
+from berthmaster.manifests.manifests import Ignored, Manifests
+from berthmaster.manifests.overlay import dump_sources, over_dumps
+from berthmaster.manifests.snapshot import SNAPSHOT_GROUP, FleetSnapshot
 from berthmaster.model.binding import Binding
-from berthmaster.model.claims import WAITED_FOR, Existing
+from berthmaster.model.claims import WAITED_FOR
 from berthmaster.model.cluster import Cluster, Node, cluster_of_node
-from berthmaster.model.decode import convert, unknown_fields
+from berthmaster.model.decode import unknown_fields
 from berthmaster.model.errors import FieldError, InputError, ManifestError
-from berthmaster.model.federated_object import FederatedObject
-from berthmaster.model.gaps import Gap, GapKind
 from berthmaster.model.interpretation import ResourceInterpreterCustomization
 from berthmaster.model.kinds import group_of, reason_not_propagated
-from berthmaster.model.meta import Value, negative_amounts, with_spec
+from berthmaster.model.meta import with_spec
 from berthmaster.model.policy import (
     DEFAULT_NAMESPACE,
     TAINT_POLICY,
@@ -40,115 +36,10 @@ from berthmaster.model.rebalancer import WorkloadRebalancer
 from berthmaster.model.unsupported import checked_placement
 from berthmaster.model.validation import binding_errors, cluster_errors, policy_errors
 
-_BINDINGS: Final = "work.karmada.io"
-
-
-class Ignored(NamedTuple):
-    """A document that is not used, and the reason."""
-
-    document: Document
-    reason: str
-
-
-class FederatedDocument(NamedTuple):
-    """A FederatedObject or ClusterFederatedObject, and the document that it was read from."""
-
-    document: Document
-    federated: FederatedObject
-
-
-@dataclass(slots=True)
-class FederationManifests:
-    """The KubeAdmiral objects of a set of files.
-
-    Attributes:
-        policies: the policies of both kinds, with the defaults of their CRDs.
-    """
-
-    clusters: list[Cluster] = field(default_factory=list)
-    policies: list[kubeadmiral.KubeAdmiralPolicy] = field(default_factory=list)
-    profiles: list[kubeadmiral.SchedulingProfile] = field(default_factory=list)
-    webhooks: list[kubeadmiral.SchedulerPluginWebhookConfiguration] = field(default_factory=list)
-    objects: list[FederatedDocument] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class Manifests:
-    """The objects of a set of files, in the order of reading.
-
-    Attributes:
-        clusters: the Karmada clusters, or the nodes that represent clusters; names are unique.
-        policies: the Karmada policies of both kinds, with their defaults (``policy.defaulted``).
-        policy_documents: the same policies as they are written, in the same order.
-        policy_edits: the policies that files would create or replace, each as it is stored and as it would be.
-        templates: all other resources. A namespaced resource has its namespace in ``raw``.
-        federation: the KubeAdmiral objects. They exclude Karmada clusters.
-        applied: the identities of the objects that would be applied: files beside stored objects.
-        interpreters_complete: whether these are all interpreters of the control plane. A kind that none of them
-            interprets then has no replicas.
-        found: the objects of files that policies can wait for, by kind and name.
-        known: whether objects exist that policies of a control plane wait for, as far as they were read.
-        read_at: when the objects were read from an API server; None for files that no server was read for.
-    """
-
-    clusters: list[Cluster] = field(default_factory=list)
-    policies: list[Policy] = field(default_factory=list)
-    policy_documents: list[Document] = field(default_factory=list)
-    policy_edits: list[tuple[Policy | None, Policy]] = field(default_factory=list)
-    bindings: list[Binding] = field(default_factory=list)
-    templates: list[Document] = field(default_factory=list)
-    ignored: list[Ignored] = field(default_factory=list)
-    federation: FederationManifests = field(default_factory=FederationManifests)
-    applied: set[Identity] = field(default_factory=set)
-    rebalancers: list[WorkloadRebalancer] = field(default_factory=list)
-    taint_policies: list[ClusterTaintPolicy] = field(default_factory=list)
-    customizations: list[ResourceInterpreterCustomization] = field(default_factory=list)
-    interpreters_complete: bool = False
-    warnings: list[str] = field(default_factory=list)
-    gaps: list[Gap] = field(default_factory=list)
-    found: set[str] = field(default_factory=set)
-    known: dict[str, bool] = field(default_factory=dict)
-    read_at: datetime | None = None
-    dumps: Container[str] = ()
-
-    @property
-    def every_cluster(self) -> list[Cluster]:
-        """The clusters of Karmada and of KubeAdmiral."""
-        return [*self.clusters, *self.federation.clusters]
-
-    @property
-    def stored_policies(self) -> list[Policy]:
-        """The policies before files change them."""
-        edited = {after.reference for _, after in self.policy_edits}
-        stored = [before for before, _ in self.policy_edits if before is not None]
-        return [*(each for each in self.policies if each.reference not in edited), *stored]
-
-    @property
-    def existing(self) -> Existing:
-        """Whether the objects exist that policies wait for. Files are all that there is, if no server was read."""
-        return Existing({**self.known, **dict.fromkeys(self.found, True)}, complete=self.read_at is None)
-
-    @property
-    def knows_bindings(self) -> bool:
-        """Whether the bindings of a control plane are known, even if it has none."""
-        unread = any(each.facts.get("group") == _BINDINGS for each in self.gaps)
-        return bool(self.bindings) or (self.read_at is not None and not unread)
-
-    def leave_out(self, document: Document, error: ManifestError) -> None:
-        """Record that an invalid stored object is left out. Raise the error if a user can correct it in a file."""
-        is_stored = document.is_live or document.source in self.dumps
-        if document.applied or is_snapshot(document) or not is_stored:
-            raise error
-        self.gaps.append(Gap(GapKind.INVALID_OBJECT, (document.resource,), {"error": str(error)}))
-
-
-T = TypeVar("T", bound=Value)
 V = TypeVar("V")
 
 _CLUSTER: Final = "cluster.karmada.io/v1alpha1"
 _POLICY: Final = "policy.karmada.io/v1alpha1"
-_KUBEADMIRAL: Final = "core.kubeadmiral.io"
-_FEDERATION: Final = f"{_KUBEADMIRAL}/v1alpha1"
 _BINDING: Final = "work.karmada.io/v1alpha2"
 _REBALANCER: Final = "apps.karmada.io/v1alpha1"
 _CUSTOMIZATION: Final = "config.karmada.io/v1alpha1"
@@ -226,7 +117,7 @@ def manifests_of(
     if not manifests.clusters and not manifests.federation.clusters:
         raise InputError(
             f"no cluster in {origin}: pass manifests of kind Cluster ({_CLUSTER}) or FederatedCluster "
-            f"({_FEDERATION}) as well, such as the output of `kubectl get clusters -o yaml`"
+            f"({FEDERATION}) as well, such as the output of `kubectl get clusters -o yaml`"
         )
     if manifests.clusters and manifests.federation.clusters:
         raise InputError(
@@ -274,15 +165,7 @@ class _Loader:
             ("config.karmada.io", "ResourceInterpreterCustomization"): self._plain(
                 ResourceInterpreterCustomization, _CUSTOMIZATION, self.manifests.customizations
             ),
-            (_KUBEADMIRAL, "FederatedCluster"): self._federated_cluster,
-            (_KUBEADMIRAL, "PropagationPolicy"): self._federated_policy,
-            (_KUBEADMIRAL, "ClusterPropagationPolicy"): self._federated_policy,
-            (_KUBEADMIRAL, "SchedulingProfile"): self._profile,
-            (_KUBEADMIRAL, "SchedulerPluginWebhookConfiguration"): self._plain(
-                kubeadmiral.SchedulerPluginWebhookConfiguration, _FEDERATION, self.manifests.federation.webhooks
-            ),
-            (_KUBEADMIRAL, "FederatedObject"): self._federated_object,
-            (_KUBEADMIRAL, "ClusterFederatedObject"): self._federated_object,
+            **FederationReader(self.manifests.federation, self._append).readers,
             (SNAPSHOT_GROUP, FleetSnapshot.__name__): self._snapshot,
         }
 
@@ -300,8 +183,8 @@ class _Loader:
         read = self._readers.get((group, document.kind))
         if read is not None:
             read(document)
-        elif group == _KUBEADMIRAL:
-            self.manifests.ignored.append(Ignored(document, "an object of KubeAdmiral itself, not a workload"))
+        elif group == FEDERATION_GROUP:
+            self.manifests.ignored.append(Ignored(document, NO_WORKLOAD))
         elif (group, document.kind) == (TEST_GROUP, PLACEMENT_TEST):
             self.manifests.ignored.append(Ignored(document, "`berthmaster test` runs it"))
         else:
@@ -322,19 +205,19 @@ class _Loader:
             if (document.api_version, document.kind) != _NODE:
                 self.manifests.templates.append(document)
                 continue
-            cluster = cluster_of_node(_decoded(Node, document, document.api_version))
-            _reject(document, cluster_errors(cluster))
+            cluster = cluster_of_node(document.decode(Node, document.api_version))
+            document.reject(cluster_errors(cluster))
             self.manifests.clusters.append(cluster)
 
     def _cluster(self, document: Document) -> None:
-        cluster = _decoded(Cluster, document, _CLUSTER)
-        _reject(document, cluster_errors(cluster))
+        cluster = document.decode(Cluster, _CLUSTER)
+        document.reject(cluster_errors(cluster))
         self._append(self.manifests.clusters, cluster, document)
 
     def _policy(self, document: Document) -> None:
-        policy = defaulted(_decoded(Policy, document, _POLICY))
+        policy = defaulted(document.decode(Policy, _POLICY))
         policy = self._with_checked_fields(policy, document)
-        _reject(document, policy_errors(policy))
+        document.reject(policy_errors(policy))
         self.manifests.policy_documents.append(document)
         self._append(self.manifests.policies, policy, document)
         if document.applied:
@@ -347,7 +230,7 @@ class _Loader:
         stored = replace(document, raw=document.replaced, applied=False, replaced=None)
         reported = len(self.manifests.warnings)
         try:
-            return self._with_checked_fields(defaulted(_decoded(Policy, stored, _POLICY)), stored)
+            return self._with_checked_fields(defaulted(stored.decode(Policy, _POLICY)), stored)
         except ManifestError:
             return None
         finally:
@@ -372,38 +255,17 @@ class _Loader:
         return with_spec(policy, placement=placement)
 
     def _binding(self, document: Document) -> None:
-        binding = _decoded(Binding, document, _BINDING)
+        binding = document.decode(Binding, _BINDING)
         placement = binding.spec.placement
         if self._hold_unknown and placement is not None:
             checked = checked_placement(placement, document.raw["spec"]["placement"])
             if checked is not placement:
                 binding = with_spec(binding, placement=checked)
-        _reject(document, binding_errors(binding))
+        document.reject(binding_errors(binding))
         self._append(self.manifests.bindings, binding, document)
 
     def _plain(self, kind: type[T], api_version: str, values: list[T]) -> Callable[[Document], None]:
-        return lambda document: self._append(values, _decoded(kind, document, api_version), document)
-
-    def _federated_cluster(self, document: Document) -> None:
-        federated = _decoded(kubeadmiral.FederatedCluster, document, _FEDERATION)
-        _reject(document, negative_amounts("status.resources.allocatable", federated.status.resources.allocatable))
-        self._append(self.manifests.federation.clusters, kubeadmiral.as_cluster(federated), document)
-
-    def _federated_policy(self, document: Document) -> None:
-        _reject(document, unknown_fields(kubeadmiral.KubeAdmiralPolicy, document.raw))
-        spec = document.raw.get("spec")
-        raw = {**document.raw, "spec": kubeadmiral.defaulted_spec(spec)} if isinstance(spec, dict) else document.raw
-        policy = _decoded(kubeadmiral.KubeAdmiralPolicy, replace(document, raw=raw), _FEDERATION)
-        self._append(self.manifests.federation.policies, policy, document)
-
-    def _profile(self, document: Document) -> None:
-        _reject(document, unknown_fields(kubeadmiral.SchedulingProfile, document.raw))
-        profile = _decoded(kubeadmiral.SchedulingProfile, document, _FEDERATION)
-        self._append(self.manifests.federation.profiles, profile, document)
-
-    def _federated_object(self, document: Document) -> None:
-        federated = _decoded(FederatedObject, document, _FEDERATION)
-        self._append(self.manifests.federation.objects, FederatedDocument(document, federated), document)
+        return lambda document: self._append(values, document.decode(kind, api_version), document)
 
     def _snapshot(self, document: Document) -> None:
         snapshot = FleetSnapshot.of(document)
@@ -418,7 +280,7 @@ class _Loader:
             namespace = document.identity[2]
             self.manifests.found.add(f"{document.kind} {'/'.join(filter(None, (namespace, document.name)))}")
         if (group_of(document.api_version), document.kind) == ("policy.karmada.io", TAINT_POLICY):
-            found = _decoded(ClusterTaintPolicy, document, TAINT_POLICY_API)
+            found = document.decode(ClusterTaintPolicy, TAINT_POLICY_API)
             self._append(self.manifests.taint_policies, found, document)
             effect = "a plan does not apply its taints; `simulate --down` applies them to a lost cluster"
             self.manifests.ignored.append(Ignored(document, effect))
@@ -438,96 +300,3 @@ class _Loader:
             problem = f"{document.kind} {shown_name!r} is already defined in {first.place}"
             raise document.error(FieldError("metadata.name", problem))
         values.append(value)
-
-
-def _decoded(kind: type[T], document: Document, api_version: str) -> T:
-    if document.api_version != api_version:
-        problem = f"{document.api_version!r} is not accepted; accepted is {api_version!r}"
-        raise document.error(FieldError("apiVersion", problem))
-    try:
-        return convert(kind, document.raw)
-    except FieldError as error:
-        raise document.error(error) from None
-
-
-def _reject(document: Document, errors: Iterable[FieldError]) -> None:
-    for error in errors:
-        raise document.error(error)
-
-
-_CONTROL_PLANES: Final = ("karmada.io", "kubeadmiral.io")
-_POLICIES: Final = "policy.karmada.io"
-_SCHEDULER: Final = "schedulerName"
-_SERVER_FIELDS: Final = ("uid", "creationTimestamp", "generation", "resourceVersion")
-
-
-def overlaid(base: Iterable[Document], top: Sequence[Document]) -> list[Document]:
-    """Return the documents of the base in order, each replaced by the object of the top that would be applied to it.
-
-    That keeps what an apply never changes: the status if it has none, the UID, and the labels and annotations by which
-    control planes record claims. New objects follow, and all policies of the top, in the order of their application.
-    """
-    given: dict[Identity, Document] = {}
-    for document in top:
-        given.setdefault(document.identity, document)
-    result: list[Document] = []
-    stored: dict[int, Document] = {}
-    for document in base:
-        over = given.get(document.identity)
-        if over is None:
-            result.append(document)
-            continue
-        stored[id(over)] = document
-        if not _is_policy(over):
-            result.append(_over(document, over))
-    # A second object of the same identity stays, so that it is reported as a duplicate.
-    for over in top:
-        before = stored.get(id(over))
-        if before is None:
-            result.append(replace(over, applied=True))
-        elif _is_policy(over):
-            result.append(_over(before, over))
-    return result
-
-
-def over_dumps(documents: Sequence[Document]) -> Sequence[Document]:
-    dumps = dump_sources(documents)
-    if not dumps:
-        return documents
-    base = [document for document in documents if document.source in dumps]
-    top = [document for document in documents if document.source not in dumps]
-    return overlaid(base, top)
-
-
-def dump_sources(documents: Iterable[Document]) -> frozenset[str]:
-    return frozenset(each.source for each in documents if is_snapshot(each) and not each.is_live)
-
-
-def _is_policy(document: Document) -> bool:
-    return group_of(document.api_version) == _POLICIES
-
-
-def _over(stored: Document, over: Document) -> Document:
-    """Return a document over the stored one. A policy that names no scheduler keeps that of the stored one."""
-    raw = over.raw
-    given, before = raw.get("spec"), stored.raw.get("spec")
-    if _is_policy(over) and isinstance(given, dict) and isinstance(before, dict) and not given.get(_SCHEDULER):
-        kept = {_SCHEDULER: before[_SCHEDULER]} if before.get(_SCHEDULER) else {}
-        raw = {**raw, "spec": {**given, **kept}}
-    return replace(over, raw=_applied(stored.raw, raw), applied=True, replaced=stored.raw)
-
-
-def _applied(stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    before, after = stored["metadata"], given["metadata"]
-    metadata = {**{key: before[key] for key in _SERVER_FIELDS if key in before}, **after}
-    for part in ("labels", "annotations"):
-        kept = {key: value for key, value in (before.get(part) or {}).items() if _is_of_control_plane(key)}
-        if kept or after.get(part):
-            metadata[part] = {**kept, **(after.get(part) or {})}
-    status = {"status": stored["status"]} if "status" in stored else {}
-    return {**status, **given, "metadata": metadata}
-
-
-def _is_of_control_plane(key: str) -> bool:
-    prefix = key.partition("/")[0]
-    return any(prefix == each or prefix.endswith(f".{each}") for each in _CONTROL_PLANES)

@@ -170,8 +170,6 @@ class Fleets:
 
 def _fleet_of(documents: list[Document], origin: str, flags: FleetFlags) -> TestedFleet:
     manifests = manifests_of(documents, origin, **flags.reading)
-    if manifests.federation.clusters:
-        raise InputError(f"{origin}: placement tests are for Karmada only; this is a fleet of KubeAdmiral")
     return TestedFleet(documents, manifests)
 
 

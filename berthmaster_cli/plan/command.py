@@ -8,7 +8,7 @@ import click
 from msgspec.structs import replace
 
 from berthmaster.manifests import Document, manifests_of, overlaid
-from berthmaster.model.errors import BerthmasterError, InputError
+from berthmaster.model.errors import BerthmasterError
 from berthmaster.model.policy import DEFAULT_NAMESPACE
 from berthmaster.runtime.logs import inner_span, span
 from berthmaster.simulation.change_set import PlanIndex
@@ -250,8 +250,6 @@ def planned(flags: PlanFlags, known: list[Document] | None = None) -> Plan:
         changed = _changed_documents(flags, access)
         base, origin = base_documents(flags, access, changed) if known is None else (known, ", ".join(flags.against))
         manifests = manifests_of(base, origin, **flags.reading)
-        if manifests.federation.clusters:
-            raise InputError(f"{origin}: plans are for Karmada only; use `berthmaster simulate` for KubeAdmiral")
         identities = {each.identity for each in changed}
         over = overlaid([each for each in base if each.identity in identities], changed)
         objects, removed = checked_objects(over, flags), Deletions()

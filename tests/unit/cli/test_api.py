@@ -77,7 +77,7 @@ def test_nothing_is_printed_and_warnings_stand_once(capsys):
         "a file that does not exist": (lambda: api.load_fleet("absent.yaml"), "absent.yaml"),
         "an unknown plugin": (lambda: api.load_fleet("examples/karmada", plugins="Nothing"), "Nothing"),
         "an unknown value": (lambda: api.load_fleet("examples/karmada", failover="maybe"), "maybe"),
-        "a KubeAdmiral federation": (lambda: api.load_fleet("examples/kubeadmiral"), "for Karmada only"),
+        "a KubeAdmiral federation": (lambda: api.load_fleet("examples/kubeadmiral"), "answered for Karmada only"),
         "an unknown workload": (lambda: api.load_fleet("examples/karmada").decide("deploy/absent"), "absent"),
         "no type": (lambda: api.load_fleet("examples/karmada").decide("nginx"), "KIND/NAME"),
         "no change": (lambda: api.load_fleet("examples/karmada").plan(), "would be applied"),

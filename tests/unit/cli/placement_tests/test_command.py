@@ -209,7 +209,7 @@ def test_a_fleet_of_kubeadmiral_is_refused(tested, tmp_path):
     cluster = "apiVersion: core.kubeadmiral.io/v1alpha1\nkind: FederatedCluster\nmetadata: {name: a}\n"
     (tmp_path / "other.yaml").write_text(cluster)
     result = tested(expecting("moves: 0", "fleet: other.yaml\n"))
-    assert "placement tests are for Karmada only" in result.output
+    assert "answered for Karmada only" in result.output
     assert result.exit_code == 2
 
 

@@ -1,0 +1,91 @@
+"""The objects of KubeAdmiral among manifests."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple, Protocol
+
+from berthmaster.manifests.document import Document
+from berthmaster.model import kubeadmiral
+from berthmaster.model.cluster import Cluster
+from berthmaster.model.decode import unknown_fields
+from berthmaster.model.federated_object import FederatedObject
+from berthmaster.model.meta import negative_amounts
+
+FEDERATION_GROUP: Final = "core.kubeadmiral.io"
+FEDERATION: Final = f"{FEDERATION_GROUP}/v1alpha1"
+NO_WORKLOAD: Final = "an object of KubeAdmiral itself, not a workload"
+"""Why the other kinds of the group are ignored."""
+
+
+class FederatedDocument(NamedTuple):
+    """A FederatedObject or ClusterFederatedObject, and the document that it was read from."""
+
+    document: Document
+    federated: FederatedObject
+
+
+@dataclass(slots=True)
+class FederationManifests:
+    """The KubeAdmiral objects of a set of files.
+
+    Attributes:
+        policies: the policies of both kinds, with the defaults of their CRDs.
+    """
+
+    clusters: list[Cluster] = field(default_factory=list)
+    policies: list[kubeadmiral.KubeAdmiralPolicy] = field(default_factory=list)
+    profiles: list[kubeadmiral.SchedulingProfile] = field(default_factory=list)
+    webhooks: list[kubeadmiral.SchedulerPluginWebhookConfiguration] = field(default_factory=list)
+    objects: list[FederatedDocument] = field(default_factory=list)
+
+
+class Append(Protocol):
+    """Appends the value of a document, unless another document defines the same object."""
+
+    def __call__(self, values: list[Any], value: Any, document: Document, /) -> None: ...  # noqa: ANN401 - of any kind
+
+
+class FederationReader:
+    """Reads the objects of KubeAdmiral into ``FederationManifests``.
+
+    Attributes:
+        readers: what reads a document, by group and kind. Each raises ``ManifestError`` for an invalid document.
+    """
+
+    def __init__(self, found: FederationManifests, append: Append) -> None:
+        self._found = found
+        self._append = append
+        readers: Mapping[str, Callable[[Document], None]] = {
+            "FederatedCluster": self._cluster,
+            "PropagationPolicy": self._policy,
+            "ClusterPropagationPolicy": self._policy,
+            "SchedulingProfile": self._profile,
+            "SchedulerPluginWebhookConfiguration": self._webhook,
+            "FederatedObject": self._object,
+            "ClusterFederatedObject": self._object,
+        }
+        self.readers = {(FEDERATION_GROUP, kind): read for kind, read in readers.items()}
+
+    def _cluster(self, document: Document) -> None:
+        federated = document.decode(kubeadmiral.FederatedCluster, FEDERATION)
+        document.reject(negative_amounts("status.resources.allocatable", federated.status.resources.allocatable))
+        self._append(self._found.clusters, kubeadmiral.as_cluster(federated), document)
+
+    def _policy(self, document: Document) -> None:
+        document.reject(unknown_fields(kubeadmiral.KubeAdmiralPolicy, document.raw))
+        spec = document.raw.get("spec")
+        raw = {**document.raw, "spec": kubeadmiral.defaulted_spec(spec)} if isinstance(spec, dict) else document.raw
+        policy = replace(document, raw=raw).decode(kubeadmiral.KubeAdmiralPolicy, FEDERATION)
+        self._append(self._found.policies, policy, document)
+
+    def _profile(self, document: Document) -> None:
+        document.reject(unknown_fields(kubeadmiral.SchedulingProfile, document.raw))
+        self._append(self._found.profiles, document.decode(kubeadmiral.SchedulingProfile, FEDERATION), document)
+
+    def _webhook(self, document: Document) -> None:
+        webhook = document.decode(kubeadmiral.SchedulerPluginWebhookConfiguration, FEDERATION)
+        self._append(self._found.webhooks, webhook, document)
+
+    def _object(self, document: Document) -> None:
+        federated = document.decode(FederatedObject, FEDERATION)
+        self._append(self._found.objects, FederatedDocument(document, federated), document)
