@@ -227,7 +227,7 @@ class Failures:
         results = [found.get(position, self._idle[position]) for position in part]
         followed = follow([each.workload for each in results])
         return {
-            position: result if workload is result.workload else result.following(workload)
+            position: result if workload is result.workload else replace(result, workload=workload)
             for position, workload, result in zip(part, followed, results, strict=True)
             if position in found or (position in concerned and workload is not result.workload)
         }

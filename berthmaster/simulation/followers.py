@@ -61,7 +61,7 @@ def _settled(key: WorkloadKey, workload: SimulatedWorkload | None, due: DueWorkl
     if workload is None:
         return None
     found = due.result(key)
-    return found.following(workload) if found is not None else WorkloadResult(workload, Trigger.NONE)
+    return replace(found, workload=workload) if found is not None else WorkloadResult(workload, Trigger.NONE)
 
 
 def _decided_follower(
@@ -69,7 +69,7 @@ def _decided_follower(
 ) -> WorkloadResult:
     """Return the result for a dependency. One with a placement is scheduled, unless that just happened."""
     if concerned is not None and not concerned.is_deleted and concerned.has_event:
-        return concerned.after.following(workload)
+        return replace(concerned.after, workload=workload)
     if workload.binding is not None and workload.binding.spec.placement is not None:
         return decider.decided(workload)
     return WorkloadResult(workload, Trigger.NONE)

@@ -237,7 +237,7 @@ class PlanDecider:
         if workload is settled.workload:
             return settled
         unscheduled = why_not_scheduled(workload, self._index.world.schedulers)
-        return settled.following(workload, unscheduled=unscheduled or settled.unscheduled)
+        return replace(settled, workload=workload, unscheduled=unscheduled or settled.unscheduled)
 
     def _has_event(self, before: SimulatedWorkload, after: SimulatedWorkload) -> bool:
         """Return whether a scheduler looks at a workload: its binding changes, or the clusters do."""

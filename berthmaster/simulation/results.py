@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 import msgspec
-from msgspec.structs import force_setattr, replace
 
 from berthmaster.model.binding import Binding
 from berthmaster.model.cached import cached_property
@@ -22,8 +21,10 @@ from berthmaster.simulation.workload import (
     Unscheduled,
 )
 
+_STUCK: Final = frozenset({NotScheduled.NOT_RETRIED, NotScheduled.MISSING_OVERRIDES, NotScheduled.NO_PRIORITY})
 
-class WorkloadResult(msgspec.Struct, frozen=True, eq=False):
+
+class WorkloadResult(msgspec.Struct, frozen=True, eq=False, dict=True):
     """The result for a workload.
 
     Attributes:
@@ -39,22 +40,10 @@ class WorkloadResult(msgspec.Struct, frozen=True, eq=False):
     unscheduled: Unscheduled | None = None
     companions: Companions = NO_COMPANIONS
     as_is: bool = False
-    _assignment: dict[str, int] | None = None
 
-    @property
+    @cached_property
     def assignment(self) -> dict[str, int]:
         """The replicas by cluster. Clusters of the workloads that it follows count as well, with 0 replicas."""
-        if self._assignment is None:
-            found = self._assigned()
-            force_setattr(self, "_assignment", found)  # many rows read it
-            return found
-        return self._assignment
-
-    def following(self, workload: SimulatedWorkload, **changed: Any) -> "WorkloadResult":  # noqa: ANN401
-        """Return the result once the workload follows others, with some more fields changed."""
-        return replace(self, workload=workload, _assignment=None, **changed)
-
-    def _assigned(self) -> dict[str, int]:
         binding = self._binding
         if binding is None:
             return {}
@@ -93,9 +82,6 @@ class WorkloadResult(msgspec.Struct, frozen=True, eq=False):
     def _binding(self) -> Binding | None:
         binding = self.workload.binding
         return binding if binding is None or self.as_is else as_moved(binding)
-
-
-_STUCK: Final = frozenset({NotScheduled.NOT_RETRIED, NotScheduled.MISSING_OVERRIDES, NotScheduled.NO_PRIORITY})
 
 
 Moves = Mapping[str, tuple[int | None, int | None]]

@@ -309,7 +309,7 @@ def followed(results: Sequence[WorkloadResult], schedulers: Collection[str]) -> 
     updated = [
         result
         if workload is result.workload
-        else result.following(workload, unscheduled=why_not_scheduled(workload, schedulers))
+        else replace(result, workload=workload, unscheduled=why_not_scheduled(workload, schedulers))
         for result, workload in zip(results, following, strict=True)
     ]
     return with_companions(updated)
