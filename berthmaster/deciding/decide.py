@@ -24,7 +24,6 @@ from berthmaster.model.binding import (
 from berthmaster.model.move import MoveRefusal
 from berthmaster.model.unsupported import unsupported_message, unsupported_parts
 from berthmaster.scheduling.decision import Attempt, Decision
-from berthmaster.scheduling.filters import ClusterEvictionFilter
 from berthmaster.scheduling.karmada.minimal import rescheduled
 from berthmaster.scheduling.karmada.selection import places_whole_sets
 from berthmaster.scheduling.karmada.trigger import Trigger
@@ -371,35 +370,38 @@ def scheduled_message(group: str, replicas: Mapping[str, int]) -> str:
 
 
 def _failure(scheduler: Scheduler, request: Request, decision: Decision) -> str:
-    """Return why a workload fits no cluster: for each group, how many clusters each filter rejected."""
-    messages = [_attempt_message(scheduler, request, each) for each in decision.attempts[:_MAX_GROUPS_SHOWN]]
+    """Return why a workload fits no cluster: for each group, how many clusters each filter rejected.
+
+    It begins as karmada-scheduler's error, which is that of the first group (``scheduler.go``).
+    """
+    messages = []
+    for each in decision.attempts[:_MAX_GROUPS_SHOWN]:
+        message, group = _attempt_message(scheduler, request, each), each.group.name
+        if group and messages:
+            message = f"group {group}: {message}"
+        elif group:
+            message = f"{message.removesuffix('.')}, in group {group}"
+        messages.append(message)
     if (more := len(decision.attempts) - len(messages)) > 0:
         messages.append(f"and {more} more groups")
     return "; ".join(messages) or (decision.failure.message if decision.failure is not None else "")
 
 
 def _attempt_message(scheduler: Scheduler, request: Request, attempt: Attempt) -> str:
-    prefix = f"group {attempt.group.name}: " if attempt.group.name else ""
     if attempt.failure is None:
-        return f"{prefix}fits"
+        return "fits"
     if len(attempt.rows):
-        return f"{prefix}{': '.join(filter(None, (attempt.failure.upstream, attempt.failure.message)))}"
+        return ": ".join(filter(None, (attempt.failure.upstream, attempt.failure.message)))
     total = len(scheduler.fleet)
-    counts = scheduler.rejected(request, attempt)
-    phrases = {each.name: each.phrase for each in scheduler.filters}
+    counts = scheduler.rejected_by_all(request, attempt)
+    phrases = {each.name: each.phrase_of(request.placement) for each in scheduler.filters}
     reasons = [
         f"{count} {phrases[plugin]} ({plugin})"
         for plugin, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
     ]
-    # Columns count what they reject. An eviction is no column, because it concerns one workload.
-    others = total - sum(counts.values())
-    evicted = min(others, sum(name in scheduler.fleet.row_of for name in request.evicted_from))
-    if evicted and (phrase := phrases.get(ClusterEvictionFilter.name)):
-        reasons.append(f"{evicted} {phrase} ({ClusterEvictionFilter.name})")
-        others -= evicted
-    if others > 0:
-        reasons.append(f"{others} are being deleted, or rejected for this workload only")
-    return f"{prefix}0/{total} clusters are available: {', '.join(reasons) or 'no cluster exists'}."
+    if (others := total - sum(counts.values())) > 0:
+        reasons.append(f"{others} are being deleted")
+    return f"0/{total} clusters are available: {', '.join(reasons) or 'no cluster exists'}."
 
 
 def _explained(scheduler: Scheduler, request: Request, decision: Decision) -> tuple[Mapping[str, Any], ...]:

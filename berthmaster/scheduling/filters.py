@@ -15,6 +15,7 @@ import numpy as np
 
 from berthmaster.model.cluster import REPELLING_EFFECTS, Cluster, Toleration, repelling_taints
 from berthmaster.model.errors import PluginError
+from berthmaster.model.policy import Placement
 from berthmaster.scheduling.columns import BoolArray, Column, IntArray
 from berthmaster.scheduling.context import Context
 from berthmaster.scheduling.fleet import AffinityColumn, ClusterColumn, Fleet
@@ -41,6 +42,10 @@ class Filter(ABC):
         """Make the filter, under another name than that of its class if one is given."""
         if name:
             self.name = name
+
+    def phrase_of(self, _placement: Placement) -> str:
+        """Return the phrase for a placement, if it depends on what the placement asks for."""
+        return self.phrase
 
     @abstractmethod
     def reason(self, context: Context, cluster: Cluster) -> str | None:

@@ -217,6 +217,20 @@ class Scheduler:
         feasible: FeasibleRows | None = attempt.group.feasible.get(kind_of(request))
         return feasible.rejected() if feasible is not None else {}
 
+    def rejected_by_all(self, request: Request, attempt: Attempt) -> Mapping[str, int]:
+        """Return what ``rejected`` returns, and how many of the other clusters each other filter rejected."""
+        feasible: FeasibleRows | None = attempt.group.feasible.get(kind_of(request))
+        if feasible is None:
+            return {}
+        context = Context(self.fleet, request, self.compile(request.placement), attempt.group, self.peers, Work())
+        counts, rows = dict(feasible.rejected()), feasible.rows_for(request)
+        for plugin in self._request_filters:
+            left = plugin.prune(context, rows)
+            if count := len(rows) - len(left):
+                counts[plugin.name] = count
+            rows = left
+        return counts
+
     def _compile_by_content(self, key: bytes, placement: Placement) -> CompiledPlacement:
         compiled = self._compiled.get(key)
         self._lookups["plan", "hit" if compiled is not None else "miss"] += 1

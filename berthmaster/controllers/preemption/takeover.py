@@ -81,17 +81,20 @@ class PreemptionEvents:
 
     def took_over(self, preemption: Preemption, resource: Resource, found: FoundResource) -> None:
         preemptor, holder, holder_policy = preemption
-        note = f"{preemptor} took over {resource} from {holder}: {preemption.why}"
+        note = f"{_words(preemptor.reference)} preempted {_words(holder).lower()} successfully: "
+        note += f"{preemption.why}; it took over {resource}"
         resource_reference, preemptor_reference = _resource(resource, found), _policy(preemptor)
         holder_reference = _reference(holder, holder_policy.metadata.uid if holder_policy is not None else "")
         self._record(resource_reference, SUCCEEDED, note, preemptor_reference)
         self._record(preemptor_reference, SUCCEEDED, note, resource_reference)
         self._record(holder_reference, SUCCEEDED, note, resource_reference)
-        self._note("preemption", note, Reference(*resource), preemptor)
+        record = f"{preemptor} took over {resource} from {holder}: {preemption.why}"
+        self._note("preemption", record, Reference(*resource), preemptor)
 
     def failed(self, preemption: Preemption, resource: Resource, found: FoundResource, error: ApiError) -> None:
         preemptor = preemption.preemptor
-        note = f"{preemptor} could not take over {resource} from {preemption.holder}; the controller retries: {error}"
+        note = f"{_words(preemptor.reference)} failed to preempt {_words(preemption.holder).lower()}: {error}; "
+        note += f"the controller tries again to take over {resource}"
         resource_reference, preemptor_reference = _resource(resource, found), _policy(preemptor)
         self._record(resource_reference, FAILED, note, preemptor_reference, "Warning")
         self._record(preemptor_reference, FAILED, note, resource_reference, "Warning")
@@ -134,6 +137,12 @@ class PreemptionEvents:
         action: str = "Preempting",
     ) -> None:
         self._recorder.record(EventContent(regarding, kind, reason, action, note, related))
+
+
+def _words(policy: PolicyReference) -> str:
+    """Return a policy as Karmada's detector writes it in events (``preemption.go``)."""
+    kind = "Cluster propagation policy" if policy.kind == "ClusterPropagationPolicy" else "Propagation policy"
+    return f"{kind}({'/'.join(filter(None, policy[1:]))})"
 
 
 def _resource(resource: Resource, found: FoundResource) -> Reference:

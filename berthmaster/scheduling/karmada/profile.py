@@ -213,6 +213,10 @@ class SpreadConstraintFilter(filters.PlacementFilter):
     name = "SpreadConstraint"
     phrase = "cluster(s) did not have a property that the placement spreads by"
 
+    def phrase_of(self, placement: Placement) -> str:
+        properties = [f"{_SPREAD_FIELDS[each]} property" for each in _spread_fields(placement)]
+        return f"cluster(s) did not have {' or '.join(properties)}" if properties else self.phrase
+
     def column(self, context: Context) -> Column[np.bool_] | None:
         fields = _spread_fields(context.compiled.placement)
         return context.fleet.column(fields, lambda each: _missing(fields, each) is None, np.False_) if fields else None

@@ -1,5 +1,6 @@
 """Rules about cluster affinities and tolerations (karmada ``util.ClusterMatches``)."""
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
@@ -31,8 +32,12 @@ def _unreachable(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
 
 @rule("group-repeated", "A group that matches the same clusters as an earlier group.")
 def _repeated(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
+    groups = reviewed.policy.spec.placement.cluster_affinities or ()
+    alike = Counter(map(_names, groups))
     seen: dict[tuple[object, ...], str] = {}
-    for index, group in enumerate(reviewed.policy.spec.placement.cluster_affinities or ()):
+    for index, group in enumerate(groups if len(alike) < len(groups) else ()):
+        if alike[_names(group)] == 1:
+            continue
         meaning = _meaning(group)
         if meaning in seen and not matches_every_cluster(group):
             yield FieldProblem(
@@ -43,6 +48,10 @@ def _repeated(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
         seen.setdefault(meaning, group.affinity_name)
 
 
+def _names(group: ClusterAffinityTerm) -> tuple[frozenset[str], frozenset[str]]:
+    return frozenset(group.cluster_names), frozenset(group.exclude)
+
+
 def _meaning(group: ClusterAffinityTerm) -> tuple[object, ...]:
     # Selectors are compared as text. A warning need not recognize two spellings of one selector.
     overflow = [
@@ -50,7 +59,7 @@ def _meaning(group: ClusterAffinityTerm) -> tuple[object, ...]:
         for each in group.overflow_affinities or ()
     ]
     selectors = (str(group.label_selector), str(group.field_selector))
-    return (*selectors, frozenset(group.cluster_names), frozenset(group.exclude), tuple(overflow))
+    return (*selectors, *_names(group), tuple(overflow))
 
 
 @rule("groups-empty", "An empty list of groups: it places nothing and reports success.")

@@ -199,8 +199,8 @@ def test_a_takeover_records_events_on_the_resource_and_both_policies():
         == winner.note
         == loser.note
         == (
-            "PropagationPolicy default/strong took over Deployment default/web "
-            "from PropagationPolicy default/weak: its priority 2 is higher than 1"
+            "Propagation policy(default/strong) preempted propagation policy(default/weak) successfully: "
+            "its priority 2 is higher than 1; it took over Deployment default/web"
         )
     )
     assert taken.regarding.uid == stage.web()["metadata"]["uid"]
@@ -212,7 +212,9 @@ def test_a_takeover_records_events_on_the_resource_and_both_policies():
 def test_the_reason_between_kinds_is_the_kind():
     stage = Stage(template(WEAK_C), WEAK_C, policy("any", -9))
     stage.work()
-    assert stage.recorder.events[0].note.endswith("a PropagationPolicy precedes every ClusterPropagationPolicy")
+    note = stage.recorder.events[0].note
+    assert note.startswith("Propagation policy(default/any) preempted cluster propagation policy(")
+    assert "successfully: a PropagationPolicy precedes every ClusterPropagationPolicy; " in note
 
 
 @cases(
