@@ -374,7 +374,7 @@ def _failure(scheduler: Scheduler, request: Request, decision: Decision) -> str:
 
     It begins as karmada-scheduler's error, which is that of the first group (``scheduler.go``).
     """
-    messages = []
+    messages: list[str] = []
     for each in decision.attempts[:_MAX_GROUPS_SHOWN]:
         message, group = _attempt_message(scheduler, request, each), each.group.name
         if group and messages:
