@@ -11,6 +11,7 @@ from ipaddress import ip_address
 from typing import Any, Final, NamedTuple
 
 import click
+import msgspec
 from rich.text import Text
 
 from berthmaster.kube.events import EventRecorder
@@ -19,9 +20,10 @@ from berthmaster.runtime import logs
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.serving.probes import Probes, serving_probes
 from berthmaster.views.texts import numbers
+from berthmaster_cli.answers import AnswerKind
 from berthmaster_cli.flags import Parsed, environment_text, option, options
 from berthmaster_cli.options import ADDRESS, ClusterFlags, LogLevelFlags, cluster_clients, config_option
-from berthmaster_cli.output import OutputFlags, echo, print_data, print_table, styled
+from berthmaster_cli.output import OutputFlags, echo, print_answer, print_table, styled
 from certs import rotator
 from certs.bundle import MUTATING, SCHEDULER_PLUGIN, VALIDATING
 from certs.leaf import timestamp_text
@@ -208,6 +210,16 @@ def rotate(flags: _CertsRotateFlags) -> None:
         _print_report(context.reconciler.reconcile(renew_leaves=not flags.ca, rotate_authority=flags.ca))
 
 
+class CertificateInventory(msgspec.Struct, frozen=True):
+    """All certificates and bundles, and when they were read."""
+
+    now: datetime
+    items: list[CertificateItem]
+
+
+_ANSWER: Final = AnswerKind("CertificateInventory", CertificateInventory)
+
+
 class _CertsInspectFlags(OutputFlags, CertificateFlags):
     """The options of ``berthmaster certs inspect``."""
 
@@ -230,7 +242,7 @@ def inspect_(flags: _CertsInspectFlags) -> None:
         columns = ("KIND", "NAME", "STATE", "EXPIRES", "IN", "RENEWED", numbers("AUTHORITIES"), "REASON", "MESSAGE")
         print_table(columns, [_row(item, found.now) for item in items])
     else:
-        print_data({"now": found.now, "items": items}, flags.output)
+        print_answer(_ANSWER, CertificateInventory(found.now, items), flags.output)
     if any(item.verdict is CertificateVerdict.BAD for item in items):
         raise SystemExit(1)
 

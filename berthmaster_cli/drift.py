@@ -18,6 +18,7 @@ from berthmaster.views.texts import (
     numbers,
     without_zeros,
 )
+from berthmaster_cli.answers import AnswerKind
 from berthmaster_cli.flags import option, options
 from berthmaster_cli.ignored import report_unknown_replicas, report_unused
 from berthmaster_cli.inputs import SourceFlags, current_time, present_world, profile_from, read_manifests
@@ -32,6 +33,7 @@ _LEGEND: Final = (
 )
 _EXIT_CODES: Final = "Exit codes: 0 success; 1 with --check, a workload drifts; 2 bad input."
 _FEW: Final = 10
+_ANSWER: Final = AnswerKind("FleetDrift", drift.FleetDrift)
 
 
 class _DriftFlags(SourceFlags, WorkloadOutputFlags):
@@ -71,7 +73,8 @@ def command(flags: _DriftFlags) -> None:
         drift.workload_drifts(world, profile, now, tolerance=flags.tolerance, pending_s=flags.pending_s)
     )
     shown = found.workloads[: flags.limit or None]
-    if not is_printed(flags.output, msgspec.structs.replace(found, workloads=shown), (each.resource for each in shown)):
+    answer, names = msgspec.structs.replace(found, workloads=shown), (each.resource for each in shown)
+    if not is_printed(flags.output, _ANSWER, answer, names):
         _print(found, shown, wide=flags.output == "wide")
         report_unused(manifests)
         report_unknown_replicas(world)

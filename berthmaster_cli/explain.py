@@ -2,21 +2,21 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 import msgspec.structs
 from rich.text import Text
 
+from berthmaster.ledger.records import PastExplanation
 from berthmaster.manifests import Manifests
 from berthmaster.model.binding import binding_name
 from berthmaster.model.cluster import NO_EXECUTE
-from berthmaster.model.decode import builtins
 from berthmaster.model.errors import InputError, name_list
 from berthmaster.model.policy import DEFAULT_SCHEDULER
 from berthmaster.runtime.installation import ConsoleLink
 from berthmaster.scheduling.decision import Mode
-from berthmaster.scheduling.diagnosis import Diagnosis
+from berthmaster.scheduling.diagnosis import Diagnosis, GroupDiagnosis
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.profile import Profile
 from berthmaster.simulation.change_set import what_if
@@ -30,19 +30,25 @@ from berthmaster.simulation.world import Change, World
 from berthmaster.views.plan_sections import assumed
 from berthmaster.views.texts import assignment_text, count_text, without_zeros
 from berthmaster_cli import change_options, completion, inputs, ledger_options
+from berthmaster_cli.answers import AnswerKind
 from berthmaster_cli.flags import argument, option, options
 from berthmaster_cli.history import moves_text, workload_query
 from berthmaster_cli.ignored import notes_about_overrides
-from berthmaster_cli.output import WorkloadOutputFlags, echo, is_printed, print_data, print_line, print_table, styled
+from berthmaster_cli.output import WorkloadOutputFlags, echo, is_printed, print_answer, print_line, print_table, styled
 from berthmaster_cli.tables import TRIGGERS_HELP, best_first, print_group, print_preemption
 
 if TYPE_CHECKING:
-    from berthmaster.ledger.records import InputDifference, PastExplanation, Query
+    from berthmaster.ledger.records import InputDifference, Query
     from berthmaster_cli.federation import FederationExplanation
 
 _COLUMNS: Final = ("", "SUBJECT", "WHAT", "BEFORE", "AFTER")
 _CHANGES_SHOWN: Final = 30
+_ANSWER: Final = AnswerKind("Explanation", Explanation)
+_PAST: Final = AnswerKind("PastExplanation", PastExplanation)
 _CONFLICTS: Final = ("paths", "live", "kubeconfig", "context", "dump", "server")
+
+
+AnyExplanation = TypeVar("AnyExplanation", Explanation, "FederationExplanation")
 
 
 class PastFlags(inputs.InputFlags, ledger_options.ReadLedgerFlags):
@@ -75,7 +81,7 @@ def _asks_past(flags: PastFlags) -> bool:
     return True
 
 
-def _explained_past(words: Sequence[str], flags: PastFlags) -> "PastExplanation":
+def _explained_past(words: Sequence[str], flags: PastFlags) -> PastExplanation:
     """Return the explanation of a recorded decision."""
     from berthmaster.ledger.differences import explain_decision  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
     from berthmaster.ledger.records import RecordId  # noqa: PLC0415 - the same
@@ -97,7 +103,7 @@ def _explained_past(words: Sequence[str], flags: PastFlags) -> "PastExplanation"
     return found
 
 
-def _print_record(explained: "PastExplanation") -> None:
+def _print_record(explained: PastExplanation) -> None:
     record = explained.record
     print_line(styled(f"decision {record.id}", "bold"), f" of {record.time[:19]}Z, fleet {record.fleet[:12]}: ",
         moves_text(record),
@@ -189,7 +195,8 @@ def command(flags: _ExplainFlags) -> None:
         explained = federation.explain_in_federation(
             manifests, flags.replica_fields, name, changes, duplicate_limits=flags.duplicate_limits
         )
-        if not is_printed(flags.output, _limited(explained, flags.limit), sorted(explained.workload.clusters)):
+        clusters = sorted(explained.workload.clusters)
+        if not is_printed(flags.output, federation.EXPLANATION, _limited(explained, flags.limit), clusters):
             federation.print_federation_explanation(explained, flags.table_limit)
         return
     profile = inputs.profile_from(flags)
@@ -210,7 +217,7 @@ def _show_past(flags: _ExplainFlags) -> None:
         raise click.UsageError("changes cannot be combined with --at, --record and --diff")
     explained = _explained_past(flags.resource, flags)
     if flags.output in {"json", "yaml"}:
-        print_data(explained, flags.output)
+        print_answer(_PAST, explained, flags.output)
         return
     if flags.output != "name":
         _print_record(explained)
@@ -228,7 +235,7 @@ def _show(
     changes: Sequence[Change] = (),
 ) -> None:
     """Print an explanation after changes. ``missing`` says why dependencies are not among the workloads."""
-    if is_printed(flags.output, _limited(explained, flags.limit), sorted(explained.clusters)):
+    if is_printed(flags.output, _ANSWER, _limited(explained, flags.limit), sorted(explained.clusters)):
         return
     if explained.assumptions is not None:
         moved = int(explained.clusters != (explained.present or explained.clusters))
@@ -255,18 +262,20 @@ def _show(
         echo(f"console: {link.workload('/'.join(namespace), binding_name(kind, name))}")
 
 
-def _limited(explained: "Explanation | FederationExplanation", limit: int | None) -> Any:  # noqa: ANN401 - JSON
+def _limited(explained: AnyExplanation, limit: int | None) -> AnyExplanation:
     """Return an explanation with at most ``limit`` clusters in each group, and how many are left out."""
-    data = builtins(explained)
     diagnosis = explained.diagnosis
     if not limit or diagnosis is None:
-        return data
-    groups = diagnosis.groups if isinstance(diagnosis, Diagnosis) else [diagnosis]
-    written = data["diagnosis"]["groups"] if isinstance(diagnosis, Diagnosis) else [data["diagnosis"]]
-    for group, target in zip(groups, written, strict=True):
-        target["clusters"] = builtins(best_first(group)[:limit])
-        target["omittedClusters"] = max(0, len(group.clusters) - limit)
-    return data
+        return explained
+    if isinstance(diagnosis, GroupDiagnosis):
+        return msgspec.structs.replace(explained, diagnosis=_limited_group(diagnosis, limit))
+    groups = [_limited_group(each, limit) for each in diagnosis.groups]
+    return msgspec.structs.replace(explained, diagnosis=msgspec.structs.replace(diagnosis, groups=groups))
+
+
+def _limited_group(group: GroupDiagnosis, limit: int) -> GroupDiagnosis:
+    omitted = max(0, len(group.clusters) - limit)
+    return msgspec.structs.replace(group, clusters=best_first(group)[:limit], omitted_clusters=omitted)
 
 
 def explained_in(

@@ -17,12 +17,15 @@ from berthmaster.simulation import federation as federations
 from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import Change
 from berthmaster.views.texts import NAMED_CLUSTERS, assignment_text, brief_assignment, count_text, numbers
+from berthmaster_cli.answers import AnswerKind
 from berthmaster_cli.inputs import current_time
 from berthmaster_cli.output import complain_about, print_line, print_table, styled
 from berthmaster_cli.tables import NOT_SCHEDULED, AssignmentText, View, is_printed_as_data, print_group, require_known
 from extender.protocols.kubeadmiral.simulated import webhooks_of
 
 _WIDE_COLUMNS: Final = (numbers("REPLICAS"), "TRIGGER")
+_PLACEMENTS: Final = AnswerKind("FederationPlacementList", list[federations.FederationRow])
+_CHANGES: Final = AnswerKind("FederationChangeList", list[federations.FederationChange])
 
 
 class FederationExplanation(msgspec.Struct, frozen=True, rename="camel"):
@@ -36,6 +39,9 @@ class FederationExplanation(msgspec.Struct, frozen=True, rename="camel"):
     replicas: int | None
     diagnosis: GroupDiagnosis | None
     overrides: list[str] = []
+
+
+EXPLANATION: Final = AnswerKind("FederationExplanation", FederationExplanation)
 
 
 def simulate_federation(
@@ -90,7 +96,7 @@ def _is_printed(change: federations.FederationChange, view: View, output: str) -
 
 def _print_results(rows: Sequence[federations.FederationRow], output: str) -> None:
     """Print where workloads are placed, in one of ``output.WORKLOAD_FORMATS``."""
-    if is_printed_as_data(rows, output):
+    if is_printed_as_data(_PLACEMENTS, rows, output):
         return
     wide, text = _text_of(output)
     cells = [
@@ -102,7 +108,7 @@ def _print_results(rows: Sequence[federations.FederationRow], output: str) -> No
 
 def _print_changes(rows: Sequence[federations.FederationChange], output: str) -> None:
     """Print what changes move, in one of ``output.WORKLOAD_FORMATS``."""
-    if is_printed_as_data(rows, output):
+    if is_printed_as_data(_CHANGES, rows, output):
         return
     wide, text = _text_of(output)
     cells = [

@@ -7,20 +7,23 @@ from typing import TYPE_CHECKING, Final
 import click
 from rich.text import Text
 
+from berthmaster.ledger.records import HistoryRow
 from berthmaster.model.errors import LedgerError
 from berthmaster.simulation.changes import full_name
 from berthmaster_cli import completion
+from berthmaster_cli.answers import AnswerKind
 from berthmaster_cli.flags import argument, option, options
 from berthmaster_cli.inputs import NamespaceFlags, resource_argument
 from berthmaster_cli.ledger_options import RangeFlags
-from berthmaster_cli.output import OutputFlags, complain, print_data, print_json_line, print_line, print_table, styled
+from berthmaster_cli.output import OutputFlags, complain, print_answer, print_json_line, print_line, print_table, styled
 
 if TYPE_CHECKING:
-    from berthmaster.ledger.records import HistoryRow, Query
+    from berthmaster.ledger.records import Query
     from berthmaster.ledger.store import Store
 
 _COLUMNS: Final = ("TIME", "ID", "RESOURCE", "TRIGGER", "POLICY", "MOVES", "WHY")
 _POLL_S: Final = 2.0
+_ANSWER: Final = AnswerKind("HistoryRecordList", list[HistoryRow])
 
 
 class _HistoryFlags(NamespaceFlags, RangeFlags, OutputFlags):
@@ -78,7 +81,7 @@ def command(flags: _HistoryFlags) -> None:
         if found.after is not None:
             complain(f"there are more than {flags.limit} records; the latest are shown, see --limit and --since")
     elif not flags.watch:
-        print_data(found.rows, output)
+        print_answer(_ANSWER, found.rows, output)
     if flags.watch:
         _watch(store, query, known, rows, output)
 
@@ -93,7 +96,7 @@ def workload_query(words: Sequence[str], namespace: str) -> "Query":
     return Query(namespace=name.namespace, resource_kind=name.kind, name=name.name)
 
 
-def _cells(row: "HistoryRow") -> tuple[str | Text, ...]:
+def _cells(row: HistoryRow) -> tuple[str | Text, ...]:
     failed = row.kind == "decision" and row.reason != "Success"
     why = styled(f"{row.reason}: {row.message}", "red") if failed else (row.message if row.before is None else "")
     evicted = f"evicted from {', '.join(row.evicted_from)}" if row.evicted_from else ""
@@ -104,7 +107,7 @@ def _cells(row: "HistoryRow") -> tuple[str | Text, ...]:
     )  # fmt: skip
 
 
-def moves_text(row: "HistoryRow") -> str | Text:
+def moves_text(row: HistoryRow) -> str | Text:
     """Return what moved: ``+member2=3 -member1``, or the new number of replicas where it changed."""
     if row.before is None or row.after is None:
         return ""
@@ -122,16 +125,14 @@ def moves_text(row: "HistoryRow") -> str | Text:
     return ", ".join(parts) or styled("none", "dim")
 
 
-def _watch(
-    store: "Store", query: "Query", known: "Mapping[int, int]", rows: "Sequence[HistoryRow]", output: str
-) -> None:
+def _watch(store: "Store", query: "Query", known: "Mapping[int, int]", rows: Sequence[HistoryRow], output: str) -> None:
     """Print records that are written from now on, until the process is interrupted."""
     from berthmaster.ledger.history import written_since  # noqa: PLC0415 - the same
 
     printed = {row.id for row in rows}
     if output == "json":
         for row in rows:
-            print_json_line(row)
+            print_json_line(_ANSWER, [row])
     while True:
         time.sleep(_POLL_S)
         try:
@@ -143,6 +144,6 @@ def _watch(
             if row.id in printed:
                 continue
             if output == "json":
-                print_json_line(row)
+                print_json_line(_ANSWER, [row])
             else:
                 print_line(*(part for cell in _cells(row) if cell for part in (cell, "  ")))

@@ -90,7 +90,6 @@ def name_in(manifests: Manifests, name: ResourceName, namespace: str) -> Resourc
 _PRICES_KIND: Final = "Prices"
 _PROBLEMS: Final = 10
 _GATES: Final = (WORKLOAD_AFFINITY,)
-_EXISTING_FILE: Final = click.Path(dir_okay=False, exists=True, path_type=Path)
 _STATUS_NOT_FOUND: Final = 404
 LEASE: Final = ("coordination.k8s.io/v1", "Lease")
 
@@ -223,14 +222,10 @@ class SourceFlags(LiveFlags, SimulationFlags, NamespaceFlags, options.KustomizeF
     )  # fmt: skip
 
 
-class InputFlags(SourceFlags):
+class InputFlags(SourceFlags, options.ServerFlags):
     """A source, or a running extender to ask instead."""
 
     server: str | None = option("Ask a running `berthmaster extender` instead.", metavar="URL")
-    token_file: Path | None = option("With --server: a file with the bearer token.", type=_EXISTING_FILE)
-    ca_file: Path | None = option("With --server: the CA certificates to trust, in PEM.", type=_EXISTING_FILE)
-    client_cert_file: Path | None = option("With --server: the client certificate, in PEM.", type=_EXISTING_FILE)
-    client_key_file: Path | None = option("With --server: the key of that certificate, in PEM.", type=_EXISTING_FILE)
 
 
 def profile_from(flags: SchedulingFlags) -> Profile:
@@ -276,16 +271,13 @@ def current_time() -> datetime:
 
 def remote_from(flags: InputFlags) -> "Client | None":
     """Return a client of the extender that ``--server`` names; None without the option."""
-    pair = options.certificate_pair(flags.client_cert_file, flags.client_key_file, "client-")
     if flags.server is None:
-        return None
+        return flags.remote()
     if flags.paths or flags.kustomizations or flags.replica_paths:
         raise click.UsageError("--server cannot be combined with -f or --replica-path: the extender has its manifests")
     if flags.live or flags.kubeconfig is not None or flags.context is not None or flags.dump is not None:
         raise click.UsageError("--server cannot be combined with --live, --kubeconfig, --context or --dump")
-    from berthmaster.native_api.client import Client  # noqa: PLC0415 - imported only if it is used
-
-    return Client(flags.server, token_file=flags.token_file, ca_file=flags.ca_file, certificate=pair)
+    return flags.remote()
 
 
 def explain_remotely(remote: "Client", name: ResourceName) -> "Explanation":

@@ -8,17 +8,21 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 import click
+from msgspec.structs import replace
 
 from berthmaster.ledger.batches import Configuration, microseconds
+from berthmaster.ledger.records import Audit
 from berthmaster.model.errors import InputError
 from berthmaster.version import __version__
+from berthmaster_cli.answers import AnswerKind
 from berthmaster_cli.flags import option, options
 from berthmaster_cli.ledger_options import RangeFlags, ReadLedgerFlags, recorder_from
 from berthmaster_cli.main import EXIT_CHECK_FAILED
-from berthmaster_cli.output import OutputFlags, echo, print_data
+from berthmaster_cli.output import OutputFlags, echo, print_answer
 
 _NO_SEGMENT: Final = 2**31
 _READ: Final = "The ledger to read"
+_AUDIT: Final = AnswerKind("LedgerAudit", Audit)
 
 
 @click.group(context_settings={"auto_envvar_prefix": "BERTHMASTER_LEDGER"})
@@ -50,7 +54,7 @@ def verify(ctx: click.Context, flags: _LedgerVerifyFlags, /) -> None:
             f"the digest of everything is {result.head}, and not {flags.head}: records were added or replaced"
         )
     if flags.output != "table":
-        print_data({**result._asdict(), "problems": problems}, flags.output)
+        print_answer(_AUDIT, replace(result, problems=problems), flags.output)
     else:
         for problem in problems:
             echo(problem)

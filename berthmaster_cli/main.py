@@ -75,6 +75,7 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
         "demo": "Start webhook and extender on loopback, and show requests and responses.",
     },
     "Set up": {
+        "version": "Show the versions of the command, the services and the control plane, and whether they fit.",
         "doctor": "Check an installation, report what is wrong and how to fix it.",
         "certs": "Issue, renew and inspect serving certificates and CA bundles.",
         "register": "Register webhooks at an API server, and remove them.",
@@ -93,6 +94,11 @@ _MODULES: Final = {
 COMMANDS: Final = tuple(name for commands in SECTIONS.values() for name in commands)
 
 
+def command_module(name: str) -> str:
+    """Return the name of the module with a command."""
+    return f"berthmaster_cli.{_MODULES.get(name, name.replace('-', '_')).partition(':')[0]}"
+
+
 class _ReaderGoneError(Exception):
     """The reader of standard output is gone."""
 
@@ -106,9 +112,8 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return super().get_command(ctx, cmd_name)
-        module, _, attribute = _MODULES.get(cmd_name, cmd_name.replace("-", "_")).partition(":")
-        found = importlib.import_module(f"berthmaster_cli.{module}")
-        command: click.Command = getattr(found, attribute or "command")
+        found = importlib.import_module(command_module(cmd_name))
+        command: click.Command = getattr(found, _MODULES.get(cmd_name, "").partition(":")[2] or "command")
         name_variables(command)
         return command
 

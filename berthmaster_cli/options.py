@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from berthmaster.kube.client import APIClient
     from berthmaster.kube.kubeconfig import ClusterAccess
     from berthmaster.kube.manner import RequestManner
+    from berthmaster.native_api.client import Client
 
+_EXISTING_FILE: Final = click.Path(dir_okay=False, exists=True, path_type=Path)
 _REPORTS_REQUESTS: Final = 6
 """The level from which kubectl prints requests."""
 _LEVEL: Final = Parsed("LEVEL", lambda text: int(text.removeprefix("=")))
@@ -138,6 +140,25 @@ class PlaneFlags(KubeconfigFlags, RequestFlags):
         from berthmaster.kube.kubeconfig import find_access  # noqa: PLC0415 - files need no client
 
         return find_access(self.kubeconfig, self.context)._replace(manner=self.manner)
+
+
+class ServerFlags(Flags):
+    """An extender to ask."""
+
+    server: str | None = option("Also ask this `berthmaster extender`.", metavar="URL")
+    token_file: Path | None = option("With --server: a file with the bearer token.", type=_EXISTING_FILE)
+    ca_file: Path | None = option("With --server: the CA certificates to trust, in PEM.", type=_EXISTING_FILE)
+    client_cert_file: Path | None = option("With --server: the client certificate, in PEM.", type=_EXISTING_FILE)
+    client_key_file: Path | None = option("With --server: the key of that certificate, in PEM.", type=_EXISTING_FILE)
+
+    def remote(self) -> "Client | None":
+        """Return a client of the extender; None without ``--server``."""
+        pair = certificate_pair(self.client_cert_file, self.client_key_file, "client-")
+        if self.server is None:
+            return None
+        from berthmaster.native_api.client import Client  # noqa: PLC0415 - imported only if it is used
+
+        return Client(self.server, token_file=self.token_file, ca_file=self.ca_file, certificate=pair)
 
 
 class ClusterFlags(KubeconfigFlags):

@@ -22,6 +22,7 @@ from berthmaster.model.decode import builtins
 from berthmaster.model.errors import printable, printable_json
 from berthmaster.model.gaps import ANY_READER, Gap, texts
 from berthmaster.views.texts import TableColumn, columns_of
+from berthmaster_cli.answers import AnswerKind
 from berthmaster_cli.flags import Flags, option
 
 FORMATS: Final = ("table", "json", "yaml")
@@ -160,19 +161,24 @@ def print_page(lines: Iterable[str]) -> None:
         echo(line)
 
 
-def print_data(data: object, output: str) -> None:
-    """Print a value as JSON or YAML. Unprintable characters are written as escapes, so the value is exact."""
-    plain = _plain(data)
+def print_answer(kind: AnswerKind, data: object, output: str) -> None:
+    """Print an answer as JSON or YAML. Unprintable characters are written as escapes, so the value is exact."""
+    document = kind.document(_plain(data))
     if output == "json":
-        click.echo(_inert_json(msgspec.json.format(msgspec.json.encode(plain), indent=2).decode()))
+        print_json(document)
     else:
-        click.echo(_yaml(plain), nl=False)
+        click.echo(_yaml(document), nl=False)
 
 
-def is_printed(output: str, data: object, names: Iterable[str]) -> bool:
-    """Print data or names if the format of workloads asks for one of them. Return False for a table."""
+def print_json(document: object) -> None:
+    """Print a document of another format than ours, such as SARIF, as JSON."""
+    click.echo(_inert_json(msgspec.json.format(msgspec.json.encode(_plain(document)), indent=2).decode()))
+
+
+def is_printed(output: str, kind: AnswerKind, data: object, names: Iterable[str]) -> bool:
+    """Print an answer or names if the format of workloads asks for one of them. Return False for a table."""
     if output in {"json", "yaml"}:
-        print_data(data, output)
+        print_answer(kind, data, output)
     elif output == "name":
         for name in names:
             echo(name)
@@ -209,9 +215,9 @@ def json_line(value: object) -> bytes:
     return f"{_inert_json(encoded.decode())}\n".encode()
 
 
-def print_json_line(value: object) -> None:
-    """Print a value as one line of JSON, and flush it: another process may follow the output."""
-    click.echo(json_line(value), nl=False)
+def print_json_line(kind: AnswerKind, data: object) -> None:
+    """Print an answer as one line of JSON, and flush it: another process may follow the output."""
+    click.echo(json_line(kind.document(_plain(data))), nl=False)
 
 
 def _plain(data: object) -> Any:  # noqa: ANN401 - any JSON value

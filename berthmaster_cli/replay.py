@@ -15,11 +15,12 @@ from berthmaster.model.errors import FieldError, InputError
 from berthmaster.model.meta import with_spec
 from berthmaster.model.policy import POLICY_KINDS, Policy, defaulted
 from berthmaster.model.unsupported import checked_placement
+from berthmaster_cli.answers import AnswerKind
 from berthmaster_cli.flags import option, options
 from berthmaster_cli.inputs import PluginFlags, plugin_profile
 from berthmaster_cli.ledger_options import RangeFlags
 from berthmaster_cli.main import EXIT_CHECK_FAILED
-from berthmaster_cli.output import OutputFlags, complain, echo, print_data, print_table
+from berthmaster_cli.output import OutputFlags, complain, echo, print_answer, print_table
 
 if TYPE_CHECKING:
     from berthmaster.ledger.past import PastDecision, Replayed
@@ -39,6 +40,17 @@ class ReplayDifference(msgspec.Struct, frozen=True, rename="camel"):
     differences: dict[str, tuple[Any, Any]]
     recorded: dict[str, int] | None
     now: dict[str, int] | None
+
+
+class ReplayReport(msgspec.Struct, frozen=True):
+    """How many decisions were made again, how many of them differ, and the first of these."""
+
+    decisions: int
+    differ: int
+    differences: list[ReplayDifference]
+
+
+_ANSWER: Final = AnswerKind("ReplayReport", ReplayReport)
 
 
 class _ReplayFlags(RangeFlags, PluginFlags, OutputFlags):
@@ -78,7 +90,7 @@ def command(ctx: click.Context, flags: _ReplayFlags, /) -> None:
     if flags.output == "table":
         _print(found)
     else:
-        print_data({"decisions": count, "differ": differing, "differences": found}, flags.output)
+        print_answer(_ANSWER, ReplayReport(count, differing, found), flags.output)
     if differing > len(found):
         complain(f"{differing - len(found)} more decisions differ")
     if flags.output == "table":

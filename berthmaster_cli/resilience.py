@@ -19,11 +19,13 @@ from berthmaster.views.assumption_texts import failover_lines
 from berthmaster.views.heat_map import heat_map
 from berthmaster.views.texts import columns_of, count_text, numbers
 from berthmaster_cli import inputs
+from berthmaster_cli.answers import AnswerKind
 from berthmaster_cli.flags import option, options
 from berthmaster_cli.ignored import report_unknown_replicas, report_unused
 from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.output import WorkloadOutputFlags, complain, counting, is_printed, print_line, print_table, styled
 
+_ANSWER: Final = AnswerKind("FailureList", list[Impact])
 _CHUNKS: Final = 16
 """How many parts of the failures each process gets. More show the progress better."""
 _SIMULATED: Final[list[Failures]] = []
@@ -196,7 +198,7 @@ def command(flags: _ResilienceFlags) -> None:
 def _show(found: ShardResult, flags: _ResilienceFlags) -> None:
     impacts = ranked(found.impacts)
     shown = impacts[: flags.limit or None]
-    if not is_printed(flags.output, shown, (f"{each.domain}/{each.name}" for each in shown)):
+    if not is_printed(flags.output, _ANSWER, shown, (f"{each.domain}/{each.name}" for each in shown)):
         _print(shown, impacts, found, flags.namespace, wide=flags.output == "wide")
     if flags.heat_map is not None:
         _write(flags.heat_map, heat_map(impacts, found.clusters), "--heat-map")

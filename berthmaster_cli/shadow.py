@@ -12,8 +12,9 @@ import msgspec
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import FieldError, InputError, ServiceError
 from berthmaster.native_api.connection import UnansweredError, WebClient
+from berthmaster_cli.answers import AnswerKind
 from berthmaster_cli.flags import option, options
-from berthmaster_cli.output import OutputFlags, echo, print_data, print_line, print_table
+from berthmaster_cli.output import OutputFlags, echo, print_answer, print_line, print_table
 
 _PATH: Final = "/shadow"
 _PORT: Final = 9080
@@ -26,6 +27,21 @@ _WORDS: Final = {
     "different": "different",
     "waiting": "waiting for the answer of the scheduler",
 }
+
+
+class ShadowFigures(msgspec.Struct):
+    """What a process in shadow mode has compared."""
+
+    scheduler: str
+    since: str
+    bindings: dict[str, int]
+    reasons: dict[str, int]
+    decisions: dict[str, int]
+    differences: list[dict[str, Any]]
+    more: int
+
+
+_ANSWER: Final = AnswerKind("ShadowReport", ShadowFigures)
 
 
 @click.group()
@@ -52,13 +68,13 @@ def report(flags: _ShadowFlags) -> None:
     if flags.output == "table":
         _print(found)
     else:
-        print_data(found, flags.output)
+        print_answer(_ANSWER, found, flags.output)
     bindings = found.bindings
     if flags.check and (bindings["different"] or not found.decisions["same"]):
         sys.exit(_EXIT_DIFFERENT)
 
 
-def _fetched(server: str) -> "_Report":
+def _fetched(server: str) -> ShadowFigures:
     parts = urlsplit(server)
     if parts.scheme != "http" or not parts.hostname or parts.path.strip("/"):
         raise InputError(f"--server: {server!r} is not http://HOST:PORT; probes are served in plain text")
@@ -73,22 +89,12 @@ def _fetched(server: str) -> "_Report":
     if answer.status != HTTPStatus.OK:
         raise ServiceError(f"{server}: status {answer.status}; expected is a report")
     try:
-        return decode_json(_Report, answer.content)
+        return decode_json(ShadowFigures, answer.content)
     except FieldError as error:
         raise ServiceError(f"{server}: the answer is no report of this version: {error}") from None
 
 
-class _Report(msgspec.Struct):
-    scheduler: str
-    since: str
-    bindings: dict[str, int]
-    reasons: dict[str, int]
-    decisions: dict[str, int]
-    differences: list[dict[str, Any]]
-    more: int
-
-
-def _print(found: _Report) -> None:
+def _print(found: ShadowFigures) -> None:
     total = sum(found.bindings.values())
     decisions = found.decisions
     echo(f"{total:,} bindings of {found.scheduler}, compared since {found.since}")

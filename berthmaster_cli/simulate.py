@@ -23,7 +23,7 @@ from berthmaster_cli.idle_policies import report_idle_policies, written_policies
 from berthmaster_cli.ignored import report_unused
 from berthmaster_cli.ledger_options import LedgerFlags
 from berthmaster_cli.main import EXIT_CHECK_FAILED
-from berthmaster_cli.output import WorkloadOutputFlags, complain, echo, print_data, print_line, styled
+from berthmaster_cli.output import WorkloadOutputFlags, complain, echo, print_answer, print_line, styled
 
 if TYPE_CHECKING:
     from berthmaster.native_api.client import Client
@@ -171,7 +171,7 @@ def _print_changed(answer: Plan, shown: Collection[str], view: tables.View, outp
         for name in dict.fromkeys(names):
             echo(name)
     else:
-        print_data(printed, output)
+        print_answer(tables.PLAN, printed, output)
 
 
 def _labels(result: WorkloadResult) -> Mapping[str, str]:

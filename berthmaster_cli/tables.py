@@ -35,6 +35,7 @@ from berthmaster.views.texts import (
     without_zeros,
 )
 from berthmaster_cli import completion
+from berthmaster_cli.answers import AnswerKind
 from berthmaster_cli.flags import argument, option
 from berthmaster_cli.inputs import NamespaceFlags, name_in, resource_name
 from berthmaster_cli.output import complain, is_printed, joined, print_line, print_table, styled
@@ -45,6 +46,8 @@ _STYLES: Final = {
     Outcome.NOT_SELECTED: "yellow",
     Outcome.REJECTED: "red",
 }
+PLAN: Final = AnswerKind("Plan", Plan)
+_PLACEMENTS: Final = AnswerKind("PlacementList", list[Row])
 _NO_ROWS: Final = "there are no workloads to show"
 _WIDE_COLUMNS: Final = (numbers("REPLICAS"), "TRIGGER", "SCHEDULER")
 TRIGGERS_HELP: Final = (
@@ -67,7 +70,7 @@ AssignmentText = Callable[[Mapping[str, int | None]], str]
 
 def print_results(rows: Sequence[Row], output: str) -> None:
     """Print where workloads are placed, in one of ``console.WORKLOAD_FORMATS``."""
-    if is_printed_as_data(rows, output):
+    if is_printed_as_data(_PLACEMENTS, rows, output):
         return
     wide = output == "wide"
     text = assignment_text if wide else brief_assignment
@@ -86,9 +89,9 @@ def print_results(rows: Sequence[Row], output: str) -> None:
     print_table(columns, cells)
 
 
-def is_printed_as_data(rows: Sequence[Any], output: str) -> bool:
+def is_printed_as_data(kind: AnswerKind, rows: Sequence[Any], output: str) -> bool:
     """Print rows as data or as names, or that there are none. Return False if a table has to show them."""
-    if is_printed(output, rows, (each.resource for each in rows)):
+    if is_printed(output, kind, rows, (each.resource for each in rows)):
         return True
     if not rows:
         complain(_NO_ROWS)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Final
 
 import click
 
@@ -10,9 +11,12 @@ from berthmaster.simulation.scheduling_cycle import run, scheduler_of
 from berthmaster.simulation.why_not import WhyNot, question_of, why_not
 from berthmaster.views.texts import assignment_text, without_zeros
 from berthmaster_cli import completion, inputs, ledger_options
+from berthmaster_cli.answers import AnswerKind
 from berthmaster_cli.flags import argument, option, options
 from berthmaster_cli.history import workload_query
-from berthmaster_cli.output import OutputFlags, print_data, print_line, styled
+from berthmaster_cli.output import OutputFlags, print_answer, print_line, styled
+
+_ANSWER: Final = AnswerKind("WhyNot", WhyNot)
 
 
 class _WhyNotFlags(OutputFlags, inputs.WorkloadNamespaceFlags, inputs.SourceFlags, ledger_options.ReadLedgerFlags):
@@ -20,7 +24,7 @@ class _WhyNotFlags(OutputFlags, inputs.WorkloadNamespaceFlags, inputs.SourceFlag
         metavar="TYPE/NAME CLUSTER", nargs=-1, required=True, shell_complete=completion.workload_and_cluster
     )
     at: datetime | None = option(
-        "Answer for the last decision up to this time, from the ledger.", type=ledger_options.MOMENT
+        "AnswerKind for the last decision up to this time, from the ledger.", type=ledger_options.MOMENT
     )
 
 
@@ -44,7 +48,7 @@ def command(flags: _WhyNotFlags) -> None:
     *resource, cluster = flags.words
     answer = _present(resource, cluster, flags) if flags.at is None else _past(resource, cluster, flags.at, flags)
     if flags.output != "table":
-        print_data(answer, flags.output)
+        print_answer(_ANSWER, answer, flags.output)
     else:
         _print(answer)
 

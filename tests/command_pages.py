@@ -22,7 +22,8 @@ _GUIDES: Final[Mapping[str, str]] = {
     "moves": "moves.md", "drain": "moves.md",
     "undrain": "moves.md", "history": "ledger.md", "replay": "ledger.md", "ledger": "ledger.md",
     "shadow": "binding-scheduler.md", "webhook": "webhook.md", "extender": "extender.md",
-    "controllers": "controllers.md", "console": "console.md", "demo": "serving.md", "doctor": "doctor.md",
+    "controllers": "controllers.md", "console": "console.md", "demo": "serving.md",
+    "version": "compatibility.md", "doctor": "doctor.md",
     "certs": "certificates.md", "register": "install.md",
 }  # fmt: skip
 _OTHER: Final = {"completion": "Print a completion script for a shell."}

@@ -1,9 +1,10 @@
-"""The JSON schema of placement tests for editors, from the types that read them. Writes it as a script."""
+"""The JSON schemas of docs/schemas: of placement tests, and of what commands print. Writes them as a script."""
 
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+from answer_schema import schema_of_answers
 
 from berthmaster.model.meta import Quantity
 from berthmaster.simulation.changes import WhatIf
@@ -72,6 +73,7 @@ def schema_of_reports() -> JSON:
 def schemas() -> dict[Path, str]:
     """Return the files of all schemas."""
     found = {"placement-test": schema_of_tests(), "placement-test-report": schema_of_reports()}
+    found["answers"] = schema_of_answers()
     return {
         PAGES / f"{name}.json": msgspec.json.format(msgspec.json.encode(each), indent=2).decode() + "\n"
         for name, each in found.items()

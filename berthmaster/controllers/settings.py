@@ -11,6 +11,7 @@ from berthmaster.runtime.feature_gates import FeatureGates
 from berthmaster.runtime.installation import ConsoleLink
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.profile import Profile
+from berthmaster.version import __version__
 
 UnknownFields = Literal["hold", "ignore"]
 GATES = (
@@ -81,4 +82,5 @@ def controllers_record(settings: ControllerSettings, controllers: Collection[str
         settings.failover_after_s if schedules else None,
         "preemption" in controllers,
         tuple(sorted(each.name for each in GATES if settings.gates.on(each))),
+        __version__,
     )

@@ -52,12 +52,14 @@ class ControllersRecord(Value, frozen=True):
     Attributes:
         scheduler: the ``spec.schedulerName`` of the bindings that they schedule; empty if they schedule none.
         failover_after_s: how long a cluster may be not ready before it is replaced, in seconds; None without failover.
+        version: the version of Berthmaster; empty if it is not recorded.
     """
 
     scheduler: str = ""
     failover_after_s: float | None = None
     preempts: bool = False
     gates: tuple[str, ...] = ()
+    version: str = ""
 
 
 _SILENT_S: Final = 60

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from sqlalchemy import Row, Select, Table, func, inspect, select, type_coerce
 from sqlalchemy.types import NullType
@@ -20,6 +20,7 @@ from berthmaster.ledger.batches import (
     row_of,
 )
 from berthmaster.ledger.past import documents_of, unpacked
+from berthmaster.ledger.records import Audit
 from berthmaster.ledger.schema import batches, ledger, records, segments, touched
 from berthmaster.ledger.store import Store
 from berthmaster.model.errors import DamagedLedgerError, InputError
@@ -39,22 +40,6 @@ def _mistyped(table: Table, rows: Sequence[Row[Any]]) -> list[str]:
     kinds = [(column.name, column.type.python_type) for column in table.c]
     found = (next((name for name, kind in kinds if not isinstance(getattr(row, name), kind)), "") for row in rows)
     return [f"a value in the column {name} of the table {table.name} has another type" for name in found if name]
-
-
-class Audit(NamedTuple):
-    """The result of an audit.
-
-    Attributes:
-        gaps: the notes about records that are missing, one sentence each. They are no problems of the chain.
-        head: the digest of everything. Keep it elsewhere to find out later that the whole ledger was replaced.
-    """
-
-    problems: list[str]
-    segments: int
-    batches: int
-    records: int
-    gaps: list[str]
-    head: str
 
 
 def audit(store: Store) -> Audit:

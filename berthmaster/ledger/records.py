@@ -168,3 +168,19 @@ class PastExplanation(msgspec.Struct, frozen=True, rename="camel"):
     reproduced: bool
     notes: list[str] = []
     difference: InputDifference | None = None
+
+
+class Audit(msgspec.Struct, frozen=True):
+    """The result of an audit.
+
+    Attributes:
+        gaps: the notes about records that are missing, one sentence each. They are no problems of the chain.
+        head: the digest of everything. Keep it elsewhere to find out later that the whole ledger was replaced.
+    """
+
+    problems: list[str]
+    segments: int
+    batches: int
+    records: int
+    gaps: list[str]
+    head: str

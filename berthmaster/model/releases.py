@@ -9,6 +9,8 @@ _RELEASE: Final = re.compile(r"v?(\d{1,3})\.(\d{1,3})(?:\.\d{1,3})?(?:-[0-9A-Za-
 Release = tuple[int, int]
 OLDEST: Final[Release] = (1, 15)
 """The oldest release that is supported."""
+TRIED: Final = ("1.16.8", "1.17.5", "1.18.2", "master")
+"""The releases that passed the acceptance scenarios, as docs/compatibility.md lists them."""
 PURGE_MODES_REMOVED: Final[Release] = (1, 19)
 """The first release without the former names of purge modes."""
 FIELDS_SINCE: Final[dict[tuple[str, ...], Release]] = {

@@ -23,10 +23,12 @@ class StateVersion(AnswerPart, frozen=True):
     Attributes:
         version: another text after each change of an object that the service reads. Services with the same objects
             have the same version.
+        release: the version of Berthmaster; empty from a service that does not say it.
     """
 
     version: str
     staleness: Staleness
+    release: str = ""
 
 
 class FleetAmount(AnswerPart, frozen=True):

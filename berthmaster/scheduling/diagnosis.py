@@ -108,12 +108,14 @@ class GroupDiagnosis(msgspec.Struct, frozen=True, rename="camel"):
     """One group that was tried: its name, its failure (None if it won), and its clusters, ordered by name.
 
     ``totals``: the counts of a shortened list (``shortened``); absent if all clusters are listed.
+    ``omitted_clusters``: how many a limit leaves out; absent without a limit.
     """
 
     group: str | None
     failure: Failure | None
     clusters: list[ClusterDiagnosis]
     totals: GroupTotals | msgspec.UnsetType = msgspec.UNSET
+    omitted_clusters: int | msgspec.UnsetType = msgspec.UNSET
 
     def rejected_by(self) -> list[tuple[str, int]]:
         """Return how many clusters each filter was the first to reject, largest number first."""

@@ -13,6 +13,7 @@ from berthmaster.controllers.settings import GATES
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.runtime.feature_gates import FeatureGates
 from berthmaster.views.texts import count_text
+from berthmaster_cli.answers import AnswerKind
 from berthmaster_cli.doctor.facts import KARMADA_NAMESPACE, LEASE_NAME, SCHEDULER_NAME, Setup, Unobserved
 from berthmaster_cli.doctor.findings import Finding, Severity
 from berthmaster_cli.doctor.gather.collector import Collector
@@ -21,7 +22,7 @@ from berthmaster_cli.doctor.judge.adoption import ADOPTION_GROUPS, Adoption, ado
 from berthmaster_cli.flags import environment_text, option, options
 from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.options import ClusterFlags, config_option
-from berthmaster_cli.output import OutputFlags, complain, print_data, print_line, print_table, styled
+from berthmaster_cli.output import OutputFlags, complain, print_answer, print_line, print_table, styled
 
 if TYPE_CHECKING:
     from berthmaster.kube.client import APIClient
@@ -34,6 +35,27 @@ _STYLES: Final = {
 }  # fmt: skip
 _ORDER: Final = tuple(Severity)
 _WIDTH: Final = 8
+_ADOPTION: Final = AnswerKind("Adoption", Adoption)
+
+
+class ReportedFinding(msgspec.Struct, frozen=True):
+    """The result of a check in JSON."""
+
+    group: str
+    check: str
+    verdict: Severity
+    message: str
+    remedy: str
+
+
+class DoctorReport(msgspec.Struct, frozen=True):
+    """All results, the worst first. ``summary``: how many there are of each verdict."""
+
+    summary: dict[str, int]
+    findings: list[ReportedFinding]
+
+
+_REPORT: Final = AnswerKind("DoctorReport", DoctorReport)
 
 
 class _Access(NamedTuple):
@@ -163,8 +185,8 @@ def command(flags: _DoctorFlags) -> None:
         worst = ", ".join(f"{count} {severity}" for severity, count in counts.items() if count)
         print_line(f"{count_text(len(found), 'check')}: {worst}")
     else:
-        listed = [{"group": each.group, **msgspec.to_builtins(each)} for each in found]
-        print_data({"summary": counts, "findings": listed}, flags.output)
+        listed = [ReportedFinding(each.group, each.check, each.severity, each.message, each.remedy) for each in found]
+        print_answer(_REPORT, DoctorReport(counts, listed), flags.output)
     if counts[Severity.FAILED] or (flags.strict and counts[Severity.WARNING]):
         sys.exit(EXIT_CHECK_FAILED)
 
@@ -205,7 +227,7 @@ def _print_findings(found: Sequence[Finding], *, verbose: bool) -> None:
 
 def _show_adoption(found: Adoption, output: str) -> None:
     if output != "table":
-        print_data(found, output)
+        print_answer(_ADOPTION, found, output)
         return
     rows = [(str(each.number), each.name, each.state.value, each.found) for each in found.steps]
     print_table(("STEP", "", "STATE", "FOUND"), rows)

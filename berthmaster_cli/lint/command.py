@@ -10,12 +10,16 @@ import click
 from berthmaster.manifests.heads import head_errors
 from berthmaster.model.releases import KarmadaReleases
 from berthmaster.views.texts import count_text
+from berthmaster_cli.answers import AnswerKind
 from berthmaster_cli.flags import Parsed, argument, option, options
 from berthmaster_cli.lint import sources
 from berthmaster_cli.lint.findings import (
     LINT_RULE_IDS,
     Across,
     LintReport,
+    LintSummary,
+    PrintedReport,
+    PrintedRules,
     across_level,
     finding,
     listed_rules,
@@ -23,7 +27,7 @@ from berthmaster_cli.lint.findings import (
 from berthmaster_cli.lint.sarif import RULE_IN_URL, sarif_log
 from berthmaster_cli.main import EXIT_BAD_INPUT, EXIT_CHECK_FAILED
 from berthmaster_cli.options import KustomizeFlags, PlaneFlags
-from berthmaster_cli.output import annotate, complain_about, echo, print_data, print_table
+from berthmaster_cli.output import annotate, complain_about, echo, print_answer, print_json, print_table
 from berthmaster_cli.reading import source_of
 from berthmaster_cli.rule_options import RuleFlags, rule_levels, scopes
 from webhook.admission.field_problem import ABSENT, FieldProblem
@@ -33,20 +37,17 @@ from webhook.admission.schema import UNKNOWN_FIELD
 from webhook.admission.settings import AdmissionSettings, Level
 
 FORMATS: Final = ("text", "json", "sarif", "github")
+_ANSWER: Final = AnswerKind("LintReport", PrintedReport)
+_RULES: Final = AnswerKind("LintRules", PrintedRules)
 
 
 def write(report: LintReport, output: str, docs_url: str = "") -> None:
     """Print a report on standard output in one of ``FORMATS``."""
     match output:
         case "json":
-            summary = {
-                "documents": report.objects,
-                "checked": report.checked,
-                "skipped": len(report.skipped),
-                "errors": report.count("error"),
-                "warnings": report.count("warning"),
-            }
-            print_data({"findings": report.findings, "skipped": report.skipped, "summary": summary}, "json")
+            counts = report.count("error"), report.count("warning")
+            summary = LintSummary(report.objects, report.checked, len(report.skipped), *counts)
+            print_answer(_ANSWER, PrintedReport(report.findings, report.skipped, summary), "json")
         case "sarif":
             log = sarif_log(
                 report.findings,
@@ -56,7 +57,7 @@ def write(report: LintReport, output: str, docs_url: str = "") -> None:
                 more="`berthmaster lint --rules` lists all rules.",
                 docs_url=docs_url,
             )
-            print_data(log, "json")
+            print_json(log)
         case "github":
             for each in report.findings:
                 about = f"{each.rule} ({each.object})" if each.object else each.rule
@@ -183,7 +184,7 @@ def _for_live(settings: AdmissionSettings, flags: _LintFlags) -> AdmissionSettin
 def _list_rules(settings: AdmissionSettings, output: str) -> None:
     rules = list(listed_rules(settings))
     if output == "json":
-        print_data({"rules": rules}, "json")
+        print_answer(_RULES, PrintedRules(rules), "json")
     elif output == "text":
         rows = [(each.id, each.level, "" if each.configurable else "fixed", each.summary) for each in rules]
         print_table(("RULE", "LEVEL", "", "SUMMARY"), rows)

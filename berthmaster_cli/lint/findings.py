@@ -285,6 +285,24 @@ class LintReport(msgspec.Struct, frozen=True, kw_only=True):
         return any(each.rule == UNREADABLE for each in self.findings)
 
 
+class LintSummary(msgspec.Struct, frozen=True):
+    """How many objects were read, checked and skipped, and what was found."""
+
+    documents: int
+    checked: int
+    skipped: int
+    errors: int
+    warnings: int
+
+
+class PrintedReport(msgspec.Struct, frozen=True):
+    """A report in JSON."""
+
+    findings: list[LintFinding]
+    skipped: list[Skipped]
+    summary: LintSummary
+
+
 def finding(found: SourceObject, level: str, problem: FieldProblem) -> LintFinding:
     """Return the finding for a problem of an object."""
     name = "/".join(filter(None, (found.namespace, found.name)))
@@ -316,6 +334,12 @@ class ListedRule(msgspec.Struct, frozen=True, kw_only=True):
     level: str
     configurable: bool
     summary: str
+
+
+class PrintedRules(msgspec.Struct, frozen=True):
+    """All rules in JSON."""
+
+    rules: list[ListedRule]
 
 
 def listed_rules(settings: AdmissionSettings) -> Iterator[ListedRule]:

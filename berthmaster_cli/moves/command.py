@@ -31,6 +31,7 @@ from berthmaster.views.move_rows import (
     moves_among,
 )
 from berthmaster.views.texts import count_text, numbers
+from berthmaster_cli.answers import AnswerKind
 from berthmaster_cli.flags import option, options
 from berthmaster_cli.inputs import NamespaceFlags
 from berthmaster_cli.main import EXIT_CHECK_FAILED
@@ -41,7 +42,7 @@ from berthmaster_cli.output import (
     complain,
     echo,
     is_printed,
-    print_data,
+    print_answer,
     print_json_line,
     print_line,
     print_table,
@@ -62,6 +63,8 @@ _STYLES: Final = {
 }
 _LOOK_S: Final = 2.0
 _POLL_S: Final = 0.5
+_ANSWER: Final = AnswerKind("MovesReport", MovesReport)
+_LINE: Final = AnswerKind("Move", MoveRow)
 
 
 class _MovesFlags(MovesAccessFlags, WorkloadOutputFlags, NamespaceFlags):
@@ -105,8 +108,8 @@ def _print(report: MovesReport, output: str, *, follow: bool, knows_bindings: bo
     rows = report.moves
     if output == "json" and follow:
         for row in rows:
-            print_json_line(row)
-    elif not is_printed(output, report, (row.workload for row in rows)):
+            print_json_line(_LINE, row)
+    elif not is_printed(output, _ANSWER, report, (row.workload for row in rows)):
         _print_tables(report, wide=output == "wide", knows_bindings=knows_bindings)
     if output not in {"json", "yaml"}:
         for gap in report.gaps:
@@ -175,10 +178,10 @@ def _follow(flags: _MovesFlags, printed: list[MoveRow]) -> None:
 
 def _print_change(row: MoveRow, now: datetime, output: str) -> None:
     if output == "json":
-        print_json_line(row)
+        print_json_line(_LINE, row)
     elif output == "yaml":
         echo("---")
-        print_data(row, output)
+        print_answer(_LINE, row, output)
     elif output == "name":
         echo(row.workload)
     else:

@@ -52,11 +52,12 @@ from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.views.move_rows import workload_of
 from berthmaster.views.texts import count_text
 from berthmaster_cli import completion
+from berthmaster_cli.answers import AnswerKind
 from berthmaster_cli.doctor.facts import SCHEDULER_NAME
 from berthmaster_cli.flags import argument, option, options
 from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.moves import reading
-from berthmaster_cli.output import OutputFlags, complain, echo, print_data, print_line, print_table, stderr, styled
+from berthmaster_cli.output import OutputFlags, complain, echo, print_answer, print_line, print_table, stderr, styled
 
 _TAINT: Final = Taint(key=DRAINING, effect="NoSchedule")
 
@@ -256,6 +257,9 @@ class DrainReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     clusters: list[str]
     drained: bool
     left: list[DrainRow]
+
+
+_ANSWER: Final = AnswerKind("DrainReport", DrainReport)
 
 
 class ClusterNamesFlags(reading.MovesAccessFlags):
@@ -458,7 +462,7 @@ def _finish(rows: list[DrainRow], names: list[str], flags: _DrainFlags, *, plann
     ignored = {DrainState.NOT_OURS} if flags.ignore_others else set()
     counted = [row for row in rows if row.state not in ignored and not (planned and row.state is DrainState.MOVING)]
     if flags.output != "table":
-        print_data(DrainReport(names, not counted, rows), flags.output)
+        print_answer(_ANSWER, DrainReport(names, not counted, rows), flags.output)
     else:
         _print(rows, names, counted, planned=planned)
     if any(row.state is DrainState.NOT_OURS for row in rows):

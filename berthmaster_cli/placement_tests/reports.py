@@ -11,7 +11,7 @@ import msgspec
 from berthmaster.views.texts import count_text
 from berthmaster_cli.lint.sarif import sarif_log
 from berthmaster_cli.lint.sources import LintFinding
-from berthmaster_cli.output import annotate, echo, print_data, print_line, print_page, styled
+from berthmaster_cli.output import annotate, echo, print_json, print_line, print_page, styled
 from berthmaster_cli.placement_tests.files import API_VERSION, INVALID_TEST, WrittenTest
 from berthmaster_cli.placement_tests.running import CheckedTest, Mismatch, TestVerdict
 
@@ -76,11 +76,11 @@ def write(results: Sequence[CheckedTest], problems: Sequence[LintFinding], outpu
     """Print results in one of ``FORMATS``. ``problems``: those of files whose tests did not run."""
     match output:
         case "json":
-            print_data(report_of(results, problems), "json")
+            print_json(report_of(results, problems))
         case "junit":
             print_page(_junit(results, problems))
         case "sarif":
-            print_data(sarif_log([*_findings(results), *problems], _RULES, successful=not problems), "json")
+            print_json(sarif_log([*_findings(results), *problems], _RULES, successful=not problems))
         case "github":
             for each in (*_findings(results), *problems):
                 about = f"{each.rule} ({each.object})" if each.object else each.rule

@@ -21,11 +21,11 @@ from berthmaster_cli.flags import option, options
 from berthmaster_cli.idle_policies import report_idle_policies
 from berthmaster_cli.ignored import report_not_considered, report_unknown_replicas
 from berthmaster_cli.options import KustomizeFlags, PlaneFlags
-from berthmaster_cli.output import complain, complain_about, counting, print_data, print_page
+from berthmaster_cli.output import complain, complain_about, counting, print_answer, print_page
 from berthmaster_cli.plan.changed_objects import Deletions, change_set, checked_objects
 from berthmaster_cli.plan.page import SERVICES, markdown_lines, page, write_comment
 from berthmaster_cli.reading import documents_of
-from berthmaster_cli.tables import print_plan
+from berthmaster_cli.tables import PLAN, print_plan
 
 if TYPE_CHECKING:
     from berthmaster.kube.kubeconfig import ClusterAccess
@@ -49,7 +49,7 @@ def _write(plan: Plan, output: str, problems: Sequence[str]) -> None:
     """Print a plan. Documents name the limits that it exceeds: their readers do not see standard error."""
     match output:
         case "json" | "yaml":
-            print_data(plan, output)
+            print_answer(PLAN, plan, output)
         case "markdown":
             print_page(markdown_lines(plan, problems))
         case "html":

@@ -164,7 +164,7 @@ def test_commands_answer_about_others_and_name_what_they_did_not_read(run: Calla
     deep = f"ResourceBinding {scene.theirs}/deep is nested more than 100 levels deep"
     simulated = run("simulate", "-o", "json")
     assert simulated.returncode == 0, simulated.stderr
-    assert f"{scene.mine}/Deployment/web" in {each["resource"] for each in json.loads(simulated.stdout)}
+    assert f"{scene.mine}/Deployment/web" in {each["resource"] for each in json.loads(simulated.stdout)["items"]}
     assert deep in simulated.stderr
     assert f"Deployment {scene.theirs}/expanded has" in simulated.stderr
 

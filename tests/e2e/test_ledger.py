@@ -81,7 +81,8 @@ def ask(url: str, *arguments: str) -> Any:
     words = [str(COMMAND), *arguments, "--ledger", url, "-o", "json"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    found = json.loads(done.stdout)
+    return found.get("items", found)
 
 
 def empty(url: str) -> None:

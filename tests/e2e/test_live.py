@@ -58,7 +58,8 @@ def offline(*args: object) -> tuple[Any, str]:
         [COMMAND, *map(str, args), "-o", "json"], capture_output=True, text=True, check=False, timeout=_LIMIT_S
     )
     assert result.returncode == 0, result.stderr
-    return json.loads(result.stdout), result.stderr
+    found = json.loads(result.stdout)
+    return found.get("items", found), result.stderr
 
 
 def by_name(rows: list[JSON]) -> dict[str, JSON]:

@@ -10,6 +10,7 @@ from berthmaster.model.gaps import NO_NAMES
 from berthmaster.native_api.fleet import FleetAmount, FleetCluster, FleetView, StateVersion
 from berthmaster.native_api.wire import Amounts, ClusterList, ClusterView
 from berthmaster.scheduling.resources import amount_of
+from berthmaster.version import __version__
 from extender.protocols.native.parameters import number, text, values
 from extender.protocols.services import Call, Services
 from extender.state.cluster_health import not_ready_since, why_not_ready
@@ -64,7 +65,7 @@ def _view(cluster: Cluster) -> ClusterView:
 def state_version(services: Services, _call: Call) -> StateVersion:
     """Return the version of the state."""
     state = services.state
-    return StateVersion(state.version, state.staleness)
+    return StateVersion(state.version, state.staleness, __version__)
 
 
 def fleet_view(services: Services, call: Call) -> FleetView:

@@ -2,11 +2,36 @@
 
 import json
 import shlex
+from typing import Any
 
+import jsonschema_rs
 import pytest
+from answer_schema import closed, schema_of_answers
 from click.testing import CliRunner
 
+from berthmaster_cli.answers import AnswerKind
 from berthmaster_cli.main import main
+
+
+@pytest.fixture(scope="session")
+def answer_validators():
+    """A validator for each kind of answer. It refuses fields that the schema does not have."""
+    found = closed(schema_of_answers())
+    parts = {"$schema": found["$schema"], "$defs": found["$defs"]}
+    return {each["title"]: jsonschema_rs.validator_for({**parts, **each}) for each in found["oneOf"]}
+
+
+@pytest.fixture(autouse=True)
+def every_answer_has_its_schema(answer_validators, monkeypatch):
+    document = AnswerKind.document
+
+    def checked(self, plain):
+        found = document(self, plain)
+        if self.form is not Any:
+            answer_validators[self.kind].validate(found)
+        return found
+
+    monkeypatch.setattr(AnswerKind, "document", checked)
 
 
 @pytest.fixture

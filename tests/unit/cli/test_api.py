@@ -12,6 +12,7 @@ from kube_over_http import KubeOverHTTP
 from tables import cases
 
 from berthmaster_cli import api
+from berthmaster_cli.answers import API_VERSION
 from berthmaster_cli.main import main
 
 ROOT = Path(__file__).parents[3]
@@ -28,7 +29,10 @@ def at_the_root(monkeypatch):
 def printed(*words):
     done = CliRunner().invoke(main, [*words, "-o", "json"])
     assert done.exit_code == 0, done.output
-    return json.loads(done.stdout)
+    found = json.loads(done.stdout)
+    assert found.pop("apiVersion") == API_VERSION
+    assert found.pop("kind")
+    return found
 
 
 def as_json(answer):

@@ -100,12 +100,12 @@ def _assigned(row):
 def test_a_simulation_is_recorded_as_it_is_printed(line, tmp_path):
     url = sqlite_url(tmp_path)
     printed = json.loads(run(f"simulate {line} --ledger {url} -o json").stdout)
-    records = json.loads(run(f"history --ledger {url} -o json").stdout)
+    records = json.loads(run(f"history --ledger {url} -o json").stdout)["items"]
     latest = {}
     for record in records[::-1]:
         if record["kind"] == "decision":
             latest[record["namespace"], record["name"]] = record["trigger"], record["after"]
-    rows = printed["moves"] if isinstance(printed, dict) else printed
+    rows = printed["moves"] if printed["kind"] == "Plan" else printed["items"]
     shown = {tuple(each["resource"].split("/")[::2]): (each["trigger"], _assigned(each)) for each in rows}
     assert shown
     assert {name: latest[name] for name in shown} == shown

@@ -207,4 +207,4 @@ def test_rows_are_json_without_notes(folder):
     found = CliRunner().invoke(
         main, ["simulate", f"--filename={names['F']}", f"--filename={names['D']}", "--output=json"]
     )
-    assert json.loads(found.stdout)[0]["resource"] == "default/Deployment/web"
+    assert json.loads(found.stdout)["items"][0]["resource"] == "default/Deployment/web"

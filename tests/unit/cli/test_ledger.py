@@ -101,7 +101,7 @@ def test_history_shows_what_moved_the_latest_first(run):
     ],
 )
 def test_history_finds(run, options, ids):
-    assert [row["id"] for row in json.loads(run("history", *options, "-o", "json").stdout)] == ids
+    assert [row["id"] for row in json.loads(run("history", *options, "-o", "json").stdout)["items"]] == ids
 
 
 def test_explain_shows_the_fleet_as_it_was(run):
@@ -245,7 +245,7 @@ def test_retention_removes_ended_segments(run, copied):
     _, url = copied
     output = run("ledger", "retention", "--gib", "0.000000001", url=url).output
     assert "removed 4 records; the ledger stores" in output
-    rows = json.loads(run("history", "-o", "json", url=url).stdout)
+    rows = json.loads(run("history", "-o", "json", url=url).stdout)["items"]
     assert [row["kind"] for row in rows] == ["stop", "retention", "start"]
     assert run("ledger", "verify", url=url).return_value == 0
 

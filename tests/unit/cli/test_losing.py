@@ -145,7 +145,7 @@ LOG = [{**_POLICY, "spec": _POLICY["spec"] | NOT_SENT}, *_REST]
 )
 def test_one_rule_for_both_checks(run, objects, code):
     run("simulate --down m1 --check=new", *objects, code=code)
-    rows = json.loads(run("resilience -o json", *objects))
+    rows = json.loads(run("resilience -o json", *objects))["items"]
     (m1,) = [each for each in rows if each["name"] == "m1"]
     assert bool(m1["nowhere"] or m1["short"]) is bool(code)
 
@@ -187,7 +187,9 @@ def test_a_loss_of_many_clusters_engages_the_storm_brake(run):
     lost = [
         {**each, "spec": {**each["spec"], "region": "eu"}} for each in (cluster("e1"), cluster("e2"), cluster("e3"))
     ]
-    found = json.loads(run("resilience --by region -o json", *workload("in", {"e1": 2}, "berthmaster"), LEASE, *lost))
+    found = json.loads(run("resilience --by region -o json", *workload("in", {"e1": 2}, "berthmaster"), LEASE, *lost))[
+        "items"
+    ]
     assert (found[0]["moved"], found[0]["assumptions"]["failoverBasis"]) == (0, "Brakes")
     assert "The storm brake holds failover if at least 3 clusters" in run("resilience --by region", *OWN, LEASE, *lost)
 

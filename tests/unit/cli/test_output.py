@@ -3,6 +3,7 @@
 import ast
 import json
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -15,11 +16,23 @@ from tables import cases, data
 import berthmaster_cli.output as output_module
 from berthmaster.views.texts import numbers
 from berthmaster_cli import explain, simulate
+from berthmaster_cli.answers import API_VERSION, AnswerKind
 from berthmaster_cli.lint import command as lint
 from berthmaster_cli.lint.command import FORMATS
 from berthmaster_cli.main import run
-from berthmaster_cli.output import complain, echo, inert, joined, json_line, print_data, print_line, print_table, styled
+from berthmaster_cli.output import (
+    complain,
+    echo,
+    inert,
+    joined,
+    json_line,
+    print_answer,
+    print_line,
+    print_table,
+    styled,
+)
 
+ANSWER = AnswerKind("Any", Any)
 HOSTILE = (
     "\x1b]8;;http://x\x1b\\", "\x1b[2J", "\x9b1m", "[/x]", "[bold]", "\n::error::x", "##[add-mask]x", "\u202e", "\r",
     "\x85",
@@ -64,10 +77,11 @@ def test_tables_show_any_text_as_data(capsys):
 def test_data_is_exact_and_printable(capsys, output):
     @given(DATA)
     def holds(data):
-        print_data({"data": data}, output)
+        print_answer(ANSWER, {"data": data}, output)
         printed = capsys.readouterr().out
         check(printed)
-        assert (json.loads if output == "json" else yaml.safe_load)(printed) == {"data": data}
+        found = (json.loads if output == "json" else yaml.safe_load)(printed)
+        assert found == {"apiVersion": API_VERSION, "kind": "Any", "data": data}
 
     holds()
 
@@ -99,8 +113,9 @@ def test_all_commands_print_through_the_output_module():
 
 
 def test_ordinary_data_is_written_as_usual(capsys):
-    print_data({"name": "größe", "replicas": 3, "note": "a: b"}, "yaml")
-    assert capsys.readouterr().out == "name: größe\nreplicas: 3\nnote: 'a: b'\n"
+    print_answer(ANSWER, {"name": "größe", "replicas": 3, "note": "a: b"}, "yaml")
+    header = f"apiVersion: {API_VERSION}\nkind: Any\n"
+    assert capsys.readouterr().out == f"{header}name: größe\nreplicas: 3\nnote: 'a: b'\n"
 
 
 def test_markup_is_data(capsys):

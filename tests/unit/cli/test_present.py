@@ -98,9 +98,11 @@ def test_a_kind_without_replicas_can_be_named(on_objects):
     widget = {"apiVersion": "example.io/v1", "kind": "Widget", "metadata": {"name": "web"}}
     served = {"serves": [{"groupVersion": "example.io/v1", "resources": [{"name": "widgets", "kind": "Widget"}]}]}
     objects = [*members("a", **served), widgets, widget]
-    (unknown,) = json.loads(on_objects("simulate -o json", *objects).stdout)
+    (unknown,) = json.loads(on_objects("simulate -o json", *objects).stdout)["items"]
     assert (unknown["clusters"], unknown["notScheduled"]) == ({}, "UnknownReplicas")
-    (named,) = json.loads(on_objects("simulate -o json --replica-path example.io/v1/Widget=-", *objects).stdout)
+    (named,) = json.loads(on_objects("simulate -o json --replica-path example.io/v1/Widget=-", *objects).stdout)[
+        "items"
+    ]
     assert (named["clusters"], named["notScheduled"]) == ({"a": 0}, None)
 
 
@@ -120,7 +122,9 @@ def test_a_customization_among_the_input_counts(on_objects, monkeypatch, install
     policy = stored_policy("p", selects="example.io/v1/Widget", new=True)
     widget = {"apiVersion": "example.io/v1", "kind": "Widget", "metadata": {"name": "web"}, "spec": {"size": 3}}
     served = {"serves": [{"groupVersion": "example.io/v1", "resources": [{"name": "widgets", "kind": "Widget"}]}]}
-    (row,) = json.loads(on_objects("simulate -o json", *members("a", **served), policy, widget, SCRIPTED).stdout)
+    (row,) = json.loads(on_objects("simulate -o json", *members("a", **served), policy, widget, SCRIPTED).stdout)[
+        "items"
+    ]
     if installed:
         assert (row["clusters"], row["replicas"]) == ({"a": 3}, 3)
     else:

@@ -48,7 +48,7 @@ def run(tmp_path):
         (tmp_path / "fleet.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
         found = CliRunner().invoke(main, ["simulate", f"--filename={tmp_path}/fleet.json", "--output=json"])
         assert found.exit_code == 0, found.output + repr(found.exception)
-        rows = json.loads(found.stdout)
+        rows = json.loads(found.stdout)["items"]
         return {
             each["resource"].partition("/")[2]
             for each in rows

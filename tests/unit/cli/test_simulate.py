@@ -34,7 +34,8 @@ def simulate(tmp_path):
         path.write_text("---\n".join([placed(placement), DEPLOYMENT, *more]))
         result = invoke("simulate", "-f", str(CLUSTERS), "-f", str(path), "-o", "json", *shlex.split(flags))
         assert result.exit_code == 0, result.output + repr(result.exception)
-        return json.loads(result.stdout)
+        found = json.loads(result.stdout)
+        return found["items"] if found["kind"] == "PlacementList" else found
 
     return call
 
@@ -131,7 +132,7 @@ def test_the_note_has_the_failure_of_every_group(tmp_path):
     text = placed(FAILING_GROUPS) + "---\n" + DEPLOYMENT.replace("500m", '"1000"')
     (tmp_path / "web.yaml").write_text(text)
     inputs = ("-f", str(CLUSTERS), "-f", str(tmp_path))
-    (web,) = json.loads(invoke("simulate", *inputs, "-o", "json").stdout)
+    (web,) = json.loads(invoke("simulate", *inputs, "-o", "json").stdout)["items"]
     assert web["message"] == (
         "no group can place it: a: NoFit: none of 5 clusters fits (ClusterAffinity 5); "
         "b: Insufficient: 4 replicas must be assigned, but the selected cluster holds 0"

@@ -49,8 +49,8 @@ def names(rows):
 def listed(output):
     """The names of the workloads that each list of a plan has; of rows without changes, their names."""
     found = json.loads(output)
-    if isinstance(found, list):
-        return names(found)
+    if "items" in found:
+        return names(found["items"])
     return {name: names(found[name]) for name in ("moves", "unplaced", "staying") if found[name]}
 
 

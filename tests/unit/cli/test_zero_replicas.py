@@ -65,8 +65,8 @@ def placed(tmp_path):
             words += [f"--replica-path={ROLLOUT}=spec.replicas,spec.template"]
         found = CliRunner().invoke(main, words)
         assert found.exit_code == 0, found.output + repr(found.exception)
-        rows = json.loads(found.stdout)
-        return rows["moves"][0] if line else rows[0]
+        printed = json.loads(found.stdout)
+        return printed["moves" if line else "items"][0]
 
     return placed
 

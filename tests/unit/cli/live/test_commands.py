@@ -67,7 +67,8 @@ def run(*args: object, exit_code: int = 0):
 
 
 def answer(*args: object):
-    return json.loads(run(*args, "-o", "json").stdout)
+    found = json.loads(run(*args, "-o", "json").stdout)
+    return found.get("items", found)
 
 
 def by_name(rows):
