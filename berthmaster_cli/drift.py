@@ -21,7 +21,15 @@ from berthmaster.views.texts import (
 from berthmaster_cli.answers import AnswerKind
 from berthmaster_cli.flags import option, options
 from berthmaster_cli.ignored import report_unknown_replicas, report_unused
-from berthmaster_cli.inputs import SourceFlags, current_time, present_world, profile_from, read_manifests
+from berthmaster_cli.inputs import (
+    SelectorFlags,
+    SourceFlags,
+    current_time,
+    present_world,
+    profile_from,
+    read_manifests,
+    selected,
+)
 from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.output import WorkloadOutputFlags, is_printed, print_line, print_table
 
@@ -36,7 +44,7 @@ _FEW: Final = 10
 _ANSWER: Final = AnswerKind("FleetDrift", drift.FleetDrift)
 
 
-class _DriftFlags(SourceFlags, WorkloadOutputFlags):
+class _DriftFlags(SourceFlags, SelectorFlags, WorkloadOutputFlags):
     tolerance: float = option(
         "By how many percent the share of a cluster may differ from its weight.",
         DEFAULT_TOLERANCE, click.FloatRange(0, 100),
@@ -65,7 +73,7 @@ def command(flags: _DriftFlags) -> None:
     """
     profile = profile_from(flags)
     manifests = read_manifests(flags)
-    world = present_world(manifests, flags)
+    world = selected(present_world(manifests, flags), flags)
     if world.workloads and not world.has_bindings:
         raise InputError("the input has no bindings, so that nothing can drift; read a control plane or a dump of one")
     now = manifests.read_at or current_time()

@@ -43,7 +43,9 @@ if TYPE_CHECKING:
 
 _COLUMNS: Final = ("", "SUBJECT", "WHAT", "BEFORE", "AFTER")
 _CHANGES_SHOWN: Final = 30
+_MOST_SELECTED: Final = 100
 _ANSWER: Final = AnswerKind("Explanation", Explanation)
+_SELECTED: Final = AnswerKind("ExplanationList", list[Explanation])
 _PAST: Final = AnswerKind("PastExplanation", PastExplanation)
 _CONFLICTS: Final = ("paths", "live", "kubeconfig", "context", "dump", "server")
 
@@ -136,11 +138,18 @@ _NOT_FOUND: Final = "needs, does not exist or may not be read:"
 
 
 class _ExplainFlags(
-    WorkloadOutputFlags, inputs.WorkloadNamespaceFlags, PastFlags, inputs.AssumptionFlags, change_options.ChangeFlags
+    WorkloadOutputFlags,
+    inputs.SelectorFlags,
+    inputs.WorkloadNamespaceFlags,
+    PastFlags,
+    inputs.AssumptionFlags,
+    change_options.ChangeFlags,
 ):
-    resource: tuple[str, ...] = argument(
-        metavar="TYPE/NAME", nargs=-1, required=True, shell_complete=completion.workloads
-    )
+    resource: tuple[str, ...] = argument(metavar="[TYPE/NAME]", nargs=-1, shell_complete=completion.workloads)
+    selector: str = option(
+        f"Explain the workloads with these labels, instead of one by its name: at most {_MOST_SELECTED}, of all "
+        "namespaces without -n.", "", names=("-l", "--selector"), metavar="SELECTOR",
+    )  # fmt: skip
     limit: int | None = option(
         f"The number of clusters to show for each group, the best first; 0 for all. Default: {_LIMIT} in a table, all "
         "in JSON and YAML.", type=click.IntRange(0),
@@ -176,6 +185,11 @@ def command(flags: _ExplainFlags) -> None:
       berthmaster explain -f examples/karmada deploy/trainer
     """
     link = None if not flags.console_url else ConsoleLink(flags.console_url)
+    if bool(flags.resource) == bool(flags.selector):
+        raise click.UsageError("name one workload as TYPE/NAME, or choose workloads by their labels with -l")
+    if flags.selector:
+        _explain_selected(flags)
+        return
     if _asks_past(flags):
         _show_past(flags)
         return
@@ -210,6 +224,34 @@ def command(flags: _ExplainFlags) -> None:
     explained_now = msgspec.structs.replace(explained_now, notes=notes)
     missing = _NOT_FOUND if inputs.reads_live(flags) else _NOT_GIVEN
     _show(explained_now, flags, link, missing=missing, changes=changes)
+
+
+def _explain_selected(flags: _ExplainFlags) -> None:
+    """Explain each workload with the labels of ``-l``."""
+    if _asks_past(flags) or inputs.remote_from(flags) is not None:
+        raise click.UsageError("-l cannot be combined with --server, --at, --record and --diff")
+    manifests = inputs.read_manifests(flags)
+    if manifests.federation.clusters:
+        raise InputError("-l selects workloads of Karmada only; name one workload of a KubeAdmiral federation instead")
+    world, now = inputs.present_world(manifests, flags), manifests.read_at or inputs.current_time()
+    chosen = inputs.selected(world, flags).workloads
+    if len(chosen) > _MOST_SELECTED:
+        raise InputError(f"-l selects {len(chosen)} workloads; at most {_MOST_SELECTED} are explained at once")
+    changes = change_options.changes_from(flags, manifests.every_cluster)
+    all_changes = [*inputs.rebalances(manifests, world), *changes] if changes else []
+    profile = inputs.profile_from(flags)
+    found = [explained_in(_name_of(each), world, profile, now, all_changes) for each in chosen]
+    limited = [_limited(each, flags.limit) for each in found]
+    if is_printed(flags.output, _SELECTED, limited, (each.resource for each in found)):
+        return
+    for number, each in enumerate(found):
+        if number:
+            print_line()
+        _show(each, flags, changes=changes)
+
+
+def _name_of(workload: SimulatedWorkload) -> ResourceName:
+    return ResourceName(workload.resource.namespace, workload.resource.kind, workload.resource.name)
 
 
 def _show_past(flags: _ExplainFlags) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn, TypedDict
 
 import click
+import msgspec.structs
 
 from berthmaster.deciding.config import DEFAULT_BRAKE
 from berthmaster.deciding.lease_record import lease_record
@@ -33,6 +34,7 @@ from berthmaster.model.interpretation import (
 from berthmaster.model.kinds import BUILT_IN_NAMES, group_of, guessed_names
 from berthmaster.model.policy import DEFAULT_NAMESPACE
 from berthmaster.model.replicas import ReplicaPath
+from berthmaster.model.selector import LabelSelector, parse_selector
 from berthmaster.model.validation import update_errors
 from berthmaster.runtime.feature_gates import WORKLOAD_AFFINITY, FeatureGates, gates_help
 from berthmaster.runtime.installation import extra_remedy
@@ -198,6 +200,19 @@ class NamespaceFlags(Flags):
         metavar="NAME",
         shell_complete=completion.namespaces,
     )
+
+
+class SelectorFlags(Flags):
+    """The labels of workloads. A command with a text of its own for the option says what they choose."""
+
+    selector: str = option(
+        "Only the workloads with these labels, as in kubectl.", "", names=("-l", "--selector"), metavar="SELECTOR"
+    )
+
+    @property
+    def labels(self) -> LabelSelector | None:
+        """The selector; None without one. Raises ``InputError`` if it is invalid."""
+        return parse_selector(self.selector) if self.selector else None
 
 
 class WorkloadNamespaceFlags(NamespaceFlags):
@@ -477,6 +492,17 @@ def present_world(manifests: Manifests, flags: SimulationFlags) -> World:
     if not world.workloads:
         complain_about(file_gaps(manifests, world))
     return world
+
+
+def selected(world: World, flags: SelectorFlags) -> World:
+    """Return the world without workloads that have other labels. Raises ``InputError`` if none is left."""
+    labels = flags.labels
+    if labels is None:
+        return world
+    kept = [each for each in world.workloads if labels.matches(each.labels)]
+    if not kept:
+        raise InputError(f"no workload has the labels of -l {shown(flags.selector)}")
+    return msgspec.structs.replace(world, workloads=kept)
 
 
 def _assumptions(manifests: Manifests, flags: PresentFlags) -> Assumptions:

@@ -132,7 +132,9 @@ _EXIT_CODES: Final = "Exit codes: 0 success; 1 with --check, a failure leaves wo
 _NAMED: Final = 3
 
 
-class _ResilienceFlags(inputs.SourceFlags, inputs.AssumptionFlags, inputs.SharedCapacityFlags, WorkloadOutputFlags):
+class _ResilienceFlags(
+    inputs.SourceFlags, inputs.SelectorFlags, inputs.AssumptionFlags, inputs.SharedCapacityFlags, WorkloadOutputFlags
+):
     domains: tuple[str, ...] = option(
         "What fails as a whole. Repeatable.",
         [FailureDomain.CLUSTER.value], click.Choice([each.value for each in _DOMAINS]), names=("--by",),
@@ -177,7 +179,7 @@ def command(flags: _ResilienceFlags) -> None:
         raise InputError("--shard writes a part; give --limit, --heat-map and --check with --merge")
     profile = inputs.profile_from(flags)
     manifests = inputs.read_manifests(flags)
-    world = inputs.present_world(manifests, flags)
+    world = inputs.selected(inputs.present_world(manifests, flags), flags)
     domains = [FailureDomain(each) for each in dict.fromkeys(flags.domains)]
     lost = losses(world.clusters, domains)
     if not lost:

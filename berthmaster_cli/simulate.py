@@ -14,7 +14,6 @@ from berthmaster.simulation.losses import is_left
 from berthmaster.simulation.plan_answer import Plan, Switch
 from berthmaster.simulation.planner import plan_of_simulation, simulated
 from berthmaster.simulation.report import row
-from berthmaster.simulation.results import WorkloadResult
 from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import Change, World, is_observed
 from berthmaster_cli import change_options, inputs, tables
@@ -131,7 +130,7 @@ def _simulate(
         record_simulation(world, edits, found.workloads, profile, now, flags.ledger)
     view, planned = tables.view_from(flags, manifests), found.workloads
     tables.require_known(view, [each.resource for each in planned])
-    shown = {each.resource for each in planned if view.shows(each.resource, _labels(each.after))}
+    shown = {each.resource for each in planned if view.shows(each.resource, each.after.workload.labels)}
     if not shown and view.selector is not None and any(map(view.selector.matches, _cluster_labels(manifests))):
         complain("-l selects workloads, and only clusters have such labels; --down-selector chooses clusters")
     if flags.output in _TABLES:
@@ -172,11 +171,6 @@ def _print_changed(answer: Plan, shown: Collection[str], view: tables.View, outp
             echo(name)
     else:
         print_answer(tables.PLAN, printed, output)
-
-
-def _labels(result: WorkloadResult) -> Mapping[str, str]:
-    metadata = (result.workload.template or {}).get("metadata") or {}
-    return metadata.get("labels") or {}
 
 
 def _cluster_labels(manifests: Manifests) -> Iterator[Mapping[str, str]]:

@@ -14,7 +14,7 @@ from rich.text import Text
 from berthmaster.manifests import Manifests
 from berthmaster.model.claims import PolicyCatalog
 from berthmaster.model.errors import InputError
-from berthmaster.model.selector import LabelSelector, parse_selector
+from berthmaster.model.selector import LabelSelector
 from berthmaster.scheduling.decision import FailureKind
 from berthmaster.scheduling.diagnosis import ClusterDiagnosis, GroupDiagnosis, Outcome
 from berthmaster.simulation.detector import PolicyEdit, preemptors
@@ -37,7 +37,7 @@ from berthmaster.views.texts import (
 from berthmaster_cli import completion
 from berthmaster_cli.answers import AnswerKind
 from berthmaster_cli.flags import argument, option
-from berthmaster_cli.inputs import NamespaceFlags, name_in, resource_name
+from berthmaster_cli.inputs import NamespaceFlags, SelectorFlags, name_in, resource_name
 from berthmaster_cli.output import complain, is_printed, joined, print_line, print_table, styled
 
 _STYLES: Final = {
@@ -169,7 +169,7 @@ class Only(StrEnum):
     STAYS = "stays"
 
 
-class ViewFlags(NamespaceFlags):
+class ViewFlags(NamespaceFlags, SelectorFlags):
     """Which workloads are printed."""
 
     resources: tuple[str, ...] = argument(nargs=-1, metavar="[TYPE/NAME]...", shell_complete=completion.workloads)
@@ -220,7 +220,7 @@ def view_from(flags: ViewFlags, manifests: Manifests | None = None) -> View:
     known = manifests or Manifests()
     return View(
         tuple(name_in(known, name, flags.namespace) for name in names),
-        parse_selector(flags.selector) if flags.selector else None,
+        flags.labels,
         frozenset(Only(each) for each in flags.only),
         flags.show_all,
     )

@@ -110,6 +110,12 @@ class SimulatedWorkload(msgspec.Struct, frozen=True):
         return first if first is not None and first.policy.reference == self.held_by else None
 
     @property
+    def labels(self) -> Mapping[str, str]:
+        """The labels of the template; empty if it is not known."""
+        metadata = (self.template or {}).get("metadata") or {}
+        return metadata.get("labels") or {}
+
+    @property
     def manifest(self) -> Mapping[str, Any]:
         """The template; if only the binding is known, a manifest with the identity of the resource."""
         if self.template is not None:
