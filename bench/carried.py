@@ -21,7 +21,8 @@ from berthmaster.scheduling.fleet import fleet_of
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.scheduler import Scheduler
 from extender.protocols.kube_scheduler.handlers import Extender, KubeSchedulerOptions
-from extender.protocols.kubeadmiral.plugin import SelectRequest, select_clusters
+from extender.protocols.kubeadmiral.plugin import select_clusters
+from extender.protocols.kubeadmiral.wire import SelectRequest
 from extender.protocols.native.schedule import decide_on
 from extender.protocols.services import Call
 

@@ -29,10 +29,11 @@ from berthmaster.scheduling.karmada.profile import karmada_profile
 from extender.app import all_routes
 from extender.metrics import ServiceMetrics
 from extender.protocols.problem import Refusal, problem
-from extender.protocols.services import Call, Services, sized
+from extender.protocols.request_size import sized
+from extender.protocols.services import Call, Services
 from extender.state.state import State
 from webhook.admission.settings import AdmissionSettings, WebhookMode
-from webhook.app import Reviewer
+from webhook.reviewer import Reviewer
 
 MAX_S = 60
 MAX_ADDRESS_BYTES = 8 * 2**30

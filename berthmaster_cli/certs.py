@@ -25,11 +25,12 @@ from berthmaster_cli.flags import Parsed, environment_text, option, options
 from berthmaster_cli.options import ADDRESS, ClusterFlags, LogLevelFlags, cluster_clients, config_option
 from berthmaster_cli.output import OutputFlags, echo, print_answer, print_table, styled
 from certs import rotator
-from certs.bundle import MUTATING, SCHEDULER_PLUGIN, VALIDATING
+from certs.bundle_fields import MUTATING, SCHEDULER_PLUGIN, VALIDATING
 from certs.leaf import timestamp_text
 from certs.options import CertificateOptions, Origin, ServingCertificate, TargetConfiguration
 from certs.ownership import DEFAULT_OWNER, LABEL_VALUE
-from certs.secrets import Clusters
+from certs.reconciler import CertificateEvents, CertificateReconciler, CertificateReport
+from certs.snapshot import Clusters
 from certs.steps import CertificateItem, CertificateVerdict
 
 _DNS_NAME: Final = re.compile(
@@ -142,7 +143,7 @@ class CertificateContext(NamedTuple):
     clusters: Clusters
     options: CertificateOptions
     metrics: rotator.CertificateMetrics
-    reconciler: rotator.CertificateReconciler
+    reconciler: CertificateReconciler
 
 
 @contextmanager
@@ -153,13 +154,11 @@ def certificate_context(flags: CertificateFlags) -> Iterator[CertificateContext]
     clusters = Clusters(*cluster_clients(flags))
     clock, metrics = SystemClock(), rotator.CertificateMetrics()
     recorders = {each: EventRecorder(each, clock, _REPORTER, socket.gethostname()) for each in clusters}
-    events = rotator.CertificateEvents(recorders[clusters.host], recorders[clusters.target], metrics.count)
+    events = CertificateEvents(recorders[clusters.host], recorders[clusters.target], metrics.count)
     for recorder in recorders.values():
         recorder.start()
     try:
-        yield CertificateContext(
-            clusters, options, metrics, rotator.CertificateReconciler(clusters, options, clock, events)
-        )
+        yield CertificateContext(clusters, options, metrics, CertificateReconciler(clusters, options, clock, events))
     finally:
         for recorder in recorders.values():
             recorder.stop()
@@ -268,7 +267,7 @@ def run(flags: _CertsRunFlags) -> None:
             running.run()
 
 
-def _print_report(report: rotator.CertificateReport) -> None:
+def _print_report(report: CertificateReport) -> None:
     for about, finding in report.done:
         echo(f"{about.kind}/{about.name}: {finding}")
     if not report.done and not report.problems:

@@ -24,7 +24,7 @@ from berthmaster.model.errors import BerthmasterError
 from berthmaster.native_api.connection import UnansweredError, WebClient
 from berthmaster.runtime.stopping import Stop
 from berthmaster_cli.output import print_line, styled
-from certs.bundle import issue, new_authority
+from certs.authority import issue, new_authority
 
 HOST: Final = "127.0.0.1"
 _START_S: Final = 30.0

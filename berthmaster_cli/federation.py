@@ -21,7 +21,7 @@ from berthmaster_cli.answers import AnswerKind
 from berthmaster_cli.inputs import current_time
 from berthmaster_cli.output import complain_about, print_line, print_table, styled
 from berthmaster_cli.tables import NOT_SCHEDULED, AssignmentText, View, is_printed_as_data, print_group, require_known
-from extender.protocols.kubeadmiral.simulated import webhooks_of
+from extender.protocols.kubeadmiral.groups_plugin import webhooks_of
 
 _WIDE_COLUMNS: Final = (numbers("REPLICAS"), "TRIGGER")
 _PLACEMENTS: Final = AnswerKind("FederationPlacementList", list[federations.FederationRow])

@@ -17,8 +17,8 @@ from berthmaster_cli.certs import CertificateFlags, certificate_context, certifi
 from berthmaster_cli.flags import Parsed, environment_text, option
 from berthmaster_cli.options import config_option
 from berthmaster_cli.output import echo
+from certs.reconciler import CertificateReconciler
 from certs.registration import Registrar, endpoints, wait_until_reachable
-from certs.rotator import CertificateReconciler
 
 _SETTINGS: Final = {"auto_envvar_prefix": "BERTHMASTER_REGISTER"}
 _EPILOG: Final = environment_text("BERTHMASTER_REGISTER", "--registered-by")

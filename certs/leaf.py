@@ -14,7 +14,8 @@ from typing import Final, NamedTuple
 
 from cryptography import x509
 
-from certs import bundle
+from certs.authority import BACKDATING
+from certs.certificate import certificate_of, fingerprint, is_authority, is_for_servers, issued_by, key_fits, names_of
 
 RENEWED_AT: Final = 2 / 3
 """The fraction of its life after which a certificate is renewed."""
@@ -80,7 +81,7 @@ class StoredLeaf:
 
     @property
     def certificate(self) -> x509.Certificate | None:
-        return bundle.certificate_of(self.certificate_pem)
+        return certificate_of(self.certificate_pem)
 
 
 class LeafRequirements(NamedTuple):
@@ -99,7 +100,7 @@ def leaf_finding(
     Reasons that keep clients from connecting come before all others.
     """
     leaf = stored.certificate
-    if leaf is None or not bundle.key_fits(leaf, stored.key_pem):
+    if leaf is None or not key_fits(leaf, stored.key_pem):
         return _unusable_pair(stored, leaf)
     return next(chain(_rejections(leaf, issuer, now), _renewals(leaf, issuer, required, now)), None)
 
@@ -107,12 +108,12 @@ def leaf_finding(
 def serves(stored: StoredLeaf, issuer: x509.Certificate, now: datetime) -> bool:
     """Return whether clients that trust an issuer accept a leaf, even if it is due for renewal."""
     leaf = stored.certificate
-    return leaf is not None and bundle.key_fits(leaf, stored.key_pem) and not any(_rejections(leaf, issuer, now))
+    return leaf is not None and key_fits(leaf, stored.key_pem) and not any(_rejections(leaf, issuer, now))
 
 
 def issued_at(certificate: x509.Certificate) -> datetime:
     """Return when a certificate was issued. For a foreign certificate this is shortly after it becomes valid."""
-    return min(certificate.not_valid_before_utc + bundle.BACKDATING, certificate.not_valid_after_utc)
+    return min(certificate.not_valid_before_utc + BACKDATING, certificate.not_valid_after_utc)
 
 
 def moment_of_life(certificate: x509.Certificate, fraction: float) -> datetime:
@@ -138,9 +139,9 @@ def _rejections(leaf: x509.Certificate, issuer: x509.Certificate, now: datetime)
     if leaf.not_valid_before_utc > now:
         message = f"it is not valid before {timestamp_text(leaf.not_valid_before_utc)}"
         yield CertificateFinding(Reason.LEAF_NOT_YET_VALID, message)
-    if bundle.is_authority(leaf) or not bundle.is_for_servers(leaf):
+    if is_authority(leaf) or not is_for_servers(leaf):
         yield CertificateFinding(Reason.WRONG_USAGE, "it is not a serving certificate")
-    if not bundle.issued_by(leaf, issuer):
+    if not issued_by(leaf, issuer):
         yield CertificateFinding(Reason.WRONG_ISSUER, f"{issuer.subject.rfc4514_string()} did not issue it")
 
 
@@ -149,12 +150,12 @@ def _renewals(
 ) -> Iterator[CertificateFinding]:
     if leaf.not_valid_after_utc > issuer.not_valid_after_utc:
         yield CertificateFinding(Reason.OUTLIVES_ISSUER, "it expires later than its issuer")
-    present, wanted = bundle.names_of(leaf), frozenset(map(_normal_name, required.names))
+    present, wanted = names_of(leaf), frozenset(map(_normal_name, required.names))
     if missing := wanted - present:
         yield CertificateFinding(Reason.NAMES_MISSING, f"it lacks the names {', '.join(sorted(missing))}")
     if unwanted := present - wanted:
         yield CertificateFinding(Reason.NAMES_UNWANTED, f"it has the unwanted names {', '.join(sorted(unwanted))}")
-    if bundle.fingerprint(leaf) in required.replaced:
+    if fingerprint(leaf) in required.replaced:
         yield CertificateFinding(Reason.RENEWAL_REQUESTED, "a user requested a new certificate")
     due = moment_of_life(leaf, RENEWED_AT)
     # Near the end of its authority a new leaf would not live longer than the old one.

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from berthmaster.model.errors import InputError
-from certs.bundle import ConfigurationKind
+from certs.bundle_fields import ConfigurationKind
 from certs.ownership import DEFAULT_OWNER
 
 MANAGER: Final = "berthmaster-certs"

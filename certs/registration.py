@@ -23,7 +23,8 @@ from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, InputError, ServiceError
 from berthmaster.model.meta import Key
 from berthmaster.runtime.clock import Clock
-from certs.bundle import MUTATING, SCHEDULER_PLUGIN, VALIDATING, Bundle, bundle_fields, injected, kind_of
+from certs.bundle import Bundle
+from certs.bundle_fields import MUTATING, SCHEDULER_PLUGIN, VALIDATING, bundle_fields, injected, kind_of
 from certs.ownership import REGISTERED_BY, owner_of
 
 MANAGER: Final = "berthmaster-register"

@@ -20,7 +20,9 @@ from typing import Any, Final, NamedTuple
 
 from cryptography import x509
 
-from certs.bundle import EMPTY, Bundle, KeyPair, fingerprint, issued_by, key_fits
+from certs.authority import KeyPair
+from certs.bundle import EMPTY, Bundle
+from certs.certificate import fingerprint, issued_by, key_fits
 from certs.leaf import RENEWED_AT, CertificateFinding, Reason, StoredLeaf, moment_of_life, serves, timestamp_text
 
 

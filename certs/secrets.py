@@ -1,30 +1,25 @@
-"""Read everything that decisions depend on, and prepare requests that create or change our Secrets.
+"""Read our Secrets, and prepare requests that create or change them.
 
 A change is a merge patch guarded by the version that was read. Data that others keep in the same Secret is preserved.
-
-Objects that depend on the authority are read before the authority. If the authority has changed in between and the
-change has reached the object, a later write is refused. A delayed writer therefore never replaces a newer bundle or
-leaf with an older one.
 """
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
-from typing import Any, Final, NamedTuple
+from datetime import UTC, datetime
+from typing import Any, Final
 
 import msgspec
 
 from berthmaster.kube import requests
-from berthmaster.kube.client import APIClient, ask, ask_if_found
-from berthmaster.kube.events import EVENTS, Reference
+from berthmaster.kube.client import APIClient, ask_if_found
+from berthmaster.kube.events import Reference
 from berthmaster.kube.requests import APIRequest, Collection
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, FieldError, InputError
 from berthmaster.model.meta import Key, ObjectMeta
-from berthmaster.runtime.clock import Clock
-from certs.bundle import Bundle, KeyPair, bundles, is_authority, pair_of
+from certs.authority import KeyPair
+from certs.bundle import Bundle
+from certs.certificate import is_authority, pair_of
 from certs.leaf import CertificateFinding, Reason, StoredLeaf
-from certs.options import CertificateOptions, ServingCertificate, TargetConfiguration
-from certs.ownership import owner_of
 from certs.rotation import AuthorityState, Observation
 
 SECRETS: Final = Collection.of("v1", "secrets")
@@ -34,7 +29,6 @@ AUTHORITY: Final = "authority"
 SERVING: Final = "serving"
 INTRODUCED: Final = "certs.berthmaster.io/introduced"
 SUPERSEDED: Final = "certs.berthmaster.io/superseded"
-
 CERTIFICATE: Final = "tls.crt"
 KEY: Final = "tls.key"
 BUNDLE: Final = "ca.crt"
@@ -185,139 +179,3 @@ def _annotation(observed: Observation | None) -> str | None:
 def _foreign(secret: Secret, what: str) -> InputError:
     name = f"{secret.metadata.namespace}/{secret.metadata.name}"
     return InputError(f"the Secret {name} {what}. Use another name, or delete the Secret if it is unused")
-
-
-_MAX_PROBLEM_LENGTH: Final = 300
-_MIN_DIFFERENCE: Final = timedelta(seconds=2)
-"""Smaller differences come from the round trip and from the whole seconds of the server's timestamps."""
-
-
-class UnreadableConfiguration(NamedTuple):
-    problem: str
-
-
-class ForeignConfiguration(NamedTuple):
-    """A configuration that another installation registered. Its bundle is for the servers of that installation."""
-
-    owner: str
-    about: Reference
-
-
-ConfigurationState = Mapping[str, Any] | UnreadableConfiguration | ForeignConfiguration | None
-"""The content of a configuration; None if it does not exist."""
-
-
-class CertificateSnapshot(NamedTuple):
-    """The configurations, the Secrets that servers mount, and the authority's Secret. None for a missing one."""
-
-    targets: tuple[tuple[TargetConfiguration, ConfigurationState], ...]
-    serving: tuple[tuple[ServingCertificate, Secret | None], ...]
-    authority: Secret | None
-
-    def clients(self) -> tuple[Bundle | None, ...]:
-        """Return the bundle of each client: of webhooks, of plugins, and of programs that read serving Secrets."""
-        found = self._configured()
-        found.extend(secret.bundle for _, secret in self.serving if secret is not None)
-        return tuple(found)
-
-    def trusted(self) -> Bundle:
-        return Bundle(authority for bundle in self._configured() if bundle is not None for authority in bundle)
-
-    def _configured(self) -> list[Bundle | None]:
-        """Return the bundle of each field of each configuration; None for an unreadable configuration."""
-        found: list[Bundle | None] = []
-        for target, state in self.targets:
-            if isinstance(state, UnreadableConfiguration):
-                found.append(None)
-            elif isinstance(state, Mapping):
-                found.extend(bundles(target.kind, state))
-        return found
-
-
-class Clusters(NamedTuple):
-    """The API server that holds the Secrets, and the one that holds the configurations. They may be the same."""
-
-    host: APIClient
-    target: APIClient
-
-
-def read_snapshot(clusters: Clusters, options: CertificateOptions) -> CertificateSnapshot:
-    """Read everything in the order that the module describes. Raises ``ApiError`` if a Secret is unreadable."""
-    return CertificateSnapshot(
-        targets=tuple(
-            (target, _configuration(clusters.target, target, options.registered_by)) for target in options.targets
-        ),
-        serving=tuple((each, read_secret(clusters.host, (options.namespace, each.secret))) for each in options.serving),
-        authority=read_secret(clusters.host, (options.namespace, options.authority_secret)),
-    )
-
-
-def configuration_reference(target: TargetConfiguration, content: Mapping[str, Any]) -> Reference:
-    metadata = content.get("metadata", {})
-    return Reference(target.kind.api_version, target.kind.kind, "", target.name, str(metadata.get("uid", "")))
-
-
-def _configuration(client: APIClient, target: TargetConfiguration, registered_by: str) -> ConfigurationState:
-    try:
-        answer = ask_if_found(client, requests.get(target.kind.collection, ("", target.name)))
-        content = decode_json(dict[str, Any], answer) if answer is not None else None
-        owner = owner_of(content)
-        if content is not None and owner and owner != registered_by:
-            return ForeignConfiguration(owner, configuration_reference(target, content))
-        if content is not None:
-            bundles(target.kind, content)
-    except (ApiError, InputError) as error:
-        return UnreadableConfiguration(str(error)[:_MAX_PROBLEM_LENGTH])
-    return content
-
-
-class _Created(msgspec.Struct, frozen=True):
-    metadata: ObjectMeta
-
-
-class ServerTime:
-    """The local clock, corrected by the clock of an API server.
-
-    All replicas agree on the current time, even if the clocks of their machines differ. Otherwise a replica with a
-    wrong clock would consider valid certificates expired and replace them with unusable ones.
-    """
-
-    def __init__(self, client: APIClient, namespace: str, clock: Clock) -> None:
-        self._client = client
-        self._namespace = namespace
-        self._clock = clock
-        self._ahead = timedelta(0)
-
-    def now(self) -> datetime:
-        return self._clock.now() - self._ahead
-
-    def adjust(self) -> None:
-        """Read the server's time by a dry-run creation of an event. Without the right to it, nothing changes."""
-        request = requests.create(EVENTS, self._namespace, self._event())
-        try:
-            answer = ask(self._client, request._replace(query=(("dryRun", "All"),)))
-            server_now = decode_json(_Created, answer).metadata.creation_timestamp
-        except (ApiError, FieldError):
-            return
-        if server_now is not None:
-            ahead = self._clock.now() - server_now
-            self._ahead = ahead if abs(ahead) > _MIN_DIFFERENCE else timedelta(0)
-
-    def _event(self) -> dict[str, Any]:
-        return {
-            "apiVersion": "events.k8s.io/v1",
-            "kind": "Event",
-            "metadata": {"generateName": "berthmaster-time-"},
-            "eventTime": requests.micro_time(self._clock.now()),
-            "reportingController": "berthmaster.io/certs",
-            "reportingInstance": "berthmaster",
-            "regarding": {
-                "apiVersion": "v1",
-                "kind": "Namespace",
-                "name": self._namespace,
-                "namespace": self._namespace,
-            },
-            "action": "ReadTime",
-            "reason": "ReadTime",
-            "type": "Normal",
-        }

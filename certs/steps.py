@@ -18,19 +18,10 @@ from berthmaster.kube.events import Reference
 from berthmaster.kube.requests import APIRequest
 from berthmaster.model.cached import cached_property
 from certs import secrets
-from certs.bundle import (
-    EMPTY,
-    MAX_COMMON_NAME,
-    SERVERS_ONLY,
-    Bundle,
-    KeyPair,
-    bundles,
-    fingerprint,
-    issue,
-    names_of,
-    new_authority,
-    patch,
-)
+from certs.authority import MAX_COMMON_NAME, SERVERS_ONLY, KeyPair, issue, new_authority
+from certs.bundle import EMPTY, Bundle
+from certs.bundle_fields import bundles, patch
+from certs.certificate import fingerprint, names_of
 from certs.leaf import (
     OVERDUE_AT,
     RENEWED_AT,
@@ -45,6 +36,13 @@ from certs.leaf import (
 )
 from certs.options import MANAGER, CertificateOptions, Origin, ServingCertificate, TargetConfiguration
 from certs.rotation import AuthorityState, RotationInput, RotationStep, ServedLeaf, next_rotation_step
+from certs.snapshot import (
+    CertificateSnapshot,
+    ConfigurationState,
+    ForeignConfiguration,
+    UnreadableConfiguration,
+    configuration_reference,
+)
 
 
 class CertificateStep(NamedTuple):
@@ -81,7 +79,7 @@ class CertificateItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel",
 class Certificates:
     """The certificates of an installation at a time of the host's API server, and what is due for them."""
 
-    snapshot: secrets.CertificateSnapshot
+    snapshot: CertificateSnapshot
     options: CertificateOptions
     now: datetime
     replaced: frozenset[str] = frozenset()
@@ -97,7 +95,7 @@ class Certificates:
 
     def problems(self) -> Iterator[str]:
         states = [state for _, state in self.snapshot.targets]
-        yield from (each.problem for each in states if isinstance(each, secrets.UnreadableConfiguration))
+        yield from (each.problem for each in states if isinstance(each, UnreadableConfiguration))
         yield from (f"{about.kind} {about.name}: {finding}" for about, finding in self.foreign())
         for serving, secret in self.snapshot.serving if self.options.origin is Origin.PROVIDED else ():
             if secret is None or not secret.bundle:
@@ -107,7 +105,7 @@ class Certificates:
     def foreign(self) -> Iterator[tuple[Reference, CertificateFinding]]:
         """Yield the configurations that another installation registered. No step writes to them."""
         for _, state in self.snapshot.targets:
-            if isinstance(state, secrets.ForeignConfiguration):
+            if isinstance(state, ForeignConfiguration):
                 yield state.about, _foreign_finding(state, self.options.registered_by)
 
     def steps(self) -> Iterator[CertificateStep]:
@@ -231,9 +229,9 @@ class Certificates:
             name = f"{target.kind.kind}/{target.name}"
             if state is None:
                 yield _item("bundle", name, CertificateVerdict.OK, ("", "the configuration does not exist"))
-            elif isinstance(state, secrets.UnreadableConfiguration):
+            elif isinstance(state, UnreadableConfiguration):
                 yield _item("bundle", name, CertificateVerdict.BAD, ("Unreadable", state.problem))
-            elif isinstance(state, secrets.ForeignConfiguration):
+            elif isinstance(state, ForeignConfiguration):
                 foreign = _foreign_finding(state, self.options.registered_by)
                 yield _item("bundle", name, CertificateVerdict.BAD, foreign)
             else:
@@ -276,9 +274,7 @@ class Certificates:
         )
 
 
-def _injection(
-    target: TargetConfiguration, state: secrets.ConfigurationState, bundle: Bundle
-) -> Iterator[CertificateStep]:
+def _injection(target: TargetConfiguration, state: ConfigurationState, bundle: Bundle) -> Iterator[CertificateStep]:
     if not isinstance(state, Mapping):
         return
     operations = patch(target.kind, state, bundle)
@@ -287,10 +283,10 @@ def _injection(
     reason = Reason.BUNDLE_OUTDATED if all(bundles(target.kind, state)) else Reason.BUNDLE_MISSING
     finding = CertificateFinding(reason, f"write a bundle with {len(bundle)} authorities")
     request = requests.json_patch(target.kind.collection, ("", target.name), operations, MANAGER)
-    yield CertificateStep(secrets.configuration_reference(target, state), finding, request, on_target=True)
+    yield CertificateStep(configuration_reference(target, state), finding, request, on_target=True)
 
 
-def _foreign_finding(state: secrets.ForeignConfiguration, registered_by: str) -> CertificateFinding:
+def _foreign_finding(state: ForeignConfiguration, registered_by: str) -> CertificateFinding:
     message = f"{state.owner} registered it, not {registered_by}; give one installation another name"
     return CertificateFinding(Reason.REGISTERED_BY_ANOTHER, message)
 

@@ -25,8 +25,9 @@ from berthmaster.serving.fast_path import create_app as create_flask_app
 from berthmaster.serving.responses import HTTPReply
 from extender.protocols import kube_scheduler, kubeadmiral, native
 from extender.protocols.problem import Refusal, problem, problem_of
+from extender.protocols.request_size import sized
 from extender.protocols.route import Reply, Route, problem_reply
-from extender.protocols.services import Call, Services, sized
+from extender.protocols.services import Call, Services
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment

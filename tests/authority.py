@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from certs.bundle import issue, new_authority
+from certs.authority import issue, new_authority
 
 _LIFETIME = timedelta(days=1)
 

@@ -10,11 +10,14 @@ from fake_clock import START, FakeClock
 from kube_in_memory import KubeInMemory
 
 from berthmaster.kube.requests import APIRequest
-from certs.bundle import MUTATING, SCHEDULER_PLUGIN, VALIDATING, Bundle, KeyPair, pair_of
+from certs.authority import KeyPair
+from certs.bundle import Bundle
+from certs.bundle_fields import MUTATING, SCHEDULER_PLUGIN, VALIDATING
+from certs.certificate import pair_of
 from certs.leaf import StoredLeaf
 from certs.options import CertificateOptions, ServingCertificate, TargetConfiguration
-from certs.rotator import CertificateEvents, CertificateReconciler, CertificateReport
-from certs.secrets import Clusters
+from certs.reconciler import CertificateEvents, CertificateReconciler, CertificateReport
+from certs.snapshot import Clusters
 
 MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
 NAMESPACE = "system"

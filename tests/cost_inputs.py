@@ -41,7 +41,7 @@ from berthmaster.simulation.workload import SimulatedWorkload
 from berthmaster.simulation.world import World, world_of
 from extender.protocols import kube_scheduler, kubeadmiral, native
 from extender.protocols.kube_scheduler.wire import Pod
-from extender.protocols.kubeadmiral.plugin import ClusterRequest, SelectRequest
+from extender.protocols.kubeadmiral.wire import ClusterRequest, SelectRequest
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Call, Services
 from extender.state.state import State

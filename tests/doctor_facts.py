@@ -24,7 +24,8 @@ from berthmaster_cli.doctor.facts import (
 from berthmaster_cli.doctor.findings import Finding
 from berthmaster_cli.doctor.judge import GROUPS, findings
 from berthmaster_cli.doctor.judge.registration import WANTED
-from certs.bundle import Bundle, KeyPair, issue, new_authority
+from certs.authority import KeyPair, issue, new_authority
+from certs.bundle import Bundle
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 DAY = timedelta(days=1)

@@ -71,7 +71,8 @@ def serve(options: WebhookOptions) -> None:
 
 def _impact(options: ImpactOptions, settings: AdmissionSettings, serving: "ServingMetrics") -> "ExtenderImpact":
     from webhook import metrics  # noqa: PLC0415 - see _Webhook
-    from webhook.impact import ExtenderClient, ExtenderImpact  # noqa: PLC0415 - the HTTP library takes time to import
+    from webhook.extender_client import ExtenderClient  # noqa: PLC0415 - the HTTP library takes time to import
+    from webhook.impact import ExtenderImpact  # noqa: PLC0415 - the same
 
     def failed(error: Exception) -> None:
         serving.credentials_failed("extender")
@@ -92,7 +93,7 @@ def _recorder(options: ImpactOptions) -> "EventRecorder":
     from berthmaster.kube.events import EventRecorder  # noqa: PLC0415 - only events need an API client
     from berthmaster.kube.http_client import load_client  # noqa: PLC0415 - the same
     from webhook import metrics  # noqa: PLC0415 - see _Webhook
-    from webhook.app import CONTROLLER  # noqa: PLC0415 - the same
+    from webhook.gate_events import CONTROLLER  # noqa: PLC0415 - the same
 
     client = load_client(options.kubeconfig, options.context)
     recorder = EventRecorder(
@@ -124,7 +125,8 @@ class _Webhook:
         self._options = options
 
     def application(self, metrics: "ServingMetrics") -> ServedApp:
-        from webhook.app import Reviewer, create_app  # noqa: PLC0415 - see the class
+        from webhook.app import create_app  # noqa: PLC0415 - see the class
+        from webhook.reviewer import Reviewer  # noqa: PLC0415 - see the class
 
         options = self._options
         reviewer = Reviewer(

@@ -5,6 +5,7 @@ from typing import Any, Final, NamedTuple
 
 from berthmaster.model.decode import encode_json
 from berthmaster.native_api.wire import Problem
+from extender.protocols.cheap_requests import Cheap
 from extender.protocols.problem import PROBLEM_JSON
 from extender.protocols.services import Call, Services
 
@@ -23,18 +24,11 @@ class Reply(NamedTuple):
 
 Handler = Callable[[Services, Call], Reply]
 Refuser = Callable[[Problem], Reply]
-Cheap = Callable[[bytes], bool]
-_SMALL_BYTES: Final = 16 * 2**10
 
 
 def problem_reply(problem: Problem) -> Reply:
     """Return a problem as problem details (RFC 9457)."""
     return Reply(encode_json(problem), problem.status, PROBLEM_JSON)
-
-
-def never_cheap(_body: bytes) -> bool:
-    """Say that the answer to a request takes long, whatever its body is."""
-    return False
 
 
 class Parameter(NamedTuple):
@@ -93,19 +87,3 @@ class Route(NamedTuple):
     when_too_large: str = ""
     cheap: Cheap | None = None
     operation: Operation | None = None
-
-
-_PARTS: Final = (b"affinityName", b"operator", b"spreadBy", b"\\u")
-"""Groups, overflow affinities, expressions, spread constraints, and characters that may spell one of them."""
-_CHEAP_PARTS: Final = 16
-_CHEAP_MEMBERS: Final = 512
-
-
-def is_light(body: bytes) -> bool:
-    """Return whether the answer to a request takes at most about 2 ms: the body is small and has few parts.
-
-    A region search looks at all clusters several times, so a body with spread constraints is not light.
-    """
-    if len(body) > _SMALL_BYTES or b"spreadBy" in body:
-        return False
-    return sum(map(body.count, _PARTS)) <= _CHEAP_PARTS and body.count(b":") <= _CHEAP_MEMBERS

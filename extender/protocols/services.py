@@ -1,7 +1,4 @@
-"""A request, and the resources of the service that its handler uses.
-
-Reviews first: long computations of other requests pause while a review is judged.
-"""
+"""A request, and the resources of the service that its handler uses."""
 
 import logging
 import threading
@@ -16,6 +13,7 @@ from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import BurstFilter, fields
 from berthmaster.views.policy_rows import PolicyFinding
 from extender.protocols.problem import RETRY_SOON, Refusal
+from extender.protocols.reviews_first import ReviewsFirst
 from extender.protocols.turns import FairTurns, Turn
 from extender.state.state import State
 
@@ -26,8 +24,6 @@ if TYPE_CHECKING:
 _DECISIONS_PER_S: Final = 10.0
 _DECISION_BURST: Final = 100
 _EMPTY: Final[Mapping[str, str]] = MappingProxyType({})
-
-
 FindPolicy = Callable[[Policy], Sequence[PolicyFinding]]
 
 
@@ -138,84 +134,3 @@ class Services:
         if self.clock.monotonic_s() >= call.deadline_s:
             problem = "the reply was not ready in time; send a smaller request, or raise the timeout"
             raise Refusal(503, problem, headers=RETRY_SOON)
-
-
-PAUSE_S: Final = 0.05
-"""The longest pause before one step of another computation, so that it goes on slowly beside many reviews."""
-
-
-class ReviewsFirst:
-    """Lets other computations pause while reviews are judged. Safe for several threads."""
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._active = 0
-        self._stored = 0
-
-    @contextmanager
-    def judging(self) -> Iterator[None]:
-        """Let others pause during the context."""
-        with self._changed:
-            self._active += 1
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._active -= 1
-                self._changed.notify_all()
-
-    @contextmanager
-    def stored(self) -> Iterator[None]:
-        """Let dry runs end during the context: a change that would be stored waits for its review."""
-        with self._changed:
-            self._stored += 1
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._stored -= 1
-
-    @property
-    def stored_wait(self) -> bool:
-        """Whether a change that would be stored waits for its review."""
-        return self._stored > 0
-
-    def pause(self) -> None:
-        """Wait while a review is judged, for at most ``PAUSE_S``. Call it between two steps of a long computation."""
-        if not self._active:
-            return
-        with self._changed:
-            self._changed.wait_for(lambda: not self._active, PAUSE_S)
-
-
-MAX_VALUES: Final = 600_000
-"""The most JSON values of a request that brings a fleet."""
-MAX_QUESTION_VALUES: Final = 200_000
-"""The most JSON values of a request that uses the fleet of the service."""
-MAX_QUESTION_BYTES: Final = 3 * 2**20
-_LARGE_VALUES: Final = 50_000
-"""From this number on, a process answers one request at a time."""
-
-
-def values_of(body: bytes) -> int:
-    """Return about how many values a JSON document has; never fewer. Characters in strings count too."""
-    return 1 + body.count(b",") + body.count(b"{") + body.count(b"[")
-
-
-@contextmanager
-def sized(
-    services: Services, call: Call, body: bytes, *, brings_fleet: bool, decodes_parts: bool = False
-) -> Iterator[None]:
-    """Check the size of a request before it is decoded. During the context, no other large request is answered."""
-    most_bytes = services.limits.body_bytes if brings_fleet else MAX_QUESTION_BYTES
-    most_values = MAX_VALUES if brings_fleet else MAX_QUESTION_VALUES
-    if len(body) > most_bytes:
-        raise Refusal(413, f"the request has {len(body)} bytes; at most {most_bytes} are read")
-    values = values_of(body)
-    if values > most_values and not decodes_parts:
-        raise Refusal(413, f"the request has about {values:,} JSON values; at most {most_values:,} are read")
-    if values < _LARGE_VALUES:
-        yield
-        return
-    with services.one_at_a_time(services.large, call, "other large requests"):
-        yield

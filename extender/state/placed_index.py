@@ -19,10 +19,15 @@ from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.native_api.fleet import SortKey
 from berthmaster.views.move_rows import BindingMove, moves_among
 from extender.state.placed_workload import PlacedWorkload, clusters_of, moving_between, not_running_yet, placed_workload
+from extender.state.workload_order import in_order
 
 K = TypeVar("K", bound=Hashable)
 Key = tuple[str, str]
 """The namespace of a binding, empty for a cluster-scoped one, and its name."""
+_KEPT: Final = 8
+"""The most results about all workloads that are kept, such as orders of them."""
+_MANY: Final = 8
+"""To sort an eighth of the workloads takes as long as to look at all of them."""
 
 
 @dataclass(eq=False, slots=True)
@@ -103,11 +108,6 @@ def _count(counts: Counter[K], value: K, number: int) -> None:
     else:
         counts.pop(value, None)
 
-
-_KEPT: Final = 8
-"""The most results about all workloads that are kept, such as orders of them."""
-_MANY: Final = 8
-"""To sort an eighth of the workloads takes as long as to look at all of them."""
 
 T = TypeVar("T")
 
@@ -285,30 +285,3 @@ _namespace: Final[Callable[[PlacedWorkload], str]] = attrgetter("binding.spec.re
 def _by_name(placed: PlacedWorkload) -> tuple[str, str, str]:
     resource = placed.binding.spec.resource
     return resource.namespace, resource.name, resource.kind
-
-
-def in_order(rows: Sequence[PlacedWorkload], sort: SortKey, *, descending: bool) -> Sequence[PlacedWorkload]:
-    """Return rows in an order. Equal ones stay in the order of the list, and those without a value come last."""
-    if sort is SortKey.NAMESPACE and not descending:
-        return rows
-    value_of, unknown = _VALUES[sort], _UNKNOWN.get(sort)
-    if unknown is None:
-        return sorted(rows, key=value_of, reverse=descending)
-    known = [each for each in rows if not unknown(each)]
-    return sorted(known, key=value_of, reverse=descending) + [each for each in rows if unknown(each)]
-
-
-_VALUES: Final[Mapping[SortKey, Callable[[PlacedWorkload], Any]]] = {
-    SortKey.NAME: attrgetter("binding.spec.resource.name"),
-    SortKey.NAMESPACE: attrgetter("binding.spec.resource.namespace"),
-    SortKey.REPLICAS: attrgetter("binding.spec.replicas"),
-    SortKey.CLUSTERS: lambda each: len(clusters_of(each.binding)),
-    SortKey.GROUP: attrgetter("group_index"),
-    SortKey.POLICY: attrgetter("policy"),
-    SortKey.SCHEDULED: attrgetter("binding.status.last_scheduled_time"),
-}
-_UNKNOWN: Final[Mapping[SortKey, Callable[[PlacedWorkload], bool]]] = {
-    SortKey.GROUP: lambda each: each.group_index is None,
-    SortKey.POLICY: lambda each: not each.policy,
-    SortKey.SCHEDULED: lambda each: each.binding.status.last_scheduled_time is None,
-}

@@ -34,6 +34,7 @@ _MAX_CHANGED: Final = 100
 
 OWNER: Final = "a8r.io/owner"
 """The annotation that names the owner by the convention of Kubernetes services for people."""
+_MAX_RELATED: Final = 1000
 
 
 class PolicyChanges(NamedTuple):
@@ -110,7 +111,6 @@ class BindingOptions(NamedTuple):
 PLAIN_BINDINGS: Final = BindingOptions()
 BindingKey = tuple[str, str]
 """The namespace, empty for a cluster-scoped binding, and the name."""
-_MAX_RELATED: Final = 1000
 _Identity = tuple[str, str, str, str]
 """API group, kind, namespace and name of a resource."""
 

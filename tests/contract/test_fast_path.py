@@ -15,8 +15,8 @@ from extender.app import create_app as create_extender
 from extender.metrics import ServiceMetrics
 from extender.protocols.native import examples
 from extender.protocols.services import RequestLimits
-from webhook.app import Reviewer
 from webhook.app import create_app as create_webhook
+from webhook.reviewer import Reviewer
 
 BODY_BYTES = 65536
 TOKEN = "Bearer a-token-of-some-length"  # noqa: S105 - opens only the application of this test

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from certs.bundle import issue, new_authority
+from certs.authority import issue, new_authority
 
 LIFETIME: Final = timedelta(days=1)
 
@@ -41,6 +41,6 @@ class Authority:
     def issue(
         self, name: str, *, organization: str = "", hosts: Sequence[str] = (), lifetime: timedelta = LIFETIME
     ) -> Pair:
-        """A leaf for servers and clients alike, valid from now on; see ``certs.bundle.issue``."""
+        """A leaf for servers and clients alike, valid from now on; see ``certs.authority.issue``."""
         leaf = issue(self._pair, name, hosts, lifetime, datetime.now(UTC), organization=organization)
         return Pair(leaf.certificate_pem, leaf.key_pem, leaf.certificate.serial_number)

@@ -21,7 +21,7 @@ from e2e.registration import KINDS, Hook, configuration
 from e2e.service import KARMADA_HOOKS, REBALANCER_HOOK, Service
 from e2e.serving import COMMAND, start_controllers, wait_for_leader
 
-from certs.bundle import issue, new_authority
+from certs.authority import issue, new_authority
 
 pytestmark = pytest.mark.e2e
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from berthmaster_cli.doctor.facts import EndpointFacts, SecretFacts, Setup
 from berthmaster_cli.doctor.gather.client import DoctorClient
-from certs.bundle import Bundle, certificate_of, key_fits
+from certs.bundle import Bundle
+from certs.certificate import certificate_of, key_fits
 from certs.registration import Endpoint
 from certs.secrets import read_secret
 

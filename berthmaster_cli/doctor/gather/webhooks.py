@@ -7,7 +7,7 @@ from berthmaster.kube import requests
 from berthmaster.model.errors import InputError
 from berthmaster_cli.doctor.facts import WebhookFacts
 from berthmaster_cli.doctor.gather.client import DoctorClient
-from certs.bundle import MUTATING, VALIDATING, ConfigurationKind, bundle_fields, bundles
+from certs.bundle_fields import MUTATING, VALIDATING, ConfigurationKind, bundle_fields, bundles
 from certs.ownership import owner_of
 
 REVIEWED_GROUPS: Final = frozenset({"policy.karmada.io", "apps.karmada.io"})

@@ -18,7 +18,7 @@ from berthmaster_cli.doctor.facts import (
 )
 from berthmaster_cli.doctor.findings import Finding, failed, ok, skipped, warning
 from berthmaster_cli.doctor.judge.call_failures import diagnosis_of
-from certs.bundle import issued_by, names_of
+from certs.certificate import issued_by, names_of
 from certs.leaf import OVERDUE_AT, moment_of_life
 
 SOON: Final = timedelta(days=7)

@@ -7,8 +7,9 @@ a request in that placement. ``handlers`` combines them, and keeps what later ca
 from collections.abc import Sequence
 from typing import Final
 
+from extender.protocols.cheap_requests import is_light
 from extender.protocols.kube_scheduler.handlers import PROTOCOL, Extender, KubeSchedulerOptions
-from extender.protocols.route import Route, is_light
+from extender.protocols.route import Route
 
 PREFIX: Final = "/kube-scheduler"
 _WHEN_TOO_LARGE: Final = (

@@ -27,17 +27,19 @@ from extender.protocols.kube_scheduler.nodes import (
     MEMBERS,
     REJECTED,
     CachedNodes,
-    FilteredNodes,
     NodeScore,
     RankedNodes,
     RequestNodes,
+    members_of,
+)
+from extender.protocols.kube_scheduler.placements import PlacementFinder, PodPlacement, request_of
+from extender.protocols.kube_scheduler.verbs import (
+    FilteredNodes,
     best_candidates,
     filter_nodes,
     hold_message,
     host_scores,
-    members_of,
 )
-from extender.protocols.kube_scheduler.placements import PlacementFinder, PodPlacement, request_of
 from extender.protocols.route import Reply
 from extender.protocols.services import Call, Services
 from extender.state.state import NO_SOURCE, FleetCache

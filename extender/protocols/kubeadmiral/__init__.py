@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from berthmaster.model.validation import DEFAULT_LIMITS, PlacementLimits
 from extender.protocols.kubeadmiral import plugin
-from extender.protocols.kubeadmiral.simulated import federation_route
+from extender.protocols.kubeadmiral.schedule import federation_route
 from extender.protocols.route import Route
 
 __all__ = ["routes"]

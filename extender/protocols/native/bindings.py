@@ -77,6 +77,8 @@ PARAMETERS: Final = {
     "group": text("Explain each cluster in this group; empty for a placement without groups."),
     "clusters": number("The most clusters of each stage of a group; the others are counted. All by default.", 5000),
 }
+_LEFT_OUT: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.CONFLICT)
+"""A placement with very many groups is not explained, and an installation may lack what a part needs."""
 
 
 def require_binding(services: Services, key: Key) -> WatchedWorkload:
@@ -257,10 +259,6 @@ def _drift(services: Services, key: Key) -> WorkloadDrift:
         raise Refusal(409, str(ineligible))
     with state.reading() as cache:
         return workload_drift(cache.scheduler, workload, now, own=state.own_scheduler)
-
-
-_LEFT_OUT: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.CONFLICT)
-"""A placement with very many groups is not explained, and an installation may lack what a part needs."""
 
 
 def binding_overview(services: Services, call: Call) -> BindingOverview:

@@ -18,6 +18,7 @@ from extender.state.state import State
 _NOW: Final = datetime(2026, 1, 15, 12, tzinfo=UTC)
 _LIMIT_S: Final = 10.0
 _PATH_VALUES: Final = {"namespace": "shop", "name": "web-deployment"}
+LOST_CLUSTER: Final = {"changes": [{"type": "down", "cluster": "private-1"}]}
 
 
 def _cluster(name: str, group: str, cpu: str) -> dict[str, Any]:
@@ -36,11 +37,13 @@ def _cluster(name: str, group: str, cpu: str) -> dict[str, Any]:
     }
 
 
+CLUSTERS: Final = [_cluster("private-1", "private", "4"), _cluster("public-1", "public", "32")]
+
+
 def _group(name: str) -> dict[str, Any]:
     return {"affinityName": name, "labelSelector": {"matchLabels": {"group": name}}}
 
 
-CLUSTERS: Final = [_cluster("private-1", "private", "4"), _cluster("public-1", "public", "32")]
 BINDING: Final[dict[str, Any]] = {
     "apiVersion": "work.karmada.io/v1alpha2",
     "kind": "ResourceBinding",
@@ -78,7 +81,6 @@ REVIEW: Final[dict[str, Any]] = {
     "limits": {"moved": 50, "percent": 20, "lost": 0},
     "timeoutMs": 2000,
 }
-LOST_CLUSTER: Final = {"changes": [{"type": "down", "cluster": "private-1"}]}
 
 
 class _ExampleClock(SystemClock):

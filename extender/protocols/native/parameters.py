@@ -24,6 +24,14 @@ def text(description: str, **schema: int) -> Parameter:
     return Parameter(description, {"type": "string", **schema})
 
 
+NAMESPACES: Final = {
+    _NAMESPACES: text(
+        "Only objects of these namespaces, separated by commas; - for those without a namespace. Empty for none."
+    )
+}
+"""The parameter that ``reader_of`` reads."""
+
+
 def flag(description: str) -> Parameter:
     """Describe a boolean, false by default."""
     return Parameter(description, {"type": "boolean", "default": False})
@@ -47,14 +55,6 @@ def word(description: str, accepted: Sequence[str], **schema: str) -> Parameter:
 def sort(description: str, accepted: Sequence[str]) -> Parameter:
     """Describe an order: one of some words, with a leading dash for the reverse order."""
     return word(description, ["", *(sign + each for each in accepted for sign in ("", "-"))])
-
-
-NAMESPACES: Final = {
-    _NAMESPACES: text(
-        "Only objects of these namespaces, separated by commas; - for those without a namespace. Empty for none."
-    )
-}
-"""The parameter that ``reader_of`` reads."""
 
 
 def values(parameters: Mapping[str, Parameter], query: Mapping[str, str]) -> dict[str, Any]:

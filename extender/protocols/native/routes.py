@@ -10,6 +10,7 @@ from berthmaster.native_api import what_if, why, wire
 from berthmaster.native_api.connection import REVIEW_PATH
 from berthmaster.native_api.fleet import FleetView, StateVersion, WorkloadPage, WorkloadQuery
 from berthmaster.native_api.problems import ProblemList
+from extender.protocols.cheap_requests import never_cheap
 from extender.protocols.native import bindings, drift, examples, history, moves, openapi, policies, problems, resilience
 from extender.protocols.native import fleet as fleets
 from extender.protocols.native import schedule as schedules
@@ -19,7 +20,7 @@ from extender.protocols.native.plan import Planner
 from extender.protocols.native.review import PlanReviewer
 from extender.protocols.native.schedule import PROTOCOL, require_synced
 from extender.protocols.native.visible import visible_binding, visible_decision
-from extender.protocols.route import JSON, Handler, Operation, Parameter, Reply, Route, never_cheap
+from extender.protocols.route import JSON, Handler, Operation, Parameter, Reply, Route
 from extender.protocols.services import Call, Services
 
 Ask = Callable[[Services, Call], object]

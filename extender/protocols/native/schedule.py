@@ -22,9 +22,10 @@ from berthmaster.scheduling.diagnosis import explain
 from berthmaster.scheduling.fleet import fleet_of
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
+from extender.protocols.cheap_requests import is_light
 from extender.protocols.native.parameters import flag, values
 from extender.protocols.problem import RETRY_SOON, Refusal, refuse_invalid
-from extender.protocols.route import Reply, is_light
+from extender.protocols.route import Reply
 from extender.protocols.services import Call, Services
 from extender.state.state import NO_SOURCE, State
 

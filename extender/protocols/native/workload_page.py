@@ -29,10 +29,11 @@ from extender.protocols.native import parameters
 from extender.protocols.native.schedule import require_watched
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Call, Services
-from extender.state.placed_index import PlacedIndex, WorkloadTotals, in_order, namespace_of
+from extender.state.placed_index import PlacedIndex, WorkloadTotals, namespace_of
 from extender.state.placed_workload import PlacedWorkload, clusters_of, row_of
 from extender.state.problems import known_outages
 from extender.state.state import State
+from extender.state.workload_order import in_order
 
 PARAMETERS: Final = {
     "q": parameters.text("Words that NAMESPACE/KIND/NAME contains, in any case."),

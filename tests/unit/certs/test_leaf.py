@@ -11,7 +11,9 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from tables import cases
 
 from berthmaster.model.errors import InputError
-from certs.bundle import MAX_CERTIFICATES, SERVERS_ONLY, Bundle, KeyPair, fingerprint, issue, new_authority
+from certs.authority import SERVERS_ONLY, KeyPair, issue, new_authority
+from certs.bundle import MAX_CERTIFICATES, Bundle
+from certs.certificate import fingerprint
 from certs.leaf import LeafRequirements, Reason, StoredLeaf, issued_at, leaf_finding, serves
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -24,7 +24,9 @@ from faults import nothing, only, refuse
 from tables import cases
 
 from berthmaster.model.errors import ApiError, InputError
-from certs.bundle import BACKDATING, Bundle, issue, names_of, new_authority
+from certs.authority import BACKDATING, issue, new_authority
+from certs.bundle import Bundle
+from certs.certificate import names_of
 from certs.leaf import LeafRequirements, leaf_finding, serves
 from certs.options import CertificateOptions, Origin, ServingCertificate
 from certs.ownership import REGISTERED_BY

@@ -14,17 +14,17 @@ from tables import cases
 from berthmaster.manifests.document import Document
 from berthmaster.model.errors import ApiError, InputError, ServiceError
 from berthmaster.runtime.clock import SystemClock
-from certs.bundle import (
+from certs.authority import new_authority
+from certs.bundle import Bundle
+from certs.bundle_fields import (
     MUTATING,
     SCHEDULER_PLUGIN,
     VALIDATING,
-    Bundle,
     bundle_fields,
     bundles,
     encoded,
     injected,
     kind_of,
-    new_authority,
     patch,
 )
 from certs.ownership import REGISTERED_BY, installation

@@ -16,7 +16,8 @@ from waiting import wait_for
 
 from berthmaster.model.errors import ApiError, ServiceError
 from berthmaster.runtime.clock import SystemClock
-from certs.bundle import Bundle, issue, new_authority
+from certs.authority import issue, new_authority
+from certs.bundle import Bundle
 from certs.registration import Endpoint, endpoint_of, problem_of, wait_until_reachable
 from certs.rotator import CertificateMetrics, CertificateRotator
 

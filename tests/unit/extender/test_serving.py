@@ -16,15 +16,8 @@ from extender import serving
 from extender.app import all_routes
 from extender.protocols.native import Planner
 from extender.protocols.problem import Refusal
-from extender.protocols.services import (
-    MAX_QUESTION_BYTES,
-    MAX_QUESTION_VALUES,
-    MAX_VALUES,
-    Call,
-    Services,
-    sized,
-    values_of,
-)
+from extender.protocols.request_size import MAX_QUESTION_BYTES, MAX_QUESTION_VALUES, MAX_VALUES, sized, values_of
+from extender.protocols.services import Call, Services
 from extender.serving import ExtenderOptions
 from extender.state.state import State
 

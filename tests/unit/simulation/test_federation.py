@@ -20,7 +20,7 @@ from berthmaster.scheduling.kubeadmiral.trigger import ObjectTrigger
 from berthmaster.simulation.changes import AddLabel, AddTaint, Down, RemoveCluster, Reschedule, Scale
 from berthmaster.simulation.federation import apply_to_federation, compare_federation, federation_of, run_federation
 from berthmaster.simulation.workload import ResourceName
-from extender.protocols.kubeadmiral.simulated import webhooks_of
+from extender.protocols.kubeadmiral.groups_plugin import webhooks_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LATER = NOW + timedelta(seconds=1)

@@ -15,7 +15,7 @@ from reviews import POLICY, UID, admission_review
 from rule_pages import FOLDER, LISTED, RULES, findings, pages
 from tables import cases
 
-from webhook import app as webhook_app
+from webhook import reviewer as reviewer_module
 from webhook.admission import karmada_checks, kubeadmiral, rebalancer
 from webhook.admission.field_problem import FieldProblem
 from webhook.admission.impact import BlastRadius, PolicyImpact
@@ -23,7 +23,8 @@ from webhook.admission.impact_review import ACCEPT_PLAN
 from webhook.admission.reviews import ROUTES
 from webhook.admission.rules.rule import AdmissionRule
 from webhook.admission.settings import AdmissionSettings, Level
-from webhook.app import Reviewer, create_app
+from webhook.app import create_app
+from webhook.reviewer import Reviewer
 
 PATH = "/mutate-propagationpolicy"
 BODY = json.dumps(admission_review(POLICY)).encode()
@@ -40,7 +41,7 @@ def test_a_crash_is_answered_with_the_uid_of_the_review(monkeypatch, app):
     def crash(*_args):
         raise ZeroDivisionError
 
-    monkeypatch.setattr(webhook_app, "review_body", crash)
+    monkeypatch.setattr(reviewer_module, "review_body", crash)
     answer = app.test_client().post(PATH, data=BODY, content_type="application/json")
     assert answer.status_code == 200
     assert answer.json["response"]["uid"] == UID

@@ -17,16 +17,11 @@ from berthmaster.native_api.what_if import ChangeReview
 from berthmaster.native_api.wire import NOT_READY
 from berthmaster.runtime.clock import SystemClock
 from webhook.admission.impact import BlastRadius, NotComputed, PolicyImpact, ReviewedChange, Unanswered
-from webhook.impact import (
-    FAILURES,
-    OPEN_S,
-    Breaker,
-    ExtenderClient,
-    ExtenderImpact,
-    Turns,
-    impact_of,
-    review_request,
-)
+from webhook.circuit_breaker import FAILURES, OPEN_S, Breaker
+from webhook.extender_client import ExtenderClient
+from webhook.extender_wire import impact_of, review_request
+from webhook.impact import ExtenderImpact
+from webhook.turns import Turns
 
 POLICY = {
     "apiVersion": "policy.karmada.io/v1alpha1",

@@ -30,7 +30,8 @@ from berthmaster_cli.doctor.gather.probes import ask_probe
 from berthmaster_cli.doctor.gather.server import read_kinds, read_server
 from berthmaster_cli.doctor.gather.webhooks import read_webhooks
 from berthmaster_cli.doctor.judge import GROUPS
-from certs.bundle import EMPTY, Bundle, issue, new_authority
+from certs.authority import issue, new_authority
+from certs.bundle import EMPTY, Bundle
 from certs.registration import Endpoint
 
 VERSION = {"gitVersion": "v1.34.1", "major": "1", "minor": "34+"}

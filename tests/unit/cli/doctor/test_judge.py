@@ -45,7 +45,8 @@ from berthmaster_cli.doctor.facts import (
     WebhookFacts,
 )
 from berthmaster_cli.doctor.findings import Severity
-from certs.bundle import EMPTY, new_authority
+from certs.authority import new_authority
+from certs.bundle import EMPTY
 
 FAILED, WARNING, SKIPPED, OK = Severity.FAILED, Severity.WARNING, Severity.SKIPPED, Severity.OK
 SILENT = Unobserved("GET /version: Connection refused")

@@ -14,13 +14,13 @@ from tables import cases
 from berthmaster.model.decode import convert
 from berthmaster.model.validation import DEFAULT_LIMITS
 from berthmaster.scheduling.columns import Work
-from extender.protocols.kubeadmiral import plugin as plugin_module
-from extender.protocols.kubeadmiral import routes
-from extender.protocols.kubeadmiral.plugin import MAX_CLUSTERS, Member
+from extender.protocols.kubeadmiral import affinity_groups, routes
+from extender.protocols.kubeadmiral.affinity_groups import ANNOTATION, AffinityGroup, cluster_of, groups_of, tiers_by
+from extender.protocols.kubeadmiral.plugin import MAX_CLUSTERS
+from extender.protocols.kubeadmiral.wire import Member
 from extender.protocols.problem import problem
 from extender.protocols.services import Call, Services
 
-ANNOTATION = "policy.berthmaster.io/cluster-affinities"
 EU = {"affinityName": "eu", "labelSelector": {"matchLabels": {"zone": "eu"}}}
 US = {"affinityName": "us", "clusterNames": ["us-1", "us-2"]}
 WIDENED = {**EU, "overflowAffinities": [{"affinityName": "ap", "clusterNames": ["ap-1"]}]}
@@ -382,25 +382,25 @@ def test_an_error_names_the_first_groups_only():
 )
 def test_many_clusters_are_compared_by_columns_with_the_same_result(tiers):
     wanted = [{**first, "affinityName": f"g{n}", "overflowAffinities": more} for n, (first, *more) in enumerate(tiers)]
-    groups = plugin_module.groups_of({ANNOTATION: json.dumps(wanted)})
-    members = [plugin_module.cluster_of(convert(Member, each)) for each in (EU_1, US_1, US_2, AP_1)]
-    by_calls = plugin_module.tiers_by(groups, members, Work())
+    groups = groups_of({ANNOTATION: json.dumps(wanted)})
+    members = [cluster_of(convert(Member, each)) for each in (EU_1, US_1, US_2, AP_1)]
+    by_calls = tiers_by(groups, members, Work())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plugin_module, "_FEW", 0)
-        by_columns = plugin_module.tiers_by(groups, members, Work())
+        patch.setattr(affinity_groups, "_FEW", 0)
+        by_columns = tiers_by(groups, members, Work())
     assert [by_columns(group) for group in groups] == [by_calls(group) for group in groups]
 
 
 def test_a_group_with_many_expressions_is_compared_with_all_clusters_at_once(monkeypatch):
     """Clusters times expressions, one by one, would take seconds."""
     compared = []
-    monkeypatch.setattr(plugin_module.AffinityGroup, "tier", lambda _self, cluster: compared.append(cluster))
+    monkeypatch.setattr(AffinityGroup, "tier", lambda _self, cluster: compared.append(cluster))
     expressions = [{"key": f"k{each}", "operator": "DoesNotExist"} for each in range(100)]
     text = json.dumps([{"affinityName": "g", "labelSelector": {"matchExpressions": expressions}}])
-    groups = plugin_module.groups_of({plugin_module.ANNOTATION: text})
+    groups = groups_of({ANNOTATION: text})
     labels = [{"k7": "x"} if each == 3 else {} for each in range(40)]
     members = [{"metadata": {"name": f"m{each}", "labels": given}} for each, given in enumerate(labels)]
-    clusters = [plugin_module.cluster_of(convert(Member, each)) for each in members]
-    tiers = plugin_module.tiers_by(groups, clusters, Work())(groups[0])
+    clusters = [cluster_of(convert(Member, each)) for each in members]
+    tiers = tiers_by(groups, clusters, Work())(groups[0])
     assert [index for index, tier in enumerate(tiers) if tier is None] == [3]
     assert compared == []

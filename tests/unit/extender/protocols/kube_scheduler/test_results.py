@@ -16,16 +16,9 @@ from berthmaster.scheduling.columns import Work
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from extender.protocols.kube_scheduler import KubeSchedulerOptions, nodes
 from extender.protocols.kube_scheduler.handlers import HoldCounter
-from extender.protocols.kube_scheduler.nodes import (
-    MAX_SCORE,
-    REJECTED,
-    NodeScore,
-    RequestNodes,
-    host_scores,
-    members_of,
-    rank_of,
-)
+from extender.protocols.kube_scheduler.nodes import REJECTED, NodeScore, RequestNodes, members_of, rank_of
 from extender.protocols.kube_scheduler.placements import PlacementFinder, request_of
+from extender.protocols.kube_scheduler.verbs import MAX_SCORE, host_scores
 from extender.protocols.kube_scheduler.wire import Pod
 from extender.protocols.problem import Refusal
 

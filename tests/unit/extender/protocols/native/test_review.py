@@ -19,7 +19,8 @@ from extender.protocols.native import review
 from extender.protocols.native.plan import Planner
 from extender.protocols.native.review import PlanReviewer
 from extender.protocols.problem import Refusal
-from extender.protocols.services import PAUSE_S, Call, ReviewsFirst
+from extender.protocols.reviews_first import PAUSE_S, ReviewsFirst
+from extender.protocols.services import Call
 
 WORKLOADS = 260
 """More than a plan that is always computed in full."""
