@@ -32,8 +32,8 @@ class AssetsError(Exception):
     """The files cannot be fetched. The message says why and what to do."""
 
 
-def install(folder: Path) -> Path:
-    """Install the pinned packages into a folder, without running their scripts.
+def install(folder: Path, pins: Path = PINS) -> Path:
+    """Install the packages that a folder pins into another folder, without running their scripts.
 
     Returns:
         The folder ``node_modules``.
@@ -45,7 +45,7 @@ def install(folder: Path) -> Path:
     if npm is None:
         raise AssetsError("npm is not on the PATH; install Node.js with npm (Debian: apt-get install npm)")
     for name in ("package.json", "package-lock.json", ".npmrc"):
-        shutil.copy(PINS / name, folder / name)
+        shutil.copy(pins / name, folder / name)
     command = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
     try:
         done = subprocess.run(  # noqa: S603 - fixed arguments

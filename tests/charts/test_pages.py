@@ -7,6 +7,7 @@ import pytest
 import yaml
 from charts.cases import CASES
 from charts.test_rbac import target_objects
+from page_lines import whole_lines
 
 from berthmaster_cli.certs import command
 from berthmaster_cli.doctor.facts import Setup
@@ -54,7 +55,7 @@ def test_every_value_that_is_named_exists(value):
         known = known[key]
 
 
-ADOPT_PAGE = (helm.CHART.parents[1] / "docs" / "adopt.md").read_text()
+ADOPT_PAGE = whole_lines((helm.CHART.parents[1] / "docs" / "adopt.md").read_text())
 STEPS = range(1, 8)
 
 
@@ -229,3 +230,9 @@ def test_pods_hold_the_credentials_of_the_table_and_no_others(values):
         listed[pod] = ({each.strip("` ") for each in secrets.split(",")} - {"none"}, account == "yes")
     for pod, secrets, account in mounted(values):
         assert (secrets, account) == listed[pod], pod
+
+
+def test_commands_of_the_steps_are_not_broken_by_a_page():
+    page = (helm.CHART.parents[1] / "docs" / "adopt.md").read_text()
+    blocks = re.findall(r"^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert [line for block in blocks for line in block.splitlines() if len(line) > 100] == []

@@ -33,6 +33,7 @@ from karmada_model.members import Delays
 from karmada_model.model import KarmadaModel, Settings
 from karmada_model.objects import ServedObjects
 from karmada_plane import deployment, new_deployment, policy, selector
+from page_lines import whole_lines
 
 from berthmaster.kube.http_client import load_client
 from berthmaster.model.errors import ApiError
@@ -41,7 +42,7 @@ from berthmaster.runtime.clock import SystemClock
 pytestmark = pytest.mark.e2e
 
 ROOT: Final = Path(__file__).parents[2]
-STEPS: Final = re.split(r"^## ", (ROOT / "docs" / "adopt.md").read_text(), flags=re.MULTILINE)
+STEPS: Final = re.split(r"^## ", whole_lines((ROOT / "docs" / "adopt.md").read_text()), flags=re.MULTILINE)
 # tests/unit/docs follows the part in between, the first fleet file.
 FIVE_MINUTES, _, THIRTY_MINUTES = re.split(r"^## ", (ROOT / "docs" / "start.md").read_text(), flags=re.MULTILINE)[1:]
 CODE: Final = re.compile(r"^```sh\n(.*?)^```|`((?:berthmaster|kubectl|helm) [^`]+)`", re.MULTILINE | re.DOTALL)
@@ -241,7 +242,8 @@ def test_a_newcomer_walks_the_steps_of_the_pages_and_back(children: Processes, t
         me.run(*parts(3)[2])
         me.stands_at(1)
         assert warnings(plane) == ()
-        me.run(*parts(1)[2])
+        for line in parts(1)[2]:
+            me.run(line)
         with pytest.raises(AssertionError):
             me.run(parts(1)[0][-1], reads=True)
         assert pods.faults == []

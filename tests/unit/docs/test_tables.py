@@ -39,3 +39,9 @@ def test_no_table_is_taken_for_text(page):
     tokens = MarkdownIt("commonmark").enable("table").parse(text)
     prose = [each.content for each in tokens if each.type == "inline" and each.map and each.content.startswith("| ")]
     assert prose == []
+
+
+@pytest.mark.parametrize("page", [str(path.relative_to(ROOT)) for path in PAGES if path.name != "CHANGELOG.md"])
+def test_no_cell_is_a_page(page):
+    rows = [line for line in (ROOT / page).read_text().splitlines() if line.startswith("|")]
+    assert [cell for row in rows for cell in _PIPE.split(row) if len(cell.split()) > 90] == []

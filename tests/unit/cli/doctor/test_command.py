@@ -210,7 +210,10 @@ def test_the_step_that_is_reached(facts, reached):
 
 def test_commands_reach_the_servers_that_the_user_named():
     found = adoption(healthy(**NOTHING))
-    assert found.reached.back == (f"{SETUP.target} delete -f docs/read-only.yaml",)
+    assert found.reached.back == (
+        f"{SETUP.target} delete clusterrolebinding berthmaster-reader",
+        f"{SETUP.target} delete -f docs/read-only.yaml",
+    )
 
 
 URL = "https://refused.no-such-host.svc:443/mutate?timeout=3s"
