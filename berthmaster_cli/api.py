@@ -23,9 +23,11 @@ from berthmaster.simulation.plan_answer import Plan
 from berthmaster.simulation.report import Explanation
 from berthmaster_cli.explain import explained_in
 from berthmaster_cli.flags import parsed
-from berthmaster_cli.inputs import current_time, name_in, present_world, profile_from, resource_name
+from berthmaster_cli.inputs import present_world, time_of
 from berthmaster_cli.output import complaints
 from berthmaster_cli.plan.command import PlanFlags, base_documents, command, planned
+from berthmaster_cli.resource_names import name_in, resource_name
+from berthmaster_cli.scheduling_options import profile_from
 
 __all__ = [
     "BerthmasterError", "Explanation", "InputError", "LoadedFleet", "Plan", "ServiceError", "connect_fleet",
@@ -70,7 +72,7 @@ class LoadedFleet:
         """
         with self._reporting():
             name = name_in(self._manifests, resource_name(workload), "")
-            return explained_in(name, self._world, self._profile, self._manifests.read_at or current_time(), ())
+            return explained_in(name, self._world, self._profile, time_of(self._manifests), ())
 
     def plan(self, *paths: str | Path, delete: Iterable[str] = (), namespace: str = "") -> Plan:
         """Return what a change would move, as ``berthmaster plan`` does.

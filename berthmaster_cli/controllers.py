@@ -13,9 +13,9 @@ from berthmaster.runtime.feature_gates import MULTIPLE_POD_TEMPLATES, WORKLOAD_A
 from berthmaster.runtime.installation import ConsoleLink
 from berthmaster.version import __version__
 from berthmaster_cli.flags import environment_text, option, options
-from berthmaster_cli.inputs import PluginFlags, plugin_profile
 from berthmaster_cli.ledger_options import RecordingFlags, recorder_from
 from berthmaster_cli.options import ADDRESS, KubeconfigFlags, LogLevelFlags, certificate_pair, config_option
+from berthmaster_cli.scheduling_options import PluginFlags, plugin_profile
 
 if TYPE_CHECKING:
     from berthmaster.kube.lease import LeaseOptions

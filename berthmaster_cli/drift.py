@@ -21,17 +21,11 @@ from berthmaster.views.texts import (
 from berthmaster_cli.answers import AnswerKind
 from berthmaster_cli.flags import option, options
 from berthmaster_cli.ignored import report_unknown_replicas, report_unused
-from berthmaster_cli.inputs import (
-    SelectorFlags,
-    SourceFlags,
-    current_time,
-    present_world,
-    profile_from,
-    read_manifests,
-    selected,
-)
+from berthmaster_cli.inputs import present_world, read_manifests, selected, time_of
 from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.output import WorkloadOutputFlags, is_printed, print_line, print_table
+from berthmaster_cli.scheduling_options import profile_from
+from berthmaster_cli.source_options import SelectorFlags, SourceFlags
 
 _REPAIRS: Final = (*map(numbers, ("WORKLOADS", "DRIFTED", "MINIMAL", "FULL")),)
 _LEGEND: Final = (
@@ -76,7 +70,7 @@ def command(flags: _DriftFlags) -> None:
     world = selected(present_world(manifests, flags), flags)
     if world.workloads and not world.has_bindings:
         raise InputError("the input has no bindings, so that nothing can drift; read a control plane or a dump of one")
-    now = manifests.read_at or current_time()
+    now = time_of(manifests)
     found = drift.summary(
         drift.workload_drifts(world, profile, now, tolerance=flags.tolerance, pending_s=flags.pending_s)
     )

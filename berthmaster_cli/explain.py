@@ -35,6 +35,10 @@ from berthmaster_cli.flags import argument, option, options
 from berthmaster_cli.history import moves_text, workload_query
 from berthmaster_cli.ignored import notes_about_overrides
 from berthmaster_cli.output import WorkloadOutputFlags, echo, is_printed, print_answer, print_line, print_table, styled
+from berthmaster_cli.remote_extender import explain_remotely, remote_from
+from berthmaster_cli.resource_names import name_in, resource_argument
+from berthmaster_cli.scheduling_options import profile_from
+from berthmaster_cli.source_options import AssumptionFlags, InputFlags, SelectorFlags, WorkloadNamespaceFlags
 from berthmaster_cli.tables import TRIGGERS_HELP, best_first, print_group, print_preemption
 
 if TYPE_CHECKING:
@@ -53,7 +57,7 @@ _CONFLICTS: Final = ("paths", "live", "kubeconfig", "context", "dump", "server")
 AnyExplanation = TypeVar("AnyExplanation", Explanation, "FederationExplanation")
 
 
-class PastFlags(inputs.InputFlags, ledger_options.ReadLedgerFlags):
+class PastFlags(InputFlags, ledger_options.ReadLedgerFlags):
     """Which recorded decision is explained."""
 
     at: datetime | None = option(
@@ -139,10 +143,10 @@ _NOT_FOUND: Final = "needs, does not exist or may not be read:"
 
 class _ExplainFlags(
     WorkloadOutputFlags,
-    inputs.SelectorFlags,
-    inputs.WorkloadNamespaceFlags,
+    SelectorFlags,
+    WorkloadNamespaceFlags,
     PastFlags,
-    inputs.AssumptionFlags,
+    AssumptionFlags,
     change_options.ChangeFlags,
 ):
     resource: tuple[str, ...] = argument(metavar="[TYPE/NAME]", nargs=-1, shell_complete=completion.workloads)
@@ -193,13 +197,13 @@ def command(flags: _ExplainFlags) -> None:
     if _asks_past(flags):
         _show_past(flags)
         return
-    remote = inputs.remote_from(flags)
+    remote = remote_from(flags)
     has_changes = change_options.chooses_clusters(flags) or bool(change_options.changes_from(flags))
     if remote is not None and has_changes:
         raise click.UsageError("--server cannot be combined with changes: an extender explains only what is")
-    name = inputs.resource_argument(flags.resource, flags.namespace)
+    name = resource_argument(flags.resource, flags.namespace)
     if remote is not None:
-        _show(inputs.explain_remotely(remote, inputs.name_in(Manifests(), name, flags.namespace)), flags, link)
+        _show(explain_remotely(remote, name_in(Manifests(), name, flags.namespace)), flags, link)
         return
     manifests, name = inputs.read_workload_manifests(flags, name, with_others=has_changes)
     changes = change_options.changes_from(flags, manifests.every_cluster)
@@ -213,12 +217,12 @@ def command(flags: _ExplainFlags) -> None:
         if not is_printed(flags.output, federation.EXPLANATION, _limited(explained, flags.limit), clusters):
             federation.print_federation_explanation(explained, flags.table_limit)
         return
-    profile = inputs.profile_from(flags)
+    profile = profile_from(flags)
     world = inputs.present_world(manifests, flags)
     all_changes = [*inputs.rebalances(manifests, world), *changes] if changes else []
     if flags.output in {"table", "wide"}:
         print_preemption(manifests, world)
-    explained_now = explained_in(name, world, profile, manifests.read_at or inputs.current_time(), all_changes)
+    explained_now = explained_in(name, world, profile, inputs.time_of(manifests), all_changes)
     (workload,) = world.find(name)
     notes = [*explained_now.notes, *notes_about_overrides(manifests.ignored, workload)]
     explained_now = msgspec.structs.replace(explained_now, notes=notes)
@@ -228,18 +232,18 @@ def command(flags: _ExplainFlags) -> None:
 
 def _explain_selected(flags: _ExplainFlags) -> None:
     """Explain each workload with the labels of ``-l``."""
-    if _asks_past(flags) or inputs.remote_from(flags) is not None:
+    if _asks_past(flags) or remote_from(flags) is not None:
         raise click.UsageError("-l cannot be combined with --server, --at, --record and --diff")
     manifests = inputs.read_manifests(flags)
     if manifests.federation.clusters:
         raise InputError("-l selects workloads of Karmada only; name one workload of a KubeAdmiral federation instead")
-    world, now = inputs.present_world(manifests, flags), manifests.read_at or inputs.current_time()
+    world, now = inputs.present_world(manifests, flags), inputs.time_of(manifests)
     chosen = inputs.selected(world, flags).workloads
     if len(chosen) > _MOST_SELECTED:
         raise InputError(f"-l selects {len(chosen)} workloads; at most {_MOST_SELECTED} are explained at once")
     changes = change_options.changes_from(flags, manifests.every_cluster)
     all_changes = [*inputs.rebalances(manifests, world), *changes] if changes else []
-    profile = inputs.profile_from(flags)
+    profile = profile_from(flags)
     found = [explained_in(_name_of(each), world, profile, now, all_changes) for each in chosen]
     limited = [_limited(each, flags.limit) for each in found]
     if is_printed(flags.output, _SELECTED, limited, (each.resource for each in found)):

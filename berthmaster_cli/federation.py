@@ -18,7 +18,7 @@ from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import Change
 from berthmaster.views.texts import NAMED_CLUSTERS, assignment_text, brief_assignment, count_text, numbers
 from berthmaster_cli.answers import AnswerKind
-from berthmaster_cli.inputs import current_time
+from berthmaster_cli.inputs import time_of
 from berthmaster_cli.output import complain_about, print_line, print_table, styled
 from berthmaster_cli.tables import NOT_SCHEDULED, AssignmentText, View, is_printed_as_data, print_group, require_known
 from extender.protocols.kubeadmiral.groups_plugin import webhooks_of
@@ -57,7 +57,7 @@ def simulate_federation(
     if view.selector is not None:
         raise InputError("-l selects workloads of Karmada only; name the workloads of a KubeAdmiral federation instead")
     federation = _federation(manifests, replica_paths, duplicate_limits=duplicate_limits)
-    compared = federations.compare_federation(federation, changes, manifests.read_at or current_time())
+    compared = federations.compare_federation(federation, changes, time_of(manifests))
     require_known(view, [str(each.bound.name) for each in compared.after])
     if changes:
         changed = [federations.federation_change(*pair) for pair in zip(compared.before, compared.after, strict=True)]
@@ -174,7 +174,7 @@ def explain_in_federation(
     duplicate_limits: bool = False,
 ) -> FederationExplanation:
     """Explain the decision on one workload of a federation, after changes if there are any."""
-    start = manifests.read_at or current_time()
+    start = time_of(manifests)
     federation = _federation(manifests, replica_paths, duplicate_limits=duplicate_limits)
     if changes:
         settled, _ = federations.run_federation(federation, start)

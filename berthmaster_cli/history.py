@@ -13,9 +13,10 @@ from berthmaster.simulation.changes import full_name
 from berthmaster_cli import completion
 from berthmaster_cli.answers import AnswerKind
 from berthmaster_cli.flags import argument, option, options
-from berthmaster_cli.inputs import NamespaceFlags, resource_argument
 from berthmaster_cli.ledger_options import RangeFlags
 from berthmaster_cli.output import OutputFlags, complain, print_answer, print_json_line, print_line, print_table, styled
+from berthmaster_cli.resource_names import resource_argument
+from berthmaster_cli.source_options import NamespaceFlags
 
 if TYPE_CHECKING:
     from berthmaster.ledger.records import Query

@@ -17,10 +17,10 @@ from berthmaster.model.policy import POLICY_KINDS, Policy, defaulted
 from berthmaster.model.unsupported import checked_placement
 from berthmaster_cli.answers import AnswerKind
 from berthmaster_cli.flags import option, options
-from berthmaster_cli.inputs import PluginFlags, plugin_profile
 from berthmaster_cli.ledger_options import RangeFlags
 from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.output import OutputFlags, complain, echo, print_answer, print_table
+from berthmaster_cli.scheduling_options import PluginFlags, plugin_profile
 
 if TYPE_CHECKING:
     from berthmaster.ledger.past import PastDecision, Replayed

@@ -24,6 +24,8 @@ from berthmaster_cli.flags import option, options
 from berthmaster_cli.ignored import report_unknown_replicas, report_unused
 from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.output import WorkloadOutputFlags, complain, counting, is_printed, print_line, print_table, styled
+from berthmaster_cli.scheduling_options import profile_from
+from berthmaster_cli.source_options import AssumptionFlags, SelectorFlags, SharedCapacityFlags, SourceFlags
 
 _ANSWER: Final = AnswerKind("FailureList", list[Impact])
 _CHUNKS: Final = 16
@@ -132,9 +134,7 @@ _EXIT_CODES: Final = "Exit codes: 0 success; 1 with --check, a failure leaves wo
 _NAMED: Final = 3
 
 
-class _ResilienceFlags(
-    inputs.SourceFlags, inputs.SelectorFlags, inputs.AssumptionFlags, inputs.SharedCapacityFlags, WorkloadOutputFlags
-):
+class _ResilienceFlags(SourceFlags, SelectorFlags, AssumptionFlags, SharedCapacityFlags, WorkloadOutputFlags):
     domains: tuple[str, ...] = option(
         "What fails as a whole. Repeatable.",
         [FailureDomain.CLUSTER.value], click.Choice([each.value for each in _DOMAINS]), names=("--by",),
@@ -177,14 +177,14 @@ def command(flags: _ResilienceFlags) -> None:
         raise InputError("--shard and --shard-file need each other")
     if flags.shard and (flags.limit or flags.heat_map is not None or flags.check):
         raise InputError("--shard writes a part; give --limit, --heat-map and --check with --merge")
-    profile = inputs.profile_from(flags)
+    profile = profile_from(flags)
     manifests = inputs.read_manifests(flags)
     world = inputs.selected(inputs.present_world(manifests, flags), flags)
     domains = [FailureDomain(each) for each in dict.fromkeys(flags.domains)]
     lost = losses(world.clusters, domains)
     if not lost:
         raise InputError(f"no cluster has a {' or a '.join(domains)}")
-    now = manifests.read_at or inputs.current_time()
+    now = inputs.time_of(manifests)
     failures = Failures(world, profile, now, shared_capacity=flags.shared_capacity)
     impacts = simulated(failures, lost[shard.number :: shard.of], flags.jobs)
     found = ShardResult(*shard, len(lost), len(world.workloads), sorted(world.clusters), world.assumptions, impacts)

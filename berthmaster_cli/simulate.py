@@ -23,6 +23,9 @@ from berthmaster_cli.ignored import report_unused
 from berthmaster_cli.ledger_options import LedgerFlags
 from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.output import WorkloadOutputFlags, complain, echo, print_answer, print_line, styled
+from berthmaster_cli.remote_extender import remote_from, report_gaps
+from berthmaster_cli.scheduling_options import profile_from
+from berthmaster_cli.source_options import AssumptionFlags, InputFlags, SharedCapacityFlags
 
 if TYPE_CHECKING:
     from berthmaster.native_api.client import Client
@@ -35,10 +38,10 @@ _EXIT_CODES: Final = "Exit codes: 0 success; 1 with --check, a workload lacks a 
 
 
 class _SimulateFlags(
-    inputs.InputFlags,
-    inputs.AssumptionFlags,
+    InputFlags,
+    AssumptionFlags,
     change_options.ChangeFlags,
-    inputs.SharedCapacityFlags,
+    SharedCapacityFlags,
     tables.ViewFlags,
     LedgerFlags,
     WorkloadOutputFlags,
@@ -73,8 +76,8 @@ def command(flags: _SimulateFlags) -> None:
       berthmaster simulate -n shop --scale shop/deploy/checkout=20
       berthmaster simulate -f examples/karmada --reschedule
     """
-    remote = inputs.remote_from(flags)
-    profile = inputs.profile_from(flags)
+    remote = remote_from(flags)
+    profile = profile_from(flags)
     changes = change_options.changes_from(flags)
     _check_usage(flags, has_changes=bool(changes) or change_options.chooses_clusters(flags))
     if flags.jsonl:
@@ -121,7 +124,7 @@ def _simulate(
 ) -> bool:
     """Print the result of a simulation, and return whether the check succeeds."""
     edits = (*inputs.rebalances(manifests, world), *changes)
-    now = manifests.read_at or inputs.current_time()
+    now = inputs.time_of(manifests)
     changed = what_if(edits, world)
     found = simulated(world, changed, profile, now, shared_capacity=flags.shared_capacity)
     if flags.ledger is not None:
@@ -196,7 +199,7 @@ def _simulate_remotely(remote: "Client", changes: Sequence[WhatIf], flags: _Simu
             )
         )
     found, staleness = answer.plan, answer.staleness
-    inputs.report_gaps(found.gaps, staleness)
+    report_gaps(found.gaps, staleness)
     known = [*(each.resource for each in found.moves), *(each.resource for each in found.unplaced)]
     known += [each.resource for each in found.staying]
     for name in view.names:

@@ -37,8 +37,9 @@ from berthmaster.views.texts import (
 from berthmaster_cli import completion
 from berthmaster_cli.answers import AnswerKind
 from berthmaster_cli.flags import argument, option
-from berthmaster_cli.inputs import NamespaceFlags, SelectorFlags, name_in, resource_name
 from berthmaster_cli.output import complain, is_printed, joined, print_line, print_table, styled
+from berthmaster_cli.resource_names import name_in, resource_name
+from berthmaster_cli.source_options import NamespaceFlags, SelectorFlags
 
 _STYLES: Final = {
     Outcome.ASSIGNED: "green",

@@ -15,11 +15,14 @@ from berthmaster_cli.answers import AnswerKind
 from berthmaster_cli.flags import argument, option, options
 from berthmaster_cli.history import workload_query
 from berthmaster_cli.output import OutputFlags, print_answer, print_line, styled
+from berthmaster_cli.resource_names import resource_argument
+from berthmaster_cli.scheduling_options import profile_from
+from berthmaster_cli.source_options import SourceFlags, WorkloadNamespaceFlags
 
 _ANSWER: Final = AnswerKind("WhyNot", WhyNot)
 
 
-class _WhyNotFlags(OutputFlags, inputs.WorkloadNamespaceFlags, inputs.SourceFlags, ledger_options.ReadLedgerFlags):
+class _WhyNotFlags(OutputFlags, WorkloadNamespaceFlags, SourceFlags, ledger_options.ReadLedgerFlags):
     words: tuple[str, ...] = argument(
         metavar="TYPE/NAME CLUSTER", nargs=-1, required=True, shell_complete=completion.workload_and_cluster
     )
@@ -65,10 +68,10 @@ def _past(resource: Sequence[str], cluster: str, at: datetime, flags: _WhyNotFla
 
 
 def _present(resource: Sequence[str], cluster: str, flags: _WhyNotFlags) -> WhyNot:
-    name = inputs.resource_argument(resource, flags.namespace)
+    name = resource_argument(resource, flags.namespace)
     manifests, name = inputs.read_workload_manifests(flags, name)
-    profile = inputs.profile_from(flags)
-    world, now = inputs.present_world(manifests, flags), manifests.read_at or inputs.current_time()
+    profile = profile_from(flags)
+    world, now = inputs.present_world(manifests, flags), inputs.time_of(manifests)
     settled, results = run(world, profile, now)
     found = [index for index, each in enumerate(world.workloads) if name.matches(each.resource)]
     if not found:

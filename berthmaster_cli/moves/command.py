@@ -33,7 +33,6 @@ from berthmaster.views.move_rows import (
 from berthmaster.views.texts import count_text, numbers
 from berthmaster_cli.answers import AnswerKind
 from berthmaster_cli.flags import option, options
-from berthmaster_cli.inputs import NamespaceFlags
 from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.moves.reading import FollowedBindings, MovesAccessFlags, read_files, read_live
 from berthmaster_cli.options import PlaneFlags
@@ -48,6 +47,7 @@ from berthmaster_cli.output import (
     print_table,
     styled,
 )
+from berthmaster_cli.source_options import NamespaceFlags
 
 _COLUMNS: Final = ("WORKLOAD", "STATE", "REASON", "PHASE", "FROM", "TO", "SINCE", "MESSAGE")
 _WIDE: Final = (*_COLUMNS[:-1], "STRATEGY", numbers("FAILURES"), "UNTIL", "BINDING", _COLUMNS[-1])

@@ -6,7 +6,6 @@ from typing import Final
 import click
 
 from berthmaster.manifests.foreign import PLACEMENT_TEST
-from berthmaster_cli import inputs
 from berthmaster_cli.flags import argument, option, options
 from berthmaster_cli.main import EXIT_BAD_INPUT, EXIT_CHECK_FAILED
 from berthmaster_cli.output import complain, counting
@@ -14,6 +13,7 @@ from berthmaster_cli.placement_tests import reports
 from berthmaster_cli.placement_tests.files import read_tests
 from berthmaster_cli.placement_tests.generating import write_first_tests
 from berthmaster_cli.placement_tests.running import FleetFlags, Fleets, TestVerdict, run_test
+from berthmaster_cli.scheduling_options import profile_from
 
 _EXIT_CODES: Final = (
     "Exit codes: 0 all tests pass; 1 a test fails; 2 bad usage, a file is wrong, or a name in it matches nothing. "
@@ -54,7 +54,7 @@ def command(flags: _TestFlags) -> None:
       berthmaster test tests/ -o junit > report.xml
       berthmaster test --generate tests/first.yaml -f fleet/
     """
-    profile = inputs.profile_from(flags)
+    profile = profile_from(flags)
     fleets = Fleets(flags, flags.paths, flags.within)
     if flags.generate is not None:
         if flags.tests:

@@ -34,6 +34,8 @@ from berthmaster_cli.options import PlaneFlags
 from berthmaster_cli.placement_tests.files import LIVE, AppliedFiles, Lost, WrittenTest
 from berthmaster_cli.plan.changed_objects import Deletions, change_set, checked_objects
 from berthmaster_cli.reading import documents_of
+from berthmaster_cli.resource_names import name_in
+from berthmaster_cli.source_options import AssumptionFlags, SimulationFlags
 from webhook.admission.field_problem import ABSENT
 
 if TYPE_CHECKING:
@@ -47,7 +49,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class FleetFlags(PlaneFlags, inputs.SimulationFlags, inputs.AssumptionFlags):
+class FleetFlags(PlaneFlags, SimulationFlags, AssumptionFlags):
     """How fleets are read and simulated."""
 
 
@@ -107,7 +109,7 @@ class TestedFleet(NamedTuple):
 
     @property
     def now(self) -> datetime:
-        return self.manifests.read_at or inputs.current_time()
+        return inputs.time_of(self.manifests)
 
     def outcome(self, index: PlanIndex, changes: ChangeSet) -> PlannedFleet:
         """Return what changes of the fleet bring. ``index``: its world."""
@@ -270,7 +272,7 @@ def _blamed(path: str, given: "Given") -> str:
 def _named(given: "Lost | WireChange", world: World, manifests: Manifests) -> Sequence[WireChange]:
     """Return a change with what it names: each cluster of a region, and the full name of a workload."""
     if isinstance(given, Scale):
-        return [msgspec.structs.replace(given, resource=inputs.name_in(manifests, given.resource, ""))]
+        return [msgspec.structs.replace(given, resource=name_in(manifests, given.resource, ""))]
     if not isinstance(given, Lost):
         return [given]
     domain, name = given.domain
@@ -353,7 +355,7 @@ def _full(expectation: Expectation, manifests: Manifests) -> Expectation:
     """Return an expectation with the kind that a short name of its workload means."""
     if expectation.workload is None:
         return expectation
-    return msgspec.structs.replace(expectation, workload=inputs.name_in(manifests, expectation.workload, ""))
+    return msgspec.structs.replace(expectation, workload=name_in(manifests, expectation.workload, ""))
 
 
 def _mismatches(expected: Sequence[Expectation], outcome: PlannedFleet) -> Iterator[Mismatch]:

@@ -21,6 +21,9 @@ from berthmaster.simulation.world import World
 from berthmaster_cli import inputs
 from berthmaster_cli.ignored import NOT_CONSIDERED
 from berthmaster_cli.output import complain
+from berthmaster_cli.policy_checks import check_policies
+from berthmaster_cli.resource_names import name_in, resource_name
+from berthmaster_cli.source_options import PresentFlags
 
 _CLUSTER: Final = "Cluster"
 _GROUPS: Final = frozenset({"policy.karmada.io", "cluster.karmada.io"})
@@ -49,7 +52,7 @@ class Deletions:
 
         ``namespace``: the one of -n, for a name without a namespace; empty if there must be one such object only.
         """
-        name = inputs.resource_name(text)
+        name = resource_name(text)
         kind = _karmada_kind(name.kind)
         if kind in POLICY_KINDS:
             self.policies.append(_policy(name, kind, manifests, namespace))
@@ -108,7 +111,7 @@ def _policy(name: ResourceName, kind: str, manifests: Manifests, namespace: str)
 
 
 def _workload(name: ResourceName, manifests: Manifests, namespace: str) -> ResourceName:
-    meant = inputs.name_in(manifests, name, namespace)
+    meant = name_in(manifests, name, namespace)
     known = [ResourceName(each.namespace, each.kind, each.name) for each in manifests.templates]
     bound = [each.spec.resource for each in manifests.bindings]
     known += [ResourceName(each.namespace, each.kind, each.name) for each in bound]
@@ -125,14 +128,14 @@ def _hint(name: str, known: Sequence[str]) -> str:
     return f"; did you mean {close}?" if close else ""
 
 
-def checked_objects(documents: Sequence[Document], flags: inputs.PresentFlags) -> Manifests:
+def checked_objects(documents: Sequence[Document], flags: PresentFlags) -> Manifests:
     """Return the objects that would be applied: those of files, laid over those that they replace."""
     for document in documents:
         problem = _REFUSED.get(group_of(document.api_version))
         if problem is not None:
             raise document.error(FieldError("kind", f"{document.kind} cannot be planned: {problem}"))
     objects = objects_of(documents, **flags.reading)
-    inputs.check_policies(objects, lenient=flags.lenient)
+    check_policies(objects, lenient=flags.lenient)
     for ignored in objects.ignored:
         if ignored.document.kind not in NOT_CONSIDERED:
             complain(f"{ignored.document.place}: ignored: {ignored.reason}")

@@ -25,6 +25,8 @@ from berthmaster_cli.output import complain, complain_about, counting, print_ans
 from berthmaster_cli.plan.changed_objects import Deletions, change_set, checked_objects
 from berthmaster_cli.plan.page import SERVICES, markdown_lines, page, write_comment
 from berthmaster_cli.reading import documents_of
+from berthmaster_cli.scheduling_options import profile_from
+from berthmaster_cli.source_options import AssumptionFlags, SimulationFlags
 from berthmaster_cli.tables import PLAN, print_plan
 
 if TYPE_CHECKING:
@@ -58,7 +60,7 @@ def _write(plan: Plan, output: str, problems: Sequence[str]) -> None:
             print_plan(plan)
 
 
-class PlanFlags(PlaneFlags, KustomizeFlags, inputs.SimulationFlags, inputs.AssumptionFlags):
+class PlanFlags(PlaneFlags, KustomizeFlags, SimulationFlags, AssumptionFlags):
     """The options of ``berthmaster plan``."""
 
     paths: tuple[str, ...] = option(
@@ -243,7 +245,7 @@ def _after(before: Sequence[Document], given: Sequence[Document]) -> list[Docume
 
 def planned(flags: PlanFlags, known: list[Document] | None = None) -> Plan:
     """Return the plan that the options ask for. ``known``: the documents of ``--against``, if they have been read."""
-    profile = inputs.profile_from(flags)
+    profile = profile_from(flags)
     with inner_span("read"):
         _check_usage(flags)
         access = None if flags.against else inputs.find_control_plane(flags, _INSTEAD)
@@ -264,7 +266,7 @@ def planned(flags: PlanFlags, known: list[Document] | None = None) -> Plan:
         report_unknown_replicas(world)
         changes = change_set(objects, removed, manifests, flags.replica_fields, world)
         complain_about(gap for gap in manifests.gaps if not gap.changes_answers)
-    now = manifests.read_at or inputs.current_time()
+    now = inputs.time_of(manifests)
     if not manifests.knows_bindings and world.workloads:
         complain(_NO_BINDINGS)
     gaps = [gap for gap in manifests.gaps if gap.changes_answers]

@@ -5,9 +5,9 @@ import pytest
 from charts.cases import CASES
 
 from berthmaster.scheduling.prices import PriceEntry
-from berthmaster_cli.inputs import prices_in
 from berthmaster_cli.ledger_options import ENVIRONMENT
 from berthmaster_cli.main import COMMANDS, main
+from berthmaster_cli.scheduling_options import prices_in
 from charts import helm
 
 # ``berthmaster ledger`` and ``explain --at`` run in this pod by ``kubectl exec``.

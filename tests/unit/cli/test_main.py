@@ -21,8 +21,8 @@ from tables import cases
 from berthmaster.native_api.wire import Staleness
 from berthmaster_cli import entry
 from berthmaster_cli.flags import Flags, argument, group, option, options, variable_of
-from berthmaster_cli.inputs import report_gaps
 from berthmaster_cli.main import COMMANDS, completions, main
+from berthmaster_cli.remote_extender import report_gaps
 
 CRASHES = """
 import os, signal, sys
