@@ -813,19 +813,29 @@ class History:
                 raise self._violation(each)
 
     def _check_unjoins(self) -> None:
-        """No union names a cluster that is being deleted, unless the storm brake or a quota refuses each change."""
+        """No move names a cluster that is being deleted, unless the storm brake or a quota refuses each change.
+
+        With BreakBeforeMake, healthy copies on other clusters may keep it from that.
+        """
         now_s = self.stage.clock.monotonic_s()
         if self._braked or self._full or self._limited:
             self._unjoined = dict.fromkeys(self._unjoined, now_s)
         for name in [each for each, since_s in self._unjoined.items() if now_s - since_s > UNJOIN_S]:
             for binding in map(self.stage.binding, self._templates):
                 move = _move_of(binding)
-                if binding is None or move is None or move.strategy is not MoveStrategy.MAKE_BEFORE_BREAK:
+                if binding is None or move is None:
                     continue
                 suspended = (binding["spec"].get("suspension") or {}).get("scheduling")
-                held = move.under_way and {name} < written_clusters(move).keys() and not suspended
+                held = move.under_way and self._is_left(name, written_clusters(move), move) and not suspended
                 if held:
                     raise self._violation(f"a union holds up the deletion of {name}: {move}")
+
+    @staticmethod
+    def _is_left(name: str, written: dict[str, int], move: MoveState) -> bool:
+        """Whether a move leaves a cluster that is being deleted, although no other place may exist."""
+        if move.strategy is MoveStrategy.MAKE_BEFORE_BREAK:
+            return name in written
+        return {name} == written.keys() and move.phase is MovePhase.SURGING
 
     def _check_job(self, before: JSON, now: MoveState) -> None:
         """No planned move starts a Job again that has finished, as its cluster has reported."""
@@ -911,11 +921,17 @@ class History:
         stored = self.stage.get(cluster(name))
         return stored is None or "deletionTimestamp" in stored["metadata"]
 
+    def _taints(self, name: str) -> list[JSON]:
+        found: list[JSON] = (self.stage.get(cluster(name)) or {}).get("spec", {}).get("taints") or []
+        return found
+
     def _check_groups(self) -> None:
         for template in self._templates:
             binding = self.stage.binding(template)
             if binding is None or ((move := _move_of(binding)) is not None and move.under_way):
                 continue
+            if template["metadata"]["name"] in self._forgotten and (self._full or self._limited):
+                continue  # a quota refuses that a union without a record ends
             used = {each["name"] for each in binding["spec"].get("clusters") or ()}
             groups = [set(each["clusterNames"]) for each in binding["spec"]["placement"]["clusterAffinities"]]
             if not any(used <= each for each in groups):
@@ -932,7 +948,9 @@ class History:
                 continue
             members = self.stage.model.members
             closed = {*self._full, *(name for name in self._clusters if _is_suspended(binding, name))}
-            places = [each for each in (move.source, move.target) if not closed & each.keys()]
+            drained = {name for name in self._clusters if self._taints(name)}
+            known = ((move.source, closed), (move.target, closed | drained))  # a move returns to a drained source
+            places = [place for place, shut in known if not shut & place.keys()]
             whole = [each for each in places if each and all(members.member(name).up for name in each)]
             waited_s = (self.stage.clock.now() - move.gone_since).total_seconds() - move.termination_s
             may_wait = not whole or self._limited or self._is_hidden()  # a quota may have been lowered meanwhile

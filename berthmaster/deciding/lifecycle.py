@@ -241,13 +241,23 @@ def retargeted(binding: Binding, state: MoveState, target: Mapping[str, int], gr
     )
 
 
-def left_deleted(state: MoveState, deleted: Collection[str], now: Timestamp) -> Step:
-    """Leave clusters of a union that are being deleted. A move does not return to them."""
+def left_deleted(state: MoveState, deleted: Collection[str], around: Surroundings) -> Step:
+    """Leave clusters of an assignment that are being deleted. A move does not return to them.
+
+    With BreakBeforeMake these are all of its clusters. The next copies wait for the pods there to end. No task is
+    needed: Karmada has deleted the Works.
+    """
+    now = around.now
     left = without_clusters(state, deleted)
+    if state.strategy is MoveStrategy.BREAK_BEFORE_MAKE:
+        first, group = state.first, state.first_group
+        going, of = written_clusters(state), written_group(state)
+        left = msgspec.structs.replace(left, source=going, source_group=of, origin=first, origin_group=group)
+        left = _within_deadline(_admitted(left, around), now)
     names = name_list(sorted(deleted))
     note = f"{state.reason.value}: the copies on {names} are given up: Karmada deletes them with the cluster"
     return Step(
-        left, CopiesChange.RETARGETED, written_clusters(left), written_group(left), wait_s=_wait(left, now), note=note
+        left, CopiesChange.RETARGETED, written_clusters(left), written_group(left), None, _wait(left, now), note
     )
 
 

@@ -190,9 +190,10 @@ def continued(decider: MoveDecider, binding: Binding, move: MoveState) -> Bindin
     lost, loss_s = lost_clusters(decider.state, moved, decider.now_s)
     if decider.moves.braked:
         lost = frozenset()
+    around = decider.around(binding, move)
     deleted = [name for name in _deleted_clusters(decider, move) if name not in move.target]
     if deleted and not decider.moves.braked:
-        return decider.stepped(binding, lifecycle.left_deleted(move, deleted, decider.now), Trigger.NONE)
+        return decider.stepped(binding, lifecycle.left_deleted(move, deleted, around), Trigger.NONE)
     fleet = decider.state.scheduler.fleet
     found, tasks, trigger = _target_now(decider, moved, move, lost)
     if trigger is Trigger.NONE and (elsewhere := _elsewhere(decider, binding, move)) is not None:
@@ -204,7 +205,7 @@ def continued(decider: MoveDecider, binding: Binding, move: MoveState) -> Bindin
     elif found.clusters != move.target and not _waits_for_its_end(binding, move, found, lost | fleet.deleting):
         step = _retargeted(decider, binding, move, found)
     else:
-        step = lifecycle.advanced(binding, move, decider.around(binding, move))
+        step = lifecycle.advanced(binding, move, around)
     if tasks and step.tasks is None:
         step = replace(step, tasks=(*binding.spec.graceful_eviction_tasks, *tasks))
     retargets = isinstance(found, Target) and (step.change is CopiesChange.RETARGETED or found.clusters == move.target)
@@ -345,15 +346,16 @@ def _is_leaving(fleet: Fleet, name: str) -> bool:
 
 
 def _deleted_clusters(decider: MoveDecider, move: MoveState) -> list[str]:
-    """Return the clusters of the union of a move that are being deleted, or are gone.
+    """Return the clusters of the assignment of a move that are being deleted, or are gone, and that it may leave.
 
     Karmada has deleted their Works, and keeps such a Cluster until no assignment names it. If all clusters of a fleet
-    are missing, that is more likely a fault.
+    are missing, that is more likely a fault. With BreakBeforeMake other new copies must not start beside pods that end,
+    so a move leaves all of its clusters or none.
     """
-    fleet = decider.state.scheduler.fleet
-    if move.strategy is not MoveStrategy.MAKE_BEFORE_BREAK or not len(fleet):
-        return []
-    return [name for name in written_clusters(move) if _is_leaving(fleet, name)]
+    fleet, written = decider.state.scheduler.fleet, written_clusters(move)
+    leaving = [name for name in written if _is_leaving(fleet, name)]
+    whole = move.strategy is MoveStrategy.MAKE_BEFORE_BREAK or len(leaving) == len(written)
+    return leaving if whole and len(fleet) else []
 
 
 def _waits_for_its_end(binding: Binding, move: MoveState, found: Target, lost: frozenset[str]) -> bool:
@@ -385,6 +387,7 @@ def _without_target(decider: MoveDecider, binding: Binding, move: MoveState, fou
     unready = decider.state.unready_since_s
     waits = move.returning and move.phase is MovePhase.ADMITTED
     restored = waits and bool(move.source) and not move.source.keys() & unready.keys()
+    restored = restored and not any(map(partial(_is_leaving, decider.state.scheduler.fleet), move.source))
     startable = blocked_start(binding, move.home, decider.moves.copies or UNREAD) is None
     returns = startable and (restored or can_return(decider.state, binding, move))
     if braked or rollback_loses_replicas(binding, move, unready):
@@ -394,9 +397,11 @@ def _without_target(decider: MoveDecider, binding: Binding, move: MoveState, fou
         other = move_targets.any_target(decider.state.scheduler, running, _unusable(decider.state, binding))
         if isinstance(other, Target) and other.clusters != move.target:
             return _retargeted(decider, binding, move, other)
+        if isinstance(other, Target) and move.phase is MovePhase.ADMITTED:  # the target is the best of what is left
+            return lifecycle.advanced(binding, move, decider.around(binding, move))
     if not returns:
         if deleted := _deleted_clusters(decider, move):
-            return lifecycle.left_deleted(move, deleted, decider.now)
+            return lifecycle.left_deleted(move, deleted, decider.around(binding, move))
         if found.cause is not Cause.NO_PLACE:
             return lifecycle.held_step(binding, move, decider.around(binding, move), found)
         return lifecycle.without_target(move, decider.now, found.message)

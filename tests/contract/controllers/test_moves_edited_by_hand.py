@@ -180,6 +180,20 @@ def test_a_union_with_parts_of_a_workload_holds_up_no_deletion_of_a_cluster():
     assert (play.clusters, play.healthy) == ({"m3": 4}, 4)
 
 
+def test_a_move_with_break_before_make_holds_up_no_deletion_of_its_only_place():
+    play = draining(MovePhase.SURGING, moves=QUICK)
+    twice = Twice(play)
+    ending(play)
+    play.stage.model.members.lose("m1")
+    twice.run(50)
+    play.stage.delete(cluster("m2"))
+    twice.run(60)
+    assert (play.stage.get(cluster("m2")), play.clusters) == (None, {})
+    play.stage.put(cluster("m2"))
+    twice.run(120)
+    assert (play.clusters, play.healthy, twice.seen) == ({"m2": 4}, 4, False)
+
+
 def test_a_union_with_a_copy_that_stays_and_has_no_other_place_holds_up_no_deletion_of_its_cluster():
     play = Play({"g": ["m1", "m2"]}, DUPLICATED, moves=MAKE)
     play.drain("m1")
