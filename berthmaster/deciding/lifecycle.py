@@ -230,6 +230,8 @@ def retargeted(binding: Binding, state: MoveState, target: Mapping[str, int], gr
             state = _within_deadline(_admitted(state, around), now)
         else:
             state = _surging_again(state, around)
+        if state.phase is MovePhase.ADMITTED:  # Karmada keeps a copy that another controller evicts until others run
+            tasks = tasks_before(binding, state, around.producer, around.unready)
     return Step(
         state,
         CopiesChange.RETARGETED,

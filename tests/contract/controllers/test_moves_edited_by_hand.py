@@ -131,6 +131,17 @@ def test_a_workload_that_another_controller_evicts_from_everywhere_is_gone_befor
     assert (play.clusters, play.healthy, twice.seen) == ({"m2": 4}, 4, False)
 
 
+def test_copies_that_another_controller_evicts_while_the_old_ones_go_are_removed_before_the_next_place_starts():
+    """Karmada keeps them until others are healthy, and the others wait until they are gone."""
+    play = Play({"g": ["m1", "m2"], "next": ["m3"]}, DUPLICATED, moves=QUICK)
+    play.drain("m1")
+    play.until(MovePhase.ADMITTED)
+    path = play.stage.api.served.path(play.stage.binding(WEB))
+    play.stage.api.change(path, lambda content: evict(content, "m2", purgeMode="Gracefully"))
+    play.run(75)
+    assert (play.clusters, play.healthy) == ({"m3": 4}, 4)
+
+
 @pytest.mark.parametrize("after_s", [1.0, 10.0, 25.0])
 def test_a_scale_to_zero_and_back_to_another_cluster_waits_for_the_old_pods(after_s: float):
     play = Play({"g": ["m1"], "next": ["m2"]}, STATIC, moves=QUICK)
