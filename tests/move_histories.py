@@ -5,9 +5,10 @@ Their capacities swing, and replicas are unschedulable. Drift is repaired in mos
 scaled, edited, paused, rescheduled and evicted, also from all clusters, and pods fail for a moment. Some have volumes
 or a ConfigMap. Dispatching is suspended, and members keep what Karmada deletes. Quotas fill, and are lowered below the
 use. Moves are paused, budgets and windows close. Taints evict, and Clusters are deleted and join again. A Job finishes.
-Other clients remove the record of a move, or end it by hand. Karmada's controllers restart. The storm brake engages.
-The scheduler is killed before or after any of its writes, is refused, or gets no answer. The next leader is a standby
-that read the configuration some time ago. The time is the test's.
+Other clients remove the record of a move, or end it by hand. A custom resource needs its definition. Finalizers keep
+objects in members, and members decide replicas. Karmada's controllers restart, or are out of service. The storm brake
+engages. The scheduler is killed before or after any of its writes, is refused, or gets no answer. The next leader is a
+standby that read the configuration some time ago. The time is the test's.
 """
 
 import json
@@ -22,6 +23,7 @@ from decisions import DYNAMIC
 from karmada_model.evictions import evict
 from karmada_model.model import Settings
 from karmada_model.quotas import QuotaWebhook
+from karmada_model.replicas import RETAINED
 from karmada_model.stage import Stage
 from karmada_plane import cluster, deployment, policy, resource, selector
 from kube_store import JSON
@@ -77,10 +79,25 @@ _STRATEGIES: Final[tuple[JSON, ...]] = (
 )
 
 
+TROUBLE: Final = """
+lose lose recover_one recover_one recover_one flap scale edit_template edit_placement evict drain undrain break mend
+return_with_its_pods return_with_its_pods restart_karmada fill_at_a_move fill brake reschedule edit_other_group swing
+swing crowd pause scale_in_a_move scale_in_a_move evict_unhealthy evict_from_all lose_pods limit_replicas
+lose_the_source_at_a_deadline
+"""
+"""What happens to a fleet every day: the names of methods. A name that is there twice is chosen twice as often."""
+FROZEN: Final = "suspend suspend resume pause_template preserve change_the_leader"
+"""What keeps copies from starting or from going, and a leader with an older configuration."""
+OTHER_CLIENTS: Final = "forget_a_record forget_a_record end_by_hand taint_no_execute unjoin finish_the_job"
+"""What others do to records, Clusters, taints and Jobs."""
+MEMBERS: Final = "keep_objects keep_objects let_objects_go autoscale autoscale stop_karmada"
+"""What happens in members without Karmada, and Karmada's controllers out of service."""
 SUSPENSIONS: Final = 0.3
-"""The share of the actions that suspend dispatching, pause a template, or let members keep what Karmada deletes."""
+"""The share of the faults ``FROZEN``."""
 BY_HAND: Final = 0.15
-"""The share of the other actions that are done by other clients: to records, Clusters, taints and Jobs."""
+"""The share of ``OTHER_CLIENTS`` among the others."""
+IN_MEMBERS: Final = 0.1
+"""The share of ``MEMBERS`` among the rest."""
 MOST_UNJOINS: Final = 20
 """How many half minutes the deletion of a Cluster may take at the end of a history."""
 UNJOIN_S: Final = 60.0
@@ -94,6 +111,12 @@ CLOSED: Final = Window(Schedule.parse("0 0 1 6 *"), WindowSeconds(3600))
 SETTINGS: Final = resource("settings", "ConfigMap")
 CLAIM: Final = resource("data", "PersistentVolumeClaim")
 JOB: Final[JSON] = resource("report", "Job", "batch/v1", spec={"parallelism": 2, "template": {"spec": {}}})
+DEFINITION: Final[JSON] = {
+    "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+    "metadata": {"name": "basins.example.org"},
+    "spec": {"group": "example.org", "names": {"kind": "Basin", "plural": "basins"}},
+}  # fmt: skip
+BASIN: Final = resource("basin", "Basin", "example.org/v1", spec={"litres": 1})
 _QUOTA: Final[JSON] = {
     "apiVersion": "policy.karmada.io/v1alpha1",
     "kind": "FederatedResourceQuota",
@@ -163,6 +186,9 @@ class History:
         extra = random.Random(f"needs {seed}")  # seeds keep their histories
         self._extra = extra
         self._stored = extra.sample(range(len(self._templates)), 1) if extra.random() < 0.2 else []
+        more = self._more = random.Random(f"more {seed}")
+        self._retained = self._choose_retained()
+        self._defined = more.random() < 0.2
         needs = extra.random() < 0.3
         for index, each in enumerate(self._templates):
             volumes: list[JSON] = [{"name": "s", "configMap": {"name": SETTINGS["metadata"]["name"]}}] if needs else []
@@ -195,6 +221,7 @@ class History:
             *([CLAIM] if self._stored else []),
             *([SETTINGS, self._settings_policy()] if needs else []),
             *([JOB, self._job_policy()] if runs_job else []),
+            *([DEFINITION, BASIN, *self._definition_policies()] if self._defined else []),
             *self._templates,
             karmada=Settings(evicts=True, reports_resources=reports),
             settings=ControllerSettings(failover="not-ready", failover_toleration_s=TOLERATION_S),
@@ -225,6 +252,8 @@ class History:
 
     def play(self, actions: int) -> None:
         """Let things happen, then let the fleet recover, and wait until all is at rest."""
+        if self._more.random() < 0.1:
+            self._stop_karmada()
         self.run(90)
         self._trouble = self._random.choice((0.0, 0.02, 0.1))
         for _ in range(actions):
@@ -255,27 +284,12 @@ class History:
     # What happens
 
     def _act(self) -> None:
-        actions: list[Callable[[], None]] = [
-            self._lose, self._lose, self._recover_one, self._recover_one, self._recover_one, self._flap, self._scale,
-            self._edit_template, self._edit_placement, self._evict, self._drain, self._undrain, self._break, self._mend,
-            self._return_with_its_pods, self._return_with_its_pods, self._restart_karmada, self._fill_at_a_move,
-            self._fill, self._brake, self._reschedule, self._edit_other_group, self._swing, self._swing, self._crowd,
-            self._pause, self._scale_in_a_move, self._scale_in_a_move, self._evict_unhealthy, self._evict_from_all,
-            self._lose_pods, self._limit_replicas, self._lose_the_source_at_a_deadline,
-        ]  # fmt: skip
-        if self._extra.random() < SUSPENSIONS:
-            actions = [
-                self._suspend, self._suspend, self._resume, self._pause_template, self._preserve,
-                self._change_the_leader,
-            ]  # fmt: skip
-        elif self._extra.random() < BY_HAND:
-            actions = [
-                self._forget_a_record, self._forget_a_record, self._end_by_hand, self._taint_no_execute, self._unjoin,
-                self._finish_the_job,
-            ]  # fmt: skip
-        action = self._random.choice(actions)
-        self.log.append(f"{self.stage.clock.monotonic_s():.0f} {action.__name__}")
-        action()
+        shares = ((self._extra, SUSPENSIONS), (self._extra, BY_HAND), (self._more, IN_MEMBERS))
+        kinds = (FROZEN, OTHER_CLIENTS, MEMBERS)
+        found = (kind for kind, (chance, share) in zip(kinds, shares, strict=True) if chance.random() < share)
+        name = self._random.choice(next(found, TROUBLE).split())
+        self.log.append(f"{self.stage.clock.monotonic_s():.0f} {name}")
+        getattr(self, f"_{name}")()
 
     def _lose(self) -> None:
         self._disturb()
@@ -416,6 +430,56 @@ class History:
         strategy = self._extra.choice((_STRATEGIES[0], _STRATEGIES[2]))
         placement = {"clusterAffinities": self._terms(self._groups), "replicaScheduling": strategy}
         return policy("job", selector("Job", "batch/v1"), schedulerName="berthmaster", placement=placement)
+
+    def _choose_retained(self) -> list[int]:
+        """Let members decide the replicas of a Deployment in some histories. Return its index."""
+        kinds = [index for index, each in enumerate(self._templates) if each["kind"] == "Deployment"]
+        chosen = [self._more.choice(kinds)] if kinds and self._more.random() < 0.2 else []
+        for index in chosen:
+            self._templates[index]["metadata"]["labels"] = RETAINED
+        return chosen
+
+    def _keep_objects(self) -> None:
+        """Let the copies of a workload in a cluster have a finalizer, and mostly drain the cluster."""
+        name, chosen = self._more.choice(self._clusters), self._more.choice(self._templates)
+        self.stage.model.members.finalize(name, chosen["metadata"]["name"])
+        if self._more.random() < 0.7:
+            self._drain(name)
+
+    def _let_objects_go(self) -> None:
+        self._disturb()
+        self.stage.model.members.let_go()
+
+    def _autoscale(self) -> None:
+        """Let a member change the replicas of a workload that it decides, and mostly drain another one."""
+        for index in self._retained:
+            template = self._templates[index]
+            running = sorted(self.stage.model.members.copies(template))
+            if running:
+                self._disturb()
+                name = self._more.choice(running)
+                self.stage.model.members.autoscale(name, template, self._more.randint(1, 6))
+                self._drain(self._more.choice(running))
+
+    def _stop_karmada(self) -> None:
+        """Let Karmada write no Works for some time, while a cluster is drained."""
+        self.stage.model.hold("bindings")
+        self.run(self._more.choice((5.0, 30.0)))
+        self._drain()
+        self.run(self._more.choice((20.0, 60.0)))
+        self.stage.model.hold()
+        self._disturb()
+
+    def _definition_policies(self) -> list[JSON]:
+        """Return the policies of a definition on all clusters, and of a custom resource of it in the groups."""
+        everywhere = {"clusterAffinity": {"clusterNames": self._clusters}}
+        groups = {"clusterAffinities": self._terms(self._groups)}
+        own = {"schedulerName": "berthmaster"}
+        kind, basin = selector(DEFINITION["kind"], DEFINITION["apiVersion"]), selector("Basin", "example.org/v1")
+        return [
+            policy("definition", kind, namespace="", placement=everywhere, **own),
+            policy("basin", basin, placement=groups, **own),
+        ]
 
     def _settings_policy(self) -> JSON:
         placement = {"replicaScheduling": {"replicaSchedulingType": "Duplicated"}}
@@ -625,9 +689,9 @@ class History:
         tasks = [*(binding["spec"].get("gracefulEvictionTasks") or ()), task]
         self.stage.edit(binding, spec={"clusters": left, "gracefulEvictionTasks": tasks})
 
-    def _drain(self) -> None:
+    def _drain(self, name: str = "") -> None:
         taint = {"key": DRAINING, "effect": "NoSchedule"}
-        self._taint(self._random.choice(self._clusters), lambda taints: [*taints, taint])
+        self._taint(name or self._random.choice(self._clusters), lambda taints: [*taints, taint])
 
     def _undrain(self) -> None:
         self._taint(self._random.choice(self._clusters), lambda taints: taints)
@@ -643,6 +707,7 @@ class History:
     def _recover(self) -> None:
         members = self.stage.model.members
         members.mend()
+        members.let_go()
         members.clean()
         self._resume()
         for index, template in enumerate(self._templates):
@@ -728,18 +793,10 @@ class History:
     def _check_write(self, before: JSON, after: JSON) -> None:
         then, now = _move_of(before), _move_of(after)
         if now is not None and now.under_way and (then is None or not then.under_way):
-            self.moves += 1
-            self._check_volumes(before, now)
-            self._check_job(before, now)
-            self._check_loop(before["metadata"]["name"])
-            begun_again = now.reason is MoveReason.RESCHEDULED and before["spec"]["resource"]["name"] in self._forgotten
-            if not begun_again:
-                self._check_budget()
-                self._check_pause(now)
-            if now.reason is MoveReason.REBALANCE:
-                self._check_rest(before["metadata"]["name"])
+            self._check_begin(before, now)
         if now is not None and now.under_way and now.until is None:
             raise self._violation(f"no end: {now}")
+        self._check_first(then, now)
         self._check_kept(then, now, before, after)
         self._check_truth(then, now, after)
         if now is None or before["spec"].get("clusters") == after["spec"].get("clusters"):
@@ -764,6 +821,8 @@ class History:
         assigned = {each["name"]: each.get("replicas", 0) for each in after["spec"].get("clusters") or ()}
         evicted = {each["fromCluster"] for each in after["spec"].get("gracefulEvictionTasks") or ()}
         # Karmada keeps the copy of an eviction task until the others are healthy.
+        if self._is_retained(template):
+            assigned = {name: healthy.get(name, 0) for name in assigned}
         left = sum(count if name in evicted else min(count, assigned.get(name, 0)) for name, count in healthy.items())
         known = {each["name"]: each.get("replicas", 0) for each in before["spec"].get("clusters") or ()}
         kept = {each["fromCluster"] for each in before["spec"].get("gracefulEvictionTasks") or ()}
@@ -776,6 +835,19 @@ class History:
         self.checked += 1
         if left < min(wanted, ran):
             raise self._violation(f"{left} of {ran} healthy replicas stay, {wanted} wanted: {now}")
+
+    def _check_begin(self, before: JSON, now: MoveState) -> None:
+        self.moves += 1
+        self._check_volumes(before, now)
+        self._check_job(before, now)
+        self._check_retained(before, now)
+        self._check_loop(before["metadata"]["name"])
+        begun_again = now.reason is MoveReason.RESCHEDULED and before["spec"]["resource"]["name"] in self._forgotten
+        if not begun_again:
+            self._check_budget()
+            self._check_pause(now)
+        if now.reason is MoveReason.REBALANCE:
+            self._check_rest(before["metadata"]["name"])
 
     def _check_kept(self, then: MoveState | None, now: MoveState | None, before: JSON, after: JSON) -> None:
         """With BreakBeforeMake, healthy new copies go only for a lost cluster, an edit, an eviction or a scale down."""
@@ -790,6 +862,8 @@ class History:
         healthy = {name: min(count, known.get(name, 0)) for name, count in _healthy_by_report(before).items()}
         assigned = {each["name"]: each.get("replicas", 0) for each in after["spec"].get("clusters") or ()}
         gone = {name for name, count in healthy.items() if name in ready and count > assigned.get(name, 0)}
+        if any(_is_of(self._templates[index], before) for index in self._retained):
+            gone -= assigned.keys()  # the members decide how many of them run
         self.checked += 1
         if gone:
             raise self._violation(f"the healthy new copies on {gone} go: {then}\n{now}")
@@ -809,7 +883,8 @@ class History:
     def _check_harm(self) -> None:
         """No move takes from a workload what it needs. A failover, an eviction and a deletion of the cluster may."""
         for each in self.stage.model.members.harm:
-            needed = " needs " in each and not any(f" on {name} " in each for name in self._lost)
+            taken = " needs " in each or " is deleted with its kind" in each
+            needed = taken and not any(f" on {name} " in each for name in self._lost)
             if needed:
                 raise self._violation(each)
 
@@ -837,6 +912,34 @@ class History:
         if move.strategy is MoveStrategy.MAKE_BEFORE_BREAK:
             return name in written
         return {name} == written.keys() and move.phase is MovePhase.SURGING
+
+    def _check_first(self, then: MoveState | None, now: MoveState | None) -> None:
+        """A move under way keeps its first source and its first deadline, until it is overdue or turns around."""
+        if then is None or now is None or not (then.under_way and now.under_way) or then.started_at != now.started_at:
+            return
+        first = now.target if now.returning and not then.returning else now.first
+        if then.reason is now.reason and first.keys() != then.first.keys() and then.returning is now.returning:
+            raise self._violation(f"the first source changes: {then}\n{now}")
+        starts = then.phase is MovePhase.ADMITTED and now.phase is MovePhase.SURGING
+        if not (starts or then.overdue or now.overdue) and then.deadline_at not in {None, now.deadline_at}:
+            raise self._violation(f"the first deadline changes: {then}\n{now}")
+
+    def _is_retained(self, template: JSON) -> bool:
+        return any(template is self._templates[index] for index in self._retained)
+
+    def _check_retained(self, before: JSON, now: MoveState) -> None:
+        """No planned move counts on replicas that a member would have to start, and decides itself."""
+        if now.reason is MoveReason.FAILOVER or not any(
+            _is_of(self._templates[each], before) for each in self._retained
+        ):
+            return
+        template = next(each for each in self._templates if _is_of(each, before))
+        for name, work in self.stage.works(template).items():
+            reported = work.get("status", {}).get("manifestStatuses") or [{}]
+            ready = (reported[0].get("status") or {}).get("readyReplicas", 0)
+            grows = now.target.get(name, 0) > now.source.get(name, 0)
+            if grows and ready < now.target[name] and "deletionTimestamp" not in work["metadata"]:
+                raise self._violation(f"{name} has {ready} replicas, and decides them itself: {now}")
 
     def _check_job(self, before: JSON, now: MoveState) -> None:
         """No planned move starts a Job again that has finished, as its cluster has reported."""
@@ -900,7 +1003,11 @@ class History:
         self._rebalanced_s[name] = now_s
 
     def _check_budget(self) -> None:
-        found = [_move_of(each) for each in map(self.stage.binding, [*self._templates, SETTINGS]) if each is not None]
+        found = [
+            _move_of(each)
+            for each in map(self.stage.binding, [*self._templates, SETTINGS, BASIN, DEFINITION])
+            if each is not None
+        ]
         planned = [
             each for each in found if each is not None and each.is_counted and each.reason is not MoveReason.FAILOVER
         ]
@@ -1016,8 +1123,13 @@ class History:
             self.stage.model.members.clean()
             waited_s += 600
             problems = [each for each in map(self._unrest, self._templates) if each]
+            problems += [each for each in map(self._unfinished, (BASIN, DEFINITION, SETTINGS)) if each]
         if problems:
             raise self._violation(f"not at rest after {waited_s:.0f} s: {problems}")
+
+    def _unfinished(self, held: JSON) -> str:
+        move = _move_of(self.stage.binding(held))
+        return f"{held['kind']}: {move}" if move is not None and move.under_way else ""
 
     def _unrest(self, template: JSON) -> str:
         binding = self.stage.binding(template)
@@ -1027,6 +1139,8 @@ class History:
             return f"a record: {binding['metadata']['annotations'][MOVE]}"
         wanted = {each["name"]: each.get("replicas", 0) for each in binding["spec"].get("clusters") or ()}
         healthy = self.stage.model.members.healthy(template)
+        if self._is_retained(template):  # the members decide how many
+            return "" if healthy.keys() == {name for name, count in wanted.items() if count} else f"only {healthy} run"
         if {name: count for name, count in wanted.items() if count} != healthy:
             return f"{healthy} is healthy, not {wanted}"
         if _is_divided(binding) and sum(wanted.values()) != binding["spec"].get("replicas", 0):

@@ -65,6 +65,7 @@ class RunningCopy:
         current: whether all of ``ready`` are of the present generation and complete.
         pods: the pod template of the replicas that became healthy last.
         finished: whether it is a Job whose pods have all ended well.
+        ends: whether the object is being deleted, and only a finalizer keeps it.
     """
 
     manifest: JSON
@@ -74,6 +75,7 @@ class RunningCopy:
     current: bool = False
     pods: JSON | None = None
     finished: bool = False
+    ends: bool = False
 
 
 class EndingPods(NamedTuple):
@@ -99,6 +101,7 @@ class Member:
         copies: what runs, by Work.
         ending: the pods that end.
         left: what ``preserveResourcesOnDeletion`` has left there. Karmada does not manage it any more.
+        orphans: what runs without a Work, by the Work that it had. If Karmada writes that again, it manages the copy.
         volumes: the claims that have a volume, as Namespace/Name.
         allocated: its own use of resources, besides the copies; None until the first report.
     """
@@ -107,6 +110,7 @@ class Member:
     copies: dict[Ident, RunningCopy] = field(default_factory=dict)
     ending: list[EndingPods] = field(default_factory=list)
     left: dict[Ident, RunningCopy] = field(default_factory=dict)
+    orphans: dict[Ident, RunningCopy] = field(default_factory=dict)
     volumes: set[str] = field(default_factory=set)
     allocated: JSON | None = None
 
@@ -148,6 +152,7 @@ class Members:
         self._room: dict[tuple[str, str], int] = {}
         self._refusals: dict[tuple[str, str], str] = {}
         self._delete_waits: dict[Ident, float] = {}
+        self._finalized: set[tuple[str, str]] = set()
         self.harm: list[str] = []
 
     def observe(self, news: News) -> None:
@@ -210,6 +215,33 @@ class Members:
     def crowd(self, cluster: str, name: str, room: int) -> None:
         """Let at most so many pods of a workload run in a cluster. More are unschedulable; running ones stay."""
         self._room[cluster, name] = room
+
+    def finalize(self, cluster: str, name: str) -> None:
+        """Let objects of this name have a finalizer. Once deleted, they and their pods stay until ``let_go``."""
+        self._finalized.add((cluster, name))
+
+    def let_go(self) -> None:
+        """Remove all finalizers. What was deleted goes, and Karmada creates again what it manages."""
+        self._finalized.clear()
+        for cluster, member in self._members.items():
+            for which in [which for which, each in member.orphans.items() if each.ends]:
+                copy = member.orphans.pop(which)
+                self._end_pods(cluster, copy, copy.wanted)
+            for which, copy in member.copies.items():
+                if copy.ends:
+                    copy.ends, copy.ready, copy.current = False, 0, False
+                    self._later(self.delays.start_s, which, self._start)
+                    self._later(self.delays.report_s, which, self._report)
+
+    def autoscale(self, cluster: str, template: JSON, count: int) -> None:
+        """Let a HorizontalPodAutoscaler in a member change the replicas there."""
+        for which, copy in self.member(cluster).copies.items():
+            if ident(copy.manifest) == ident(template):
+                self._end_pods(cluster, copy, copy.wanted - count)
+                copy.generation, copy.wanted, copy.current = copy.generation + 1, count, copy.ready == count
+                copy.ready = min(copy.ready, count)
+                self._later(self.delays.report_s, which, self._report)
+                self._later(self.delays.start_s, which, self._start)
 
     def lose_pods(self, cluster: str, template: JSON, count: int) -> None:
         """End some pods of a workload in a cluster, as a node that fails does."""
@@ -317,7 +349,10 @@ class Members:
             self._objects.change(which, partial(_set_status, status=status), status=True)
             self._later(LONGEST_DELETE_RETRY_S, which, self._apply)
             return
-        self.member(_cluster(which)).volumes |= _volumes(manifest)
+        member = self.member(_cluster(which))
+        member.volumes |= _volumes(manifest)
+        if which in member.orphans:
+            member.copies[which] = member.orphans.pop(which)
         copy = self.member(_cluster(which)).copies.setdefault(which, RunningCopy({**manifest, "spec": None}))
         if copy.manifest.get("spec") != manifest.get("spec"):
             copy.generation += 1
@@ -402,6 +437,9 @@ class Members:
             self._later(wait_s, which, self._remove)
             return
         copy = member.copies.pop(which, None)
+        if copy is not None and (_cluster(which), copy.manifest["metadata"]["name"]) in self._finalized:
+            copy.ends, member.orphans[which] = True, copy
+            copy = None
         if copy is not None and work["spec"].get("preserveResourcesOnDeletion"):
             member.left[ident(copy.manifest)] = copy
             copy = None
