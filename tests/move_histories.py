@@ -917,8 +917,7 @@ class History:
         """A move under way keeps its first source and its first deadline, until it is overdue or turns around."""
         if then is None or now is None or not (then.under_way and now.under_way) or then.started_at != now.started_at:
             return
-        first = now.target if now.returning and not then.returning else now.first
-        if then.reason is now.reason and first.keys() != then.first.keys() and then.returning is now.returning:
+        if then.first and then.returning is now.returning and now.first.keys() != then.first.keys():
             raise self._violation(f"the first source changes: {then}\n{now}")
         starts = then.phase is MovePhase.ADMITTED and now.phase is MovePhase.SURGING
         if not (starts or then.overdue or now.overdue) and then.deadline_at not in {None, now.deadline_at}:

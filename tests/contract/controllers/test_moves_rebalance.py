@@ -131,6 +131,7 @@ def test_a_cluster_that_joins_is_filled_within_the_budget():
     ("cpus", "wanted"),
     [
         pytest.param({"m2": 20}, range(15, 19), id="another cluster joins"),
+        pytest.param({"m2": 6}, range(6, 8), id="seven replicas are needed in a small cluster"),
         pytest.param({"m2": 5}, range(4, 8), id="a small cluster joins"),
     ],
 )
