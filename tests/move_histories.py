@@ -1037,8 +1037,9 @@ class History:
             binding = self.stage.binding(template)
             if binding is None or ((move := _move_of(binding)) is not None and move.under_way):
                 continue
-            if template["metadata"]["name"] in self._forgotten and (self._full or self._limited):
-                continue  # a quota refuses that a union without a record ends
+            held = (binding["spec"].get("suspension") or {}).get("scheduling") or self._full or self._limited
+            if template["metadata"]["name"] in self._forgotten and held:
+                continue  # a union without a record cannot end: nothing is written, or a quota refuses it
             used = {each["name"] for each in binding["spec"].get("clusters") or ()}
             groups = [set(each["clusterNames"]) for each in binding["spec"]["placement"]["clusterAffinities"]]
             if not any(used <= each for each in groups):

@@ -25,7 +25,14 @@ from berthmaster.deciding.copies import (
     unhealthy_by_report,
     unhealthy_by_works,
 )
-from berthmaster.deciding.copy_checks import UNREAD, blocked_removal, blocked_start, is_preserved, suspended_clusters
+from berthmaster.deciding.copy_checks import (
+    UNREAD,
+    blocked_removal,
+    blocked_start,
+    growing,
+    is_preserved,
+    suspended_clusters,
+)
 from berthmaster.model.binding import Binding, GracefulEvictionTask, short_assignment
 from berthmaster.model.errors import name_list
 from berthmaster.model.meta import Timestamp
@@ -269,7 +276,7 @@ def rolled_back(binding: Binding, state: MoveState, around: Surroundings, why: s
     if state.phase is not MovePhase.ADMITTED:
         if (held := _held_copies(binding, state, state.target.keys() - state.home.keys(), around)) is not None:
             return held
-        if breaks and (blocked := blocked_start(binding, state.home, around.works())) is not None:
+        if breaks and (blocked := blocked_start(binding, growing(binding, state.home), around.works())) is not None:
             return held_step(binding, state, around, blocked)
     if breaks and (state.phase is not MovePhase.ADMITTED or state.origin or _is_going(state.home, around)):
         return _returned(binding, state, around, why)

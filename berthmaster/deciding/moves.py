@@ -199,7 +199,7 @@ def continued(decider: MoveDecider, binding: Binding, move: MoveState) -> Bindin
     if trigger is Trigger.NONE and (elsewhere := _elsewhere(decider, binding, move)) is not None:
         found = elsewhere
     if move.phase is MovePhase.ADMITTED and isinstance(found, Target):
-        found = blocked_start(binding, found.clusters, decider.moves.copies or UNREAD) or found
+        found = blocked_start(binding, growing(binding, found.clusters), decider.moves.copies or UNREAD) or found
     if isinstance(found, MoveRefusal):
         step = _without_target(decider, binding, move, found)
     elif found.clusters != move.target and not _waits_for_its_end(binding, move, found, lost | fleet.deleting):
@@ -388,7 +388,7 @@ def _without_target(decider: MoveDecider, binding: Binding, move: MoveState, fou
     waits = move.returning and move.phase is MovePhase.ADMITTED
     restored = waits and bool(move.source) and not move.source.keys() & unready.keys()
     restored = restored and not any(map(partial(_is_leaving, decider.state.scheduler.fleet), move.source))
-    startable = blocked_start(binding, move.home, decider.moves.copies or UNREAD) is None
+    startable = blocked_start(binding, growing(binding, move.home), decider.moves.copies or UNREAD) is None
     returns = startable and (restored or can_return(decider.state, binding, move))
     if braked or rollback_loses_replicas(binding, move, unready):
         return lifecycle.without_target(move, decider.now, found.message)

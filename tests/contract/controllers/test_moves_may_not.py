@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from decisions import DUPLICATED
 from karmada_model.replicas import RETAINED
 from karmada_model.stage import Stage
 from karmada_plane import cluster, deployment, policy, resource, selector
@@ -346,6 +347,16 @@ def test_a_member_that_decides_the_replicas_must_have_them_before_the_others_go(
     play.run(1500)
     assert (play.clusters, play.lowest) == ({"m1": 2, "m2": 2}, REPLICAS)
     assert cause_of(play) is Cause.REPLICAS_RETAINED
+
+
+def test_a_member_that_keeps_fewer_replicas_where_nothing_starts_does_not_keep_a_move_from_its_next_phase():
+    template = {**WEB, "metadata": {**WEB["metadata"], "labels": RETAINED}}
+    play = Play({"g": ["m1", "m2"]}, DUPLICATED, moves=BREAK, template=template)
+    play.drain("m1")
+    play.until(MovePhase.ADMITTED)
+    play.stage.model.members.autoscale("m2", template, 3)
+    play.until(MovePhase.SURGING)
+    assert play.clusters == {"m2": 4}
 
 
 def test_a_workload_without_copies_goes_to_another_group_if_dispatching_to_its_target_and_its_source_is_suspended():
