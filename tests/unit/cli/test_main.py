@@ -236,7 +236,7 @@ def test_usage_messages_name_the_plugin():
     result = subprocess.run(  # noqa: S603 - ours
         [sys.executable, "-c", code, "explain", "--help"], capture_output=True, text=True, check=True, timeout=60
     )
-    assert result.stdout.startswith("Usage: kubectl berthmaster explain [OPTIONS] TYPE/NAME")
+    assert result.stdout.startswith("Usage: kubectl berthmaster explain [OPTIONS] [TYPE/NAME]")
 
 
 HELP = [f"{name} --help" for name in (*COMMANDS, "shadow report", "ledger export")]
