@@ -2,7 +2,7 @@
 
 import json
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,7 @@ from berthmaster_cli.version import Versions, skew
 
 LEASES = "GET /apis/coordination.k8s.io/v1/namespaces/karmada-system/leases"
 BINDINGS = "GET /openapi/v3/apis/work.karmada.io/v1alpha2"
+DAY = timedelta(days=1)
 COMPATIBILITY = Path(__file__).parents[3] / "docs" / "compatibility.md"
 
 
@@ -43,7 +44,8 @@ def lease(record: ControllersRecord, renewed_at: datetime):
 ANSWERS = {
     "GET /version": {"gitVersion": "v1.36.0"},
     BINDINGS: schemas("components", "workloadAffinityGroups"),
-    f"{LEASES}/berthmaster-controllers": lease(ControllersRecord(version=__version__), datetime.now(UTC)),
+    # This file is read long before its tests run, so the Lease is renewed in the future.
+    f"{LEASES}/berthmaster-controllers": lease(ControllersRecord(version=__version__), datetime.now(UTC) + DAY),
 }
 
 
