@@ -8,10 +8,12 @@ why an earlier group was left, or what a later one would hold. ``outlook`` does:
 into each group alone.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from enum import Enum
+from itertools import chain
 from operator import itemgetter
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import msgspec
@@ -174,30 +176,45 @@ def explain_cluster(scheduler: Scheduler, request: Request, attempt: Attempt, cl
     return _Explainer(scheduler, request, attempt).explain(cluster)
 
 
-def shortened(group: GroupDiagnosis, most: int | None, outside: Sequence[str] = ()) -> GroupDiagnosis:
+def shortened(
+    group: GroupDiagnosis,
+    most: int | None,
+    outside: Sequence[str] = (),
+    unlisted: Mapping[Outcome, Sequence[str]] = MappingProxyType({}),
+) -> GroupDiagnosis:
     """Return a group with counts, and without the clusters that filters reject.
 
-    ``most``: the most clusters of each stage, those with the most replicas and the highest scores first; None for all.
+    Args:
+        most: the most clusters of each stage, those with the most replicas and the highest scores first; None for all.
+        outside: the names of clusters that the affinity of the group does not select and ``group`` does not have.
+        unlisted: the names of further clusters that pass all filters, by stage. They come after those of ``group``.
     """
     inside = [each for each in group.clusters if not any(found.plugin == AFFINITY for found in each.rejections)]
     counts = Counter(each.outcome for each in inside)
+    counts.update({outcome: len(names) for outcome, names in unlisted.items()})
     beyond = len(outside) + len(group.clusters) - len(inside)
     if beyond:
         counts[Outcome.REJECTED] += beyond
     ordered = sorted(
         (each for each in inside if each.outcome is not Outcome.REJECTED),
-        key=lambda each: (-(each.replicas or 0), -sum(each.scores.values()), -(each.capacity or 0), each.cluster),
+        key=lambda each: _place(each.replicas, sum(each.scores.values()), each.capacity, each.cluster),
     )
     stages: dict[Outcome, list[ClusterDiagnosis]] = {outcome: [] for outcome in reversed(Outcome)}
     for each in ordered:
         stages[each.outcome].append(each)
-    unassigned = sorted([*(each.cluster for each in group.clusters if each.outcome is not Outcome.ASSIGNED), *outside])
+    unassigned = [each.cluster for each in group.clusters if each.outcome is not Outcome.ASSIGNED]
+    more = chain.from_iterable(names for outcome, names in unlisted.items() if outcome is not Outcome.ASSIGNED)
     return GroupDiagnosis(
         group.group,
         group.failure,
         [each for some in stages.values() for each in some[:most]],
-        GroupTotals(dict(counts), beyond, _by_reason(inside), unassigned[:_MAX_UNASSIGNED]),
+        GroupTotals(dict(counts), beyond, _by_reason(inside), sorted([*unassigned, *outside, *more])[:_MAX_UNASSIGNED]),
     )
+
+
+def _place(replicas: int | None, score: int, capacity: int | None, cluster: str) -> tuple[int, int, int, str]:
+    """Return the sort key of a cluster among those of its stage."""
+    return -(replicas or 0), -score, -(capacity or 0), cluster
 
 
 def _by_reason(clusters: Sequence[ClusterDiagnosis]) -> list[RejectedClusters]:
@@ -248,18 +265,18 @@ def _largest_first(counts: Counter[str]) -> list[tuple[str, int]]:
 
 
 def _explain_attempt(scheduler: Scheduler, request: Request, attempt: Attempt, most: int | None) -> GroupDiagnosis:
-    explainer = _Explainer(scheduler, request, attempt)
-    clusters = [cluster for cluster in scheduler.fleet.clusters if cluster is not None]
-    # Nothing of a shortened group is about clusters outside of it but their number and their names.
-    inside = None if most is None else explainer.inside()
-    outside = []
+    explainer, fleet = _Explainer(scheduler, request, attempt), scheduler.fleet
+    clusters = sorted(filter(None, fleet.clusters), key=lambda cluster: cluster.name)
+    if most is None:
+        return GroupDiagnosis(attempt.group.name, attempt.failure, list(map(explainer.explain, clusters)))
+    # A shortened group has only the number and the names of clusters outside of it, and of those that are not listed.
+    inside, outside = explainer.inside(), []
     if inside is not None:
-        rows = scheduler.fleet.row_of
-        outside = [each.name for each in clusters if not inside[rows[each.name]]]
-        clusters = [each for each in clusters if inside[rows[each.name]]]
-    explained = [explainer.explain(cluster) for cluster in sorted(clusters, key=lambda cluster: cluster.name)]
-    found = GroupDiagnosis(attempt.group.name, attempt.failure, explained)
-    return found if most is None else shortened(found, most, outside)
+        outside = [each.name for each in clusters if not inside[fleet.row_of[each.name]]]
+        clusters = [each for each in clusters if inside[fleet.row_of[each.name]]]
+    listed, unlisted = explainer.divided(clusters, most)
+    found = GroupDiagnosis(attempt.group.name, attempt.failure, list(map(explainer.explain, listed)))
+    return shortened(found, most, outside, unlisted)
 
 
 class _Explainer:
@@ -280,6 +297,22 @@ class _Explainer:
         column = plugin.column(self.context) if isinstance(plugin, PlacementFilter) else None
         return None if column is None else column.current()
 
+    def divided(self, clusters: Sequence[Cluster], most: int) -> tuple[list[Cluster], Mapping[Outcome, Sequence[str]]]:
+        """Return the clusters that a group of ``most`` clusters in each stage lists, and the names of the others."""
+        listed, stages = [], defaultdict[Outcome, list[Cluster]](list)
+        for each in clusters:
+            row = self.fleet.row_of[each.name]
+            if row in self.scores:
+                stages[self._stage(row, self._replicas(each))].append(each)
+            else:
+                listed.append(each)
+        unlisted = {}
+        for outcome, some in stages.items():
+            ordered = sorted(some, key=self._place) if len(some) > most else some
+            listed += ordered[:most]
+            unlisted[outcome] = [each.name for each in ordered[most:]]
+        return listed, unlisted
+
     def explain(self, cluster: Cluster) -> ClusterDiagnosis:
         row = self.fleet.row_of[cluster.name]
         current = self.request.current.get(cluster.name)
@@ -288,13 +321,13 @@ class _Explainer:
             rejections = self._rejections(cluster)
             reason = f"{cluster.name} {rejections[0].reason}" if rejections else ""
             return ClusterDiagnosis(cluster.name, Outcome.REJECTED, reason, rejections, current=current)
-        replicas = (self.attempt.assignment or {}).get(cluster.name)
-        outcome, reason = self._outcome(row, replicas)
+        replicas = self._replicas(cluster)
+        outcome = self._stage(row, replicas)
         capacity, bound_by = self.reasons.capacity(row)
         return ClusterDiagnosis(
             cluster.name,
             outcome,
-            reason,
+            self._reason(row, outcome, replicas),
             scores=dict(scores),
             capacity=capacity,
             bound_by=bound_by,
@@ -310,17 +343,27 @@ class _Explainer:
             Rejection(each.name, reason) for each in asked if (reason := each.reason(self.context, cluster)) is not None
         ]
 
-    def _outcome(self, row: int, replicas: int | None) -> tuple[Outcome, str]:
+    def _replicas(self, cluster: Cluster) -> int | None:
+        return (self.attempt.assignment or {}).get(cluster.name)
+
+    def _place(self, cluster: Cluster) -> tuple[int, int, int, str]:
+        row = self.fleet.row_of[cluster.name]
+        capacity, _ = self.reasons.capacity(row)
+        return _place(self._replicas(cluster), sum(self.scores[row].values()), capacity, cluster.name)
+
+    def _stage(self, row: int, replicas: int | None) -> Outcome:
         if replicas is not None:
-            return Outcome.ASSIGNED, self.reasons.assigned(row, replicas)
+            return Outcome.ASSIGNED
+        return Outcome.NO_REPLICAS if row in self.selected else Outcome.NOT_SELECTED
+
+    def _reason(self, row: int, outcome: Outcome, replicas: int | None) -> str:
         failure = self.attempt.failure
-        if row not in self.selected:
-            if self.attempt.selected is None and failure is not None:
-                return Outcome.NOT_SELECTED, failure.message
-            return Outcome.NOT_SELECTED, self.reasons.not_selected(row)
-        if failure is not None:
-            return Outcome.NO_REPLICAS, failure.message
-        return Outcome.NO_REPLICAS, self.reasons.no_replicas(row)
+        if outcome is Outcome.ASSIGNED:
+            return self.reasons.assigned(row, replicas or 0)
+        if outcome is Outcome.NOT_SELECTED:
+            unreached = failure if self.attempt.selected is None else None
+            return self.reasons.not_selected(row) if unreached is None else unreached.message
+        return failure.message if failure is not None else self.reasons.no_replicas(row)
 
 
 def _scores(plugins: Sequence[Score], context: Context, attempt: Attempt) -> Mapping[int, Mapping[str, int]]:
