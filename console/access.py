@@ -11,6 +11,7 @@ from berthmaster.kube.requests import APIRequest, Collection, create
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, FieldError
 from berthmaster.model.meta import CLUSTER_SCOPED, Value
+from berthmaster.model.policy import DEFAULT_NAMESPACE
 from berthmaster.runtime.clock import Clock
 from console.authentication import Visitor
 from console.source import AnswerCache, SourceError
@@ -21,6 +22,7 @@ _STALE_S: Final = 30.0
 _MAX_ANSWERS: Final = 1000
 _AT_ONCE: Final = 8
 _ALL: Final = ""
+_GROUP: Final = "work.karmada.io"
 _LISTED: Final = ("resourcebindings", "clusterresourcebindings")
 
 Namespaces = frozenset[str] | None
@@ -88,6 +90,14 @@ class NamespaceAccess:
             self._background.submit(ask)
         return known.namespaces
 
+    def may_list_events(self, visitor: Visitor, namespace: str) -> bool:
+        """Return whether a visitor may list events of a namespace; of cluster-scoped objects if it is empty.
+
+        Raises:
+            SourceError: the API server cannot be asked.
+        """
+        return self._may_list(visitor, "events", namespace or DEFAULT_NAMESPACE, group="")
+
     def _ask(self, visitor: Visitor, namespace: str) -> Namespaces:
         cluster_scoped = self._may_list(visitor, _LISTED[1], _ALL)
         everywhere = self._may_list(visitor, _LISTED[0], _ALL)
@@ -99,8 +109,8 @@ class NamespaceAccess:
             candidates = [name for name, may in zip(candidates, allowed, strict=True) if may]
         return frozenset([*candidates, *([CLUSTER_SCOPED] if cluster_scoped else [])])
 
-    def _may_list(self, visitor: Visitor, resource: str, namespace: str) -> bool:
-        attributes = {"group": "work.karmada.io", "resource": resource, "verb": "list", "namespace": namespace}
+    def _may_list(self, visitor: Visitor, resource: str, namespace: str, group: str = _GROUP) -> bool:
+        attributes = {"group": group, "resource": resource, "verb": "list", "namespace": namespace}
         review = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SubjectAccessReview",

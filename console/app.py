@@ -85,6 +85,7 @@ class ConsoleParts:
     Attributes:
         secret: signs the cookies of sessions.
         namespaces_of: the namespaces that a visitor may see, of one namespace or of all (empty); None for all.
+        may_list_events: whether a visitor may list the events of a namespace.
     """
 
     source: ExtenderSource
@@ -93,6 +94,7 @@ class ConsoleParts:
     clock: Clock
     secret: bytes
     namespaces_of: Callable[[Visitor, str], frozenset[str] | None] = lambda _visitor, _namespace: None
+    may_list_events: Callable[[Visitor, str], bool] = lambda _visitor, _namespace: True
 
 
 def cookie_name(*, tls: bool) -> str:
@@ -194,7 +196,8 @@ class _RequestHooks:
             return None
         self._take_place()
         g.visitor = visitor = replace(visitor, namespaces=parts.namespaces_of(visitor, self._namespace_of_page()))
-        source = VisibleSource(parts.source, visitor, partial(has_gone, request.environ))
+        events = partial(parts.may_list_events, visitor)
+        source = VisibleSource(parts.source, visitor, partial(has_gone, request.environ), events)
         g.services = ConsoleServices(source, parts.clock, self._options.page_rows, parts.watcher.seen.known_version)
         return None
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple, assert_never
 
 from berthmaster.model.meta import CLUSTER_SCOPED
+from berthmaster.native_api.fleet import WorkloadRow
 from berthmaster.native_api.problems import FleetProblem, Subject
 from berthmaster.views.move_rows import MoveRow, RowState
 
@@ -68,6 +69,10 @@ class CommandWriter:
         if not workload.is_printable or not _printable(cluster):
             return []
         return list(self._of_workload(workload, cluster, moving=moving))
+
+    def of_listed(self, row: WorkloadRow) -> list[Command]:
+        """Return the first command about a workload of a list."""
+        return self.of_workload(NamedWorkload(row.namespace, row.kind, row.name, row.binding))[:1]
 
     def of_move(self, move: MoveRow) -> list[Command]:
         """Return the commands about a move."""

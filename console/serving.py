@@ -106,7 +106,8 @@ class _Console:
             from console.access import NamespaceAccess  # noqa: PLC0415 - the same
 
             client = load_client(options.reviews.kubeconfig, options.reviews.context)
-            parts.namespaces_of = NamespaceAccess(client, clock, source.namespaces).namespaces_of
+            access = NamespaceAccess(client, clock, source.namespaces)
+            parts.namespaces_of, parts.may_list_events = access.namespaces_of, access.may_list_events
         tls = options.server.tls is not None
         # Half of the threads are for streams. A quarter of the other half stays free.
         app = create_app(replace(options.app, tls=tls, waiting_requests=max(1, options.server.threads * 3 // 8)), parts)

@@ -322,9 +322,20 @@ class VisibleSource:
     of plans count all namespaces.
     """
 
-    def __init__(self, source: ExtenderSource, visitor: Visitor, has_gone: Callable[[], bool] = lambda: False) -> None:
-        """Prepare the source of one request. ``has_gone`` returns whether the visitor has closed the connection."""
-        self._source, self._has_gone = source.for_page(), has_gone
+    def __init__(
+        self,
+        source: ExtenderSource,
+        visitor: Visitor,
+        has_gone: Callable[[], bool] = lambda: False,
+        may_list_events: Callable[[str], bool] = lambda _namespace: True,
+    ) -> None:
+        """Prepare the source of one request.
+
+        Args:
+            has_gone: returns whether the visitor has closed the connection.
+            may_list_events: returns whether the visitor may list the events of a namespace.
+        """
+        self._source, self._has_gone, self._may_list_events = source.for_page(), has_gone, may_list_events
         self._visitor = visitor
         self._seen = visitor.namespaces
 
@@ -355,6 +366,13 @@ class VisibleSource:
     def manifests(self, name: str, namespace: str = "") -> why.BindingManifests:
         self._require(namespace)
         return self._source.fresh(Client.manifests, name, namespace, namespaces=self._seen)
+
+    def events(self, name: str, namespace: str = "") -> why.BindingEvents:
+        self._require(namespace)
+        if not self._may_list_events(namespace):
+            where = f"of the namespace {namespace}" if namespace else "about objects without a namespace"
+            raise SourceError(f"You may not list the events {where}.", _FORBIDDEN)
+        return self._source.recorded(Client.events, name, namespace)
 
     def recorded_decision(
         self, record: str, name: str, namespace: str = "", *, of_page: bool = False

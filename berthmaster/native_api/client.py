@@ -203,6 +203,10 @@ class Client:
         """Return a binding and its workload as manifests, without what may be confidential."""
         return self._for_reader(f"{_path_of(name, namespace)}/manifests", why.BindingManifests, namespaces)
 
+    def events(self, name: str, namespace: str = "") -> why.BindingEvents:
+        """Return the events of a binding that the API server has; one without a namespace is cluster-scoped."""
+        return self._connection.request("GET", f"{_path_of(name, namespace)}/events", why.BindingEvents)
+
     def overview(
         self,
         name: str,

@@ -266,6 +266,34 @@ class BindingManifests(AnswerPart, frozen=True):
     version: str
 
 
+class BindingEvent(AnswerPart, frozen=True):
+    """An event about a binding, with its repeats.
+
+    Attributes:
+        time: when it was seen last, as the API server has it; empty if it has no time.
+        count: how often it was seen.
+        reporter: the controller that recorded it.
+    """
+
+    time: str
+    type: str
+    reason: str
+    note: str
+    count: int
+    reporter: str
+
+
+class BindingEvents(AnswerPart, frozen=True):
+    """The events of a binding that the API server has now, the latest first.
+
+    Attributes:
+        more: whether the API server has others: it lists them by name.
+    """
+
+    items: list[BindingEvent]
+    more: bool
+
+
 class BindingOverview(AnswerPart, frozen=True):
     """All that the service knows about a binding, except what the ledger has. A part that is missing is null.
 

@@ -47,7 +47,7 @@ def show() -> Response | str:
         region=query.text("region"),
         provider=query.text("provider"),
         state=query.choice("state", fleet_model.STATES, ""),
-        sort=query.sort(fleet_model.SORTS, "name"),
+        sort=query.sort(fleet_model.SORTS, "state"),
         page=query.page(),
     )
     found = services().source.fleet()

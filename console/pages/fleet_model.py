@@ -35,8 +35,10 @@ _STATES: Final[Mapping[str, tuple[str, Callable[[FleetCluster], bool]]]] = {
     "nearly full": ("warn", _is_nearly_full),
     "ready": ("good", lambda each: each.ready and not each.deleting),
 }
-"""The states of clusters, the worst first: the kind of the badge, and whether a cluster has it. Each has one."""
-STATE_ORDER: Final = {state: number for number, state in enumerate(_STATES)}
+"""The states of clusters: the kind of the badge, and whether a cluster has it. A cluster is in the first that it has."""
+_WORST_FIRST: Final = ("not ready", "nearly full", "tainted", "draining", "deleting", "ready")
+"""Damage first. What people planned comes last."""
+STATE_ORDER: Final = {state: number for number, state in enumerate(_WORST_FIRST)}
 
 
 def state_of(cluster: FleetCluster) -> tuple[str, str]:
@@ -184,7 +186,7 @@ def map_regions(clusters: Sequence[FleetCluster]) -> tuple[list[MapRegion], int]
 
 def _region(key: tuple[str, str], placed: Sequence[Tile], squares: int) -> MapRegion:
     states = Counter(each.state for each in placed)
-    parts = [f"{states[state]:,} {state}" for state in _STATES if states[state]]
+    parts = [f"{states[state]:,} {state}" for state in STATE_ORDER if states[state]]
     summary = f"{count_text(len(placed), 'cluster')}: {', '.join(parts)}"
     rest = placed[squares:]
     return MapRegion(*key, summary, placed[:squares], list(_runs([each.look for each in rest])), len(rest))
@@ -234,7 +236,7 @@ class FleetQuestion:
     region: str = ""
     provider: str = ""
     state: str = ""
-    sort: str = "name"
+    sort: str = "state"
     page: int = 1
 
 
@@ -342,7 +344,7 @@ def _percent_of(name: str) -> Callable[[FleetCluster], int | None]:
 
 _SORT_KEYS: Final[Mapping[str, Callable[[FleetCluster], Any]]] = {
     "name": lambda each: each.name,
-    "state": lambda each: STATE_ORDER[state_of(each)[1]],
+    "state": lambda each: (STATE_ORDER[state_of(each)[1]], 0 if each.ready else -(each.workloads or 0)),
     "region": lambda each: each.region or None,
     "provider": lambda each: each.provider or None,
     **{name: _percent_of(name) for name in BASIC},

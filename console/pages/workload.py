@@ -23,9 +23,13 @@ _MEMBERS: Final = 3
 """The most clusters whose commands the page has."""
 _ALL: Final = "all"
 _YAML: Final = "yaml"
+_EVENTS: Final = "events"
 _NOTHING: Final[Offered[Any]] = Offered(None, "")
 _NO_ANSWER: Final = (*NOT_HERE, HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND, HTTPStatus.TOO_MANY_REQUESTS)
 """There is no such cluster, the placement has too many groups, or another such question is being answered."""
+
+_NO_EVENTS: Final = (*NOT_HERE, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
+"""No control plane is watched, it does not list its events, an older extender, or the visitor may not list them."""
 
 
 def one(namespace: str, binding: str) -> Response | str:
@@ -54,6 +58,9 @@ def one(namespace: str, binding: str) -> Response | str:
         departed = optional(lambda: source.recorded_decision(left, binding, place, of_page=True), _NO_ANSWER)
     past = source.recorded_decision(record, binding, place) if record else None
     page = ShownWorkload(overview, past, reviews.answer.items if reviews.answer else (), group, most)
+    shows = "" if record else query.choice("show", (_YAML, _EVENTS), "")
+    manifests = optional(lambda: source.manifests(binding, place)) if shows == _YAML else _NOTHING
+    events = optional(lambda: source.events(binding, place), _NO_EVENTS) if shows == _EVENTS else _NOTHING
     tables: dict[str, Iterable[Any]] = {
         "clusters": () if page.shown is None else page.shown.clusters,
         "groups": page.groups,
@@ -61,14 +68,19 @@ def one(namespace: str, binding: str) -> Response | str:
         "claims": page.claims,
         "changes": () if past is None or past.difference is None else past.difference.changes,
         "conditions": known.conditions,
+        "events": () if events.answer is None else events.answer.items,
         "records": downloads.records(partial(_history, known)),
     }
     if file := downloads.asked(tables):
         return file
-    in_yaml = query.choice("show", (_YAML,), "") == _YAML and not record
-    manifests = optional(lambda: source.manifests(binding, place)) if in_yaml else _NOTHING
     resource = known.resource
-    hints = {"history": history.hint, "reviews": reviews.hint, "why_not": why_not.hint, **overview.missing}
+    hints = {
+        "history": history.hint,
+        "events": events.hint,
+        "reviews": reviews.hint,
+        "why_not": why_not.hint,
+        **overview.missing,
+    }
     first = answers(overview, services().clock.now(), departure, departed.answer)
     return render_template(
         "workload.html",
@@ -85,7 +97,8 @@ def one(namespace: str, binding: str) -> Response | str:
         history=records,
         after=after,
         manifests=_in_yaml(manifests.answer),
-        in_yaml=in_yaml,
+        shows=shows,
+        events=events.answer,
         named=NamedWorkload(
             resource.namespace, resource.kind, resource.name, known.name, sorted(known.clusters)[:_MEMBERS]
         ),

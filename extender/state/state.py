@@ -30,6 +30,7 @@ from berthmaster.simulation.plan_answer import Switch, assumptions, evicting_pol
 from berthmaster.simulation.workload import SimulatedWorkload
 from berthmaster.simulation.world import World, peers_of
 from extender.state.controllers_lease import DEFAULT_LEASE, LeaseReading, no_lease
+from extender.state.events import AskForEvents
 from extender.state.fingerprint import Fingerprint, text_of
 from extender.state.placed_index import PlacedIndex
 from extender.state.placed_workload import placed_workload
@@ -119,6 +120,7 @@ class State:
         stale_by_objects: whether it is stale because of the objects in the source, which users cause. The source itself
             can be reached.
         unread: returns the objects whose present state is not read.
+        events: reads the events of a binding; None without a control plane.
         owner: the annotation of a template that names who owns the workload; empty for none.
         fingerprint: the fingerprint of what the source has. It changes after the objects that it stands for.
     """
@@ -133,6 +135,7 @@ class State:
         self.fingerprints: list[Callable[[], int]] = []
         self.unread: Callable[[], Sequence[Gap]] = lambda: ()
         self.lease: Callable[[], LeaseReading] = lambda: no_lease(DEFAULT_LEASE)
+        self.events: AskForEvents | None = None
         self._lock = threading.Lock()
         self._cache = FleetCache(profile)
         self.staleness = Staleness(None, None, "")

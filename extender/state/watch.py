@@ -33,6 +33,7 @@ from berthmaster.model.meta import Key
 from berthmaster.model.policy import Policy
 from berthmaster.runtime.clock import Clock
 from extender.state.controllers_lease import LeasePoll
+from extender.state.events import read_events
 from extender.state.fingerprint import Fingerprint, difference_of, digest
 from extender.state.state import FleetCache, State
 from extender.state.templates import TemplateWatches
@@ -120,6 +121,7 @@ class WatchSource:
             state.fingerprints.append(self._templates.fingerprint)
         self._state = state
         client = self._connect()
+        state.events = partial(read_events, client)
         if self._lease is not None:
             lease = self._lease
             state.lease = lambda: lease.reading

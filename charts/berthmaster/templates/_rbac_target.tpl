@@ -129,6 +129,9 @@ berthmaster.targetRolesOf.COMPONENT the rules within namespaces, as a list of {n
 - apiGroups: [work.karmada.io]
   resources: [resourcebindings, clusterresourcebindings]
   verbs: [list, watch]
+- apiGroups: [events.k8s.io]
+  resources: [events]
+  verbs: [list] # the events of a binding, for its page of the console
 {{- end }}
 {{- if has "workloads" $watch }}
 - apiGroups: [policy.karmada.io]

@@ -21,13 +21,14 @@ from berthmaster.manifests.redaction import redacted
 from berthmaster.model.binding import Binding, binding_name, holder
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import builtins
-from berthmaster.model.errors import FieldError, InputError, name_list, shown
+from berthmaster.model.errors import ApiError, FieldError, InputError, name_list, shown
 from berthmaster.model.gaps import Reader, about
 from berthmaster.model.meta import with_spec
 from berthmaster.model.move import move_of, move_problem
 from berthmaster.model.policy import PolicyReference
 from berthmaster.model.unsupported import unsupported_parts
 from berthmaster.native_api.why import (
+    BindingEvents,
     BindingManifests,
     BindingOutlook,
     BindingOverview,
@@ -64,7 +65,7 @@ from extender.protocols.native.history import from_ledger, ledger_of
 from extender.protocols.native.parameters import invalid, key_of, number, reader_of, text, values
 from extender.protocols.native.schedule import require_explicable, require_synced, require_watched
 from extender.protocols.native.visible import visible_binding, visible_decision, visible_record
-from extender.protocols.problem import Refusal
+from extender.protocols.problem import RETRY_SOON, Refusal
 from extender.protocols.services import Call, Services
 from extender.state.workloads import WatchedWorkload
 
@@ -158,6 +159,22 @@ def manifests_of(services: Services, key: Key, reader: Reader) -> BindingManifes
     document = {"apiVersion": binding.api_version, "kind": binding.kind, **shown}
     template = None if workload.template is None else redacted(workload.manifest)
     return BindingManifests(redacted(document), template, version)
+
+
+def events_of(services: Services, key: Key) -> BindingEvents:
+    """Return the events of a binding that the API server has now."""
+    read, found = services.state.events, require_binding(services, key)
+    if read is None:
+        raise Refusal(409, "the service watches no control plane, which has the events")
+    binding = found.stored or found.workload.binding
+    if binding is None:
+        raise Refusal(404, f"{found.workload} has no binding")
+    try:
+        return BindingEvents(*read(binding))
+    except ApiError as error:
+        if error.forbidden:
+            raise Refusal(409, "the service may not list events of events.k8s.io") from None
+        raise Refusal(503, f"the API server does not list the events: {error}", headers=RETRY_SOON) from None
 
 
 def binding_outlook(services: Services, key: Key, group: str | None, most: int | None = None) -> BindingOutlook:

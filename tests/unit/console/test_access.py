@@ -46,6 +46,19 @@ def test_a_visitor_sees_where_listing_bindings_is_allowed(allowed, namespaces):
     assert access(reviewed(allowed)).namespaces_of(ADA) == namespaces
 
 
+@cases(
+    ("allowed", "namespace", "may"),
+    {
+        "in the namespace": ({("events", "shop")}, "shop", True),
+        "in another one": ({("events", "pay")}, "shop", False),
+        "bindings only": ({("resourcebindings", "shop")}, "shop", False),
+        "of cluster-scoped objects, which have theirs in default": ({("events", "default")}, "", True),
+    },
+)
+def test_events_are_a_right_of_their_own(allowed, namespace, may):
+    assert access(reviewed(allowed)).may_list_events(ADA, namespace) is may
+
+
 def test_the_review_carries_user_and_groups():
     client = reviewed(set())
     access(client).namespaces_of(ADA)

@@ -79,11 +79,11 @@ def test_a_region_keeps_its_place_on_the_map_and_has_its_worst_clusters_first():
     areas = fleet_page(MIXED, FleetQuestion()).areas
     assert [(each.title, each.summary) for each in areas] == [
         ("eu-west · aws", "1 cluster: 1 ready"),
-        ("us · gcp", "2 clusters: 1 draining, 1 tainted"),
+        ("us · gcp", "2 clusters: 1 tainted, 1 draining"),
         ("No region, no provider", "1 cluster: 1 not ready"),
     ]
     assert [(each.cluster.name, each.look) for area in areas for each in area.squares] == [
-        ("a", "l2"), ("d", "busy"), ("b", "warn"), ("c", "bad"),
+        ("a", "l2"), ("b", "warn"), ("d", "busy"), ("c", "bad"),
     ]  # fmt: skip
     assert areas[0].squares[0].title == "a: ready; CPU 12 %, Memory 50 %, Pods 50 %"
 

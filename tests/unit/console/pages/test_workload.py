@@ -24,7 +24,7 @@ from tables import cases, data
 from berthmaster.ledger.records import ChangeRecord
 from berthmaster.model.meta import Quantity
 from berthmaster.model.move import MovePhase
-from berthmaster.native_api.why import BindingOverview, FreeAmount, Room
+from berthmaster.native_api.why import BindingEvent, BindingEvents, BindingOverview, FreeAmount, Room
 from berthmaster.native_api.wire import EvictionTaskView, HistoryQuery, RequiringBinding
 from berthmaster.scheduling.decision import Failure, FailureKind
 from berthmaster.scheduling.diagnosis import ClusterDiagnosis, Diagnosis, GroupDiagnosis, Outcome, Rejection
@@ -42,6 +42,7 @@ from console.pages.workload_words import (
     record_badge,
     sentence,
 )
+from console.source import SourceError
 
 WORDS = data("console_words")
 ADDRESS = "/workloads/shop/web-deployment"
@@ -489,3 +490,38 @@ def test_what_the_first_lines_say_about_a_move_is_no_note(workload):
     text = workload(outlook=outlook, decision=binding_explanation(notes=[note, "dispatching is suspended"]))[0].text
     assert "since yesterday" not in text
     assert "dispatching is suspended." in text
+
+
+def test_events_are_read_only_when_they_are_asked_for(workload):
+    answer, source = workload()
+    assert "show=events" in answer.text
+    assert "events" not in [name for name, *_ in source.asked]
+
+
+def test_events_are_listed_the_latest_first_with_what_is_left_out(workload):
+    events = [
+        BindingEvent("2026-02-03T04:05:06Z", "Warning", "ScheduleFailed", "0/3 fit", 12, "karmada-scheduler"),
+        *(BindingEvent("2026-02-03T04:00:00Z", "Normal", "Moved", f"step {each}", 1, "b") for each in range(60)),
+    ]
+    answer, _ = workload("?show=events", events=BindingEvents(events, more=True))
+    shown = answer.text
+    assert shown.index("0/3 fit") < shown.index("step 0")
+    assert "And 11 earlier ones." in shown
+    assert "later ones may be missing" in shown
+
+
+@cases(
+    ("error", "text"),
+    {
+        "no control plane": (
+            refused_question("the service watches no control plane, which has the events", 409),
+            "he service watches no control plane",
+        ),
+        "no right of the visitor": (SourceError("You may not list the events of the namespace shop.", 403), "You may"),
+        "no answer": (refused_question("the API server does not list the events: timed out", 503), "timed out"),
+    },
+)
+def test_without_events_the_page_says_why(workload, error, text):
+    answer, _ = workload("?show=events", events=error)
+    assert "They are not known" in answer.text
+    assert text in answer.text
