@@ -1,4 +1,4 @@
-"""What decisions did on each of the last days: a pure function of the records of the ledger."""
+"""What decisions did on each of the last days: pure functions of the records of the ledger."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -21,19 +21,39 @@ SHOWN: Final[Mapping[RecordOutcome, str]] = {
 
 
 class Day(NamedTuple):
-    """One day in UTC, and how many decisions had each outcome."""
+    """One day in UTC.
+
+    Attributes:
+        counts: how many decisions had each outcome.
+        nowhere: how many workloads were on no cluster at its end, or now, because a decision of these days took the
+            last one. The ledger does not say when a workload was deleted.
+    """
 
     date: date
     counts: Mapping[RecordOutcome, int]
+    nowhere: int
 
 
 def days_of(records: Iterable[HistoryRow], now: datetime) -> list[Day]:
-    """Return the last days, today first. Records of other days do not count."""
-    counts: dict[date, Counter[RecordOutcome]] = {}
-    for record in records:
-        time = moment_of(record.time)
-        if time is not None:
-            counts.setdefault(time.astimezone(UTC).date(), Counter())[outcome_of_record(record)] += 1
+    """Return the last days, today first.
+
+    Args:
+        records: what is on record, the latest first. Records of other days do not count.
+    """
     today = now.astimezone(UTC).date()
     dates = [today - timedelta(days=number) for number in range(DAYS)]
-    return [Day(each, counts.get(each, Counter())) for each in dates]
+    by_day: dict[date, list[HistoryRow]] = {each: [] for each in dates}
+    for record in records:
+        time = moment_of(record.time)
+        if time is not None and (day := time.astimezone(UTC).date()) in by_day:
+            by_day[day].append(record)
+    without_cluster: set[str] = set()
+    days = []
+    for day in reversed(dates):
+        for record in reversed(by_day[day]):
+            if record.after:
+                without_cluster.discard(record.resource)
+            elif record.before:
+                without_cluster.add(record.resource)
+        days.append(Day(day, Counter(map(outcome_of_record, by_day[day])), len(without_cluster)))
+    return days[::-1]

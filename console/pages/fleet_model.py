@@ -35,7 +35,7 @@ _STATES: Final[Mapping[str, tuple[str, Callable[[FleetCluster], bool]]]] = {
     "nearly full": ("warn", _is_nearly_full),
     "ready": ("good", lambda each: each.ready and not each.deleting),
 }
-"""The states of clusters: the kind of the badge, and whether a cluster has it. A cluster is in the first that it has."""
+"""The states of clusters: the kind of the badge, and whether a cluster has it. A cluster is in the first of these."""
 _WORST_FIRST: Final = ("not ready", "nearly full", "tainted", "draining", "deleting", "ready")
 """Damage first. What people planned comes last."""
 STATE_ORDER: Final = {state: number for number, state in enumerate(_WORST_FIRST)}

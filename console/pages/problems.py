@@ -219,15 +219,20 @@ def words_of(problem: FleetProblem) -> tuple[str, str]:
             assert_never(problem.subject)
 
 
+def _because(text: str, why: str) -> str:
+    """Return a sentence with its reason: messages of schedulers and clusters begin with a small letter."""
+    return f"{text}: {why}" if why else f"{text}."
+
+
 def _cluster_words(problem: FleetProblem) -> str:
     workloads, replicas = count_text(problem.workloads, "workload"), count_text(problem.replicas, "replica")
     have = "has" if problem.workloads == 1 else "have"
     why = sentence(problem.message)
     match problem.damage:
         case Damage.NO_COPY:
-            return f"{workloads} here {have} no copy that runs, with {replicas}. {why}"
+            return _because(f"{workloads} here {have} no copy that runs, with {replicas}", why)
         case Damage.SHORT:
-            return f"{workloads} here {have} too few replicas: {replicas} here stopped. {why}"
+            return _because(f"{workloads} here {have} too few replicas, {replicas} here stopped", why)
         case Damage.NOT_PREFERRED | Damage.MOVING | Damage.CONTROL | Damage.NONE:
             return why
         case _:
@@ -239,13 +244,13 @@ def _workload_words(problem: FleetProblem) -> str:
     match problem.damage:
         case Damage.NO_COPY:
             have = "has" if problem.replicas == 1 else "have"
-            return f"It is on no cluster: {replicas} {have} no place. {why}" if problem.replicas else why
+            return _because(f"It is on no cluster, and {replicas} {have} no place", why) if problem.replicas else why
         case Damage.SHORT:
-            return f"It lacks {replicas}. {why}"
+            return _because(f"It lacks {replicas}", why)
         case Damage.NOT_PREFERRED:
-            return f"It is in a later group of its policy, with {replicas}. {why}".strip()
+            return _because(f"It is in a later group of its policy, with {replicas}", why)
         case Damage.MOVING | Damage.CONTROL | Damage.NONE:
-            return f"{replicas}. {why}".strip()
+            return _because(replicas, why)
         case _:
             assert_never(problem.damage)
 

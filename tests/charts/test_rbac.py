@@ -159,7 +159,8 @@ def test_the_extender_may_list_bindings_and_templates_only_if_it_watches_them():
     added = {(group, resource) for _, group, resource, *_ in with_bindings - without}
     lease = ("karmada-system", "coordination.k8s.io", "leases", "berthmaster-controllers", "get")
     assert added == {
-        lease[1:3], ("events.k8s.io", "events"), *(("work.karmada.io", plural) for plural in ("resourcebindings", "clusterresourcebindings"))
+        lease[1:3], ("events.k8s.io", "events"),
+        *(("work.karmada.io", plural) for plural in ("resourcebindings", "clusterresourcebindings"))
     }  # fmt: skip
     assert {("apps", "deployments"), ("", "configmaps")} < {each[1:3] for each in with_all - with_bindings}
     assert lease in with_all, "it says what moves wait for"

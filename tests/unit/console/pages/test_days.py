@@ -25,6 +25,15 @@ def test_each_day_counts_its_decisions():
     assert sum(sum(each.counts.values()) for each in days) == 4
 
 
+def test_a_workload_is_nowhere_from_its_loss_until_it_gets_a_cluster():
+    back = {"before": {}, "after": {"b": 1}}
+    records = [
+        at(1, name="api", **LOST), at(2, name="web", **back), at(4, name="web", **LOST),
+        at(4, kind="note", name="db"), at(DAYS + 1, name="old", **LOST),
+    ]  # fmt: skip
+    assert [each.nowhere for each in days_of(records, NOW)] == [1, 1, 0, 1, 1, 0, 0]
+
+
 def test_a_week_of_history_begins_with_its_days():
     client = console_client(GivenSource(history=history_page(*RECORDS[:2], following="1.1")))
     page = client.get("/history?range=7d").text
