@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple, assert_never
 
+from berthmaster.model.kinds import guessed_names
 from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.native_api.fleet import WorkloadRow
 from berthmaster.native_api.problems import FleetProblem, Subject
@@ -100,7 +101,7 @@ class CommandWriter:
             return []
         full = "/".join(filter(None, (namespace, name)))
         return [
-            self._kubectl("Read it", "get", f"{kind.lower()}s.policy.karmada.io", name, *_in(namespace), "-o", "yaml"),
+            self._kubectl("Read it", "get", _plural("policy.karmada.io", kind), name, *_in(namespace), "-o", "yaml"),
             self._kubectl("Show its events", "events", "--for", f"{kind}/{name}", *_in(namespace)),
             Command("Show what moved by it", _words("history", "--policy", full, "--since", _DAY)),
             self._berthmaster("Show what an edit would move, before it is applied", "plan", "-f", "policy.yaml"),
@@ -193,7 +194,7 @@ class CommandWriter:
             yield self._berthmaster("Show what its move waits for", "moves", *where)
         yield Command("Show its decisions", _words("history", resource, *where, "--since", _DAY))
         yield self._kubectl(
-            "Read its binding", "get", f"{bindings.lower()}s.work.karmada.io", binding, *where, "-o", "yaml"
+            "Read its binding", "get", _plural("work.karmada.io", bindings), binding, *where, "-o", "yaml"
         )
         yield self._kubectl("Show the events of its binding", "events", "--for", f"{bindings}/{binding}", *where)
         for each in clusters:
@@ -212,6 +213,10 @@ class CommandWriter:
 
     def _member(self, purpose: str, cluster: str, *words: str) -> Command:
         return Command(purpose, ("kubectl", "--context", self._contexts.member.replace(_PLACE, cluster), *words))
+
+
+def _plural(group: str, kind: str) -> str:
+    return f"{guessed_names(group, kind).plural}.{group}"
 
 
 def _words(*words: str) -> tuple[str, ...]:

@@ -8,7 +8,11 @@ from e2e.console.visits import start_visits
 from playwright.sync_api import expect
 
 ADDRESSES = ("/fleet?view=table", "/workloads", "/moves", "/policies", "/drift", "/history?range=all")
-_NAMES = """() => [...document.querySelectorAll("main tbody th[scope=row]")].map((each) => each.textContent.trim())"""
+_NAMES = """() => [...document.querySelectorAll("main tbody th[scope=row]")].map((each) => {
+    const name = each.cloneNode(true);
+    name.querySelectorAll("details").forEach((each) => each.remove());  // closed on paper
+    return name.textContent.trim();
+})"""
 _CUT = """() => [...document.querySelectorAll("main *")]
     .filter((each) => /auto|scroll|hidden/.test(getComputedStyle(each).overflowY)
         && each.scrollHeight > each.clientHeight + 1 && each.clientHeight > 1)

@@ -6,6 +6,7 @@ from console_answers import move_row
 from console_fleet import HOSTILE
 from tables import cases
 
+from berthmaster.model.kinds import BUILT_IN_NAMES
 from berthmaster.native_api.problems import Damage, FleetProblem, Subject
 from berthmaster.views.move_rows import RowState
 from berthmaster_cli.main import main
@@ -76,6 +77,13 @@ def test_the_command_has_only_options_that_exist(text):
 def test_each_page_and_problem_has_commands(title):
     assert ALL[title]
     assert all(each.purpose and not each.purpose.endswith(".") for each in ALL[title])
+
+
+def test_kubectl_reads_resources_that_exist():
+    read = {each.words[each.words.index("get") + 1] for each in COMMANDS.values() if "get" in each.words}
+    known = {f"{each.plural}.{each.group}" for each in BUILT_IN_NAMES}
+    assert read - known == {"nodes"}
+    assert "clusterpropagationpolicies.policy.karmada.io" in read
 
 
 def test_a_wrong_option_would_be_found():
