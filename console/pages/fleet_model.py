@@ -20,6 +20,23 @@ from berthmaster.views.texts import count_text
 from console.pages import lists
 from console.pages.amounts import BASIC, Load, nearly_full
 
+LINKED: Final = 500
+"""The most clusters of a fleet whose squares all have links."""
+WORST: Final = 300
+"""The most squares with links in a larger fleet."""
+REGIONS: Final = 120
+_COLUMNS: Final = 50
+_SIDE: Final = 10
+VIEWS: Final = ("map", "table")
+STATES: Final = ("ready", "not-ready", "draining", "tainted", "nearly-full", "deleting")
+UNKNOWN: Final = "-"
+"""Stands for a region or a provider that clusters do not report."""
+ATTENTION: Final = 8
+"""The most clusters that stand above the map with their reasons."""
+_MAX_OPTION: Final = 60
+_WORST_FIRST: Final = ("not ready", "nearly full", "tainted", "draining", "deleting", "ready")
+"""Damage first. What people planned comes last."""
+STATE_ORDER: Final = {state: number for number, state in enumerate(_WORST_FIRST)}
 _RANKS: Final = ("first choice", "second", "third")
 
 
@@ -36,9 +53,6 @@ _STATES: Final[Mapping[str, tuple[str, Callable[[FleetCluster], bool]]]] = {
     "ready": ("good", lambda each: each.ready and not each.deleting),
 }
 """The states of clusters: the kind of the badge, and whether a cluster has it. A cluster is in the first of these."""
-_WORST_FIRST: Final = ("not ready", "nearly full", "tainted", "draining", "deleting", "ready")
-"""Damage first. What people planned comes last."""
-STATE_ORDER: Final = {state: number for number, state in enumerate(_WORST_FIRST)}
 
 
 def state_of(cluster: FleetCluster) -> tuple[str, str]:
@@ -129,14 +143,7 @@ class Tile:
         return f"{taints[0]}{f' and {len(taints) - 1} more' if len(taints) > 1 else ''}" if taints else ""
 
 
-LINKED: Final = 500
-"""The most clusters of a fleet whose squares all have links."""
-WORST: Final = 300
-"""The most squares with links in a larger fleet."""
-REGIONS: Final = 120
 LEVELS: Final = 5
-_COLUMNS: Final = 50
-_SIDE: Final = 10
 _READY: Final = "good"
 
 
@@ -211,15 +218,6 @@ def _outline(begin: int, end: int) -> str:
         parts.append(f"M{_SIDE * column} {_SIDE * row}h{_SIDE * width}v{_SIDE * height}h-{_SIDE * width}z")
         begin += width * height
     return "".join(parts)
-
-
-VIEWS: Final = ("map", "table")
-STATES: Final = ("ready", "not-ready", "draining", "tainted", "nearly-full", "deleting")
-UNKNOWN: Final = "-"
-"""Stands for a region or a provider that clusters do not report."""
-ATTENTION: Final = 8
-"""The most clusters that stand above the map with their reasons."""
-_MAX_OPTION: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
