@@ -172,4 +172,4 @@ def _clusters(path: str) -> Iterator[Cluster]:
     manifests = load_manifests([path])
     if manifests.templates or manifests.policies or manifests.bindings:
         raise InputError(f"--add-cluster {path}: contains other objects than clusters; pass those with -f")
-    yield from manifests.clusters or manifests.federation.clusters
+    yield from manifests.every_cluster

@@ -122,11 +122,7 @@ def reads_live(flags: SourceFlags) -> bool:
 
 def _require_namespace(manifests: Manifests, namespace: str) -> None:
     """Check that files have something in the namespace of -n, which may be misspelled."""
-    known = {each.namespace for each in manifests.templates} | {each.metadata.namespace for each in manifests.bindings}
-    known |= {each.reference.namespace for each in manifests.policies}
-    known |= {each.document.namespace for each in manifests.ignored}
-    known |= {each.document.namespace for each in manifests.federation.objects}
-    known |= {each.metadata.namespace for each in manifests.federation.policies}
+    known = manifests.namespaces
     if namespace and namespace not in known:
         close = closest(namespace, known)
         hint = f"did you mean {close}?" if close else f"known are {name_list(sorted(filter(None, known)))}"

@@ -72,6 +72,15 @@ class Manifests:
         return [*self.clusters, *self.federation.clusters]
 
     @property
+    def namespaces(self) -> set[str]:
+        """The namespaces of all objects. Cluster-scoped ones have an empty name."""
+        known = {each.namespace for each in self.templates} | {each.metadata.namespace for each in self.bindings}
+        known |= {each.reference.namespace for each in self.policies}
+        known |= {each.document.namespace for each in self.ignored}
+        known |= {each.document.namespace for each in self.federation.objects}
+        return known | {each.metadata.namespace for each in self.federation.policies}
+
+    @property
     def stored_policies(self) -> list[Policy]:
         """The policies before files change them."""
         edited = {after.reference for _, after in self.policy_edits}
