@@ -226,6 +226,10 @@ bench-live: $(VENV)/.e2e ## Time simulate and explain on a live control plane (a
 bench-moves-histories: $(VENV)/.dev ## Play thousands of random histories of moves (MOVE_HISTORIES=4000)
 	@MOVE_HISTORIES=$${MOVE_HISTORIES:-4000} $(BIN)/pytest -q -n 2 tests/properties/test_move_histories.py
 
+.PHONY: bench-completion
+bench-completion: $(VENV)/.e2e ## Time the completion of names on a real API server with 10,000 workloads (after e2e-assets)
+	@PYTHONPATH=tests $(BIN)/python bench/completion.py $(ARGS)
+
 .PHONY: bench-plan
 bench-plan: $(VENV)/.run ## Time plans of small and of large changes with 10,000 workloads on 1,000 clusters
 	@$(BIN)/python bench/plan.py $(ARGS)

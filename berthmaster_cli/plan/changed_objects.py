@@ -25,6 +25,7 @@ from berthmaster_cli.policy_checks import check_policies
 from berthmaster_cli.resource_names import name_in, resource_name
 from berthmaster_cli.source_options import PresentFlags
 
+_NAMED: Final = 10
 _CLUSTER: Final = "Cluster"
 _GROUPS: Final = frozenset({"policy.karmada.io", "cluster.karmada.io"})
 _OVERRIDES: Final = ("OverridePolicy", "ClusterOverridePolicy")
@@ -125,7 +126,9 @@ def _workload(name: ResourceName, manifests: Manifests, namespace: str) -> Resou
 
 def _hint(name: str, known: Sequence[str]) -> str:
     close = closest(name, known)
-    return f"; did you mean {close}?" if close else ""
+    if close:
+        return f"; did you mean {close}?"
+    return f"; known are {name_list(sorted(known), _NAMED)}" if known else "; there is none"
 
 
 def checked_objects(documents: Sequence[Document], flags: PresentFlags) -> Manifests:

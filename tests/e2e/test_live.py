@@ -84,3 +84,29 @@ def test_a_dump_gives_the_same_answers_and_a_redacted_one_holds_no_data(shop: Sh
     assert offline("simulate", "-n", shop.namespace, "--down", shop.members[0], "-f", dump) == (live, "")
     assert "registry.example" not in dump.read_text()
     assert "hush-hush" not in dump.read_text()
+
+
+def test_a_placement_test_reads_the_live_fleet(shop: Shop, control_plane: ControlPlane, tmp_path: Path) -> None:
+    workload = {"workload": f"{shop.namespace}/Deployment/web"}
+    test = {
+        "apiVersion": "test.berthmaster.io/v1alpha1",
+        "kind": "PlacementTest",
+        "metadata": {"name": "web stays"},
+        "fleet": "live",
+        "given": [{"scale": {"resource": f"{shop.namespace}/Deployment/web", "replicas": 6}}],
+        "expect": [{**workload, "replicas": {"equal": 6}, "clusters": {"in": list(shop.members)}}],
+    }
+    wrong = {**test, "metadata": {"name": "web grows"}, "expect": [{**workload, "replicas": {"atLeast": 7}}]}
+    path = tmp_path / "tests.json"
+
+    def tested(content: JSON, code: int) -> JSON:
+        path.write_text(json.dumps(content))
+        words = [COMMAND, "test", str(path), f"--kubeconfig={control_plane.kubeconfig}", "-o", "json"]
+        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=_LIMIT_S)
+        assert done.returncode == code, done.stdout + done.stderr
+        report: JSON = json.loads(done.stdout)
+        return report
+
+    assert tested(test, 0)["summary"]["passed"] == 1
+    (difference,) = tested(wrong, 1)["tests"][0]["differences"]
+    assert difference["path"] == "expect[0].replicas"
