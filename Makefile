@@ -302,18 +302,20 @@ $(VENV)/.docs: $(BIN)/python requirements/docs.txt
 	@$(PIP) install -r requirements/docs.txt
 	@touch $@
 
-# npm fetches the script that draws diagrams, by its pinned checksum.
+# npm fetches the script that draws diagrams, by its pinned checksum. Without npm, the theme loads it from unpkg.com.
+DIAGRAMS := $(if $(shell command -v npm),docs/vendor/LICENSES.txt)
 docs/vendor/LICENSES.txt: packaging/site/package-lock.json packaging/site_assets.py | $(BIN)/python
 	@$(BIN)/python packaging/site_assets.py
 
 .PHONY: docs
-docs: $(VENV)/.docs docs/vendor/LICENSES.txt ## Build the site of docs/ into dist/site; a broken link, anchor, menu or spelling fails
+docs: $(VENV)/.docs $(DIAGRAMS) ## Build the site of docs/ into dist/site; a broken link, anchor, menu or spelling fails
+	@$(if $(DIAGRAMS),,echo "npm is not on the PATH: the diagrams of the site need the network (Debian: apt-get install npm)")
 	@$(BIN)/codespell README.md CONTRIBUTING.md CHANGELOG.md docs
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 	@echo "The site is $(abspath dist/site)/index.html: python3 -m http.server --bind 127.0.0.1 --directory dist/site 8000"
 
 .PHONY: docs-version
-docs-version: $(VENV)/.docs docs/vendor/LICENSES.txt ## Add the site of this version to the branch gh-pages, beside those of earlier versions
+docs-version: $(VENV)/.docs $(DIAGRAMS) ## Add the site of this version to the branch gh-pages, beside those of earlier versions
 	@NO_MKDOCS_2_WARNING=1 PATH="$(abspath $(BIN)):$$PATH" $(BIN)/mike --quiet deploy --update-aliases $(VERSION) latest
 	@$(BIN)/mike --quiet set-default latest
 
