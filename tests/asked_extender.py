@@ -5,6 +5,7 @@ property asks thousands of questions.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from http import HTTPStatus
 from typing import Any, Final, Self, cast
 from unittest.mock import patch
 
@@ -14,8 +15,10 @@ from waiting import wait_for
 
 from berthmaster.deciding.lease_record import BrakeRecord, LeaseRecord
 from berthmaster.deciding.running import hosts_of
-from berthmaster.native_api.connection import RequestRefusedError
-from berthmaster.native_api.what_if import PlanAnswer, PlanRequest
+from berthmaster.model.decode import decode_json, encode_json
+from berthmaster.model.policy import Policy
+from berthmaster.native_api.connection import REVIEW_PATH, RequestRefusedError
+from berthmaster.native_api.what_if import ChangeReview, PlanAnswer, PlanRequest, PolicySet, ReviewAnswer
 from berthmaster.native_api.why import ImpactView, ResilienceView
 from berthmaster.simulation.changes import AddLabel, AddTaint, Down, RemoveCluster, Scale, WhatIf
 from berthmaster.simulation.failures import DomainLoss
@@ -80,6 +83,15 @@ class AskedExtender:
         """Return the figures of ``/v1/plan``."""
         asked = cast("tuple[WhatIf, ...]", tuple(changes))
         return _planned(self._client.plan(PlanRequest(changes=asked, failover=failover)))
+
+    def reviewed(self, policy: Policy) -> tuple[int, int]:
+        """Return how many workloads ``/v1/review`` says that a policy leaves nowhere and short, as the gate asks."""
+        asked = ChangeReview(PolicySet(policy), dry_run=True)
+        found = self._client._connection.ask("POST", REVIEW_PATH, encode_json(asked))  # noqa: SLF001 - the gate has its own
+        assert found.status == HTTPStatus.OK, found
+        answer = decode_json(ReviewAnswer, found.content)
+        assert answer.id, answer
+        return answer.lost, answer.short
 
     def what_if(self, question: WhatIfQuestion) -> Figures:
         """Return the figures of the page What if."""

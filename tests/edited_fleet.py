@@ -24,6 +24,7 @@ from switched_on import world_of
 
 from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.deciding.rules import KARMADA
+from berthmaster.deciding.running import wants_copies
 from berthmaster.manifests import Document, manifests_of, overlaid
 from berthmaster.manifests.snapshot import FleetSnapshot
 from berthmaster.model.binding import Binding
@@ -305,10 +306,11 @@ class EditedFleet:
         binding = self.stage.model.objects.get(binding_of(template)) or {"spec": {}}
         spec, status = binding["spec"], binding.get("status", {})
         clusters = {each["name"]: each.get("replicas", 0) for each in spec.get("clusters") or ()}
-        present, leaving = clusters, frozenset[str]()
+        present, leaving, wanted = clusters, frozenset[str](), True
         group = status.get("schedulerObservingAffinityName", "")
         if "metadata" in binding:  # a move under way ends well, and its old copies go then
             moved = as_moved(convert(Binding, dict(binding)))
+            wanted = wants_copies(moved)
             leaving = frozenset(clusters.keys() - moved.assignment.keys())
             clusters, group = moved.assignment, moved.status.scheduler_observing_affinity_name
         required = [
@@ -327,7 +329,7 @@ class EditedFleet:
             "holder": self.stage.holder(template),
             "works": works,
             "copies": works - leaving,
-            "failed": conditions.get("Scheduled", {}).get("status") == "False",
+            "failed": wanted and conditions.get("Scheduled", {}).get("status") == "False",
         }
 
     def _differences(self, found: Plan, before: dict[str, JSON], after: dict[str, JSON]) -> Iterator[str]:

@@ -1,33 +1,43 @@
-"""Fleets in use that lose clusters: which workloads each answer calls left, beside what the members then run.
+"""Fleets in use that lose clusters, or get another policy: what each answer calls left, beside what members then run.
 
-The control plane, its schedulers and its members are modelled twice: one loses the clusters, one does not. A workload
-is left if fewer of its replicas run after the loss than without it, and fewer than it should have.
+The control plane, its schedulers and its members are modelled twice: the change happens to one, and not to the other.
+A workload is left if fewer of its replicas run with the change than without it, and fewer than it should have.
 """
 
+import json
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
-from asked_extender import changes_of
+from asked_extender import AskedExtender, changes_of, form_of
 from fleet_in_use import FleetInUse
 from kube_store import JSON
-from one_question import failed, losses_of, planned, simulated
+from one_question import Figures, failed, losses_of, planned, reviewed, simulated
 
+from berthmaster.manifests import Document, manifests_of
+from berthmaster.model.decode import encode_json
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.failures import DomainLoss, Failures
-from berthmaster.simulation.plan_answer import DEFAULT_BRAKE
-from berthmaster.simulation.world import World
+from berthmaster.simulation.plan_answer import DEFAULT_BRAKE, Switch
+from berthmaster.simulation.world import World, world_of
+from berthmaster_cli.ignored import notes_about_overrides
 
 _PROFILE: Final = karmada_profile()
+_PURGE_MODES: Final = ("", "", "Directly", "Gracefully")
+_LOSSES: Final = ("nowhere", "short")
+_ASKED: Final = 4
+"""Every so many fleets are asked over the API, too, which takes as long as everything else."""
+_EDITED: Final = 2
+"""Every so many fleets get another policy, too."""
 
 
 class LosingFleet:
-    """A fleet in use, and a loss of one of its clusters or regions.
+    """A fleet in use, and what happens to it: the loss of a cluster or region, and another placement in a policy.
 
-    Not compared are workloads whose move is under way, those that only a restart of their scheduler would place, those
-    without replicas that run nowhere or cannot be scheduled, and those that Karmada holds up: it writes no copy before
-    the one that is purged is gone, which never happens on a cluster that is out of reach.
+    Some policies say how a failover purges, and some workloads are overridden. Not compared are workloads whose move is
+    under way, those that only a restart of their scheduler would place, and those of which an override sets the
+    replicas: the answer must say that it counts others.
 
     Args:
         seed: of everything random.
@@ -43,10 +53,47 @@ class LosingFleet:
         self.cases: Counter[str] = Counter()
 
     def differences(self) -> Iterator[str]:
-        """Ask about the loss, play it, and yield what happened otherwise."""
+        """Ask about each change, let it happen, and yield what happened otherwise."""
+        yield from self._after_a_loss(*self._fleets())
+        if self._seed % _EDITED == 0:
+            yield from self._after_an_edit(*self._fleets())
+
+    def _fleets(self) -> tuple[FleetInUse, FleetInUse]:
+        """Return two equal fleets."""
         fleet, other = (FleetInUse(self._seed, own=self._own) for _ in range(2))
         for each in (fleet, other) if self._seed % 2 else ():
             each.go_on()
+        modes = {each["metadata"]["name"]: self._draw.choice(_PURGE_MODES) for each in fleet.policies}
+        overrides = [self._override(fleet, each) for each in self._draw.sample(fleet.templates, 2)]
+        for each in (fleet, other):
+            _set_purge_modes(each, modes)
+            for override in overrides:
+                each.stage.put(json.loads(json.dumps(override)))
+            each.stage.settle()
+        return fleet, other
+
+    def _override(self, fleet: FleetInUse, template: JSON) -> JSON:
+        """Return an override of a workload on some clusters: its replicas, or its image."""
+        path, value = self._draw.choice(
+            (("/spec/replicas", 0), ("/spec/replicas", 1), ("/spec/template/spec/containers/0/image", "other"))
+        )
+        names = [each["metadata"]["name"] for each in fleet.clusters]
+        rule = {
+            "targetCluster": {"clusterNames": self._draw.sample(names, 2)},
+            "overriders": {"plaintext": [{"path": path, "operator": "replace", "value": value}]},
+        }
+        name, namespace = template["metadata"]["name"], template["metadata"]["namespace"]
+        return {
+            "apiVersion": "policy.karmada.io/v1alpha1",
+            "kind": "OverridePolicy",
+            "metadata": {"name": f"o-{name}", "namespace": namespace},
+            "spec": {
+                "resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": name}],
+                "overrideRules": [rule],
+            },
+        }
+
+    def _after_a_loss(self, fleet: FleetInUse, other: FleetInUse) -> Iterator[str]:
         world, now = fleet.world(), fleet.stage.clock.now()
         losses = [each for each in losses_of(world) if _is_plain(each, world)]
         if not losses:
@@ -58,29 +105,75 @@ class LosingFleet:
             "plan": planned(world, changes, now),
             "resilience": failed(Failures(world, _PROFILE, now), loss),
         }
-        unknown = fleet.waiting_for_a_restart(world) | fleet.moving()
-        for each in (fleet, other):
-            each.start_schedulers()
-            each.stage.settle()
-        unknown |= fleet.moving()
+        question = form_of(changes, Switch.AUTO)
+        if self._seed % _ASKED == 0 and question is not None:
+            with AskedExtender(fleet) as extender:
+                answers["What if"] = extender.what_if(question)
+        unknown = _started(fleet, other, world)
         for name in loss.clusters:
             fleet.stage.model.members.lose(name)
+        for name, happened in self._happened(fleet, other, unknown):
+            for answer, figures in answers.items():
+                said = next((each for each in _LOSSES if f"shop/Deployment/{name}" in figures[each]), "")
+                if said != happened:
+                    yield f"{', '.join(loss.clusters)} lost: {answer} says {said!r} of {name}, happened {happened!r}"
+
+    def _after_an_edit(self, fleet: FleetInUse, other: FleetInUse) -> Iterator[str]:
+        """Yield the differences after a policy has another placement. The gate counts Lazy ones as if they moved."""
+        lazy = {each["metadata"]["name"] for each in fleet.policies if each["spec"].get("activationPreference")}
+        eager = [each for each in fleet.edited_policies() if not (each.lazy or each.metadata.name in lazy)]
+        if not eager:
+            return
+        world, now, edited = fleet.world(), fleet.stage.clock.now(), eager[0]
+        answers: dict[str, Figures] = reviewed(world, edited, now)
+        counts = tuple(len(answers["plan"][each]) for each in _LOSSES)
+        if self._seed % _ASKED == 0:
+            with AskedExtender(fleet) as extender:
+                judged = extender.reviewed(edited)
+            if judged != counts:
+                yield f"{edited.reference}: the gate counts {judged}, plan {counts}"
+        unknown = _started(fleet, other, world)
+        stored = next(each for each in fleet.policies if each["metadata"]["name"] == edited.metadata.name)
+        fleet.stage.edit(stored, spec={"placement": None})
+        fleet.stage.edit(stored, spec={"placement": json.loads(encode_json(edited.spec.placement))})
+        found = dict(self._happened(fleet, other, unknown))
+        for name, happened in found.items():
+            for answer, figures in answers.items():
+                said = next((each for each in _LOSSES if f"shop/Deployment/{name}" in figures[each]), "")
+                if said != happened:
+                    yield f"{edited.reference}: {answer} says {said!r} of {name}, happened {happened!r}"
+
+    def _happened(self, fleet: FleetInUse, other: FleetInUse, unknown: set[str]) -> Iterator[tuple[str, str]]:
+        """Let everything come to rest, and yield the workloads to compare, with how the change left them."""
         for each in (fleet, other):
             each.rest()
         for template in fleet.templates:
             name = template["metadata"]["name"]
-            if name in unknown or _is_held_up(fleet, template) or not _wants_copies(fleet, other, template):
+            if name in unknown:
+                continue
+            if _is_overridden(fleet, template):
+                assert _note_about(fleet, template), f"{name}: no answer says that its replicas are overridden"
+                self.cases["overridden"] += 1
                 continue
             happened = _left(fleet, other, template)
             self.cases[happened] += 1
-            for answer, figures in answers.items():
-                said = next((each for each in ("nowhere", "short") if f"shop/Deployment/{name}" in figures[each]), "")
-                if said != happened:
-                    runs = (_running(each, template) for each in (other, fleet))
-                    yield (
-                        f"{name}: {', '.join(loss.clusters)} lost: {answer} says {said!r}, happened {happened!r}; "
-                        f"without the loss, and with it: {', '.join(map(str, runs))}"
-                    )
+            yield name, happened
+
+
+def _set_purge_modes(fleet: FleetInUse, modes: Mapping[str, str]) -> None:
+    """Write into policies how a failover purges the copies on the clusters that it leaves. Empty leaves a policy."""
+    for each in fleet.policies:
+        if mode := modes[each["metadata"]["name"]]:
+            fleet.stage.edit(each, spec={"failover": {"cluster": {"purgeMode": mode}}})
+
+
+def _started(fleet: FleetInUse, other: FleetInUse, world: World) -> set[str]:
+    """Start the schedulers of both fleets, let them do what is due, and return the workloads not to compare."""
+    unknown = fleet.waiting_for_a_restart(world) | fleet.moving()
+    for each in (fleet, other):
+        each.start_schedulers()
+        each.stage.settle()
+    return unknown | fleet.moving()
 
 
 def _is_plain(loss: DomainLoss, world: World) -> bool:
@@ -96,11 +189,13 @@ def _running(fleet: FleetInUse, template: JSON) -> dict[str, int]:
 
 
 def _left(fleet: FleetInUse, other: FleetInUse, template: JSON) -> str:
-    """Return whether a loss leaves a workload "nowhere" or "short"; empty if it leaves it alone.
+    """Return whether a change leaves a workload "nowhere" or "short"; empty if it leaves it alone.
 
-    A duplicated workload has all replicas on each cluster: one copy is enough.
+    A duplicated workload has all replicas on each cluster: one copy is enough. One with 0 replicas wants none.
     """
     runs, otherwise = _running(fleet, template), _running(other, template)
+    if not _wanted(fleet, template):
+        return ""
     if _fails(fleet, template) and not _fails(other, template):
         return "short" if runs else "nowhere"
     if not runs:
@@ -116,21 +211,31 @@ def _left(fleet: FleetInUse, other: FleetInUse, template: JSON) -> str:
     return "short" if sum(runs.values()) < wanted else ""
 
 
-def _wants_copies(fleet: FleetInUse, other: FleetInUse, template: JSON) -> bool:
-    if _wanted(fleet, template):
-        return True
-    return not _fails(fleet, template) and bool(_running(fleet, template) or _running(other, template))
-
-
 def _wanted(fleet: FleetInUse, template: JSON) -> int:
     return int((fleet.stage.get(template) or template)["spec"]["replicas"])
 
 
-def _is_held_up(fleet: FleetInUse, template: JSON) -> bool:
-    members = fleet.stage.model.members
-    works = fleet.stage.works(template)
-    return any("deletionTimestamp" in each["metadata"] and not members.member(name).up for name, each in works.items())
-
-
 def _fails(fleet: FleetInUse, template: JSON) -> bool:
     return bool(fleet.stage.condition(template).get("status") == "False")
+
+
+def _is_overridden(fleet: FleetInUse, template: JSON) -> bool:
+    """Return whether an override sets the replicas of a workload."""
+    for each in fleet.stage.model.objects.all("OverridePolicy"):
+        selected = [selector["name"] for selector in each["spec"]["resourceSelectors"]]
+        paths = [
+            written["path"] for rule in each["spec"]["overrideRules"] for written in rule["overriders"]["plaintext"]
+        ]
+        if template["metadata"]["name"] in selected and "/spec/replicas" in paths:
+            return True
+    return False
+
+
+def _note_about(fleet: FleetInUse, template: JSON) -> bool:
+    """Return whether the answers of the command say that an override sets the replicas of a workload."""
+    overrides = fleet.stage.model.objects.all("OverridePolicy")
+    documents = [*fleet.documents(), *(Document("OverridePolicy", 0, "", dict(each)) for each in overrides)]
+    manifests = manifests_of(documents, "the model")
+    name = template["metadata"]["name"]
+    workload = next(each for each in world_of(manifests).workloads if each.resource.name == name)
+    return any("sets the replicas" in each for each in notes_about_overrides(manifests.ignored, workload))

@@ -14,12 +14,14 @@ from asked_extender import AskedExtender, Figures, changes_of, figures_of, form_
 from fleet_in_use import REGIONS, FleetInUse
 
 from berthmaster.model.cluster import NO_SCHEDULE, Taint
+from berthmaster.model.policy import Policy
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.change_set import ChangeSet, PlanIndex
 from berthmaster.simulation.changes import AddLabel, AddTaint, Down, RemoveCluster, Reschedule, Scale
 from berthmaster.simulation.failures import DomainLoss, FailureDomain, Failures
 from berthmaster.simulation.losses import is_left, loss_of, runs_nowhere
 from berthmaster.simulation.plan_answer import Plan, Switch
+from berthmaster.simulation.plan_review import review_plan
 from berthmaster.simulation.planner import plan, plan_of_simulation
 from berthmaster.simulation.planner import simulated as simulation_of
 from berthmaster.simulation.world import Change, World
@@ -67,11 +69,9 @@ def simulated(world: World, changes: Sequence[Change], now: datetime) -> Figures
 def planned(world: World, changes: Sequence[Change], now: datetime) -> Figures:
     """Return the figures of a plan."""
     found = plan(PlanIndex(world, _PROFILE), ChangeSet(edits=tuple(changes)), now)
-    by_change = [each for each in found.unplaced if each.by_change]
     loss = found.loss
     return {
-        "nowhere": sorted(each.resource for each in by_change if each.nowhere),
-        "short": sorted(each.resource for each in by_change if not each.nowhere),
+        **_left_by(found),
         "moved": sum(not each.due for each in found.moves),
         "caused": sorted(each.resource for each in found.moves if not each.due),
         "loss": None if loss is None else (loss.workloads, loss.replicas, sorted(loss.only_copy)),
@@ -86,6 +86,25 @@ def failed(failures: Failures, loss: DomainLoss) -> Figures:
         "short": sorted(found.short),
         "moved": found.moved,
         "loss": (found.stopping, found.stopped, sorted(found.only_copy)),
+    }
+
+
+def reviewed(world: World, policy: Policy, now: datetime) -> dict[str, Figures]:
+    """Return what a plan, a simulation of all workloads and the gate's review say that another policy leaves."""
+    changes, index = ChangeSet(policies=(policy,)), PlanIndex(world, _PROFILE)
+    found = {
+        "plan": plan(index, changes, now),
+        "simulate": plan_of_simulation(index, changes, simulation_of(world, changes, _PROFILE, now)),
+        "review": review_plan(index, changes, now, None).plan,
+    }
+    return {name: _left_by(each) for name, each in found.items() if each is not None}
+
+
+def _left_by(found: Plan) -> Figures:
+    by_change = [each for each in found.unplaced if each.by_change]
+    return {
+        "nowhere": sorted(each.resource for each in by_change if each.nowhere),
+        "short": sorted(each.resource for each in by_change if not each.nowhere),
     }
 
 

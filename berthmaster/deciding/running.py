@@ -5,7 +5,7 @@ lost, not ready or being deleted. Karmada applies nothing while the dispatching 
 copies that exist there stay as they are, and no replicas are added or removed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -15,7 +15,7 @@ from berthmaster.model.cluster import Cluster
 FULLY_APPLIED: Final = "FullyApplied"
 """The condition of a binding whose copies all clusters have applied."""
 COUNTED: Final = frozenset({"Deployment", "StatefulSet", "ReplicaSet"})
-"""The kinds whose status leaves out a number of replicas only if it is 0."""
+"""The kinds that always have replicas. Their status leaves out a number of replicas only if it is 0."""
 
 
 class Hosts(NamedTuple):
@@ -25,12 +25,16 @@ class Hosts(NamedTuple):
         lost, removed: the clusters whose copies stop: those that fail, and those that are deleted.
         ready: the clusters that run copies, unless they are among the first two.
         ready_before: the clusters that ran copies before the changes.
+        unreachable, unreachable_before: the clusters that are not ready, and not being deleted. No copy is deleted
+            there.
     """
 
     lost: frozenset[str] = frozenset()
     removed: frozenset[str] = frozenset()
     ready: frozenset[str] = frozenset()
     ready_before: frozenset[str] = frozenset()
+    unreachable: frozenset[str] = frozenset()
+    unreachable_before: frozenset[str] = frozenset()
 
     @property
     def stopping(self) -> frozenset[str]:
@@ -42,10 +46,15 @@ class Hosts(NamedTuple):
     def runs(self, cluster: str) -> bool:
         return cluster in self.ready and not self.stops(cluster)
 
+    def deletes(self, cluster: str) -> bool:
+        """Return whether Karmada can delete a copy there now. One without a Cluster has no copy that it knows."""
+        return cluster not in self.unreachable and cluster not in self.lost
+
     @property
     def before(self) -> "Hosts":
         """The same before the changes."""
-        return Hosts(ready=self.ready_before, ready_before=self.ready_before)
+        ready, unreachable = self.ready_before, self.unreachable_before
+        return Hosts(ready=ready, ready_before=ready, unreachable=unreachable, unreachable_before=unreachable)
 
 
 class NotRunning(Enum):
@@ -57,6 +66,8 @@ class NotRunning(Enum):
     NOT_READY = "NotReady"
     SUSPENDED = "Suspended"
     """Karmada dispatches nothing of the workload to the cluster."""
+    PURGE = "Purge"
+    """Karmada writes no copy before one with the purge mode Directly is deleted, and its cluster is out of reach."""
 
 
 def hosts_of(
@@ -69,13 +80,21 @@ def hosts_of(
 
     A cluster without conditions has not reported yet: it counts as ready.
     """
-    ready = _ready(clusters)
-    return Hosts(lost, removed, ready, ready if before is None else _ready(before))
+    ready, unreachable = _ready(clusters), _unreachable(clusters)
+    if before is None:
+        return Hosts(lost, removed, ready, ready, unreachable, unreachable)
+    return Hosts(lost, removed, ready, _ready(before), unreachable, _unreachable(before))
 
 
 def _ready(clusters: Mapping[str, Cluster]) -> frozenset[str]:
     return frozenset(
         each.name for each in clusters.values() if (each.ready or not each.status.conditions) and not each.deleting
+    )
+
+
+def _unreachable(clusters: Mapping[str, Cluster]) -> frozenset[str]:
+    return frozenset(
+        each.name for each in clusters.values() if not each.ready and each.status.conditions and not each.deleting
     )
 
 
@@ -118,43 +137,78 @@ def _dispatched(binding: Binding, found: Mapping[str, int]) -> dict[str, int]:
 
 
 def running(
-    binding: Binding | None, assignment: Mapping[str, int], hosts: Hosts, exist: Mapping[str, int]
+    binding: Binding | None,
+    assignment: Mapping[str, int],
+    hosts: Hosts,
+    exist: Mapping[str, int],
+    due: Mapping[str, int] | None = None,
 ) -> dict[str, int]:
     """Return the replicas by cluster that run once an assignment is in effect.
 
     Args:
         binding: the binding that has the assignment.
         exist: the copies that exist before (``existing``). Only these run while dispatching is suspended.
+        due: the copies that exist once what is due has happened; None for ``exist``. Only these run while a purge
+            waits.
     """
     if binding is None:
         return {}
-    found = {}
+    then = exist if due is None else due
+    found, held = {}, _waits_for_purge(binding, assignment, hosts, {*exist, *then})
     for name, count in assignment.items():
-        match why_not_running(binding, name, hosts):
+        match why_not_running(binding, name, hosts, held=held):
             case None:
                 found[name] = count
             case NotRunning.SUSPENDED if name in exist:
                 found[name] = exist[name]
+            case NotRunning.PURGE if name in then:
+                found[name] = then[name]
             case _:
                 pass
     return with_replicas(binding, found)
 
 
 def arriving_in_vain(
-    binding: Binding | None, assignment: Mapping[str, int], hosts: Hosts, exist: Mapping[str, int]
+    binding: Binding | None,
+    assignment: Mapping[str, int],
+    hosts: Hosts,
+    exist: Mapping[str, int],
+    due: Mapping[str, int] | None = None,
 ) -> dict[str, NotRunning]:
-    """Return the clusters that get replicas of an assignment which do not run there, and why not."""
+    """Return the clusters that get replicas of an assignment which do not run there, and why not: as ``running``."""
     if binding is None:
         return {}
-    found = {}
+    then = exist if due is None else due
+    found, held = {}, _waits_for_purge(binding, assignment, hosts, {*exist, *then})
     for name, count in assignment.items():
-        if (name not in exist or count > exist[name]) and (why := why_not_running(binding, name, hosts)) is not None:
+        known = then if held else exist
+        arrives = name not in known or count > known[name]
+        if arrives and (why := why_not_running(binding, name, hosts, held=held)) is not None:
             found[name] = why
     return found
 
 
-def why_not_running(binding: Binding, cluster: str, hosts: Hosts) -> NotRunning | None:
-    """Return why replicas that a binding adds to a cluster do not run there; None if they do."""
+def _waits_for_purge(binding: Binding, assignment: Mapping[str, int], hosts: Hosts, exist: Collection[str]) -> bool:
+    """Return whether Karmada writes no copy of a binding, because one that must be deleted first cannot be.
+
+    That is a copy of a task with the purge mode Directly (karmada ``checkDirectPurgeOrphanWorks``).
+
+    ``exist``: the clusters that have a copy. So have those that report one.
+    """
+    tasks = binding.spec.graceful_eviction_tasks
+    purged = [each.from_cluster for each in tasks if not each.keeps_copy and each.from_cluster not in assignment]
+    hanging = [each for each in purged if not hosts.deletes(each)]
+    if not hanging:
+        return False
+    reporting = {each.cluster_name for each in binding.status.aggregated_status}
+    return not {*exist, *reporting}.isdisjoint(hanging)
+
+
+def why_not_running(binding: Binding, cluster: str, hosts: Hosts, *, held: bool) -> NotRunning | None:
+    """Return why replicas that a binding adds to a cluster do not run there; None if they do.
+
+    ``held``: whether Karmada writes no copy of the binding for now.
+    """
     if cluster in hosts.lost:
         return NotRunning.LOST
     if cluster in hosts.removed:
@@ -163,7 +217,7 @@ def why_not_running(binding: Binding, cluster: str, hosts: Hosts) -> NotRunning 
         return NotRunning.NOT_READY
     if binding.spec.suspension is not None and not binding.dispatches_to(cluster):
         return NotRunning.SUSPENDED
-    return None
+    return NotRunning.PURGE if held else None
 
 
 def with_replicas(binding: Binding, found: dict[str, int]) -> dict[str, int]:
@@ -171,6 +225,14 @@ def with_replicas(binding: Binding, found: dict[str, int]) -> dict[str, int]:
     if not binding.spec.is_workload or binding.spec.components:
         return found
     return {name: count for name, count in found.items() if count}
+
+
+def wants_copies(binding: Binding) -> bool:
+    """Return whether copies of a workload should run. One that is scaled to 0 wants none, so that it lacks nothing."""
+    spec = binding.spec
+    if spec.replicas or spec.components:
+        return True
+    return not spec.is_workload and spec.resource.kind not in COUNTED
 
 
 def is_divided(binding: Binding) -> bool:

@@ -13,6 +13,7 @@ from berthmaster.deciding.running import (
     existing,
     is_divided,
     running,
+    wants_copies,
     with_replicas,
 )
 from berthmaster.model.binding import Binding
@@ -43,7 +44,12 @@ def has_no_other_copy(planned: PlannedWorkload, hosts: Hosts) -> bool:
 def running_after(planned: PlannedWorkload, hosts: Hosts) -> dict[str, int]:
     """Return the replicas by cluster that run after the changes."""
     after = planned.after
-    return running(after.workload.binding, after.assignment, hosts, copies(planned.before))
+    return running(after.workload.binding, after.assignment, hosts, copies(planned.before), _due(planned))
+
+
+def _due(planned: PlannedWorkload) -> dict[str, int] | None:
+    """Return the copies that exist once what is due has happened; None if nothing is."""
+    return copies(planned.settled) if planned.settled is not None else None
 
 
 def not_running(planned: PlannedWorkload, hosts: Hosts) -> dict[str, NotRunning]:
@@ -51,7 +57,7 @@ def not_running(planned: PlannedWorkload, hosts: Hosts) -> dict[str, NotRunning]
     if planned.is_deleted:
         return {}
     after = planned.after
-    return arriving_in_vain(after.workload.binding, after.assignment, hosts, copies(planned.before))
+    return arriving_in_vain(after.workload.binding, after.assignment, hosts, copies(planned.before), _due(planned))
 
 
 def is_left(planned: PlannedWorkload, hosts: Hosts) -> bool:
@@ -79,12 +85,9 @@ def runs_no_copy(planned: PlannedWorkload, hosts: Hosts) -> bool:
 
 
 def _wants_copies(planned: PlannedWorkload) -> bool:
-    """Return whether a workload should run. A dependency that follows nothing should not, nor one with 0 replicas."""
+    """Return whether a workload should run. A dependency that follows nothing should not."""
     binding = planned.after.workload.binding
-    if binding is None:
-        return True
-    idle = binding.spec.is_workload and not binding.spec.components and not binding.spec.replicas
-    return binding.spec.placement is not None and not idle
+    return binding is None or (binding.spec.placement is not None and wants_copies(binding))
 
 
 def has_too_few(planned: PlannedWorkload, hosts: Hosts) -> bool:
@@ -117,6 +120,8 @@ def _is_short(planned: PlannedWorkload, hosts: Hosts) -> bool:
     stops = stopping(planned, hosts)
     if not stops and not planned.moves:
         return False  # most workloads
+    if binding is not None and not wants_copies(binding):
+        return False
     reference = planned.settled or planned.before
     before = running(reference.workload.binding, reference.assignment, hosts.before, copies(planned.before))
     if planned.settled is not None and not before:

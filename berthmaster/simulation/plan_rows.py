@@ -121,6 +121,8 @@ def _why(found: NotRunning) -> str:
             return "the cluster is not ready"
         case NotRunning.SUSPENDED:
             return "dispatching to it is suspended"
+        case NotRunning.PURGE:
+            return "a copy on a cluster that is out of reach must be deleted first (purgeMode Directly)"
         case _:
             assert_never(found)
 

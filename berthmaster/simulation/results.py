@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from berthmaster.deciding.running import wants_copies
 from berthmaster.model.binding import Binding
 from berthmaster.model.cached import cached_property
 from berthmaster.model.move import as_moved
@@ -60,13 +61,21 @@ class WorkloadResult(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     @property
     def has_no_place(self) -> bool:
-        """Whether it cannot be scheduled, or runs nowhere and no scheduler looks at it until an object changes."""
-        return self.failure is not None or self.is_stuck
+        """Whether it cannot be scheduled, or runs nowhere and no scheduler looks at it until an object changes.
+
+        A workload that is scaled to 0 needs no place.
+        """
+        return (self.failure is not None or self.is_stuck) and self._wants_copies
 
     @property
     def is_stuck(self) -> bool:
         """Whether it runs nowhere, and no scheduler looks at it until an object changes."""
         return self.unscheduled is not None and self.unscheduled.reason in _STUCK and not self.assignment
+
+    @property
+    def _wants_copies(self) -> bool:
+        binding = self.workload.binding
+        return binding is None or wants_copies(binding)
 
     @property
     def group(self) -> str:
@@ -134,8 +143,12 @@ class PlannedWorkload(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     @property
     def fails_by_change(self) -> bool:
-        """Whether it cannot be scheduled, and could be without the changes."""
-        return self.after.failure is not None and (self.settled is None or self.settled.failure is None)
+        """Whether it has no place because it cannot be scheduled, and could be without the changes."""
+        return (
+            self.after.failure is not None
+            and self.after.has_no_place
+            and (self.settled is None or self.settled.failure is None)
+        )
 
 
 def moves(before: WorkloadResult, after: WorkloadResult) -> dict[str, tuple[int | None, int | None]]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Final, NamedTuple
 
-from berthmaster.deciding.running import Hosts, existing
+from berthmaster.deciding.running import Hosts, existing, wants_copies
 from berthmaster.model.cluster import Cluster
 from berthmaster.native_api.fleet import FleetAmount, WorkloadState, sum_of
 from berthmaster.native_api.problems import Damage
@@ -70,7 +70,7 @@ def fleet_figures(
     itself = {name: name for name in clusters}
     only: dict[str, Counter[str]] = {"cluster": Counter(), "region": Counter()}
     for placed in rows:
-        wrong[Wrong.NO_COPY] += placed.state is WorkloadState.NOWHERE
+        wrong[Wrong.NO_COPY] += placed.state is WorkloadState.NOWHERE and wants_copies(placed.binding)
         wrong[Wrong.SHORT] += placed.state is WorkloadState.SHORT
         wrong[Wrong.NOT_PREFERRED] += placed.preferred is False
         wrong[Wrong.MOVING] += placed.moving

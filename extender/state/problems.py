@@ -11,7 +11,7 @@ from heapq import nsmallest
 from typing import Final, NamedTuple
 
 from berthmaster.deciding.lease_record import LeaseRecord
-from berthmaster.deciding.running import Hosts, existing, is_divided, running
+from berthmaster.deciding.running import Hosts, existing, is_divided, running, wants_copies
 from berthmaster.model.binding import Binding, holder
 from berthmaster.model.cluster import Cluster
 from berthmaster.native_api.fleet import WorkloadState
@@ -155,7 +155,7 @@ def hurt_workloads(workloads: Iterable[PlacedWorkload], outages: Iterable[Outage
     stopped = {id(each.placed) for each in outages}
     found: dict[Damage, list[HurtWorkload]] = {Damage.NO_COPY: [], Damage.SHORT: [], Damage.NOT_PREFERRED: []}
     for placed in workloads:
-        if placed.state is WorkloadState.NOWHERE:
+        if placed.state is WorkloadState.NOWHERE and wants_copies(placed.binding):
             found[Damage.NO_COPY].append(HurtWorkload(placed, placed.binding.spec.replicas))
         elif placed.state is WorkloadState.SHORT:
             if id(placed) not in stopped:

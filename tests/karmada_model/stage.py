@@ -25,6 +25,7 @@ SCHEDULER: Final = "berthmaster"
 _KINDS: Final = (
     ("work.karmada.io/v1alpha1", "Work", "works", True),
     ("policy.karmada.io/v1alpha1", "FederatedResourceQuota", "federatedresourcequotas", True),
+    ("policy.karmada.io/v1alpha1", "OverridePolicy", "overridepolicies", True),
     ("apps.karmada.io/v1alpha1", "WorkloadRebalancer", "workloadrebalancers", False),
     ("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", False),
     ("batch/v1", "Job", "jobs", True),

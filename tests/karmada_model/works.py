@@ -1,11 +1,11 @@
 """Karmada's binding controllers: from an assignment to Works (karmada-moves.md, "From the binding to the Works").
 
-Not modelled: overrides, and divided completions of Jobs.
+Of overrides, plaintext ones that replace a field are modelled. Not modelled: divided completions of Jobs.
 """
 
 import json
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Iterable, Iterator
+from functools import partial, reduce
 from typing import Final
 
 from karmada_model import bindings
@@ -102,13 +102,21 @@ class BindingController:
         template = self._objects.get(ident(binding["spec"]["resource"]))
         if template is None:
             return
-        wanted = [work_of(binding, template, name, replicas) for name, replicas in target_clusters(binding).items()]
+        targets, overrides = target_clusters(binding), list(self._overrides_of(template))
+        wanted = [_overridden(work_of(binding, template, name, count), overrides) for name, count in targets.items()]
         written = [self._ensure(each) for each in wanted]
         if all(written):
             self._retries_s.pop(which, None)
         else:  # "work ... is being deleted"
             retry_s = self._retries_s[which] = min(2 * self._retries_s.get(which, FIRST_RETRY_S / 2), LONGEST_RETRY_S)
             self._queue(which, retry_s)
+
+    def _overrides_of(self, template: JSON) -> Iterator[JSON]:
+        namespace, name = (template["metadata"].get(field, "") for field in ("namespace", "name"))
+        for each in self._objects.all("OverridePolicy"):
+            selected = {(selector["kind"], selector.get("name")) for selector in each["spec"]["resourceSelectors"]}
+            if each["metadata"]["namespace"] == namespace and (template["kind"], name) in selected:
+                yield each
 
     def _ensure(self, wanted: JSON) -> bool:
         """Create or update a Work. A Work that is being deleted must be gone first. Return whether that worked."""
@@ -185,6 +193,18 @@ def work_of(binding: JSON, template: JSON, cluster: str, replicas: int) -> JSON:
     if spec.get("conflictResolution") == "Overwrite":
         annotations = work["spec"]["workload"]["manifests"][0]["metadata"].setdefault("annotations", {})
         annotations[CONFLICT_RESOLUTION] = "overwrite"
+    return work
+
+
+def _overridden(work: JSON, overrides: Iterable[JSON]) -> JSON:
+    """Return a Work whose manifest has what overrides set, after its replicas (karmada ``overridemanager``)."""
+    cluster = cluster_of(work)
+    (manifest,) = work["spec"]["workload"]["manifests"]
+    for rule in (rule for policy in overrides for rule in policy["spec"]["overrideRules"]):
+        if cluster in rule["targetCluster"]["clusterNames"]:
+            for each in rule["overriders"]["plaintext"]:
+                *path, field = (int(part) if part.isdecimal() else part for part in each["path"].split("/")[1:])
+                reduce(lambda node, part: node[part], path, manifest)[field] = each["value"]
     return work
 
 

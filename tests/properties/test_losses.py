@@ -1,7 +1,8 @@
-"""A loss leaves the workloads that simulations, plans and failures say: the model of Karmada and its members judges.
+"""A loss or an edit of a policy leaves the workloads that answers say: the model of Karmada and its members judges.
 
-The fleets have clusters that are not ready, suspended dispatching, eviction tasks of each purge mode and workloads
-without replicas. `make test` plays some. `make bench-left-property` plays thousands: FLEETS is their number for each
+The answers are those of simulations, plans, failures, the gate's reviews and the page What if. The fleets have clusters
+that are not ready, suspended dispatching, eviction tasks of each purge mode, workloads without replicas and overrides.
+`make test` plays some. `make bench-left-property` plays thousands: FLEETS is their number for each
 scheduler. A fleet has six workloads.
 """
 

@@ -9,6 +9,7 @@ from tables import cases
 
 SUSPENDED = {"suspension": {"dispatching": True}}
 NOT_ON_B = {"suspension": {"dispatchingOnClusters": {"clusterNames": ["b"]}}}
+PURGED_FIRST = {"failover": {"cluster": {"purgeMode": "Directly"}}}
 WEB = "shop/Deployment/web"
 
 
@@ -58,6 +59,16 @@ READY = [cluster("a"), cluster("b")]
             "simulate --scale shop/deploy/web=12 --check", [unready("a"), cluster("b")], workload(a=2, b=2), 1,
             "replicas do not start on a: the cluster is not ready",
         ),
+        "a failover that purges first, from a cluster that is out of reach": (
+            "simulate --down a --failover=on --check", READY, workload(a=4, more=PURGED_FIRST), 1,
+            "replicas do not start on b: a copy on a cluster that is out of reach must be deleted first",
+        ),
+        "the same failover in a ranking": (
+            "resilience --failover=on --check", READY, workload(a=4, more=PURGED_FIRST), 1, "web"
+        ),
+        "a lost cluster, and no replicas": (
+            "simulate --down a --failover=on --check", [cluster("a")], workload(0, a=0), 0, "nothing stops"
+        ),
         "a scale on ready clusters": (
             "simulate --scale shop/deploy/web=12 --check", READY, workload(a=2, b=2), 0,
             "its replicas change from 4 to 12",
@@ -91,6 +102,15 @@ def test_a_plan_loses_what_does_not_start(on_objects, tmp_path, stored, changed,
     line = f"plan --against {file} --fail-on lost -o json"
     (row,) = json.loads(on_objects(line, *changed, code=3).stdout)["unplaced"]
     assert (row["resource"], row["nowhere"], row["byChange"], row["message"]) == (WEB, nowhere, True, message)
+
+
+@cases(("replicas", "code"), {"a workload": (4, 3), "one that is scaled to 0": (0, 0)})
+def test_a_placement_that_fits_no_cluster(on_objects, tmp_path, replicas, code):
+    stored, changed = workload(replicas, a=replicas), workload(replicas, placement=only("c"))[:1]
+    file = tmp_path / "stored.json"
+    file.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": [RECORD, *READY, *stored]}))
+    plan = json.loads(on_objects(f"plan --against {file} --fail-on lost -o json", *changed, code=code).stdout)
+    assert [each["resource"] for each in plan["unplaced"]] == ([WEB] if replicas else [])
 
 
 @pytest.mark.parametrize("output", ["table", "markdown"])

@@ -5,7 +5,15 @@ from decisions import DYNAMIC, asked
 from msgspec.structs import replace
 from tables import cases
 
-from berthmaster.deciding.running import FULLY_APPLIED, NotRunning, arriving_in_vain, existing, hosts_of, running
+from berthmaster.deciding.running import (
+    FULLY_APPLIED,
+    NotRunning,
+    arriving_in_vain,
+    existing,
+    hosts_of,
+    running,
+    wants_copies,
+)
 from berthmaster.model.binding import AggregatedStatusItem, GracefulEvictionTask
 from berthmaster.model.cluster import Condition
 from berthmaster.model.meta import with_spec, with_status
@@ -94,6 +102,54 @@ def test_what_runs_of_an_assignment(assignment, exist, suspension, lost, runs, i
     hosts = hosts_of(CLUSTERS, lost=frozenset(filter(None, [lost])))
     assert running(binding, assignment, hosts, exist) == runs
     assert arriving_in_vain(binding, assignment, hosts, exist) == in_vain
+
+
+@cases(
+    ("purge_mode", "cluster_name", "exist", "reports", "runs", "in_vain"),
+    {
+        "its copy on a lost cluster cannot go": (
+            "Directly", "b", {"a": 1, "b": 3}, (), {"a": 1}, {"a": NotRunning.PURGE}
+        ),
+        "by the former name of the purge mode": (
+            "Immediately", "b", {"a": 1, "b": 3}, (), {"a": 1}, {"a": NotRunning.PURGE}
+        ),
+        "nor on one that is not ready": ("Directly", "down", {}, ("down",), {}, {"a": NotRunning.PURGE}),
+        "it is gone, since the cluster reports none": ("Directly", "down", {}, ("a",), {"a": 4}, {}),
+        "the cluster does not exist": ("Directly", "gone", {"gone": 4}, (), {"a": 4}, {}),
+        "the purge waits for new copies": ("Gracefully", "b", {"a": 1, "b": 3}, (), {"a": 4}, {}),
+    },
+)  # fmt: skip
+def test_no_copy_is_written_before_one_is_purged(purge_mode, cluster_name, exist, reports, runs, in_vain):
+    task = GracefulEvictionTask(cluster_name, purge_mode=purge_mode, reason="Test", producer="Test")
+    items = tuple(AggregatedStatusItem(each) for each in reports)
+    binding = with_status(with_spec(BINDING, graceful_eviction_tasks=(task,)), aggregated_status=items)
+    hosts = hosts_of(CLUSTERS, lost=frozenset({"b"}))
+    assert running(binding, {"a": 4}, hosts, exist) == runs
+    assert arriving_in_vain(binding, {"a": 4}, hosts, exist) == in_vain
+
+
+def test_copies_that_are_due_exist_when_a_purge_waits():
+    task = GracefulEvictionTask("b", purge_mode="Directly", reason="Test", producer="Test")
+    binding = with_spec(BINDING, graceful_eviction_tasks=(task,))
+    hosts = hosts_of(CLUSTERS, lost=frozenset({"b"}))
+    assert running(binding, {"a": 4}, hosts, {}, {"a": 2, "b": 2}) == {"a": 2}
+    assert arriving_in_vain(binding, {"a": 4}, hosts, {}, {"a": 2, "b": 2}) == {"a": NotRunning.PURGE}
+
+
+@cases(
+    ("replicas", "requirements", "kind", "wants"),
+    {
+        "replicas": (2, True, "Deployment", True),
+        "none, with requests": (0, True, "Rollout", False),
+        "none, of a kind that has replicas": (0, False, "StatefulSet", False),
+        "a kind without replicas": (0, False, "ConfigMap", True),
+    },
+)
+def test_a_workload_that_is_scaled_to_0_wants_no_copies(replicas, requirements, kind, wants):
+    resource = replace(BINDING.spec.resource, kind=kind)
+    kept = BINDING.spec.replica_requirements if requirements else None
+    binding = with_spec(BINDING, replicas=replicas, replica_requirements=kept, resource=resource)
+    assert wants_copies(binding) is wants
 
 
 def test_a_cluster_that_is_being_deleted_runs_nothing():
