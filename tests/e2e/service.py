@@ -1,6 +1,7 @@
 """``berthmaster webhook`` as a cluster runs it: processes that come and go behind one address."""
 
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -53,14 +54,19 @@ class Service:
         """Let the replicas serve a certificate from now on."""
         pair.write(self.certificate_file, self.key_file)
 
-    def start(self, *flags: str) -> Serving:
+    def start(self, *flags: str, command: Sequence[str | Path] = (COMMAND,)) -> Serving:
         replica = serve(
-            self._processes, "webhook", (COMMAND, "webhook"), f"--mode={self._mode}",
+            self._processes, "webhook", (*command, "webhook"), f"--mode={self._mode}",
             f"--cert-file={self.certificate_file}", f"--key-file={self.key_file}", *flags,
         )  # fmt: skip
         self._replicas.append(replica)
         self.front.add(replica.port, replica.ready)
         return replica
+
+    def retire(self, replica: Serving) -> None:
+        """Stop a replica as a kubelet does: it leaves the address first, and then gets SIGTERM."""
+        self.front.remove(replica.port)
+        replica.process.stop()
 
     def close(self) -> None:
         """Take the address away, and its replicas without ceremony."""

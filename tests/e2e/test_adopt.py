@@ -9,9 +9,8 @@ import json
 import os
 import re
 import subprocess
-import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -26,18 +25,13 @@ from e2e.control_plane import HOST, ControlPlane, crd_folder
 from e2e.hooks import JobRunner
 from e2e.installed import kubeconfig_secret
 from e2e.manifests import JSON, cluster_propagation_policy
+from e2e.played_karmada import PlayedKarmada
 from e2e.pods import Pods
 from e2e.processes import Processes, wait_for
 from e2e.serving import COMMAND, start_controllers
 from karmada_model.members import Delays
-from karmada_model.model import KarmadaModel, Settings
-from karmada_model.objects import ServedObjects
 from karmada_plane import deployment, new_deployment, policy, selector
 from page_lines import whole_lines
-
-from berthmaster.kube.http_client import load_client
-from berthmaster.model.errors import ApiError
-from berthmaster.runtime.clock import SystemClock
 
 pytestmark = pytest.mark.e2e
 
@@ -47,7 +41,6 @@ STEPS: Final = re.split(r"^## ", whole_lines((ROOT / "docs" / "adopt.md").read_t
 FIVE_MINUTES, _, THIRTY_MINUTES = re.split(r"^## ", (ROOT / "docs" / "start.md").read_text(), flags=re.MULTILINE)[1:]
 CODE: Final = re.compile(r"^```sh\n(.*?)^```|`((?:berthmaster|kubectl|helm) [^`]+)`", re.MULTILINE | re.DOTALL)
 LIMIT_S: Final = 120.0
-TURN_S: Final = 0.3
 RELEASE, SHOP = "karmada-system", "shop"
 TAINT: Final = {"key": "maintenance", "effect": "NoSchedule"}
 PLACEMENT: Final = karmada.divided(("first", ["primary"]), ("second", ["backup"]))
@@ -76,28 +69,15 @@ def parts(step: int) -> tuple[list[str], list[str], list[str]]:
     return commands(do), commands(check), commands(back)
 
 
-class Karmada:
+class Karmada(PlayedKarmada):
     """Karmada's controllers, two members and karmada-scheduler; one of the members is under maintenance."""
 
     def __init__(self, plane: ControlPlane) -> None:
-        self.api = plane.api
-        karmada.install_clusters(self.api)
-        karmada.install_overrides(self.api)
-        for name in (SHOP, RELEASE, "karmada-es-primary", "karmada-es-backup"):
-            self.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        for name in (SHOP, RELEASE):
+            plane.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         self.primary = karmada.cluster("primary", taints=[TAINT])
-        for each in (self.primary, karmada.cluster("backup")):
-            karmada.join(self.api, each)
-        objects = ServedObjects(load_client(plane.kubeconfig, None))
         delays = Delays(apply_s=0.1, start_s=0.5, report_s=0.1, delete_s=0.1)
-        self._model = KarmadaModel(objects, SystemClock(), Settings(delays=delays, status_delay_s=0.1))
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._loop, daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        self._end.set()
-        self._thread.join(LIMIT_S)
+        super().__init__(plane, [self.primary, karmada.cluster("backup")], delays)
 
     def bindings(self) -> list[JSON]:
         return self.api.list(karmada.BINDINGS, "ResourceBinding", SHOP)
@@ -114,11 +94,6 @@ class Karmada:
 
     def copies(self) -> set[str]:
         return {each["metadata"]["uid"] for each in self.api.list("work.karmada.io/v1alpha1", "Work")}
-
-    def _loop(self) -> None:
-        while not self._end.wait(TURN_S):
-            with suppress(ApiError):  # as a controller, it tries again
-                self._model.settle()
 
 
 class Newcomer:
