@@ -121,8 +121,11 @@ def _problem_with_answer(connection: http.client.HTTPSConnection, path: str) -> 
     try:
         connection.request("GET", path)
         status = connection.getresponse().status
-    except ssl.SSLError:
-        # The client has accepted the certificate. The server requires a client certificate and ends the session.
+    except http.client.RemoteDisconnected:
+        raise
+    except (ssl.SSLError, ConnectionResetError, BrokenPipeError):
+        # The client has accepted the certificate. The server requires a client certificate and ends the session. It
+        # had not read the request, so that a reset may come in the place of its alert.
         return ""
     return f"it answers with {status}" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else ""
 
