@@ -51,6 +51,16 @@ placement-tests: $(VENV)/.run ## Run the placement tests of examples/
 test: $(VENV)/.dev ## Run the tests
 	@$(BIN)/pytest --numprocesses=3 --dist=worksteal $(ARGS)
 
+.PHONY: test-pythons
+test-pythons: ## Run the tests with each newer Python on the PATH (3.12 to 3.14), each in .venv-VERSION
+	@for version in 3.12 3.13 3.14; do \
+		python=$$(for each in python$$version "$$HOME"/.pyenv/versions/$$version.*/bin/python; do \
+			"$$each" -c '' 2>/dev/null && echo "$$each" && break; done); \
+		if [ -z "$$python" ]; then echo "Python $$version is not installed"; continue; fi; \
+		echo "Python $$version: $$python"; \
+		$(MAKE) --no-print-directory test PYTHON="$$python" VENV=.venv-$$version || exit; \
+	done
+
 .PHONY: contract
 contract: $(VENV)/.dev ## Run the tests of whole services, over sockets, and of controllers beside a model of Karmada
 	@$(BIN)/pytest --numprocesses=4 --dist=worksteal tests/contract $(ARGS)  # most wait, so use more processes than cores

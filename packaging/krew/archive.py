@@ -1,6 +1,6 @@
 """Build the archives of the kubectl plugin and the manifest of krew that names them.
 
-    python packaging/krew/archive.py --wheel dist/berthmaster-0.1.0-py3-none-any.whl --repository https://... dist
+    python packaging/krew/archive.py --wheel dist/berthmaster-0.2.0-py3-none-any.whl --repository https://... dist
 
 An archive holds the launcher, the licence, and for each Python version the packages of ``requirements/run.txt`` as
 wheels unpacked by pip. Nothing is compiled and nothing of this machine goes into it: pip is asked for the wheels of the

@@ -57,7 +57,7 @@ def test_each_key_has_a_row() -> None:
 def test_a_row_says_who_writes_it_since_when_and_what_an_older_reader_does() -> None:
     for key, on, writer, fmt, readers, older in rows(KEYS):
         assert re.fullmatch(r".+, \d+\.\d+\.\d+", writer), key
-        assert on and readers and older, key
+        assert all((on, readers, older)), key
         assert fmt.isdecimal(), key
 
 
