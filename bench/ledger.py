@@ -26,8 +26,8 @@ from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
 from berthmaster.deciding.decide import outcome_of
 from berthmaster.deciding.decision_recorder import DecisionRecord
 from berthmaster.deciding.failover import FailoverOptions
-from berthmaster.ledger.batches import Configuration
-from berthmaster.ledger.differences import past_explanation, recall
+from berthmaster.ledger.entries import Configuration
+from berthmaster.ledger.explanations import past_explanation, recall
 from berthmaster.ledger.history import page
 from berthmaster.ledger.recorder import LedgerRecorder
 from berthmaster.ledger.records import Query

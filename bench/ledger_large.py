@@ -16,7 +16,7 @@ from e2e.postgresql import postgresql
 from ledger import _NAMES, _START, Fleet, Times, fill
 from sqlalchemy import text
 
-from berthmaster.ledger.differences import past_explanation, recall
+from berthmaster.ledger.explanations import past_explanation, recall
 from berthmaster.ledger.history import page
 from berthmaster.ledger.records import Query
 from berthmaster.ledger.schema import begin_partition, partitions

@@ -65,7 +65,7 @@ from berthmaster.model.policy import Policy, defaulted
 from berthmaster.native_api.what_if import PlanRequest
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.runtime.forked import Forked
-from berthmaster.runtime.stopping import keep_existing_objects
+from berthmaster.runtime.memory import keep_existing_objects
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.changes import Down

@@ -18,7 +18,8 @@ from berthmaster.kube.events import EventRecorder
 from berthmaster.model.errors import InputError, ServiceError
 from berthmaster.runtime import logs
 from berthmaster.runtime.clock import SystemClock
-from berthmaster.serving.probes import Probes, serving_probes
+from berthmaster.serving.probe_server import serving_probes
+from berthmaster.serving.probes import Probes
 from berthmaster.views.texts import numbers
 from berthmaster_cli.answers import AnswerKind
 from berthmaster_cli.flags import Parsed, environment_text, option, options

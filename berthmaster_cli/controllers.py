@@ -9,8 +9,8 @@ import click
 from berthmaster.controllers.registry import REGISTRY, SHADOW, gated, selected
 from berthmaster.controllers.settings import GATES, ControllerSettings, EstimatorSettings
 from berthmaster.runtime import logs
+from berthmaster.runtime.console_link import ConsoleLink
 from berthmaster.runtime.feature_gates import MULTIPLE_POD_TEMPLATES, WORKLOAD_AFFINITY, FeatureGates, gates_help
-from berthmaster.runtime.installation import ConsoleLink
 from berthmaster.version import __version__
 from berthmaster_cli.flags import environment_text, option, options
 from berthmaster_cli.ledger_options import RecordingFlags, recorder_from
@@ -19,7 +19,7 @@ from berthmaster_cli.scheduling_options import PluginFlags, plugin_profile
 
 if TYPE_CHECKING:
     from berthmaster.kube.lease import LeaseOptions
-    from berthmaster.ledger.batches import Configuration
+    from berthmaster.ledger.entries import Configuration
 
 _ENVIRONMENT: Final = "BERTHMASTER_CONTROLLERS"
 _PORT: Final = click.IntRange(1, 65535)
@@ -175,7 +175,7 @@ def command(ctx: click.Context, flags: _ControllersFlags, /) -> None:
 
 def _configuration(settings: ControllerSettings) -> "Configuration":
     """Return how a process decides, for its records."""
-    from berthmaster.ledger.batches import Configuration  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
+    from berthmaster.ledger.entries import Configuration  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
 
     profile = settings.profile
     return Configuration(

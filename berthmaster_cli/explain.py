@@ -14,7 +14,7 @@ from berthmaster.model.binding import binding_name
 from berthmaster.model.cluster import NO_EXECUTE
 from berthmaster.model.errors import InputError, name_list
 from berthmaster.model.policy import DEFAULT_SCHEDULER
-from berthmaster.runtime.installation import ConsoleLink
+from berthmaster.runtime.console_link import ConsoleLink
 from berthmaster.scheduling.decision import Mode
 from berthmaster.scheduling.diagnosis import Diagnosis, GroupDiagnosis
 from berthmaster.scheduling.karmada.trigger import Trigger
@@ -89,7 +89,7 @@ def _asks_past(flags: PastFlags) -> bool:
 
 def _explained_past(words: Sequence[str], flags: PastFlags) -> PastExplanation:
     """Return the explanation of a recorded decision."""
-    from berthmaster.ledger.differences import explain_decision  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
+    from berthmaster.ledger.explanations import explain_decision  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
     from berthmaster.ledger.records import RecordId  # noqa: PLC0415 - the same
 
     query = workload_query(words, flags.namespace)

@@ -92,7 +92,7 @@ class _ExtenderFlags(KubeconfigFlags, ServingFlags, SchedulingFlags, LedgerFlags
 def command(flags: _ExtenderFlags) -> None:
     """Serve scheduling decisions over HTTP, in its own API and in those of KubeAdmiral and kube-scheduler."""
     logs.configure(flags.log_level)
-    from berthmaster.kube.kinds import WatchOptions  # noqa: PLC0415 - the same
+    from berthmaster.kube.watch_options import WatchOptions  # noqa: PLC0415 - the same
     from berthmaster_cli.rule_options import policy_findings  # noqa: PLC0415 - the same
     from extender.protocols.kube_scheduler import KubeSchedulerOptions  # noqa: PLC0415 - the same
     from extender.protocols.services import RequestLimits  # noqa: PLC0415 - `--help` must not import the server

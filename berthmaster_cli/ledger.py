@@ -10,7 +10,7 @@ from typing import BinaryIO, Final
 import click
 from msgspec.structs import replace
 
-from berthmaster.ledger.batches import Configuration, microseconds
+from berthmaster.ledger.entries import Configuration, microseconds
 from berthmaster.ledger.records import Audit
 from berthmaster.model.errors import InputError
 from berthmaster.version import __version__
@@ -129,7 +129,8 @@ def retention(flags: _LedgerRetentionFlags) -> None:
 
     Removes whole segments of records, and whole partitions of PostgreSQL. A record in the chain says what was removed.
     """
-    from berthmaster.ledger.store import Retention, open_store  # noqa: PLC0415 - the same
+    from berthmaster.ledger.retention import Retention  # noqa: PLC0415 - the same
+    from berthmaster.ledger.store import open_store  # noqa: PLC0415 - the same
 
     flags.opened().close()
     recorder = recorder_from(flags.ledger, "command", Configuration(__version__, ()))

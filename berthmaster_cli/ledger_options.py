@@ -13,7 +13,7 @@ from berthmaster.model.errors import InputError, LedgerError, shown
 from berthmaster_cli.flags import Flags, Parsed, option
 
 if TYPE_CHECKING:
-    from berthmaster.ledger.batches import Configuration
+    from berthmaster.ledger.entries import Configuration
     from berthmaster.ledger.recorder import LedgerRecorder
     from berthmaster.ledger.store import Store
 
@@ -124,7 +124,8 @@ def recorder_from(
     if url is None:
         return None
     from berthmaster.ledger.recorder import LedgerRecorder  # noqa: PLC0415 - the same
-    from berthmaster.ledger.store import Retention, parsed_url  # noqa: PLC0415 - the same
+    from berthmaster.ledger.retention import Retention  # noqa: PLC0415 - the same
+    from berthmaster.ledger.store import parsed_url  # noqa: PLC0415 - the same
     from berthmaster.runtime.clock import SystemClock  # noqa: PLC0415 - the same
 
     parsed_url(url)

@@ -128,7 +128,7 @@ class _LazyGroup(click.Group):
                 raise click.UsageError(f"{error.message} Did you mean {close}?", ctx) from None
             raise
         if any(name.startswith("OTEL_EXPORTER_OTLP") for name in os.environ):
-            from berthmaster.runtime.logs import start_traces  # noqa: PLC0415 - they are off, usually
+            from berthmaster.runtime.traces import start_traces  # noqa: PLC0415 - they are off, usually
 
             start_traces(f"{_PROGRAM}-{resolved[0]}")
         return resolved

@@ -32,7 +32,7 @@ def record_simulation(
     url: str | Path | None,
 ) -> None:  # fmt: skip
     """Decide again as the binding scheduler does, and record it. Changes happen one second after ``now``."""
-    from berthmaster.ledger.batches import Configuration  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
+    from berthmaster.ledger.entries import Configuration  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
 
     plugins = tuple(profile.plugins.names)
     recorder = recorder_from(url, "command", Configuration(__version__, plugins, profile.keep_empty, profile.limits))

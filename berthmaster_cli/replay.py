@@ -23,7 +23,8 @@ from berthmaster_cli.output import OutputFlags, complain, echo, print_answer, pr
 from berthmaster_cli.scheduling_options import PluginFlags, plugin_profile
 
 if TYPE_CHECKING:
-    from berthmaster.ledger.past import PastDecision, Replayed
+    from berthmaster.ledger.past import PastDecision
+    from berthmaster.ledger.replay import Replayed
     from berthmaster.scheduling.profile import Profile
 
 _MAX_SHOWN: Final = 1000
@@ -74,7 +75,7 @@ def command(ctx: click.Context, flags: _ReplayFlags, /) -> None:
     upgrade. Each decision starts from the recorded assignment, and not from the replayed one before it.
     """
     from berthmaster.ledger.history import row_for  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
-    from berthmaster.ledger.past import replay  # noqa: PLC0415 - the same
+    from berthmaster.ledger.replay import replay  # noqa: PLC0415 - the same
 
     since_us, until_us = flags.range_us()
     rewrite = _rewrite(flags.policies) if flags.policies else None

@@ -127,7 +127,8 @@ def _lease_record(client: "APIClient", key: tuple[str, str], gaps: list[str]) ->
     from berthmaster.deciding.lease_record import lease_record  # noqa: PLC0415 - as above
     from berthmaster.kube.client import ask_if_found  # noqa: PLC0415
     from berthmaster.kube.lease import LEASES  # noqa: PLC0415
-    from berthmaster.kube.requests import decode_response, get  # noqa: PLC0415
+    from berthmaster.kube.requests import get  # noqa: PLC0415
+    from berthmaster.kube.responses import decode_response  # noqa: PLC0415
 
     name = "/".join(key)
     try:

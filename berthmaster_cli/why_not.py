@@ -61,7 +61,7 @@ def _past(resource: Sequence[str], cluster: str, at: datetime, flags: _WhyNotFla
         raise click.UsageError(f"--at needs --ledger, or {ledger_options.ENVIRONMENT}")
     if flags.paths or flags.live or flags.kubeconfig is not None or flags.context is not None:
         raise click.UsageError("--at cannot be combined with -f, --live, --kubeconfig or --context")
-    from berthmaster.ledger.differences import why_not_then  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
+    from berthmaster.ledger.explanations import why_not_then  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
 
     query = workload_query(resource, flags.namespace)._replace(until_us=ledger_options.microseconds(at))
     return why_not_then(flags.opened(), query, cluster)

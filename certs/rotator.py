@@ -10,7 +10,7 @@ from typing import Final
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, generate_latest
 
 from berthmaster.model.errors import BerthmasterError
-from berthmaster.runtime.clock import Backoff
+from berthmaster.runtime.backoff import Backoff
 from berthmaster.runtime.stopping import Stop
 from berthmaster.serving.probes import Readiness
 from certs.options import CertificateOptions

@@ -26,7 +26,7 @@ from berthmaster.model.meta import CLUSTER_SCOPED, moment_of
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import fields
 from berthmaster.serving.bodies import has_gone
-from berthmaster.serving.fast_path import request_id_of
+from berthmaster.serving.request_id import request_id_of
 from berthmaster.serving.request_parser import ServerRefusal
 from berthmaster.serving.responses import RefusalForm
 from berthmaster.version import __version__

@@ -21,7 +21,8 @@ from urllib.parse import urlsplit
 
 from berthmaster.model.errors import InputError, shown
 from berthmaster.model.gaps import Reader
-from berthmaster.serving.tokens import TokenFile, TokenUser, bearer_token, is_loopback
+from berthmaster.serving.protection import is_loopback
+from berthmaster.serving.tokens import TokenFile, TokenUser, bearer_token
 
 SignedInBy = Literal["loopback", "token", "session", "OpenID Connect", "certificate", "proxy"]
 

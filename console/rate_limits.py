@@ -6,8 +6,9 @@ import threading
 from collections import OrderedDict
 from typing import Final
 
-from berthmaster.runtime.clock import Clock, TokenBucket
+from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import fields
+from berthmaster.runtime.token_bucket import TokenBucket
 from console.metrics import SIGN_INS
 
 _MAX_KEYS: Final = 10_000

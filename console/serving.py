@@ -13,11 +13,12 @@ from berthmaster.native_api.connection import ExtenderAccess
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.runtime.stopping import RepeatingThread
 from berthmaster.serving.probes import Readiness
+from berthmaster.serving.protection import require_protection
 from berthmaster.serving.reloaded_files import read_regular_file
 from berthmaster.serving.request_parser import BodyCollection
 from berthmaster.serving.server import ReportReadiness, ServedApp, ServerOptions, shared_folder
 from berthmaster.serving.server import serve as run_server
-from berthmaster.serving.tokens import TokenFile, require_protection
+from berthmaster.serving.tokens import TokenFile
 from console.authentication import SESSION_LIFETIME, RevokedSessions
 from console.context import AppOptions
 from console.source import PAGE_DEADLINE_S, ExtenderSource, extender_clients

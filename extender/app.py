@@ -17,11 +17,13 @@ from flask import Flask
 from berthmaster.model.errors import InputError, shown
 from berthmaster.model.validation import DEFAULT_LIMITS, PlacementLimits
 from berthmaster.native_api.wire import InvalidField, Problem
-from berthmaster.runtime.logs import BurstFilter, fields, span
-from berthmaster.runtime.stopping import release_unused
+from berthmaster.runtime.logs import BurstFilter, fields
+from berthmaster.runtime.memory import release_unused
+from berthmaster.runtime.traces import span
 from berthmaster.serving.bodies import BodyError, begun_at, has_gone, read_body
-from berthmaster.serving.fast_path import ViewRoute, request_id_of
+from berthmaster.serving.fast_path import ViewRoute
 from berthmaster.serving.fast_path import create_app as create_flask_app
+from berthmaster.serving.request_id import request_id_of
 from berthmaster.serving.responses import HTTPReply
 from extender.protocols import kube_scheduler, kubeadmiral, native
 from extender.protocols.problem import Refusal, problem, problem_of

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Final
 
 from berthmaster.deciding.running import hosts_of
-from berthmaster.kube.kinds import BINDINGS
+from berthmaster.kube.watch_options import BINDINGS
 from berthmaster.native_api.fleet import FleetAmount
 from extender.metrics import AMOUNTS, WORST_LOSS, WRONG
 from extender.protocols.native.fleet import amounts

@@ -7,20 +7,22 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from berthmaster.kube.kinds import WatchOptions
+from berthmaster.kube.watch_options import WatchOptions
 from berthmaster.model.errors import InputError
 from berthmaster.native_api.connection import REVIEW_PATH
 from berthmaster.native_api.wire import Staleness
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.runtime.logs import fields, log_exceptions
-from berthmaster.runtime.stopping import RepeatingThread, keep_existing_objects
+from berthmaster.runtime.memory import keep_existing_objects
+from berthmaster.runtime.stopping import RepeatingThread
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.profile import Profile
 from berthmaster.serving.probes import Readiness
+from berthmaster.serving.protection import require_protection
 from berthmaster.serving.request_parser import BodyCollection
 from berthmaster.serving.server import ReportReadiness, ServedApp, ServerOptions
 from berthmaster.serving.server import serve as run_server
-from berthmaster.serving.tokens import TokenFile, require_protection
+from berthmaster.serving.tokens import TokenFile
 from extender.protocols.kube_scheduler import KubeSchedulerOptions
 from extender.protocols.native import Drifts, Planner
 from extender.protocols.services import FindPolicy, RequestLimits, Services

@@ -20,7 +20,7 @@ from berthmaster.deciding.decide import outcome_of
 from berthmaster.deciding.decision_recorder import DecisionRecord
 from berthmaster.deciding.failover import FailoverOptions
 from berthmaster.deciding.writes import Version, status_write
-from berthmaster.ledger.batches import Configuration
+from berthmaster.ledger.entries import Configuration
 from berthmaster.ledger.recorder import LedgerRecorder
 from berthmaster.ledger.store import Store, open_store
 from berthmaster.model.binding import AggregatedStatusItem, Binding

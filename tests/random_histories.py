@@ -7,7 +7,7 @@ from ledger_histories import Scheduling, all_times, of_shop, opened, recorder_at
 from msgspec.structs import replace
 
 from berthmaster.ledger.audit import audit
-from berthmaster.ledger.past import replay
+from berthmaster.ledger.replay import replay
 from berthmaster.model.binding import WorkloadAffinityGroups
 
 _NAMES = st.sampled_from(["web", "api", "cart", "search"])

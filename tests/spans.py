@@ -7,7 +7,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from berthmaster.runtime.logs import use_tracer
+from berthmaster.runtime.traces import use_tracer
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from flask import Flask
 
-from berthmaster.runtime.logs import span
+from berthmaster.runtime.traces import span
 from berthmaster.serving.bodies import BodyError, begun_at, read_body, read_head
 from berthmaster.serving.fast_path import ViewRoute
 from berthmaster.serving.fast_path import create_app as create_flask_app

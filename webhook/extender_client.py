@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from berthmaster.native_api.connection import REVIEW_PATH, Answer, ExtenderAccess, ServiceConnection, UnansweredError
-from berthmaster.runtime.logs import inner_span
+from berthmaster.runtime.traces import inner_span
 from berthmaster.serving.reloaded_files import ReloadedFiles, read_regular_file
 
 MAX_ANSWER_BYTES: Final = 256 * 2**10

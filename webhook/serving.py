@@ -106,7 +106,7 @@ def _recorder(options: ImpactOptions) -> "EventRecorder":
 
 def _ledger(url: str | Path) -> "LedgerRecorder":
     """Return a recorder of this worker. Other workers write segments of their own."""
-    from berthmaster.ledger.batches import Configuration  # noqa: PLC0415 - only a ledger needs these modules
+    from berthmaster.ledger.entries import Configuration  # noqa: PLC0415 - only a ledger needs these modules
     from berthmaster.ledger.recorder import LedgerRecorder  # noqa: PLC0415 - the same
 
     writer = f"{socket.gethostname()}/{os.getpid()}"

@@ -10,7 +10,8 @@ from berthmaster.controllers.metrics import RECONCILE_SECONDS, RECONCILES, RETRI
 from berthmaster.controllers.work_queue import WorkQueue
 from berthmaster.model.errors import ApiError, BerthmasterError
 from berthmaster.runtime.clock import Clock
-from berthmaster.runtime.logs import BurstFilter, bound, fields, new_reconcile_id, span
+from berthmaster.runtime.logs import BurstFilter, bound, fields, new_reconcile_id
+from berthmaster.runtime.traces import span
 
 K = TypeVar("K", bound=Hashable)
 K_contra = TypeVar("K_contra", bound=Hashable, contravariant=True)

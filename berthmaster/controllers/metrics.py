@@ -5,7 +5,8 @@ from typing import Any, Final, NamedTuple
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from berthmaster.kube.informer import Informer, SourceCheck
+from berthmaster.kube.informer import Informer
+from berthmaster.kube.source_check import SourceCheck
 from berthmaster.runtime.clock import Clock
 
 _WORK_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)

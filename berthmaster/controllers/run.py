@@ -32,17 +32,21 @@ from berthmaster.kube.client import (
     ask,
     rate_limited,
 )
+from berthmaster.kube.election import Candidate
 from berthmaster.kube.events import EventRecorder
 from berthmaster.kube.http_client import load_client
-from berthmaster.kube.informer import Informer, SourceCheck
-from berthmaster.kube.lease import Candidate, Lease, LeaseOptions
+from berthmaster.kube.informer import Informer
+from berthmaster.kube.lease import Lease, LeaseOptions
 from berthmaster.kube.requests import key_text, probe
+from berthmaster.kube.source_check import SourceCheck
 from berthmaster.model.errors import ApiError, name_list
 from berthmaster.runtime.clock import Clock, SystemClock
 from berthmaster.runtime.logs import fields, log_exceptions
+from berthmaster.runtime.memory import keep_existing_objects
 from berthmaster.runtime.metrics import own_exposition
-from berthmaster.runtime.stopping import Stop, keep_existing_objects
-from berthmaster.serving.probes import Probes, Readiness, serving_probes
+from berthmaster.runtime.stopping import Stop
+from berthmaster.serving.probe_server import serving_probes
+from berthmaster.serving.probes import Probes, Readiness
 
 _LOG: Final = logging.getLogger("berthmaster.controllers")
 _NAMED: Final = 5

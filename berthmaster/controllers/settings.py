@@ -7,8 +7,8 @@ from typing import Literal
 
 from berthmaster.deciding.lease_record import ControllersRecord
 from berthmaster.runtime import feature_gates
+from berthmaster.runtime.console_link import ConsoleLink
 from berthmaster.runtime.feature_gates import FeatureGates
-from berthmaster.runtime.installation import ConsoleLink
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.profile import Profile
 from berthmaster.version import __version__

@@ -10,8 +10,9 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from berthmaster.kube.client import APIClient, ask, ask_if_found
-from berthmaster.kube.requests import APIRequest, decode_response
-from berthmaster.kube.served_types import openapi_request, schemas_of, subschema
+from berthmaster.kube.openapi import openapi_request, schemas_of, subschema
+from berthmaster.kube.requests import APIRequest
+from berthmaster.kube.responses import decode_response
 from berthmaster.model.decode import struct_shape
 from berthmaster.model.errors import ApiError
 from berthmaster.model.policy import Placement

@@ -10,7 +10,7 @@ from collections.abc import Hashable
 from typing import Final, Generic, TypeVar
 
 from berthmaster.runtime.clock import Clock
-from berthmaster.runtime.logs import began_ns
+from berthmaster.runtime.traces import began_ns
 
 K = TypeVar("K", bound=Hashable)
 FIRST_WAIT_S: Final = 0.005

@@ -111,6 +111,14 @@ def _pod_dependencies(template: object, namespace: object = None) -> Any:  # noq
     )
 
 
+def _quantity(amount: object) -> Quantity:
+    if amount is None:
+        return Quantity.parse(0)
+    if not isinstance(amount, str | int | float):
+        raise InputError(f"{shown(amount)} is not a quantity")
+    return Quantity.parse(amount)
+
+
 def _resource_add(*amounts: object) -> str:
     """``kube.resourceAdd(r1, r2, ...)``: the sum of quantities; nil counts as 0."""
     return reduce(add, map(_quantity, amounts), Quantity.parse(0)).text
@@ -122,14 +130,6 @@ def _resource_quantity(amount: object) -> float:
     if quantity.nanos < 0:
         raise InputError(f"{shown(amount)} is negative")
     return quantity.nanos / _NANOS
-
-
-def _quantity(amount: object) -> Quantity:
-    if amount is None:
-        return Quantity.parse(0)
-    if not isinstance(amount, str | int | float):
-        raise InputError(f"{shown(amount)} is not a quantity")
-    return Quantity.parse(amount)
 
 
 KUBE: Final[Mapping[str, Callable[..., Any]]] = {

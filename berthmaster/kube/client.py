@@ -5,9 +5,13 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Final, Protocol
 
-from berthmaster.kube.requests import MAX_MESSAGE_BYTES, ONLY_METADATA, ONLY_METADATA_LIST, APIRequest
+from berthmaster.kube.requests import ONLY_METADATA, ONLY_METADATA_LIST, APIRequest
+from berthmaster.kube.responses import MAX_MESSAGE_BYTES
 from berthmaster.model.errors import ApiError, ResponseTooLargeError
-from berthmaster.runtime.clock import Clock, TokenBucket
+from berthmaster.runtime.clock import Clock
+from berthmaster.runtime.token_bucket import TokenBucket
+
+MAX_WAIT_S: Final = 10.0
 
 
 class APIResponse(AbstractContextManager["APIResponse", None], Protocol):
@@ -56,9 +60,6 @@ def read_body(response: APIResponse) -> bytes:
         if size > MAX_MESSAGE_BYTES:
             raise ResponseTooLargeError(MAX_MESSAGE_BYTES)
     return b"".join(parts)
-
-
-MAX_WAIT_S: Final = 10.0
 
 
 class RateLimitedClient:

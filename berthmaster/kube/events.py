@@ -19,7 +19,9 @@ from berthmaster.kube.client import APIClient, ask
 from berthmaster.kube.requests import Collection, create, merge_patch, micro_time
 from berthmaster.model.errors import ApiError
 from berthmaster.model.policy import DEFAULT_NAMESPACE
-from berthmaster.runtime.clock import Backoff, Clock, TokenBucket
+from berthmaster.runtime.backoff import Backoff
+from berthmaster.runtime.clock import Clock
+from berthmaster.runtime.token_bucket import TokenBucket
 
 EVENTS: Final = Collection.of("events.k8s.io/v1", "events")
 MAX_WAITING: Final = 16_384

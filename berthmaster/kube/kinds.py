@@ -1,8 +1,7 @@
 """The kinds that the extender's state and the controllers watch, and how to decode their objects."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from functools import lru_cache
-from pathlib import Path
 from typing import Final, Generic, NamedTuple, TypeVar
 
 import msgspec.structs
@@ -18,6 +17,9 @@ from berthmaster.model.validation import binding_errors
 from berthmaster.model.work import FederatedResourceQuota
 
 T = TypeVar("T")
+_SHARING: Final = SharingReader()
+WORKS: Final = Collection.of("work.karmada.io/v1alpha1", "works")
+_CLUSTERS: Final = 2**14
 
 
 class Watched(NamedTuple, Generic[T]):
@@ -28,7 +30,6 @@ class Watched(NamedTuple, Generic[T]):
 
 
 NODES = Watched(Collection.of("v1", "nodes"), lambda raw: cluster_of_node(decode_json(Node, raw)))
-_SHARING: Final = SharingReader()
 KARMADA_CLUSTERS = Watched(
     Collection.of("cluster.karmada.io/v1alpha1", "clusters"), lambda raw: _SHARING.cluster(decode_json(Cluster, raw))
 )
@@ -45,7 +46,6 @@ FEDERATED_QUOTAS = Watched(
     Collection.of("policy.karmada.io/v1alpha1", "federatedresourcequotas"),
     lambda raw: decode_json(FederatedResourceQuota, raw),
 )
-WORKS: Final = Collection.of("work.karmada.io/v1alpha1", "works")
 KARMADA_BINDINGS = tuple(
     Watched(collection, lambda raw: _reduced(_SHARING.binding(raw)))
     for collection in (RESOURCE_BINDINGS, CLUSTER_RESOURCE_BINDINGS)
@@ -54,30 +54,6 @@ KARMADA_BINDINGS = tuple(
 
 No decision reads the rest, and it changes often.
 """
-
-
-CLUSTERS: Final = "clusters"
-CLUSTER_KINDS: Final = {"nodes": NODES, CLUSTERS: KARMADA_CLUSTERS, "federatedclusters": FEDERATED_CLUSTERS}
-POLICIES: Final = "policies"
-BINDINGS: Final = "bindings"
-WORKLOADS: Final = "workloads"
-_CLUSTERS: Final = 2**14
-_NEEDED: Final[Mapping[str, tuple[str, ...]]] = {BINDINGS: (CLUSTERS,), WORKLOADS: (CLUSTERS, POLICIES, BINDINGS)}
-"""What else must be watched. Nodes and KubeAdmiral's clusters have no bindings of Karmada."""
-
-
-class WatchOptions(NamedTuple):
-    """What to watch, and on which API server: None for the cluster that this process runs in."""
-
-    kinds: Sequence[str]
-    kubeconfig: Path | None = None
-    context: str | None = None
-
-    @property
-    def all_kinds(self) -> tuple[str, ...]:
-        """The kinds, and the kinds that they need, in a fixed order."""
-        found = {*self.kinds, *(needed for kind in self.kinds for needed in _NEEDED.get(kind, ()))}
-        return tuple(kind for kind in (*CLUSTER_KINDS, POLICIES, BINDINGS, WORKLOADS) if kind in found)
 
 
 @lru_cache(maxsize=4 * _CLUSTERS)

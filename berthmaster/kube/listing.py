@@ -10,14 +10,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from berthmaster.kube import requests
-from berthmaster.kube.requests import (
-    MAX_DEPTH,
-    APIRequest,
-    Collection,
-    ListPage,
-    decode_identity,
-    decode_shallow,
-)
+from berthmaster.kube.requests import APIRequest, Collection
+from berthmaster.kube.responses import MAX_DEPTH, MAX_MESSAGE_BYTES, ListPage, decode_identity, decode_shallow
 from berthmaster.model.decode import CUT, TooDeepError, decode_json
 from berthmaster.model.errors import ApiError, BerthmasterError, FieldError, ResponseTooLargeError, UnlistableError
 from berthmaster.model.meta import Key
@@ -35,7 +29,7 @@ class Unread(NamedTuple):
     problem: str
 
 
-TOO_LARGE: Final = Unread(f"is larger than {requests.MAX_MESSAGE_BYTES} bytes")
+TOO_LARGE: Final = Unread(f"is larger than {MAX_MESSAGE_BYTES} bytes")
 TOO_DEEP: Final = Unread(f"is nested more than {MAX_DEPTH} levels deep")
 Listed = tuple[Key, msgspec.Raw | Unread]
 """The key of an object, and the object or why it is not read."""
@@ -102,7 +96,7 @@ def pages(
         asked += max(limit, len(objects))
         if asked > most:
             raise UnlistableError(f"more than {most} {collection.plural}")
-        if len(body) < requests.MAX_MESSAGE_BYTES // _FEWER:
+        if len(body) < MAX_MESSAGE_BYTES // _FEWER:
             limit = min(requests.PAGE_SIZE, limit * 2)
 
 

@@ -8,7 +8,8 @@ import msgspec.structs
 from berthmaster.kube.client import APIClient, ask, ask_if_found
 from berthmaster.kube.kinds import WORKS
 from berthmaster.kube.listing import Unread, pages
-from berthmaster.kube.requests import Collection, decode_response, get, key_text
+from berthmaster.kube.requests import Collection, get, key_text
+from berthmaster.kube.responses import decode_response
 from berthmaster.model.binding import Binding
 from berthmaster.model.errors import ApiError
 from berthmaster.model.template_facts import PLURALS, facts_of

@@ -7,18 +7,9 @@ from typing import Any, Final
 from sqlalchemy import Row, Select, Table, func, inspect, select, type_coerce
 from sqlalchemy.types import NullType
 
-from berthmaster.ledger.batches import (
-    GENESIS,
-    Entry,
-    NoteEntry,
-    RecordRow,
-    SealedBatch,
-    batch_digest,
-    clusters_of,
-    decode_batch,
-    opening_digest,
-    row_of,
-)
+from berthmaster.ledger.batches import SealedBatch, decode_batch
+from berthmaster.ledger.entries import Entry, NoteEntry, RecordRow, clusters_of, row_of
+from berthmaster.ledger.hash_chain import GENESIS, batch_digest, opening_digest
 from berthmaster.ledger.past import documents_of, unpacked
 from berthmaster.ledger.records import Audit
 from berthmaster.ledger.schema import batches, ledger, records, segments, touched

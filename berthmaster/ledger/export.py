@@ -6,7 +6,7 @@ from typing import Any, BinaryIO, Final
 import msgspec
 from sqlalchemy import select
 
-from berthmaster.ledger.batches import DecisionEntry
+from berthmaster.ledger.entries import DecisionEntry
 from berthmaster.ledger.history import row_for
 from berthmaster.ledger.past import SegmentReader
 from berthmaster.ledger.records import HistoryRow

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from sqlalchemy import Column, ColumnElement, Select, Table, and_, exists, func, or_, select, true
 
-from berthmaster.ledger.batches import DecisionEntry, Entry, concerned_clusters, evicted_from, trigger_of
+from berthmaster.ledger.entries import DecisionEntry, Entry, concerned_clusters, evicted_from, trigger_of
 from berthmaster.ledger.past import content_of
 from berthmaster.ledger.records import HistoryRow, Page, Query, RecordId
 from berthmaster.ledger.schema import batches, records, segments, touched

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from berthmaster.ledger.differences import explain_decision, why_not_then
+from berthmaster.ledger.explanations import explain_decision, why_not_then
 from berthmaster.ledger.history import page
 from berthmaster.ledger.records import Page, PastExplanation, Query, RecordId
 from berthmaster.ledger.store import Store, open_store

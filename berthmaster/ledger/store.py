@@ -1,11 +1,10 @@
-"""The database of the ledger: opening it, writing batches, removing old segments. SQLite or PostgreSQL."""
+"""The database of the ledger: opening it, and writing batches. SQLite or PostgreSQL."""
 
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,7 +12,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
-from berthmaster.ledger.batches import GENESIS, SealedBatch, batch_digest, opening_digest
+from berthmaster.ledger.batches import SealedBatch
+from berthmaster.ledger.hash_chain import GENESIS, batch_digest, opening_digest
 from berthmaster.ledger.records import END_US
 from berthmaster.ledger.schema import (
     REVISION,
@@ -29,7 +29,6 @@ from berthmaster.ledger.schema import (
     touched,
 )
 from berthmaster.model.errors import InputError, LedgerError, shown
-from berthmaster.model.note import Note
 from berthmaster.runtime.installation import extra_remedy
 
 _BUSY_MS: Final = 250
@@ -385,68 +384,3 @@ def _name(engine: sa.Engine) -> str:
     if url.get_backend_name() == "sqlite":
         return str(url.database)
     return url.set(query={}).render_as_string(hide_password=True)  # the query can hold a password, too
-
-
-STEP_BATCHES: Final = 50
-_MICROSECONDS: Final = 1_000_000
-_SILENT: Final = timedelta(days=2)
-
-
-@dataclass(slots=True)
-class Retention:
-    """What to keep, by age and size. Segments go in their order, in small steps, so that the chain stays whole.
-
-    A note in the chain says what was removed.
-
-    Attributes:
-        age: remove segments whose last record is older.
-        size_bytes: remove the oldest segments while the database stores more.
-        removing: the last segment of those that are being removed; None for none.
-    """
-
-    age: timedelta = timedelta(days=30)
-    size_bytes: int = 5 * 2**30
-    removing: int | None = field(default=None, init=False)
-
-    @property
-    def busy(self) -> bool:
-        return self.removing is not None
-
-    def step(self, store: Store, own: int, now: datetime) -> Note | None:
-        """Remove some batches of the oldest segment that need not be kept; in PostgreSQL, the oldest partition.
-
-        The caller writes segment ``own``, which is kept, and the note for the chain if this starts to remove a segment.
-        """
-        if self.removing is not None:
-            if not store.remove_step(self.removing, STEP_BATCHES):
-                self.removing = None
-            return None
-        end = store.removed_together()
-        if end is None or end >= own:
-            return None
-        oldest = store.rows(sa.select(segments).where(segments.c.segment <= end).order_by(segments.c.segment))
-        if not oldest or not all(self._ended(store, each, now) for each in oldest):
-            return None
-        last, last_us = oldest[-1], max(each.last_us for each in oldest)
-        old = last_us < (now - self.age).timestamp() * _MICROSECONDS
-        if not old and store.size_bytes() <= self.size_bytes:
-            return None
-        self.removing = last.segment
-        reason = f"older than {self.age.days} days" if old else f"the ledger exceeds {self.size_bytes} bytes"
-        removed = sum(each.records for each in oldest)
-        which = f"segments {oldest[0].segment} to {last.segment}" if len(oldest) > 1 else f"segment {last.segment}"
-        return Note(
-            "retention",
-            f"{removed} records of {which} are removed: {reason}",
-            details={
-                "segment": last.segment, "opening": last.opening.hex(), "digest": last.digest.hex(),
-                "records": removed, "lastUs": last_us,
-            },
-        )  # fmt: skip
-
-    def _ended(self, store: Store, segment: sa.Row[Any], now: datetime) -> bool:
-        """Return whether no process writes a segment any more: it ended, or it is silent for long."""
-        if segment.last_us < (now - _SILENT).timestamp() * _MICROSECONDS:
-            return True
-        own = records.c.segment == segment.segment, records.c.sequence == segment.records - 1
-        return bool(store.value(sa.select(records.c.kind).where(*own)) == "stop")

@@ -17,7 +17,7 @@ from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import FieldError, InputError, ServiceError
 from berthmaster.model.foreign_texts import without_urllib3_object
 from berthmaster.native_api.wire import Problem
-from berthmaster.runtime.logs import trace_headers
+from berthmaster.runtime.traces import trace_headers
 
 MAX_ANSWER_BYTES: Final = 256 * 2**20
 _MAX_PROBLEM_BYTES: Final = 2**20

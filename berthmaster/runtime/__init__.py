@@ -1,1 +1,1 @@
-"""What every process needs: clock, logs, metrics, feature gates, stop signals."""
+"""What every process needs: clock, logs, traces, metrics, feature gates, stop signals."""

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from berthmaster.runtime.logs import began_ns
+from berthmaster.runtime.traces import began_ns
 
 _FOLDER: Final = "PROMETHEUS_MULTIPROC_DIR"
 _LOCK: Final = "lock"

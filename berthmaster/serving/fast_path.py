@@ -5,8 +5,6 @@ worker therefore calls the views of exact POST paths directly (``responses``), a
 Both ways call the same view and send the same response.
 """
 
-import re
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -19,8 +17,6 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
 
 _REFUSED: Final = (404, 405, 500)
-
-
 Refuse = Callable[["WSGIEnvironment", int], HTTPReply]
 """Answer a request that no view answers, with status 404, 405 or 500."""
 
@@ -86,12 +82,3 @@ def _error_handler(refuse: Refuse, status: int) -> Callable[[Any], Response]:
 def _response(reply: HTTPReply) -> Response:
     # Flask would write the reason phrase of a plain number in capitals.
     return Response(reply.body, STATUS_LINES[reply.status], list(reply.headers))
-
-
-_SANE_ID: Final = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
-
-
-def request_id_of(environ: Mapping[str, Any]) -> str:
-    """Return the client's ``X-Request-Id`` if it is safe to repeat, or a new id."""
-    given: str = environ.get("HTTP_X_REQUEST_ID", "")
-    return given if _SANE_ID.fullmatch(given) else uuid.uuid4().hex

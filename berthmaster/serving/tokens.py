@@ -3,7 +3,6 @@
 import csv
 import hashlib
 import hmac
-import ipaddress
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Final, NamedTuple
 
 from berthmaster.model.errors import InputError
 from berthmaster.serving.reloaded_files import ReloadedFiles, read_regular_file
-from berthmaster.serving.server import ServerOptions
 
 MIN_TOKEN_LENGTH: Final = 16
 _SCHEME: Final = "bearer "
@@ -94,32 +92,3 @@ def _groups(line: str) -> tuple[str, ...]:
 
 def _digest(token: str) -> bytes:
     return hashlib.sha256(token.encode(errors="surrogateescape")).digest()
-
-
-_TLS: Final = "TLS"
-_AUTHENTICATION: Final = "authentication"
-
-
-def require_protection(server: ServerOptions, *, authenticates: bool, remedy: str) -> None:
-    """Refuse to serve beyond loopback without TLS and authentication.
-
-    Args:
-        authenticates: whether the service authenticates clients, by client certificates or otherwise.
-
-    Raises:
-        InputError: TLS or authentication is missing.
-    """
-    if is_loopback(server.host) or (server.tls is not None and authenticates):
-        return
-    missing = _TLS if server.tls is None else _AUTHENTICATION
-    raise InputError(f"{server.host} is not a loopback address, and {missing} is not configured: {remedy}")
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether a host name or an address is that of this machine."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -14,7 +14,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from berthmaster.kube import requests
 from berthmaster.kube.client import APIClient, ask, ask_if_found
 from berthmaster.kube.listing import TOO_DEEP, TOO_LARGE, Unread, bounded, pages
-from berthmaster.kube.requests import MAX_DEPTH, key_text
+from berthmaster.kube.requests import key_text
+from berthmaster.kube.responses import MAX_DEPTH, decode_response, decode_shallow
 from berthmaster.kube.served_types import ServedType
 from berthmaster.manifests.document import Document
 from berthmaster.manifests.files import deeper_than
@@ -119,7 +120,7 @@ class CollectionReader:
         if body is None:
             return None
         self._admits("", len(body))
-        return self._read(served, key, bounded(requests.decode_shallow(msgspec.Raw, body, str(request))))
+        return self._read(served, key, bounded(decode_shallow(msgspec.Raw, body, str(request))))
 
     def _list(self, served: ServedType, namespace: str, *, metadata_only: bool) -> Listing:
         documents: list[Document] = []
@@ -150,7 +151,7 @@ class CollectionReader:
         """Decode an object, or return the gap that names it."""
         problem = content.problem if isinstance(content, Unread) else ""
         if not isinstance(content, Unread):
-            raw = requests.decode_response(dict[str, Any], bytes(content), f"{served} {key_text(key)}")
+            raw = decode_response(dict[str, Any], bytes(content), f"{served} {key_text(key)}")
             if not deeper_than(raw, MAX_DEPTH):
                 return self._document(served, raw)
             problem = TOO_DEEP.problem

@@ -14,7 +14,8 @@ from berthmaster.kube.client import APIClient, ask, ask_if_found
 from berthmaster.kube.http_client import connect
 from berthmaster.kube.lease import LEASES
 from berthmaster.kube.manner import RequestManner
-from berthmaster.kube.requests import decode_response, get, merge_patch
+from berthmaster.kube.requests import get, merge_patch
+from berthmaster.kube.responses import decode_response
 from berthmaster.model.binding import short_assignment
 from berthmaster.model.errors import InputError
 from berthmaster.model.meta import Key

@@ -25,7 +25,8 @@ from berthmaster.kube.client import APIClient, ask
 from berthmaster.kube.http_client import connect
 from berthmaster.kube.kinds import KARMADA_CLUSTERS
 from berthmaster.kube.kubeconfig import ClusterAccess
-from berthmaster.kube.requests import decode_response, get, merge_patch
+from berthmaster.kube.requests import get, merge_patch
+from berthmaster.kube.responses import decode_response
 from berthmaster.model.binding import Binding, holder, names_scheduler, short_assignment
 from berthmaster.model.claims import MANAGED_BY
 from berthmaster.model.cluster import Cluster, Taint, repelling_taints

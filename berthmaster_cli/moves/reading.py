@@ -15,11 +15,13 @@ from berthmaster.deciding.lease_record import BrakeRecord, LeaseRecord, lease_re
 from berthmaster.kube import requests
 from berthmaster.kube.client import APIClient, ask, ask_if_found
 from berthmaster.kube.http_client import connect
-from berthmaster.kube.informer import Informer, SourceCheck
+from berthmaster.kube.informer import Informer
 from berthmaster.kube.kinds import KARMADA_POLICIES
 from berthmaster.kube.kubeconfig import ClusterAccess
 from berthmaster.kube.lease import LEASES
 from berthmaster.kube.listing import Unread, pages
+from berthmaster.kube.responses import decode_response
+from berthmaster.kube.source_check import SourceCheck
 from berthmaster.kube.works import list_works, with_template
 from berthmaster.manifests import Document, read_documents
 from berthmaster.model.binding import Binding
@@ -170,7 +172,7 @@ def _lease(client: APIClient, key: tuple[str, str], gaps: list[str]) -> dict[str
             "controllers with --lease-namespace and --lease-name"
         )
         return None
-    return requests.decode_response(dict[str, Any], body, "the lease")
+    return decode_response(dict[str, Any], body, "the lease")
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,8 +287,4 @@ class FollowedBindings:
             body = ask_if_found(self._client, requests.get(LEASES, self._lease))
         except ApiError:
             body = None
-        return (
-            BrakeRecord()
-            if body is None
-            else lease_record(requests.decode_response(dict[str, Any], body, "the lease")).brake
-        )
+        return BrakeRecord() if body is None else lease_record(decode_response(dict[str, Any], body, "the lease")).brake

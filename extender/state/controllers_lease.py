@@ -13,7 +13,8 @@ from typing import Any, Final, NamedTuple
 from berthmaster.deciding.lease_record import LeaseRecord, lease_record
 from berthmaster.kube.client import APIClient, ask_if_found
 from berthmaster.kube.lease import LEASES
-from berthmaster.kube.requests import decode_response, get
+from berthmaster.kube.requests import get
+from berthmaster.kube.responses import decode_response
 from berthmaster.manifests import Document
 from berthmaster.model.errors import ApiError
 from berthmaster.model.meta import Key

@@ -5,7 +5,8 @@ from typing import Final
 
 from berthmaster.kube.client import APIClient, ask
 from berthmaster.kube.events import EVENTS
-from berthmaster.kube.requests import APIRequest, ListMeta, decode_shallow
+from berthmaster.kube.requests import APIRequest
+from berthmaster.kube.responses import ListMeta, decode_shallow
 from berthmaster.model.binding import Binding
 from berthmaster.model.meta import Value
 from berthmaster.model.policy import DEFAULT_NAMESPACE

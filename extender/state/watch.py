@@ -13,17 +13,10 @@ from functools import partial
 from typing import Any
 
 from berthmaster.kube.client import APIClient
-from berthmaster.kube.informer import Informer, SourceCheck
-from berthmaster.kube.kinds import (
-    BINDINGS,
-    CLUSTER_KINDS,
-    KARMADA_BINDINGS,
-    KARMADA_POLICIES,
-    POLICIES,
-    WORKLOADS,
-    Watched,
-    WatchOptions,
-)
+from berthmaster.kube.informer import Informer
+from berthmaster.kube.kinds import KARMADA_BINDINGS, KARMADA_POLICIES, Watched
+from berthmaster.kube.source_check import SourceCheck
+from berthmaster.kube.watch_options import BINDINGS, CLUSTER_KINDS, POLICIES, WORKLOADS, WatchOptions
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import encode_json

@@ -7,7 +7,8 @@ from tables import cases, data
 
 from berthmaster.controllers.rbac import rules_of
 from berthmaster.controllers.registry import REGISTRY, selected
-from berthmaster.kube.kinds import CLUSTER_KINDS, KARMADA_POLICIES
+from berthmaster.kube.kinds import KARMADA_POLICIES
+from berthmaster.kube.watch_options import CLUSTER_KINDS
 from charts import helm
 
 # Verbs that no name can restrict.

@@ -12,7 +12,7 @@ from e2e.processes import Processes
 from e2e.serving import start_controllers, wait_for_leader
 
 from berthmaster.controllers.run import EXIT_LOST
-from berthmaster.kube.informer import INTERVAL_S
+from berthmaster.kube.source_check import INTERVAL_S
 
 pytestmark = pytest.mark.e2e
 

@@ -33,8 +33,9 @@ from berthmaster.model.binding import SCHEDULED, Binding, short_assignment
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, BerthmasterError
 from berthmaster.model.meta import Key
-from berthmaster.runtime.installation import ConsoleLink
-from berthmaster.runtime.logs import BurstFilter, bound_fields, exemplar, fields, inner_span
+from berthmaster.runtime.console_link import ConsoleLink
+from berthmaster.runtime.logs import BurstFilter, bound_fields, fields
+from berthmaster.runtime.traces import exemplar, inner_span
 from berthmaster.scheduling.karmada.trigger import Trigger
 
 MAX_PENDING: Final = 10_000

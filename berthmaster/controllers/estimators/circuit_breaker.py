@@ -3,7 +3,8 @@
 from enum import Enum
 from typing import Final
 
-from berthmaster.runtime.clock import Backoff, Clock
+from berthmaster.runtime.backoff import Backoff
+from berthmaster.runtime.clock import Clock
 
 FAILURES_UNTIL_BROKEN: Final = 3
 """The number of consecutive failures that decisions wait for."""

@@ -10,7 +10,8 @@ import msgspec
 
 from berthmaster.kube import requests
 from berthmaster.kube.client import ask_if_found, read_body
-from berthmaster.kube.served_types import APIResourceList, openapi_request, schemas_of
+from berthmaster.kube.openapi import openapi_request, schemas_of
+from berthmaster.kube.served_types import APIResourceList
 from berthmaster_cli.doctor.facts import ServedKinds, ServerFacts
 from berthmaster_cli.doctor.gather.client import DoctorClient, decode
 

@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from berthmaster.deciding.move_course import ended
-from berthmaster.kube.kinds import BINDINGS
+from berthmaster.kube.watch_options import BINDINGS
 from berthmaster.ledger.records import HistoryRow, PastExplanation, RecordId
 from berthmaster.manifests.redaction import redacted
 from berthmaster.model.binding import Binding, binding_name, holder

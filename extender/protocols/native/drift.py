@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec.structs import asdict, replace
 
-from berthmaster.kube.kinds import BINDINGS
+from berthmaster.kube.watch_options import BINDINGS
 from berthmaster.model.gaps import ANY_READER, Reader
 from berthmaster.native_api.why import DRIFT_SORTS, DriftQuery, DriftView
 from berthmaster.runtime.forked import Forked

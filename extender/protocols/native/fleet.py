@@ -4,7 +4,7 @@ from collections.abc import Collection
 from typing import Final
 
 from berthmaster.deciding.move_targets import is_draining
-from berthmaster.kube.kinds import BINDINGS
+from berthmaster.kube.watch_options import BINDINGS
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.gaps import NO_NAMES
 from berthmaster.native_api.fleet import FleetAmount, FleetCluster, FleetView, StateVersion

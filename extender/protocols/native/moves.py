@@ -4,7 +4,7 @@ from typing import Final
 
 from msgspec.structs import asdict
 
-from berthmaster.kube.kinds import BINDINGS, POLICIES
+from berthmaster.kube.watch_options import BINDINGS, POLICIES
 from berthmaster.native_api.why import MovesView
 from berthmaster.views.move_budgets import KnownMoves, moves_report, percent_totals
 from berthmaster.views.move_rows import MoveQuery, MoveSort, RowState

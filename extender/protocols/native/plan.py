@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from berthmaster.kube.kinds import BINDINGS, WORKLOADS
+from berthmaster.kube.watch_options import BINDINGS, WORKLOADS
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import FieldError, InputError, shown
 from berthmaster.model.gaps import ANY_READER, Gap, Reader

@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import Final, NamedTuple
 
 from berthmaster.deciding.lease_record import SourcesRecord
-from berthmaster.kube.kinds import BINDINGS, POLICIES
+from berthmaster.kube.watch_options import BINDINGS, POLICIES
 from berthmaster.ledger.records import Query
 from berthmaster.model.cluster import Cluster, repelling_taints
 from berthmaster.model.errors import InputError, LedgerError

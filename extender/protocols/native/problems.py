@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from berthmaster.deciding.running import hosts_of
-from berthmaster.kube.kinds import BINDINGS
+from berthmaster.kube.watch_options import BINDINGS
 from berthmaster.native_api.problems import Damage, ProblemList
 from berthmaster.views.move_budgets import visible_sources
 from berthmaster.views.move_rows import RowContext, stated_moves

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 import msgspec.structs
 
-from berthmaster.kube.kinds import BINDINGS
+from berthmaster.kube.watch_options import BINDINGS
 from berthmaster.model.gaps import NO_NAMES
 from berthmaster.native_api.why import MAX_NAMES, ImpactView, ResilienceView
 from berthmaster.runtime.forked import Forked

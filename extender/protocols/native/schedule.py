@@ -9,7 +9,7 @@ import msgspec
 
 from berthmaster.deciding.move_course import ended
 from berthmaster.deciding.rules import OWN, rules_of, trigger_by
-from berthmaster.kube.kinds import CLUSTER_KINDS, CLUSTERS, WatchOptions
+from berthmaster.kube.watch_options import CLUSTER_KINDS, CLUSTERS, WatchOptions
 from berthmaster.model.binding import Binding
 from berthmaster.model.decode import NOT_JSON, decode_json, encode_json, read_json
 from berthmaster.model.errors import FieldError

@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Final, NamedTuple
 
 from berthmaster.deciding.running import hosts_of
-from berthmaster.kube.kinds import BINDINGS, WORKLOADS
+from berthmaster.kube.watch_options import BINDINGS, WORKLOADS
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import InputError
 from berthmaster.model.gaps import Reader

@@ -18,8 +18,9 @@ from berthmaster.controllers.controller import QueueController, Requeue
 from berthmaster.controllers.metrics import ControllerLoad, stale_s
 from berthmaster.controllers.run import STUCK_S, ProcessHealth
 from berthmaster.controllers.work_queue import WorkQueue
-from berthmaster.kube.informer import UNCONFIRMED_S, Informer, SourceCheck
+from berthmaster.kube.informer import Informer
 from berthmaster.kube.requests import Collection
+from berthmaster.kube.source_check import UNCONFIRMED_S, SourceCheck
 from berthmaster.model.errors import ApiError, BerthmasterError
 from berthmaster.runtime.clock import Clock, SystemClock
 from berthmaster.runtime.logs import JSONFormatter

@@ -15,7 +15,7 @@ from sources import METRICS, SERVICES, SOURCES
 from berthmaster.kube.events import BURST, MAX_WAITING
 from berthmaster.kube.informer import MAX_IN_NAMESPACE
 from berthmaster.kube.listing import MAX_OBJECT_BYTES, MAX_OBJECTS
-from berthmaster.kube.requests import MAX_MESSAGE_BYTES
+from berthmaster.kube.responses import MAX_MESSAGE_BYTES
 from berthmaster_cli.main import COMMANDS, main
 from webhook.admission import wire
 from webhook.admission.rule_catalog import RULE_IDS

@@ -16,7 +16,8 @@ from berthmaster.kube.client import (
 )
 from berthmaster.kube.requests import Collection
 from berthmaster.model.errors import ApiError
-from berthmaster.runtime.clock import SystemClock, TokenBucket
+from berthmaster.runtime.clock import SystemClock
+from berthmaster.runtime.token_bucket import TokenBucket
 
 THINGS = Collection.of("example.io/v1", "things")
 KEY = ("ns", "one")

@@ -17,14 +17,10 @@ from kubernetes.client import Configuration
 from tables import cases
 
 from berthmaster.kube.client import APIClient, APIResponse, ask
-from berthmaster.kube.http_client import (
-    ReloadingClient,
-    UnconnectedError,
-    connect,
-    load_client,
-    load_credentials,
-)
+from berthmaster.kube.credentials import load_credentials
+from berthmaster.kube.http_client import connect, load_client
 from berthmaster.kube.kubeconfig import ClusterAccess, find_access, named_files
+from berthmaster.kube.reloading_client import ReloadingClient, UnconnectedError
 from berthmaster.kube.requests import APIRequest, Collection, get, merge_patch
 from berthmaster.model.errors import ApiError, InputError
 

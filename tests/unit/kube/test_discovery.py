@@ -11,9 +11,9 @@ from kube_in_memory import KubeInMemory, ScriptedClient
 from tables import cases
 
 from berthmaster.kube.client import MetadataOnlyClient
-from berthmaster.kube.informer import UNCONFIRMED_S, SourceCheck
 from berthmaster.kube.requests import ONLY_METADATA_LIST, Collection, get, merge_patch, page, watch
 from berthmaster.kube.served_types import CACHE_S, Discovery
+from berthmaster.kube.source_check import UNCONFIRMED_S, SourceCheck
 from berthmaster.model.errors import ApiError, InputError
 
 

@@ -15,7 +15,7 @@ from berthmaster.kube.informer import Informer
 from berthmaster.kube.listing import Unread
 from berthmaster.kube.requests import Collection
 from berthmaster.model.errors import InputError
-from berthmaster.runtime.clock import LONGEST_S
+from berthmaster.runtime.backoff import LONGEST_S
 
 THINGS = Collection.of("example.io/v1", "things")
 

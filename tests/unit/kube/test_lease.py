@@ -12,7 +12,8 @@ from kube_in_memory import KubeInMemory, ReadyResponse
 from tables import cases
 from waiting import LIMIT_S
 
-from berthmaster.kube.lease import Candidate, Lease, LeaseOptions, own_identity
+from berthmaster.kube.election import Candidate
+from berthmaster.kube.lease import Lease, LeaseOptions, own_identity
 from berthmaster.model.errors import ApiError, InputError
 from berthmaster.runtime.clock import SystemClock
 

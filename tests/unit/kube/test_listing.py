@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kube_in_memory import KubeInMemory, ScriptedClient
 from tables import cases
 
-from berthmaster.kube import listing, requests
+from berthmaster.kube import listing
 from berthmaster.kube.client import ask
 from berthmaster.kube.listing import TOO_DEEP, TOO_LARGE, Unread, pages
 from berthmaster.kube.requests import Collection
@@ -50,7 +50,7 @@ def listed(api) -> dict[str, object]:
 
 def make_small(patch: pytest.MonkeyPatch) -> None:
     """Set pages of 4,000 bytes, and objects of 2,000."""
-    patch.setattr(requests, "MAX_MESSAGE_BYTES", 4000)
+    patch.setattr(listing, "MAX_MESSAGE_BYTES", 4000)
     patch.setattr("berthmaster.kube.client.MAX_MESSAGE_BYTES", 4000)
     patch.setattr(listing, "MAX_OBJECT_BYTES", 2000)
 

@@ -12,14 +12,14 @@ from scripted_server import CUT, HOLD, ScriptedServer, bookmark, event, expired,
 from tables import cases
 from waiting import wait_for
 
-from berthmaster.kube import informer as reflecting
+from berthmaster.kube import reflector as reflecting
 from berthmaster.kube.http_client import HTTPClient
-from berthmaster.kube.informer import Reflector
 from berthmaster.kube.listing import TOO_DEEP, Unread, pages
+from berthmaster.kube.reflector import Reflector
 from berthmaster.kube.requests import Collection
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError
-from berthmaster.runtime.clock import Backoff
+from berthmaster.runtime.backoff import Backoff
 
 THINGS = Collection.of("example.io/v1", "things")
 
@@ -226,7 +226,7 @@ def test_a_line_that_arrives_in_pieces_is_read_once_complete(server, store):
 
 
 def test_a_line_that_is_too_long_ends_the_watch(server, store, monkeypatch):
-    monkeypatch.setattr(reflecting.requests, "MAX_MESSAGE_BYTES", 1000)
+    monkeypatch.setattr(reflecting, "MAX_MESSAGE_BYTES", 1000)
     server.watches = [[b"x" * 600, b"x" * 600, HOLD], [event("ADDED", item("c", 9)), HOLD]]
     store.wait(lambda seen: "c" in seen.names)
     assert store.problems == ["a watch event is larger than 1000 bytes"]

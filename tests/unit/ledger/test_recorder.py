@@ -14,10 +14,11 @@ from waiting import wait_for
 from berthmaster.ledger import recorder as recorder_module
 from berthmaster.ledger.audit import audit
 from berthmaster.ledger.history import page
-from berthmaster.ledger.past import replay
 from berthmaster.ledger.recorder import LedgerRecorder
 from berthmaster.ledger.records import Query, RecordId
-from berthmaster.ledger.store import Retention, SegmentLostError, open_store
+from berthmaster.ledger.replay import replay
+from berthmaster.ledger.retention import Retention
+from berthmaster.ledger.store import SegmentLostError, open_store
 from berthmaster.model.errors import InputError, LedgerError
 from berthmaster.model.note import Note
 

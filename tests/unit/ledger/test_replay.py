@@ -26,9 +26,9 @@ from tables import cases
 from berthmaster.controllers.moves.supervisor import ROUND_S
 from berthmaster.deciding.config import MovesConfig, RebalanceSettings
 from berthmaster.ledger import history
-from berthmaster.ledger.past import replay
 from berthmaster.ledger.reader import LedgerReader
 from berthmaster.ledger.records import Query, RecordId
+from berthmaster.ledger.replay import replay
 from berthmaster.model.binding import WorkloadAffinityGroups
 from berthmaster.model.cluster import AllocatableModeling
 from berthmaster.model.errors import InputError, NotRecordedError

@@ -14,8 +14,9 @@ from tables import cases
 from berthmaster.controllers.binding_scheduler.reconciler import count_attempt
 from berthmaster.model.errors import InputError
 from berthmaster.runtime import logs
-from berthmaster.runtime.clock import TokenBucket
 from berthmaster.runtime.metrics import own_exposition
+from berthmaster.runtime.token_bucket import TokenBucket
+from berthmaster.runtime.traces import began_ns, exemplar, inner_span, span, trace_headers
 from berthmaster.scheduling.karmada.trigger import Trigger
 
 
@@ -195,17 +196,17 @@ PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
 def test_without_a_tracer_nothing_is_made():
-    with logs.span("outer"), logs.inner_span("inner"):
-        assert (dict(logs.trace_headers()), logs.exemplar(), logs.began_ns()) == ({}, None, None)
+    with span("outer"), inner_span("inner"):
+        assert (dict(trace_headers()), exemplar(), began_ns()) == ({}, None, None)
     assert own_exposition()[0].startswith("text/plain")
 
 
 def test_a_span_continues_the_trace_of_a_request_and_has_its_wait():
     with recorded() as spans:
-        with logs.inner_span("alone"):
-            assert logs.trace_headers() == {}
-        with logs.span("outer", PARENT, logs.began_ns(), key="a"), logs.inner_span("inner"):
-            assert logs.trace_headers()["traceparent"].split("-")[1] == PARENT.split("-")[1]
+        with inner_span("alone"):
+            assert trace_headers() == {}
+        with span("outer", PARENT, began_ns(), key="a"), inner_span("inner"):
+            assert trace_headers()["traceparent"].split("-")[1] == PARENT.split("-")[1]
         (outer,) = [each for each in spans() if each.name == "outer"]
         assert tree(outer, spans()) == ["wait", "inner"]
         assert (len(spans()), outer.attributes) == (3, {"key": "a"})
@@ -213,7 +214,7 @@ def test_a_span_continues_the_trace_of_a_request_and_has_its_wait():
 
 def test_a_metric_has_the_trace_of_its_last_value():
     with recorded():
-        with logs.span("reconcile", PARENT):
+        with span("reconcile", PARENT):
             count_attempt("scheduled", Trigger.NONE, 0.01)
         content_type, text = own_exposition()
     assert content_type.startswith("application/openmetrics-text")

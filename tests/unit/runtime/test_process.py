@@ -15,8 +15,9 @@ from waiting import LIMIT_S
 
 from berthmaster.model.errors import InputError
 from berthmaster.runtime import installation
+from berthmaster.runtime.console_link import ConsoleLink
 from berthmaster.runtime.feature_gates import FeatureGates, Gate, gates_help
-from berthmaster.runtime.installation import ConsoleLink, extra_remedy
+from berthmaster.runtime.installation import extra_remedy
 from berthmaster.runtime.stopping import RepeatingThread, Stop
 
 
@@ -118,7 +119,7 @@ def test_an_extra_comes_from_where_the_copy_came_from(monkeypatch, origin, remed
 
 _PROGRAM = """
 from pathlib import Path
-from berthmaster.runtime.stopping import return_large_blocks
+from berthmaster.runtime.memory import return_large_blocks
 
 def resident_kib():
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4

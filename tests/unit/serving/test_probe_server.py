@@ -14,18 +14,15 @@ import pytest
 from tables import cases
 
 from berthmaster.model.errors import InputError
-from berthmaster.serving import probes
-from berthmaster.serving.probes import (
+from berthmaster.serving import probe_server
+from berthmaster.serving.probe_server import (
     MAX_CONNECTIONS,
     MAX_HEAD_BYTES,
-    METRICS_KEPT_S,
     RESERVED_DESCRIPTORS,
-    ProbeResponder,
-    Probes,
     ProbeServer,
-    Readiness,
     serving_probes,
 )
+from berthmaster.serving.probes import METRICS_KEPT_S, ProbeResponder, Probes, Readiness
 
 _PATIENCE_S = 30.0
 _LARGE = b"x" * 2**22
@@ -131,7 +128,7 @@ def test_the_address_with_the_most_connections_loses_one(server):
 
 
 def test_the_time_limit_is_for_the_whole_exchange(monkeypatch):
-    monkeypatch.setattr(probes, "EXCHANGE_S", 0.2)
+    monkeypatch.setattr(probe_server, "EXCHANGE_S", 0.2)
     with serving_probes("127.0.0.1", 0, Probes(Readiness, lambda: ("", b""))) as server, connect(server) as client:
         client.settimeout(0.02)
         for _ in range(int(_PATIENCE_S / 0.02)):
@@ -154,7 +151,7 @@ def test_a_port_that_is_in_use_is_refused(server):
 
 _AT_THE_LIMIT = """
 import os, resource, socket, sys
-from berthmaster.serving.probes import serving_probes
+from berthmaster.serving.probe_server import serving_probes
 from berthmaster.serving.probes import Probes, Readiness
 
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))

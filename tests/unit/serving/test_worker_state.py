@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 from tables import cases
 
+from berthmaster.serving.connection_balance import ConnectionBalance
 from berthmaster.serving.probes import Readiness
-from berthmaster.serving.server import ConnectionBalance, WorkerHealth, affordable_connections
-from berthmaster.serving.tls import SharedBytes
+from berthmaster.serving.server import affordable_connections
+from berthmaster.serving.shared_bytes import SharedBytes
+from berthmaster.serving.worker_health import WorkerHealth
 
 
 @cases(

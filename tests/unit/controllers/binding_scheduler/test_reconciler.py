@@ -24,7 +24,7 @@ from berthmaster.model.binding import Binding
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import ApiError
 from berthmaster.model.unsupported import checked_placement
-from berthmaster.runtime.installation import ConsoleLink
+from berthmaster.runtime.console_link import ConsoleLink
 from berthmaster.runtime.logs import BurstFilter
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.resources import free_amount

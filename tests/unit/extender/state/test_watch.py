@@ -16,11 +16,12 @@ from scripted_server import CUT, HOLD, ScriptedServer, bookmark, event, page
 from tables import cases
 from waiting import wait_for
 
-from berthmaster.kube import informer, listing
+from berthmaster.kube import listing, reflector
 from berthmaster.kube.http_client import HTTPClient
-from berthmaster.kube.informer import UNCONFIRMED_S
-from berthmaster.kube.kinds import FEDERATED_CLUSTERS, KARMADA_CLUSTERS, KARMADA_POLICIES, NODES, Watched, WatchOptions
+from berthmaster.kube.kinds import FEDERATED_CLUSTERS, KARMADA_CLUSTERS, KARMADA_POLICIES, NODES, Watched
 from berthmaster.kube.requests import APIRequest
+from berthmaster.kube.source_check import UNCONFIRMED_S
+from berthmaster.kube.watch_options import WatchOptions
 from berthmaster.model.errors import ApiError, InputError
 from berthmaster.model.gaps import ANY_READER
 from berthmaster.native_api.wire import Staleness
@@ -259,7 +260,7 @@ def test_an_object_that_is_not_read_is_a_gap_and_hides_no_other(watching):
 
 
 def test_more_objects_than_are_listed_make_the_state_stale_by_its_objects(watching, monkeypatch):
-    monkeypatch.setattr(informer, "pages", partial(listing.pages, most=1000))
+    monkeypatch.setattr(reflector, "pages", partial(listing.pages, most=1000))
     running = watching(page([karmada_cluster("a")], 5, "again"), KARMADA_CLUSTERS)
     running.wait(lambda: bool(running.state.staleness.problem))
     assert (running.state.stale_by_objects, running.state.staleness.synced) == (True, False)

@@ -15,8 +15,8 @@ from switched_on import ALL_ON
 from tables import cases
 from waiting import wait_for
 
-from berthmaster.kube.kinds import WatchOptions
 from berthmaster.kube.requests import APIRequest
+from berthmaster.kube.watch_options import WatchOptions
 from berthmaster.manifests import Document, manifests_of
 from berthmaster.model.decode import convert, encode_json
 from berthmaster.model.errors import InputError
