@@ -26,7 +26,7 @@ from karmada_model.quotas import QuotaWebhook
 from karmada_model.replicas import RETAINED
 from karmada_model.stage import Stage
 from karmada_plane import cluster, deployment, policy, resource, selector
-from kube_store import JSON
+from kube_store import JSON, copied
 
 from berthmaster.controllers.estimators.messages import unschedulable_question
 from berthmaster.controllers.estimators.queries import EstimatorQuery
@@ -90,8 +90,8 @@ FROZEN: Final = "suspend suspend resume pause_template preserve change_the_leade
 """What keeps copies from starting or from going, and a leader with an older configuration."""
 OTHER_CLIENTS: Final = "forget_a_record forget_a_record end_by_hand taint_no_execute unjoin finish_the_job"
 """What others do to records, Clusters, taints and Jobs."""
-MEMBERS: Final = "keep_objects keep_objects let_objects_go autoscale autoscale stop_karmada"
-"""What happens in members without Karmada, and Karmada's controllers out of service."""
+MEMBERS: Final = "keep_objects keep_objects let_objects_go autoscale autoscale stop_karmada restore"
+"""What happens in members without Karmada, Karmada's controllers out of service, and a restore of etcd."""
 SUSPENSIONS: Final = 0.3
 """The share of the faults ``FROZEN``."""
 BY_HAND: Final = 0.15
@@ -122,6 +122,10 @@ _QUOTA: Final[JSON] = {
     "kind": "FederatedResourceQuota",
     "metadata": {"name": "all", "namespace": "shop"},
 }
+
+
+BACKUPS: Final = 0.2
+"""How often etcd is saved before a fault."""
 
 
 class Killed(BaseException):
@@ -241,6 +245,7 @@ class History:
         self._waited_s: dict[str, float] = {}
         self._forgotten: set[str] = set()
         self._finished_s = 0.0
+        self._backup: dict[str, JSON] = {}
         self._starts: dict[str, list[float]] = defaultdict(list)
         self._rebalanced_s: dict[str, float] = {}
         self._hold_down_s = settings.hold_down_s
@@ -288,6 +293,8 @@ class History:
         kinds = (FROZEN, OTHER_CLIENTS, MEMBERS)
         found = (kind for kind, (chance, share) in zip(kinds, shares, strict=True) if chance.random() < share)
         name = self._random.choice(next(found, TROUBLE).split())
+        if self._more.random() < BACKUPS:
+            self._backup = copied(self.stage.api.objects)
         self.log.append(f"{self.stage.clock.monotonic_s():.0f} {name}")
         getattr(self, f"_{name}")()
 
@@ -469,6 +476,30 @@ class History:
         self.run(self._more.choice((20.0, 60.0)))
         self.stage.model.hold()
         self._disturb()
+
+    def _restore(self) -> None:
+        """Restore etcd from a backup. Members keep what they run, and all processes start again."""
+        api, names = self.stage.api, [api_path for api_path in self._backup if "/clusters/" in api_path]
+        if self._unjoined or not names or any(self.stage.get(cluster(each)) is None for each in self._clusters):
+            return
+        self._disturb()
+        with api.changed:
+            for path in [each for each in api.objects if each not in self._backup]:
+                if api.objects[path]["kind"] == "Work":
+                    self.stage.model.members.forget(api.objects[path])
+                api.remove(path)
+            for path, content in self._backup.items():
+                api.put(path, content)
+                api.objects[path]["metadata"]["generation"] = content["metadata"]["generation"]
+        for name in self._clusters:
+            self.stage.model.members.set_ready(name, "True" if self.stage.model.members.member(name).up else "Unknown")
+        self._limited = self.stage.get(_QUOTA) is not None
+        self._lost |= {*self._clusters}
+        self._forgotten |= {each["metadata"]["name"] for each in self._templates}
+        self._starts.clear()
+        self._rebalanced_s.clear()
+        self.stage.model.restart_controllers()
+        self._lead()
 
     def _definition_policies(self) -> list[JSON]:
         """Return the policies of a definition on all clusters, and of a custom resource of it in the groups."""
@@ -1158,7 +1189,10 @@ def _move_of(binding: JSON | None) -> MoveState | None:
 
 def _is_scaled_down(move: MoveState | None, after: JSON) -> bool:
     """Whether the workload of a move under way was scaled down. That acts at once, as without a move."""
-    return move is not None and _is_divided(after) and sum(move.target.values()) > after["spec"].get("replicas", 0)
+    if move is None or not move.target:
+        return False
+    count = sum(move.target.values()) if _is_divided(after) else max(move.target.values())
+    return count > after["spec"].get("replicas", 0)
 
 
 def _healthy_by_report(binding: JSON) -> dict[str, int]:

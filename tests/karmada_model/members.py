@@ -220,6 +220,12 @@ class Members:
         """Let objects of this name have a finalizer. Once deleted, they and their pods stay until ``let_go``."""
         self._finalized.add((cluster, name))
 
+    def forget(self, work: JSON) -> None:
+        """Let a copy run on whose Work is about to vanish, as in a restore of etcd."""
+        member, which = self.member(cluster_of(work)), ident(work)
+        if which in member.copies:
+            member.orphans[which] = member.copies.pop(which)
+
     def let_go(self) -> None:
         """Remove all finalizers. What was deleted goes, and Karmada creates again what it manages."""
         self._finalized.clear()
@@ -278,6 +284,7 @@ class Members:
         """Delete what Karmada has left behind, as a person does."""
         for member in self._members.values():
             member.left.clear()
+            member.orphans.clear()
 
     def mend(self) -> None:
         """Let everything that is broken or crowded become healthy again."""
