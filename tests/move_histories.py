@@ -1166,6 +1166,7 @@ class History:
         binding = self.stage.binding(template)
         move = _move_of(binding)
         stays = move is not None and not move.under_way and move.cause == Cause.VOLUMES.value
+        stays = stays or (move is not None and move.overdue and self._is_retained(template))
         if move is not None and not stays:
             return f"a record: {binding['metadata']['annotations'][MOVE]}"
         wanted = {each["name"]: each.get("replicas", 0) for each in binding["spec"].get("clusters") or ()}

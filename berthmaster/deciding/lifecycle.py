@@ -533,7 +533,9 @@ def _breaking(binding: Binding, state: MoveState, around: Surroundings) -> Step:
     if waits := _not_gone(binding, state, leaving, around):
         return _waiting_for_old_copies(binding, state, around, waits)
     if state.gone_since is None:
-        state = msgspec.structs.replace(state, gone_since=_whole(now), message=_kept_message(state))
+        # In whole seconds, and never too early: pods may use all of their grace period.
+        whole = _whole(now + timedelta(microseconds=999_999))
+        state = msgspec.structs.replace(state, gone_since=whole, message=_kept_message(state))
         return Step(state, wait_s=float(state.termination_s))
     if state.origin and around.returnable and _is_late(state, now):
         return rolled_back(binding, state, around, "the deadline has passed")

@@ -227,12 +227,11 @@ class Members:
             member.orphans[which] = member.copies.pop(which)
 
     def let_go(self) -> None:
-        """Remove all finalizers. What was deleted goes, and Karmada creates again what it manages."""
+        """Remove all finalizers. What was deleted goes at once, and Karmada creates again what it manages."""
         self._finalized.clear()
-        for cluster, member in self._members.items():
+        for member in self._members.values():
             for which in [which for which, each in member.orphans.items() if each.ends]:
-                copy = member.orphans.pop(which)
-                self._end_pods(cluster, copy, copy.wanted)
+                del member.orphans[which]
             for which, copy in member.copies.items():
                 if copy.ends:
                     copy.ends, copy.ready, copy.current = False, 0, False
