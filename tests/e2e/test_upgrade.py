@@ -181,10 +181,14 @@ class Fleet:
             assert all(health.get(each) == "Healthy" for each in group), (name, health)
         return True
 
-    def lose(self, name: str) -> None:
-        """Lose a cluster, and wait until the moves of all workloads are under way."""
+    def lose(self, name: str, group: tuple[str, str]) -> None:
+        """Lose a cluster, and wait until the moves of all workloads to a group have begun."""
         self.world.change(lambda members: members.lose(name))
-        wait_for("all moves to be under way", lambda: self.phases() <= {"Surging", "Soaking"}, LIMIT_S)
+        wait_for(f"all moves to {group}", lambda: self.all_assigned_to(group), LIMIT_S)
+
+    def all_assigned_to(self, group: tuple[str, str]) -> bool:
+        found = self.bindings()
+        return all(karmada.assigned(found[name]).keys() >= {*group} for name in APPS)
 
     def moves(self) -> dict[str, list[str]]:
         """The reasons of the events about moves, by workload, the oldest first."""
@@ -230,7 +234,7 @@ def test_an_upgrade_and_back_under_load(
             for lost, other, command in ((FIRST[0], SECOND, after), (SECOND[0], THIRD, before)):
                 with pytest.raises(RefusedError):
                     plane.api.create(propagation_policy(SHOP, placement=CONTRADICTION))
-                fleet.lose(lost)
+                fleet.lose(lost, other)
                 with Load(plane.api, lambda: propagation_policy(SHOP)) as load:
                     load.more(5)
                     replicas.append(service.start(f"--ledger={notes}", command=command))
