@@ -40,6 +40,7 @@ REBALANCE: Final = "policy.berthmaster.io/rebalance"
 """The annotation of a WorkloadRebalancer that asks for the fewest moves, and of the bindings that it marks."""
 MINIMAL: Final = "minimal"
 """The value of ``REBALANCE`` on a WorkloadRebalancer. A binding has it with the time of the mark."""
+CLUSTERS_SHOWN: Final = 8
 
 
 def deletes_directly(purge_mode: str) -> bool:
@@ -350,9 +351,6 @@ def holder(resource: ObjectMeta) -> PolicyReference | None:
 
 def names_scheduler(binding: Binding, scheduler_name: str) -> bool:
     return binding.scheduler == scheduler_name and not binding.suspended
-
-
-CLUSTERS_SHOWN: Final = 8
 
 
 def short_assignment(clusters: Mapping[str, int], none: str = "no clusters") -> str:

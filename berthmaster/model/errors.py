@@ -40,6 +40,9 @@ _TRANSIENT: Final = frozenset(
     }
 )
 """The 4xx statuses that do not mean that the request itself is invalid."""
+MAX_MESSAGE_LENGTH: Final = 4096
+_UNUSUAL: Final = re.compile(r"[^ -~]")
+_UNUSUAL_IN_JSON: Final = re.compile(r"[^\n -~]")
 
 
 class BerthmasterError(Exception):
@@ -196,11 +199,6 @@ def name_list(names: Sequence[str], limit: int = _NAMES_LISTED) -> str:
     """List names for an error message: the first ones, and how many more there are."""
     listed = ", ".join(names[:limit])
     return listed if len(names) <= limit else f"{listed} and {len(names) - limit} more"
-
-
-MAX_MESSAGE_LENGTH: Final = 4096
-_UNUSUAL: Final = re.compile(r"[^ -~]")
-_UNUSUAL_IN_JSON: Final = re.compile(r"[^\n -~]")
 
 
 def printable(text: str, limit: int = MAX_MESSAGE_LENGTH) -> str:

@@ -13,6 +13,12 @@ _MISMATCH: Final = re.compile(r"Expected `(?P<expected>[^`]+)`, got `(?P<got>[^`
 _MISSING: Final = re.compile(r"Object missing required field `([^`]+)`")
 _INVALID_CHOICE: Final = re.compile(r"Invalid (enum )?value ")
 _LIMIT_OF_VALUE: Final = ("Expected `int`", "Expected `str`", "Expected `array`")
+# urllib3 begins the text of an error with the address of an object.
+_CONNECTION_OBJECT: Final = re.compile(r"HTTPS?Connection\([^)]*\): (?:Failed to establish a new connection: )?")
+# kube-apiserver (``plugin/webhook/errors``).
+_CALLED: Final = re.compile(r'failed calling webhook "([^"]+)"')
+_DENIED: Final = re.compile(r'admission webhook "([^"]+)" denied the request(?:: (.*))?', re.DOTALL)
+_URL: Final = re.compile(r'Post "[^"]*"')
 
 
 class DecodingProblem(NamedTuple):
@@ -49,18 +55,8 @@ def decoding_problem(message: str) -> DecodingProblem:
     )
 
 
-# urllib3 begins the text of an error with the address of an object.
-_CONNECTION_OBJECT: Final = re.compile(r"HTTPS?Connection\([^)]*\): (?:Failed to establish a new connection: )?")
-
-
 def without_urllib3_object(text: str) -> str:
     return _CONNECTION_OBJECT.sub("", text)
-
-
-# kube-apiserver (``plugin/webhook/errors``).
-_CALLED: Final = re.compile(r'failed calling webhook "([^"]+)"')
-_DENIED: Final = re.compile(r'admission webhook "([^"]+)" denied the request(?:: (.*))?', re.DOTALL)
-_URL: Final = re.compile(r'Post "[^"]*"')
 
 
 def failed_webhook(problem: str) -> str:

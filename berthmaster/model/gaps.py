@@ -17,6 +17,11 @@ MOST_NAMED: Final = 20
 _NAMED: Final = 5
 ELSEWHERE: Final = "workloads in other namespaces"
 """Stands for the names of workloads that a reader may not see."""
+_FROM_BINDINGS: Final = (
+    "their replicas and labels are taken from their bindings, and those without a binding are missing"
+)
+_SO: Final = ": {consequence}"
+_INVALID_BUDGETS: Final = "the budgets in the lease of the controllers are invalid, and not shown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +115,6 @@ class _Words(NamedTuple):
     elsewhere: str = ""
 
 
-_FROM_BINDINGS: Final = (
-    "their replicas and labels are taken from their bindings, and those without a binding are missing"
-)
-_SO: Final = ": {consequence}"
-_INVALID_BUDGETS: Final = "the budgets in the lease of the controllers are invalid, and not shown"
 _WORDS: Final[Mapping[GapKind, _Words]] = {
     GapKind.FORBIDDEN: _Words("no right to {verb} {type}{where}", _SO),
     GapKind.FORBIDDEN_MOVES: _Words("no right to {verb} {type}{where}", ": what moves there is not shown"),

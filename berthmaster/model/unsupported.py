@@ -34,15 +34,14 @@ from berthmaster.model.policy import Placement, Policy
 
 PLACEMENT: Final = "spec.placement"
 _MAX_SHOWN: Final = 5
+_NULL: Final = msgspec.Raw(b"null")
+_OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class UnsupportedPlacement(Placement, frozen=True):
     """A placement with unknown parts, each named by its path and what is wrong with it. The rest is as written."""
 
     unsupported: tuple[str, ...] = ()
-
-
-_NULL: Final = msgspec.Raw(b"null")
 
 
 class _SpecOutline(msgspec.Struct, frozen=True, gc=False):
@@ -54,7 +53,6 @@ class _Outline(msgspec.Struct, frozen=True, gc=False):
 
 
 _OUTLINE: Final = msgspec.json.Decoder(_Outline)
-_OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def unsupported_parts(placement: Placement | None) -> tuple[str, ...]:

@@ -34,6 +34,8 @@ AFFINITY: Final = ClusterAffinityFilter.name
 _NAMED: Final = 6
 """The most names of clusters that are rejected for one reason."""
 _MAX_UNASSIGNED: Final = 500
+MAX_GROUPS: Final = 64
+_OTHER: Final = "other filters"
 
 
 class Outcome(Enum):
@@ -375,10 +377,6 @@ def _scores(plugins: Sequence[Score], context: Context, attempt: Attempt) -> Map
             for position, of_row in enumerate(scores.values()):
                 of_row[plugin.name] = 0 if given is None else int(given[position])
     return scores
-
-
-MAX_GROUPS: Final = 64
-_OTHER: Final = "other filters"
 
 
 class GroupOutlook(msgspec.Struct, frozen=True, rename="camel"):

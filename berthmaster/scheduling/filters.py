@@ -23,6 +23,8 @@ from berthmaster.scheduling.fleet import AffinityColumn, ClusterColumn, Fleet
 _SET_STEPS: Final = 10
 _TOLERATION_STEPS: Final = 20
 NO_EFFECTS: frozenset[str] = frozenset()
+MIN_SCORE: Final = 0
+MAX_SCORE: Final = 100
 
 
 class Filter(ABC):
@@ -286,10 +288,6 @@ class TaintTolerationFilter(PlacementFilter):
     def _column(context: Context, effects: frozenset[str]) -> Column[np.bool_]:
         fleet, tolerations = context.fleet, context.compiled.placement.cluster_tolerations
         return context.compiled.shared(effects, lambda: TolerationColumn(fleet, tolerations, effects))
-
-
-MIN_SCORE: Final = 0
-MAX_SCORE: Final = 100
 
 
 class UnscorableError(Exception):

@@ -29,6 +29,10 @@ MAX_NODES: Final = 2**13
 MAX_NODE_CLASSES: Final = 64
 _PODS_PER_NODE: Final = 110
 _PODS_COLUMN: Final = 0
+LIFETIME_S: Final = 300.0
+"""How long replicas stay assumed if the workload does not report."""
+EXPIRED: Final = 1000
+"""For how many bindings one call forgets replicas. A new process assumes many at once, and decisions wait meanwhile."""
 
 
 class PendingReplicas(NamedTuple):
@@ -370,13 +374,6 @@ def nodes_of(cluster: Cluster) -> ModelNodes | None:
     if any(each.count < 0 for each in summary.allocatable_modelings):
         return None
     return ModelNodes(models, summary.allocatable_modelings)
-
-
-LIFETIME_S: Final = 300.0
-"""How long replicas stay assumed if the workload does not report."""
-
-EXPIRED: Final = 1000
-"""For how many bindings one call forgets replicas. A new process assumes many at once, and decisions wait meanwhile."""
 
 
 class AssumedReplicas:

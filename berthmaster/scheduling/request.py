@@ -12,6 +12,9 @@ from berthmaster.scheduling.resources import (
     requests_of,
 )
 
+_ANYWHERE = Placement()
+_NOWHERE: frozenset[str] = frozenset()
+
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """A workload, its placement and its current assignment. Fields that only some profiles use have a default.
@@ -107,7 +110,3 @@ def _component_set(spec: BindingSpec) -> ComponentSet:
         )
         for each in spec.components
     )
-
-
-_ANYWHERE = Placement()
-_NOWHERE: frozenset[str] = frozenset()

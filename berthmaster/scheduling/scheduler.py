@@ -31,6 +31,8 @@ from berthmaster.scheduling.request import Request
 _OBJECT_BYTES: Final = 4096
 _NOTHING: Final[BoolArray] = np.zeros(0, dtype=np.bool_)
 _NO_ROWS: Final[IntArray] = np.zeros(0, dtype=np.int64)
+_PLACEMENT_BYTES: Final = 48 * 2**20
+"""The bytes of compiled placements, and again of the placements that are known by identity."""
 
 
 class FeasibleRows:
@@ -115,10 +117,6 @@ def kind_of(request: Request) -> tuple[str, str, bool]:
     Returns the apiVersion and the kind of the workload, and whether it has replicas.
     """
     return request.api_version, request.kind, request.is_workload
-
-
-_PLACEMENT_BYTES: Final = 48 * 2**20
-"""The bytes of compiled placements, and again of the placements that are known by identity."""
 
 
 class Scheduler:

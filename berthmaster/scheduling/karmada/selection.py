@@ -46,6 +46,8 @@ _INT64_SAFE: Final = 2**61
 _COST_BEYOND_INT64: Final = 16
 _SCORE_UNIT: Final = 1000
 _UNCONSTRAINED: Final = SpreadConstraint()
+ITS_ESTIMATOR: Final = "its scheduler estimator"
+"""What limits a cluster whose scheduler estimator reports less than the fleet's own numbers."""
 
 
 class KarmadaPlacement(CompiledPlacement):
@@ -337,10 +339,6 @@ def _shortened(heaviest_first: list[ClusterGroup], shortest: int, target: int) -
         if value >= target and (length == shortest or value - last_in_walk < target):
             return prefix
     return heaviest_first
-
-
-ITS_ESTIMATOR: Final = "its scheduler estimator"
-"""What limits a cluster whose scheduler estimator reports less than the fleet's own numbers."""
 
 
 def candidates_of(context: Context, rows: IntArray, scores: IntArray | None) -> Candidates:

@@ -33,6 +33,13 @@ from berthmaster.scheduling.fleet import CompiledPlacement, Fleet
 from berthmaster.scheduling.kubeadmiral.plugins import Allocation, whole_units
 from berthmaster.scheduling.kubeadmiral.unit import GPU, NO_PREFERENCE, ReplicasStrategy, SchedulingUnit, unit_of
 
+_BY_WEIGHT: Final = itemgetter(1)
+_FEW_CLUSTERS: Final = 32
+_REPELLING: Final = frozenset({NO_SCHEDULE})
+_SUM: Final = 1000
+_ALLOCATABLE_SHARE: Final = 1.4
+"""The largest weight of a cluster, as a multiple of its share of all allocatable resources."""
+
 
 class Share(NamedTuple):
     """The weight and bounds of one cluster. Without a maximum, ``maximum`` is None."""
@@ -102,9 +109,6 @@ def divide_by_weight(
         added, _ = distribute_by_weight(difference, ordered(given, key), CapacityLimits(), keep=True)
         return Division({name: count + added.get(name, 0) for name, count in settled.items()}, overflow)
     return Division(settled, overflow)
-
-
-_BY_WEIGHT: Final = itemgetter(1)
 
 
 def ordered(shares: Sequence[Share], key: str) -> list[Share]:
@@ -276,13 +280,6 @@ def distribute_in_order(total: int, shares: Sequence[Share], limits: CapacityLim
         remaining -= wanted - replicas[each.name]
         replicas[each.name] = wanted
     return Division(replicas, overflow)
-
-
-_FEW_CLUSTERS: Final = 32
-_REPELLING: Final = frozenset({NO_SCHEDULE})
-_SUM: Final = 1000
-_ALLOCATABLE_SHARE: Final = 1.4
-"""The largest weight of a cluster, as a multiple of its share of all allocatable resources."""
 
 
 def assign(context: Context, _compiled: CompiledPlacement, selected: Candidates) -> dict[str, int]:

@@ -36,6 +36,7 @@ from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.resources import requests_of
 
 GPU = "nvidia.com/gpu"
+PART_NAMES: Final = {"minimum": "minReplicas", "maximum": "maxReplicas", "weight": "weight", "priority": "priority"}
 
 
 class ReplicasStrategy(Enum):
@@ -187,8 +188,6 @@ def placed(unit: SchedulingUnit, decision: Decision) -> dict[str, int | None]:
 
 Parts = Mapping[str, Mapping[str, int]]
 """For each field of a Preference, numbers by cluster. Clusters without a number are left out."""
-
-PART_NAMES: Final = {"minimum": "minReplicas", "maximum": "maxReplicas", "weight": "weight", "priority": "priority"}
 
 
 def parts_of(placement: Iterable[DesiredPlacement]) -> Parts:
