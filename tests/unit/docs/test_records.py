@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from berthmaster.deciding import lease_record
-from berthmaster.ledger.batches import FORMAT
+from berthmaster.ledger.entries import FORMAT
 from berthmaster.ledger.schema import REVISION
 from berthmaster.model.claims import PRIORITY_DROP_ANNOTATION, PriorityDrop
 from berthmaster.model.meta import Value
