@@ -291,6 +291,7 @@ class Runtime:
         self._recorder.start()
         if self._candidate is None:
             return True
+        self._source.check(self._client)  # so that the check below has versions to compare with
         self._candidate.start()
         while not self._candidate.elected.wait(_POLL_S):
             if self._stop.asked:
