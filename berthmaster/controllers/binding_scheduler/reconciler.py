@@ -116,6 +116,7 @@ class BindingReconciler:
         return None
 
     def _reconcile(self, key: Key) -> Requeue | None:
+        # 1. Take the latest binding, and complete what the last reconcile could not write.
         binding = self._bindings.get(key)
         self._clusters.observe(key, binding)
         if binding is None:
@@ -127,12 +128,14 @@ class BindingReconciler:
             self.times.forget(key)
             self._moves.waiting.update(key, waits=False)
             return None
+        # 2. Decide, and assume the assignment, so that the next decision sees it.
         started_s = self._clock.monotonic_s()
         with inner_span("decide"):
             decision = self._clusters.decide_and_assume(key, binding, explain=_STEPS.isEnabledFor(logging.DEBUG))
         record = self._record_of(binding, decision)
         for attempt in decision.attempts:
             _STEPS.debug("group tried", extra=fields(binding=key_text(key), **attempt))
+        # 3. Write the assignment, the status and the events.
         try:
             written = self._write(key, binding, decision)
         except ApiError as error:
@@ -147,6 +150,7 @@ class BindingReconciler:
             decision = written.decision
         else:
             self._record_decision(record, started_s)
+        # 4. Say what came of it, and when to look again.
         if decision.attempted:
             self._finish("scheduled" if decision.result.ok else "unschedulable", key, decision, started_s)
         else:
