@@ -50,6 +50,14 @@ _NONE_HELPS: Final = (
     "no small change would: no label, taint, name, group order, bound, weight, request, capacity or number of replicas "
     "between half and twice the present one brings it there"
 )
+_OF_CLUSTER: Final = frozenset({
+    RemedyKind.LABEL, RemedyKind.TAINT, RemedyKind.CAPACITY, RemedyKind.LOCATION, RemedyKind.SERVED_KIND,
+})  # fmt: skip
+"""What changes the cluster for all workloads."""
+_SHARED: Final = (
+    "the changes let other workloads use {}, too, and these can take its room first; "
+    "`berthmaster simulate` decides all workloads"
+)
 
 
 class WhyNot(msgspec.Struct, frozen=True, rename="camel"):
@@ -164,7 +172,20 @@ def why_not(question: WhyNotQuestion, cluster: str, check: Callable[[], None] = 
         return WhyNot(cluster, taken=False, reasons=reasons, changes=[], clusters=dict(decided), unknown=unknown)
     best, *others = [[each.text for each in remedies] for remedies in smallest]
     clusters = dict(search.assignment(smallest[0]))
-    return WhyNot(cluster, taken=False, reasons=reasons, changes=best, clusters=clusters, alternatives=others)
+    unknown = [_SHARED.format(cluster)] if any(lets_others_in(question, each) for each in smallest) else []
+    return WhyNot(
+        cluster, taken=False, reasons=reasons, changes=best, clusters=clusters, unknown=unknown, alternatives=others
+    )
+
+
+def lets_others_in(question: WhyNotQuestion, remedies: Sequence[Remedy]) -> bool:
+    """Return whether other workloads can take the room of the cluster after changes.
+
+    The search decides the workload alone. In a simulation of all workloads, a scheduler that deducts what it has
+    decided may give the room to others first.
+    """
+    deducts = question.world.rules_of(question.binding).deducts
+    return deducts and question.request.divides_replicas and any(each.kind in _OF_CLUSTER for each in remedies)
 
 
 def _helpless(question: WhyNotQuestion, cluster: Cluster) -> str:

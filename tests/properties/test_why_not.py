@@ -23,7 +23,7 @@ from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.planner import simulated
 from berthmaster.simulation.remedies import MAX_FACTOR, Remedy, RemedyKind
 from berthmaster.simulation.scheduling_cycle import run, scheduler_of
-from berthmaster.simulation.why_not import Search, WhyNotQuestion, question_of, why_not
+from berthmaster.simulation.why_not import Search, WhyNotQuestion, lets_others_in, question_of, why_not
 from berthmaster.simulation.world import World, world_of
 
 FLEETS = int(os.environ.get("WHY_NOT_FLEETS", "6"))
@@ -126,7 +126,7 @@ def problems(world: World, asked: WhyNotQuestion, name: str, draw: random.Random
     for remedies in sets:
         texts = [each.text for each in remedies]
         kinds.update(each.kind.name for each in remedies)
-        if not places(world, remedies, resource, name):
+        if not places(world, remedies, resource, name) and not (answer.unknown and lets_others_in(asked, remedies)):
             yield f"{texts} do not help"
     for index, remedy in enumerate(sets[0]) if sets else ():
         others = [*sets[0][:index], *sets[0][index + 1 :]]

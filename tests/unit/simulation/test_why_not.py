@@ -100,6 +100,20 @@ def test_a_change_of_a_cluster_that_triggers_no_scheduling_is_complete_with_a_re
     assert (found.changes, found.unknown) == (["label a with region=r", RESCHEDULE], [])
 
 
+@cases(
+    ("scheduler", "says_it"), {"deducts what it has decided": ("berthmaster", True), "counts reports only": ("", False)}
+)
+def test_other_workloads_can_take_the_room_of_a_cluster_that_a_change_opens_if_a_scheduler(scheduler, says_it):
+    fields = {"scheduler_name": scheduler} if scheduler else {}
+    found = settled(
+        "a", cluster("a", pods=9), cluster("b", pods=9), clusters={"b": 2}, replicas=2, **IN_REGION, **fields
+    )
+    assert found.changes == ["label a with region=r", RESCHEDULE]
+    assert [each.partition(", and ")[0] for each in found.unknown] == [
+        "the changes let other workloads use a, too"
+    ] * says_it
+
+
 TIERS = [
     {"affinityName": "best", "clusterNames": ["a"], "labelSelector": {"matchLabels": {"tier": "gold"}}},
     {"affinityName": "rest", "clusterNames": ["b"]},
