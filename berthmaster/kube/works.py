@@ -12,7 +12,8 @@ from berthmaster.kube.requests import Collection, get, key_text
 from berthmaster.kube.responses import decode_response
 from berthmaster.model.binding import Binding
 from berthmaster.model.errors import ApiError
-from berthmaster.model.template_facts import PLURALS, facts_of
+from berthmaster.model.kinds import guessed_names
+from berthmaster.model.template_facts import WITH_VOLUMES, facts_of
 from berthmaster.model.work import Copies, KarmadaWork
 
 _READ_TIMEOUT_S: Final = 10.0
@@ -38,9 +39,11 @@ def with_template(client: APIClient, copies: Copies, binding: Binding) -> Copies
     template could not be read.
     """
     resource = binding.spec.resource
-    plural = PLURALS.get((resource.api_version, resource.kind))
-    if copies.problem or copies.by_cluster or not binding.spec.clusters or plural is None:
+    if (resource.api_version, resource.kind) not in WITH_VOLUMES:
         return copies
+    if copies.problem or copies.by_cluster or not binding.spec.clusters:
+        return copies
+    plural = guessed_names("", resource.kind).plural
     key = (resource.namespace, resource.name)
     request = get(Collection.of(resource.api_version, plural), key)
     try:

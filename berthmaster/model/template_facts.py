@@ -13,17 +13,11 @@ RETAINED: Final = "resourcetemplate.karmada.io/retain-replicas"
 """The label of a Deployment whose replicas each member decides, for example by a HorizontalPodAutoscaler."""
 _PAUSED: Final[Mapping[str, str]] = {"Deployment": "paused", JOB: "suspend"}
 """The field of the spec of a kind that keeps new pods from being created."""
-PLURALS: Final[Mapping[tuple[str, str], str]] = {
-    ("apps/v1", "DaemonSet"): "daemonsets",
-    ("apps/v1", "Deployment"): "deployments",
-    ("apps/v1", "ReplicaSet"): "replicasets",
-    ("apps/v1", "StatefulSet"): "statefulsets",
-    ("batch/v1", "CronJob"): "cronjobs",
-    ("batch/v1", "Job"): "jobs",
-    ("v1", CLAIM): "persistentvolumeclaims",
-    ("v1", "Pod"): "pods",
-}
-"""The kinds of Kubernetes whose copies can have volumes, and the plurals of their names."""
+WITH_VOLUMES: Final = frozenset({
+    ("apps/v1", "DaemonSet"), ("apps/v1", "Deployment"), ("apps/v1", "ReplicaSet"), ("apps/v1", "StatefulSet"),
+    ("batch/v1", "CronJob"), ("batch/v1", JOB), ("v1", CLAIM), ("v1", "Pod"),
+})  # fmt: skip
+"""The kinds of Kubernetes whose copies can have volumes."""
 
 
 class TemplateFacts(msgspec.Struct, frozen=True, array_like=True, gc=False):
