@@ -357,6 +357,8 @@ def released(binding: Binding, state: MoveState, around: Surroundings) -> Step:
     )
     going_away = f", {short_assignment(state.source)} is released" if state.source else ""
     note = f"{state.reason.value}: {_arrived(state)}{going_away}"
+    if rest_s:
+        after = msgspec.structs.replace(after, rebalance_after=until)
     if left := _left_behind(binding, state, around):
         after = msgspec.structs.replace(after, message=left[:MAX_MESSAGE])
         note = f"{note}; {left}"
@@ -457,13 +459,14 @@ def plausible(state: MoveState, settings: MoveSettings, now: Timestamp) -> MoveS
         settings.rebalance.after_s,
         0 if state.under_way else max(settings.max_hold_down_s, REBALANCE_HOLD_DOWNS * settings.hold_down_s),
     )
-    until, held = state.until, state.held_down_until
+    until, held, rest = state.until, state.held_down_until, state.rebalance_after
     return msgspec.structs.replace(
         state,
         since=state.since if state.since is None or state.under_way else since,
         started_at=None if state.started_at is None else min(state.started_at, now),
         until=None if until is None else min(until, later(since, longest_s)),
         held_down_until=None if held is None else min(held, later(since, settings.max_hold_down_s)),
+        rebalance_after=None if rest is None else min(rest, later(now, max(longest_s, settings.max_hold_down_s))),
         deadline_at=None if state.deadline_at is None else min(state.deadline_at, later(now, longest_s)),
         gone_since=None if state.gone_since is None else min(state.gone_since, now),
         termination_s=min(state.termination_s, MAX_GRACE_S),

@@ -275,9 +275,9 @@ def rebalancing(
         return None
     if binding.spec.graceful_eviction_tasks or not unusable.isdisjoint(clusters):
         return None
-    if record is not None and (
-        record.held_down(moves.now) or (record.phase is MovePhase.RELEASED and not is_over(record, moves.now))
-    ):
+    if record is not None and (record.held_down(moves.now) or record.rests(moves.now)):
+        return None
+    if record is not None and record.phase is MovePhase.RELEASED and not is_over(record, moves.now):
         return None
     request = replace(Request.of(binding), bounds=bounds, evicted_from=unusable)
     request = replace(request, placement=_reduced(placement, request.observed_group))

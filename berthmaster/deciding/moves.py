@@ -797,6 +797,7 @@ def _state_of(
         started_at=record.started_at if record is not None and record.reason is reason else decider.now,
         failures=record.failures if record is not None else 0,
         held_down_until=record.held_down_until if record is not None else None,
+        rebalance_after=record.rebalance_after if record is not None else None,
     )
 
 
@@ -854,12 +855,19 @@ def waiting_record(
 
 
 def ended_record(record: MoveState | None, now: Timestamp) -> MoveState | None:
-    """Return the record of a binding that has no reason to move: None once it has no further meaning."""
-    if record is None or record.phase in WAITING or lifecycle.is_over(record, now):
+    """Return the record of a binding that has no reason to move: None once it has no further meaning.
+
+    The record of a later move can end before a rebalanced workload may be rebalanced again.
+    """
+    if record is None:
         return None
-    if record.phase is not MovePhase.RELEASED and not record.held_down(now):
+    counts = record.phase is MovePhase.RELEASED or record.held_down(now)
+    if record.phase not in WAITING and counts and not lifecycle.is_over(record, now):
+        return record
+    if not record.rests(now):
         return None
-    return record
+    rest = record.rebalance_after
+    return MoveState(MoveReason.REBALANCE, MovePhase.RELEASED, since=record.since, until=rest, rebalance_after=rest)
 
 
 def _waiting_state(binding: Binding, request: MoveRequest, record: MoveState | None, now: Timestamp) -> MoveState:
@@ -879,6 +887,7 @@ def _waiting_state(binding: Binding, request: MoveRequest, record: MoveState | N
         since=whole,
         failures=record.failures if record is not None else 0,
         held_down_until=record.held_down_until if record is not None else None,
+        rebalance_after=record.rebalance_after if record is not None else None,
     )
 
 

@@ -167,6 +167,7 @@ class MoveState(Value, frozen=True):
         overdue: the deadline has passed, and the move has nothing better to return to yet. Budgets do not count it.
         failures: how many moves of the binding failed or did not last, since the last success or policy edit.
         held_down_until: until this time only a failover may start; None for no hold-down.
+        rebalance_after: until this time no rebalance may start; None if one may.
         template: the version of the workload when the phase began. A newer template starts new pods.
         gone_since: since when the old copies of a move with BreakBeforeMake are gone; None if they are not.
         termination_s: how long the pods of the old copies may take to end, in seconds.
@@ -198,6 +199,7 @@ class MoveState(Value, frozen=True):
     origin_group: str = ""
     deadline_at: Timestamp | None = None
     overdue: bool = False
+    rebalance_after: Timestamp | None = None
 
     @property
     def first(self) -> dict[str, int]:
@@ -249,6 +251,10 @@ class MoveState(Value, frozen=True):
     def held_down(self, now: Timestamp) -> bool:
         """Whether no move except a failover may start at this time."""
         return self.held_down_until is not None and self.held_down_until > now
+
+    def rests(self, now: Timestamp) -> bool:
+        """Whether no rebalance may start at this time."""
+        return self.rebalance_after is not None and self.rebalance_after > now
 
 
 def _growth(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:

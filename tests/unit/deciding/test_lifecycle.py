@@ -11,6 +11,7 @@ from tables import cases
 from berthmaster.deciding import lifecycle
 from berthmaster.deciding.config import MoveSettings
 from berthmaster.deciding.lifecycle import CopiesChange, Surroundings
+from berthmaster.deciding.moves import ended_record
 from berthmaster.model.binding import AggregatedStatusItem, Binding, BindingStatus
 from berthmaster.model.move import MovePhase, MoveReason, MoveState
 from berthmaster.model.work import Copies, CopyOfWorkload
@@ -122,6 +123,33 @@ def test_each_failure_holds_down_twice_as_long_up_to_a_limit():
 )
 def test_when_a_record_is_over(given: MoveState, *, over: bool):
     assert lifecycle.is_over(given, T0) is over
+
+
+def test_a_rebalanced_workload_may_be_rebalanced_again_after_three_hold_downs():
+    given = msgspec.structs.replace(state(MovePhase.SOAKING, until=at(0)), reason=MoveReason.REBALANCE)
+    step = lifecycle.advanced(reporting(HEALTHY), given, around())
+    assert (step.state.phase, step.state.until, step.state.rebalance_after) == (MovePhase.RELEASED, at(1800), at(1800))
+
+
+@cases(
+    ("given", "left"),
+    {
+        "a drain waits no more": (state(MovePhase.STABILISING, rebalance_after=at(9)), at(9)),
+        "a failback was released, and has lasted": (
+            state(MovePhase.RELEASED, until=at(0), rebalance_after=at(9)), at(9),
+        ),
+        "the time is over": (state(MovePhase.STABILISING, rebalance_after=at(0)), None),
+        "it was never rebalanced": (state(MovePhase.STABILISING), None),
+    },
+)  # fmt: skip
+def test_the_record_of_a_later_move_that_ends_leaves_the_rest_of_a_rebalance_if(
+    given: MoveState, left: datetime | None
+):
+    found = ended_record(given, T0)
+    expected = (MoveReason.REBALANCE, MovePhase.RELEASED, left, left)
+    assert (left is None and found is None) or (
+        found is not None and (found.reason, found.phase, found.until, found.rebalance_after) == expected
+    )
 
 
 @cases(
