@@ -452,7 +452,7 @@ def plausible(state: MoveState, settings: MoveSettings, now: Timestamp) -> MoveS
     """
     since = now if state.since is None else min(state.since, now)
     longest_s = max(
-        settings.deadline_s + state.termination_s,
+        settings.deadline_s + max(state.termination_s, DEFAULT_GRACE_S),  # the grace period may have been longer
         settings.soak_s,
         settings.failback.after_s,
         settings.drain.after_s,
