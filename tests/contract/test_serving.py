@@ -98,8 +98,8 @@ def is_answered_alone(server, folder, *, in_pool=False, late=False):
 
 def test_answers_are_sent_together_unless_one_is_late_or_a_thread_of_the_pool_works(server, tmp_path):
     assert all(is_answered_alone(server, tmp_path / each, **{each: True}) for each in ("in_pool", "late"))
-    # On a busy machine an answer waits for longer than 1 ms, and is sent.
-    assert not all(is_answered_alone(server, tmp_path / str(number)) for number in range(10))
+    # On a busy machine an answer waits for longer than 1 ms, and is sent. It is tried until the machine has a moment.
+    assert not all(is_answered_alone(server, tmp_path / str(number)) for number in range(300))
 
 
 def test_the_polling_thread_answers_what_is_cheap_and_the_pool_the_rest(wire):
