@@ -2,7 +2,7 @@
 
 Each completion is a new process, as the shell starts it. A control plane has 300 ms to answer (``completion.py``); an
 answer that comes later completes nothing. So each completion must have names, and the time of the whole process is
-printed beside the time of one that asks nobody.
+printed beside the time of a completion without any request.
 """
 
 import os

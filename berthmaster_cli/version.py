@@ -52,7 +52,7 @@ _ANSWER: Final = AnswerKind("Versions", Versions)
 
 
 class _VersionFlags(PlaneFlags, LeaseFlags, ServerFlags, OutputFlags):
-    client: bool = option("Print the version of this command only, and ask nobody.")
+    client: bool = option("Print the version of this command only, without any request.")
     check: bool = option("Exit with 1 if versions do not fit, or if one could not be read.")
 
 

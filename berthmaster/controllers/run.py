@@ -52,6 +52,16 @@ _LOG: Final = logging.getLogger("berthmaster.controllers")
 _NAMED: Final = 5
 STUCK_S: Final = 300.0
 """A reconcile that runs for this long will not end: each of its requests has a much shorter timeout."""
+REPORTING_CONTROLLER: Final = "berthmaster.io/controllers"
+EXIT_LOST: Final = 1
+_POLL_S: Final = 0.5
+_STOP_LIMIT_S: Final = 15.0
+# In a burst each binding has two events. The limit keeps the API server free for the writes that schedule.
+_EVENTS_PER_S: Final = 50.0
+_EVENT_BURST: Final = 100
+_FLUSH_LIMIT_S: Final = 3.0
+_RELEASE_LIMIT_S: Final = 5.0
+_PROBE_S: Final = 10.0
 
 
 class ProcessHealth:
@@ -116,18 +126,6 @@ class ProcessHealth:
 def _unread(informer: Informer[Any]) -> str:
     """Return the names of the objects of an informer that are not read, and why."""
     return name_list([f"{key_text(key)} {problem}" for key, problem in informer.unread()], _NAMED)
-
-
-REPORTING_CONTROLLER: Final = "berthmaster.io/controllers"
-EXIT_LOST: Final = 1
-_POLL_S: Final = 0.5
-_STOP_LIMIT_S: Final = 15.0
-# In a burst each binding has two events. The limit keeps the API server free for the writes that schedule.
-_EVENTS_PER_S: Final = 50.0
-_EVENT_BURST: Final = 100
-_FLUSH_LIMIT_S: Final = 3.0
-_RELEASE_LIMIT_S: Final = 5.0
-_PROBE_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)

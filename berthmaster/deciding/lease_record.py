@@ -22,6 +22,16 @@ T = TypeVar("T")
 
 MAX_BYTES: Final = 32 * 2**10
 """The most bytes of all budgets in the record: the leader sends it with each renewal of the lease."""
+BRAKE: Final = "policy.berthmaster.io/storm-brake"
+"""The annotation with a ``BrakeRecord``. It is absent while nothing happened."""
+RESUME: Final = "policy.berthmaster.io/storm-brake-resume"
+"""The annotation by which a user ends the brake. The value is a ``ResumeRequest``. The leader removes it."""
+SOURCES: Final = "policy.berthmaster.io/moves"
+"""The annotation with a ``SourcesRecord``. It is absent without a configuration of moves."""
+CONTROLLERS: Final = "policy.berthmaster.io/controllers"
+"""The annotation with a ``ControllersRecord``. Each leader writes its own."""
+_SILENT_S: Final = 60
+"""A leader renews its lease every few seconds; another one takes it after ``lease_s``, by default 15 s."""
 
 
 def budget_records(budgets: Sequence[Budget]) -> tuple[dict[str, Any], ...] | None:
@@ -33,17 +43,6 @@ def budget_records(budgets: Sequence[Budget]) -> tuple[dict[str, Any], ...] | No
 def budgets_of(records: Sequence[Mapping[str, Any]]) -> tuple[Budget, ...]:
     """Return the budgets of records. Raises ``InputError`` if one is invalid."""
     return convert(tuple[Budget, ...], list(records))
-
-
-BRAKE: Final = "policy.berthmaster.io/storm-brake"
-"""The annotation with a ``BrakeRecord``. It is absent while nothing happened."""
-RESUME: Final = "policy.berthmaster.io/storm-brake-resume"
-"""The annotation by which a user ends the brake. The value is a ``ResumeRequest``. The leader removes it."""
-SOURCES: Final = "policy.berthmaster.io/moves"
-"""The annotation with a ``SourcesRecord``. It is absent without a configuration of moves."""
-
-CONTROLLERS: Final = "policy.berthmaster.io/controllers"
-"""The annotation with a ``ControllersRecord``. Each leader writes its own."""
 
 
 class ControllersRecord(Value, frozen=True):
@@ -60,10 +59,6 @@ class ControllersRecord(Value, frozen=True):
     preempts: bool = False
     gates: tuple[str, ...] = ()
     version: str = ""
-
-
-_SILENT_S: Final = 60
-"""A leader renews its lease every few seconds; another one takes it after ``lease_s``, by default 15 s."""
 
 
 class BrakeRecord(Value, frozen=True):

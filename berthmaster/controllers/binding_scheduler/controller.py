@@ -35,6 +35,9 @@ from berthmaster.runtime.stopping import RepeatingThread
 
 SETTLE_S: Final = 0.25
 """How long a binding waits after a change: karmada-webhook watches quotas as well, and must see the change first."""
+NAME: Final = "binding-scheduler"
+_TICK_S: Final = 1.0
+_LOG: Final = logging.getLogger("berthmaster.controllers")
 
 
 def _watch_quotas(context: ControllerContext, bindings: BindingCache, queue: SchedulingQueue) -> None:
@@ -53,11 +56,6 @@ def _watch_quotas(context: ControllerContext, bindings: BindingCache, queue: Sch
 
 def _was_refused(binding: Binding) -> bool:
     return any(each.type == SCHEDULED and each.reason == QUOTA_EXCEEDED for each in binding.status.conditions)
-
-
-NAME: Final = "binding-scheduler"
-_TICK_S: Final = 1.0
-_LOG: Final = logging.getLogger("berthmaster.controllers")
 
 
 class BindingScheduler:
