@@ -34,7 +34,7 @@ from berthmaster.ledger.records import Query
 from berthmaster.ledger.store import Store, open_store
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
-from berthmaster.model.meta import Quantity
+from berthmaster.model.quantity import Quantity
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.scheduling.karmada.profile import built_in, karmada_profile
 

@@ -5,9 +5,10 @@ from typing import Final
 
 import click
 
-from berthmaster.model.decode import convert, unknown_fields
+from berthmaster.model.decode import convert
 from berthmaster.model.errors import FieldError, InputError
 from berthmaster.model.replicas import ReplicaPath
+from berthmaster.model.unknown_fields import unknown_fields
 from berthmaster.runtime.feature_gates import WORKLOAD_AFFINITY, FeatureGates, gates_help
 from berthmaster.scheduling.karmada.profile import built_in, karmada_profile
 from berthmaster.scheduling.prices import NO_PRICES, ClusterCost, Prices

@@ -6,7 +6,7 @@ from typing import Any, Final, get_args, get_origin
 
 import msgspec
 
-from berthmaster.model.meta import Quantity
+from berthmaster.model.quantity import Quantity
 from berthmaster_cli.answers import API_VERSION, AnswerKind
 from berthmaster_cli.main import COMMANDS, command_module
 

@@ -22,8 +22,9 @@ from berthmaster.model.cluster import (
     Taint,
 )
 from berthmaster.model.decode import convert
-from berthmaster.model.meta import ObjectMeta, Quantity
+from berthmaster.model.meta import ObjectMeta
 from berthmaster.model.policy import Placement, Policy, PropagationSpec, ResourceSelector
+from berthmaster.model.quantity import Quantity
 from berthmaster.model.replicas import ReplicaRequirements
 
 SERVED = (

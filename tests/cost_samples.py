@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import inspect
 from tables import data
 
-from berthmaster.model.meta import Quantity
+from berthmaster.model.quantity import Quantity
 
 JSON = Any
 VALUES: Mapping[str, JSON] = data("sample_values")

@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 from answer_schema import schema_of_answers
 
-from berthmaster.model.meta import Quantity
+from berthmaster.model.quantity import Quantity
 from berthmaster.simulation.changes import WhatIf
 from berthmaster_cli.placement_tests.files import API_VERSION, APPLY, DOWN, Lost, PlacementTest
 from berthmaster_cli.placement_tests.reports import PlacementTestReport

@@ -13,10 +13,10 @@ from berthmaster.kube.client import APIClient, ask, ask_if_found
 from berthmaster.kube.openapi import openapi_request, schemas_of, subschema
 from berthmaster.kube.requests import APIRequest
 from berthmaster.kube.responses import decode_response
-from berthmaster.model.decode import struct_shape
 from berthmaster.model.errors import ApiError
 from berthmaster.model.policy import Placement
 from berthmaster.model.releases import KarmadaReleases
+from berthmaster.model.unknown_fields import struct_shape
 from berthmaster.runtime.logs import fields
 
 BINDING_API: Final = "work.karmada.io/v1alpha2"

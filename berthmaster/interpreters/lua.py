@@ -14,7 +14,8 @@ from berthmaster.model.decode import builtins, convert
 from berthmaster.model.dependencies import Dependency, ScriptedDependencies, dependencies_of
 from berthmaster.model.errors import FieldError, InputError, shown
 from berthmaster.model.interpretation import Interpreter, ScriptedComponents, UnknownReplicas
-from berthmaster.model.meta import INT32_MAX, Quantity
+from berthmaster.model.meta import INT32_MAX
+from berthmaster.model.quantity import Quantity
 from berthmaster.model.replicas import ReplicaRequirements, Replicas, requirements_at
 
 _FUNCTION: Final = "GetReplicas"

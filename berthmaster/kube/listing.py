@@ -12,8 +12,9 @@ import msgspec
 from berthmaster.kube import requests
 from berthmaster.kube.requests import APIRequest, Collection
 from berthmaster.kube.responses import MAX_DEPTH, MAX_MESSAGE_BYTES, ListPage, decode_identity, decode_shallow
-from berthmaster.model.decode import CUT, TooDeepError, decode_json
+from berthmaster.model.decode import TooDeepError, decode_json
 from berthmaster.model.errors import ApiError, BerthmasterError, FieldError, ResponseTooLargeError, UnlistableError
+from berthmaster.model.json_text import CUT
 from berthmaster.model.meta import Key
 
 MAX_OBJECTS: Final = 2**20

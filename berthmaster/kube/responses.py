@@ -4,8 +4,9 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from berthmaster.model.decode import TooDeepError, decode_json, without_deep_parts
+from berthmaster.model.decode import TooDeepError, decode_json
 from berthmaster.model.errors import ApiError, FieldError
+from berthmaster.model.json_text import without_deep_parts
 from berthmaster.model.meta import Key
 
 T = TypeVar("T")

@@ -21,7 +21,8 @@ from berthmaster.deciding.decision_recorder import NO_CLUSTERS, LoggedFleet
 from berthmaster.model.cluster import AllocatableModeling, APIEnablement, Cluster, ClusterStatus, ResourceSummary
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import DamagedLedgerError
-from berthmaster.model.meta import ObjectMeta, Quantity
+from berthmaster.model.meta import ObjectMeta
+from berthmaster.model.quantity import Quantity
 
 DIGEST_BYTES: Final = 16
 _MASK: Final = (1 << (8 * DIGEST_BYTES)) - 1

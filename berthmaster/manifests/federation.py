@@ -7,9 +7,9 @@ from typing import Any, Final, NamedTuple, Protocol
 from berthmaster.manifests.document import Document
 from berthmaster.model import kubeadmiral
 from berthmaster.model.cluster import Cluster
-from berthmaster.model.decode import unknown_fields
 from berthmaster.model.federated_object import FederatedObject
-from berthmaster.model.meta import negative_amounts
+from berthmaster.model.quantity import negative_amounts
+from berthmaster.model.unknown_fields import unknown_fields
 
 FEDERATION_GROUP: Final = "core.kubeadmiral.io"
 FEDERATION: Final = f"{FEDERATION_GROUP}/v1alpha1"

@@ -19,7 +19,6 @@ from berthmaster.manifests.snapshot import SNAPSHOT_GROUP, FleetSnapshot
 from berthmaster.model.binding import Binding
 from berthmaster.model.claims import WAITED_FOR
 from berthmaster.model.cluster import Cluster, Node, cluster_of_node
-from berthmaster.model.decode import unknown_fields
 from berthmaster.model.errors import FieldError, InputError, ManifestError
 from berthmaster.model.interpretation import ResourceInterpreterCustomization
 from berthmaster.model.kinds import group_of, reason_not_propagated
@@ -33,6 +32,7 @@ from berthmaster.model.policy import (
     defaulted,
 )
 from berthmaster.model.rebalancer import WorkloadRebalancer
+from berthmaster.model.unknown_fields import unknown_fields
 from berthmaster.model.unsupported import checked_placement
 from berthmaster.model.validation import binding_errors, cluster_errors, policy_errors
 

@@ -10,7 +10,8 @@ from typing import Final
 
 import msgspec
 
-from berthmaster.model.meta import Int64, ObjectMeta, Quantity, Timestamp, Value
+from berthmaster.model.meta import Int64, ObjectMeta, Timestamp, Value
+from berthmaster.model.quantity import Quantity
 
 NO_SCHEDULE: Final = "NoSchedule"
 NO_EXECUTE: Final = "NoExecute"

@@ -11,7 +11,7 @@ from typing import Any, Final
 from berthmaster.model.binding import Component
 from berthmaster.model.errors import FieldError, shown
 from berthmaster.model.interpretation import Interpreter, as_number, converted, flink_requests, task_managers
-from berthmaster.model.meta import Quantity
+from berthmaster.model.quantity import Quantity
 from berthmaster.model.replicas import NodeClaim, ReplicaRequirements, count_at, requirements_at, value_at
 
 _TENSORFLOW: Final = {"PS": "ps", "Worker": "worker", "Chief": "chief", "Master": "master", "Evaluator": "evaluator"}

@@ -14,18 +14,19 @@ before its fields). Once a decoder exists, ``msgspec.convert`` to its type is sa
 
 import re
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from enum import Enum
-from functools import cache, lru_cache
-from itertools import islice
-from typing import Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
+from functools import lru_cache
+from typing import Any, Final, Literal, TypeVar, get_args
 
 import msgspec
 
 from berthmaster.model.errors import FieldError, InputError, shown
 from berthmaster.model.foreign_texts import DecodingProblem, decoding_problem
-from berthmaster.model.hints import closest
-from berthmaster.model.meta import ParsedText, Quantity
+from berthmaster.model.json_text import MAX_NULL_FIELDS, without_null_fields
+from berthmaster.model.meta import ParsedText
+from berthmaster.model.quantity import Quantity
+from berthmaster.model.struct_fields import fields_of, structs_in
 
 T = TypeVar("T")
 
@@ -37,11 +38,6 @@ needs. ``decode_json`` makes one error of all of these.
 """
 REDECODED_BYTES: Final = 2**20
 """The largest document that is decoded again to find the value that an error is about."""
-MAX_UNKNOWN_FIELDS: Final = 50
-"""How many unknown fields of a document ``unknown_fields`` names."""
-
-_MISSPELLED: Final = 0.8
-"""The similarity of names (``difflib``) from which an unknown field counts as misspelled."""
 _SEGMENT: Final = re.compile(r"\.([^.\[]+)|\[(\d+)\]|\[\.\.\.\]")
 _JSON_TYPES: Final[dict[str, tuple[type, ...]]] = {
     "str": (str,), "int": (int,), "float": (float,), "bool": (bool,), "null": (type(None),),
@@ -128,65 +124,6 @@ class TooDeepError(FieldError):
 
     def __init__(self) -> None:
         super().__init__("", "nested too deeply")
-
-
-class UnknownFieldError(FieldError):
-    """A field is unknown. Unless ``misspelled``, it is more likely one of another version of the API.
-
-    ``known``: the fields of its object.
-    """
-
-    def __init__(self, path: str, problem: str, known: Iterable[str] = (), *, misspelled: bool = False) -> None:
-        self.misspelled = misspelled
-        self.known = tuple(known)
-        super().__init__(path, problem)
-
-
-def unknown_fields(kind: type[msgspec.Struct], raw: Mapping[str, Any]) -> list[UnknownFieldError]:
-    """Return an error for each unknown field, with the most similar known name; for many fields only their number."""
-    found = _unknown(kind, raw, "")
-    errors = [_unknown_field(*each) for each in islice(found, MAX_UNKNOWN_FIELDS)]
-    more = sum(1 for _ in found)
-    return [*errors, UnknownFieldError("", f"and {more} more unknown fields")] if more else errors
-
-
-def has_unknown_fields(kind: type[msgspec.Struct], raw: Mapping[str, Any]) -> bool:
-    """Return whether ``unknown_fields`` would report anything. Much faster than the report."""
-    known, nested = struct_shape(kind)
-    if not raw.keys() <= known:
-        return True
-    for name, value in raw.items():
-        struct = nested.get(name)
-        if struct is None:
-            continue
-        if type(value) is dict:
-            if has_unknown_fields(struct, value):
-                return True
-        elif value and type(value) is list:
-            for each in value:
-                if type(each) is dict and has_unknown_fields(struct, each):
-                    return True
-    return False
-
-
-@cache
-def struct_shape(kind: type[msgspec.Struct]) -> tuple[frozenset[str], Mapping[str, type[msgspec.Struct]]]:
-    """Return the names of a struct's fields, and the struct of each field that has one or a list of them."""
-    nested = {}
-    for name, hint in _fields(kind).items():
-        inner = next((get_args(each)[0] for each in (hint, *get_args(hint)) if get_origin(each) is tuple), hint)
-        struct = next(iter(_structs_in(inner) or _structs_in(hint)), None)
-        if struct is not None and name != "metadata":  # the type of metadata lists only what decisions read
-            nested[name] = struct
-    return frozenset(_fields(kind)), nested
-
-
-def _unknown_field(path: str, key: str, known: Iterable[str]) -> UnknownFieldError:
-    close = closest(key, known)
-    if close is None:
-        return UnknownFieldError(path, "unknown field", known)
-    misspelled = closest(key, (close,), _MISSPELLED) is not None
-    return UnknownFieldError(path, f"unknown field; did you mean {close}?", known, misspelled=misspelled)
 
 
 def _decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
@@ -303,7 +240,7 @@ def _accepted_values(kind: Any, location: str) -> str:  # noqa: ANN401 - a type
         if segment[1] is None:
             kind = next((each for each in get_args(kind) if each is not Ellipsis), kind)
         else:
-            kind = _choices(_structs_in(kind), segment[1])
+            kind = _choices(structs_in(kind), segment[1])
     return ", ".join(value for value in _literals(kind) if value)
 
 
@@ -322,109 +259,4 @@ def _choices(structs: list[type[msgspec.Struct]], name: str) -> Any:  # noqa: AN
     tags = tuple(each.__struct_config__.tag for each in structs if each.__struct_config__.tag_field == name)
     if tags:
         return Literal[tags]
-    return next((fields[name] for each in structs if name in (fields := _fields(each))), None)
-
-
-@cache
-def _fields(struct: type[msgspec.Struct]) -> dict[str, Any]:
-    hints = get_type_hints(struct)
-    pairs = zip(struct.__struct_encode_fields__, struct.__struct_fields__, strict=True)
-    return {encoded: hints[name] for encoded, name in pairs}
-
-
-def _structs_in(kind: Any) -> list[type[msgspec.Struct]]:  # noqa: ANN401 - a type
-    return [each for each in (kind, *get_args(kind)) if isinstance(each, type) and issubclass(each, msgspec.Struct)]
-
-
-def _unknown(
-    struct: type[msgspec.Struct], raw: Mapping[str, Any], path: str
-) -> Iterator[tuple[str, str, Iterable[str]]]:
-    """Yield the path and the key of each unknown field, with the known names of its object."""
-    known, nested = struct_shape(struct)
-    for key, value in raw.items():
-        here = f"{path}.{key}" if path else str(key)
-        if key not in known:
-            yield here, str(key), _fields(struct)
-        elif (inner := nested.get(key)) is not None:
-            entries = enumerate(value) if isinstance(value, list) else ()
-            for at, each in ((here, value), *((f"{here}[{index}]", entry) for index, entry in entries)):
-                if isinstance(each, Mapping):
-                    yield from _unknown(inner, each, at)
-
-
-MAX_NULL_FIELDS: Final = 50_000
-
-# A match takes up to 1,000 strings, and then a null field if one follows. No part of the text is tried twice, so the
-# search is linear. Before 3.11.5, Python cannot match a possessive group that contains a lookahead. An atomic group can
-# be matched, but it keeps some state for each repetition: hence the limit.
-_STRING: Final = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
-_STRINGS: Final = re.compile(
-    rb'(?>[^"]*+(?:%b(?!\s*+:\s*+null)[^"]*+){0,1000})(%b\s*+:\s*+null)?+' % (_STRING, _STRING), re.DOTALL
-)
-_COMMA: Final = re.compile(rb"\s*+,")
-_SPACE: Final = b" \t\r\n"
-
-
-def without_null_fields(document: bytes) -> bytes | None:
-    """Return a JSON document without the fields of objects that are null. Nulls in arrays stay.
-
-    Takes linear time, and memory for one more copy of the document.
-
-    Args:
-        document: JSON text. The outcome of text that is not JSON is not JSON either, or has no null fields.
-
-    Returns:
-        The new text; None if there are more than ``MAX_NULL_FIELDS``.
-    """
-    kept = bytearray()
-    at = found = 0
-    for start, end in _null_fields(document):
-        found += 1
-        if found > MAX_NULL_FIELDS:
-            return None
-        kept += document[at:start]
-        comma = _COMMA.match(document, end)
-        if comma is None:
-            _drop_last_comma(kept)
-        at = comma.end() if comma is not None else end
-    return document if not found else bytes(kept + document[at:])
-
-
-def _null_fields(document: bytes) -> Iterator[tuple[int, int]]:
-    at = 0
-    while (match := _STRINGS.match(document, at)) and match.end() > at:
-        at = match.end()
-        if match[1] is not None:
-            yield match.span(1)
-
-
-def _drop_last_comma(text: bytearray) -> None:
-    while text and text[-1] in _SPACE:
-        text.pop()
-    if text and text[-1] == ord(","):
-        text.pop()
-
-
-CUT: Final = b"null\t\t\t"
-"""Stands for a part that ``without_deep_parts`` cut. No string of JSON contains tabs, and no server writes this."""
-_TOKENS: Final = re.compile(rb"%b|[\[\]{}]" % _STRING, re.DOTALL)
-
-
-def without_deep_parts(document: bytes, depth: int) -> bytes:
-    """Return a JSON document with ``CUT`` for each container that is nested deeper than ``depth``. Takes linear time.
-
-    Text that is not JSON stays text that is not JSON.
-    """
-    kept = bytearray()
-    at = level = cut_from = 0
-    for token in _TOKENS.finditer(document):
-        if token[0] in (b"[", b"{"):
-            level += 1
-            if level == depth + 1:
-                cut_from = token.start()
-        elif token[0] in (b"]", b"}"):
-            if level == depth + 1:
-                kept += document[at:cut_from] + CUT
-                at = token.end()
-            level -= 1
-    return bytes(kept + document[at:])
+    return next((fields[name] for each in structs if name in (fields := fields_of(each))), None)

@@ -18,7 +18,8 @@ from berthmaster.model.decode import convert
 from berthmaster.model.dependencies import ScriptedDependencies
 from berthmaster.model.errors import FieldError, InputError
 from berthmaster.model.kinds import scope_of
-from berthmaster.model.meta import ObjectMeta, Quantity, Value
+from berthmaster.model.meta import ObjectMeta, Value
+from berthmaster.model.quantity import Quantity
 from berthmaster.model.replicas import (
     BUILT_IN_REPLICA_PATHS,
     THIRD_PARTY_REPLICA_PATHS,

@@ -25,7 +25,8 @@ from berthmaster.model.cluster import (
     Taint,
     Toleration,
 )
-from berthmaster.model.meta import Int64, ObjectMeta, Quantity, Value
+from berthmaster.model.meta import Int64, ObjectMeta, Value
+from berthmaster.model.quantity import Quantity
 from berthmaster.model.selector import SelectorRequirement
 
 _SPEC: Final[Mapping[str, Any]] = {

@@ -12,7 +12,8 @@ from typing import Any, Final, NamedTuple
 from berthmaster.model.cluster import Toleration
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import FieldError, InputError, shown
-from berthmaster.model.meta import Count, Quantity, Value, negative_amounts
+from berthmaster.model.meta import Count, Value
+from berthmaster.model.quantity import Quantity, negative_amounts
 
 Amounts = Mapping[str, Quantity]
 

@@ -15,7 +15,6 @@ from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import FieldError, InputError, shown
 from berthmaster.model.kubeadmiral import KubeAdmiralSpec
-from berthmaster.model.meta import negative_amounts, negative_error
 from berthmaster.model.policy import (
     DEFAULT_SCHEDULER,
     ZONE,
@@ -25,6 +24,7 @@ from berthmaster.model.policy import (
     Policy,
     ResourceSelector,
 )
+from berthmaster.model.quantity import negative_amounts, negative_error
 from berthmaster.model.replicas import ReplicaRequirements
 from berthmaster.model.selector import (
     LABEL_OPERATORS,

@@ -11,7 +11,8 @@ import msgspec
 
 from berthmaster.model.binding import AggregatedStatusItem, Binding
 from berthmaster.model.cluster import Condition
-from berthmaster.model.meta import ObjectMeta, Quantity, Value, int64_of
+from berthmaster.model.meta import ObjectMeta, Value, int64_of
+from berthmaster.model.quantity import Quantity
 from berthmaster.model.template_facts import TemplateFacts, facts_of
 
 SPACE: Final = "karmada-es-"

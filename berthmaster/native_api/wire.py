@@ -14,7 +14,8 @@ import msgspec
 from berthmaster.ledger.records import HistoryRow
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster, Condition, Taint
-from berthmaster.model.meta import Quantity, Timestamp
+from berthmaster.model.meta import Timestamp
+from berthmaster.model.quantity import Quantity
 from berthmaster.scheduling.decision import FailureKind, Mode
 from berthmaster.scheduling.diagnosis import Diagnosis
 from berthmaster.scheduling.karmada.trigger import Trigger

@@ -19,7 +19,8 @@ from typing import Final, NamedTuple
 import msgspec.structs
 
 from berthmaster.model.cluster import AllocatableModeling, Cluster, ResourceModel, ResourceModelRange, ResourceSummary
-from berthmaster.model.meta import INT64_MAX, MILLI_NANOS, NANOS, Key, Quantity, with_status
+from berthmaster.model.meta import INT64_MAX, Key, with_status
+from berthmaster.model.quantity import MILLI_NANOS, NANOS, Quantity
 from berthmaster.scheduling.component_sets import ComponentSet
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.resources import CPU, PODS, NodeClasses, Requests, amount_of, counts_for_nodes

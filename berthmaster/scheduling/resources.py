@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from berthmaster.model.cluster import Cluster, ResourceSummary
 from berthmaster.model.errors import FieldError
-from berthmaster.model.meta import INT32_MAX, INT64_MAX, INT64_MIN, MILLI_NANOS, NANOS, Quantity, rounded_up
+from berthmaster.model.meta import INT32_MAX, INT64_MAX, INT64_MIN
+from berthmaster.model.quantity import MILLI_NANOS, NANOS, Quantity, rounded_up
 from berthmaster.scheduling.columns import ArrayBudget, Column, IntArray, Journal, Scalar
 
 PODS: Final = "pods"

@@ -24,6 +24,7 @@ from berthmaster.model.policy import (
     ReplicaSchedulingStrategy,
     StaticClusterWeight,
 )
+from berthmaster.model.quantity import MILLI_NANOS, NANOS, Quantity
 from berthmaster.model.rebalancer import RebalancedWorkload, RebalancerSpec, WorkloadRebalancer
 from berthmaster.model.selector import Requirement
 from berthmaster.scheduling.fleet import Strategy, strategy_of
@@ -140,7 +141,7 @@ class LowerRequest:
 
     resource: ResourceName
     name: str
-    amount: meta.Quantity
+    amount: Quantity
 
     def applied(self, world: World, now: datetime) -> World:  # noqa: ARG002 - the protocol's signature
         chosen = next(iter(world.find(self.resource)))
@@ -201,7 +202,7 @@ class AddCapacity(ClusterEdit, frozen=True):
         allocatable = dict(summary.allocatable)
         for name, amount in self.amounts:
             before = allocatable[name].nanos if name in allocatable else 0
-            allocatable[name] = meta.Quantity(min(before + _nanos(name, amount), meta.INT64_MAX * meta.NANOS), "")
+            allocatable[name] = Quantity(min(before + _nanos(name, amount), meta.INT64_MAX * NANOS), "")
         summary = replace(summary, allocatable=allocatable, allocatable_modelings=())
         return meta.with_status(cluster, resource_summary=summary)
 
@@ -459,18 +460,16 @@ def request_fields(resource: ResourceName, binding: Binding) -> Iterator[NumberF
     """Yield what one replica requests of each resource, downwards, in steps that a person writes."""
     requirements = binding.spec.replica_requirements
     for name, quantity in requirements.resource_request.items() if requirements is not None else ():
-        unit = meta.MILLI_NANOS if name == CPU else meta.NANOS * (_MEBI if quantity.nanos > _MEBI * meta.NANOS else 1)
+        unit = MILLI_NANOS if name == CPU else NANOS * (_MEBI if quantity.nanos > _MEBI * NANOS else 1)
         now = -(-quantity.nanos // unit)
         limit = -(-now // MAX_FACTOR)
         if limit < now:
             yield _request(resource, name, quantity, unit, now, limit)
 
 
-def _request(
-    resource: ResourceName, name: str, quantity: meta.Quantity, unit: int, now: int, limit: int
-) -> NumberField:
-    def amount(value: int) -> meta.Quantity:
-        return meta.Quantity(value * unit, quantity.text)
+def _request(resource: ResourceName, name: str, quantity: Quantity, unit: int, now: int, limit: int) -> NumberField:
+    def amount(value: int) -> Quantity:
+        return Quantity(value * unit, quantity.text)
 
     def text(value: int) -> str:
         return f"request {amount(value).canonical()} {name} for each replica instead of {quantity.canonical()}"
@@ -513,9 +512,9 @@ def _capacity(requests: Mapping[str, int], cluster: Cluster) -> NumberField:
 
 
 def _listed(amounts: Iterable[tuple[str, int]]) -> str:
-    quantities = {name: meta.Quantity(_nanos(name, each), "1Ki" if name == "memory" else "") for name, each in amounts}
+    quantities = {name: Quantity(_nanos(name, each), "1Ki" if name == "memory" else "") for name, each in amounts}
     return ", ".join(f"{each.canonical()} {name}" for name, each in quantities.items())
 
 
 def _nanos(name: str, amount: int) -> int:
-    return amount * (meta.MILLI_NANOS if name == CPU else meta.NANOS)
+    return amount * (MILLI_NANOS if name == CPU else NANOS)

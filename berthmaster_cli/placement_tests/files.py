@@ -7,11 +7,12 @@ from typing import Annotated, Any, Final, NamedTuple
 import msgspec
 
 from berthmaster.manifests.foreign import PLACEMENT_TEST, TEST_GROUP
-from berthmaster.model.decode import convert, unknown_fields
+from berthmaster.model.decode import convert
 from berthmaster.model.errors import FieldError, name_list
 from berthmaster.model.hints import closest
 from berthmaster.model.kinds import group_of
 from berthmaster.model.meta import ObjectMeta
+from berthmaster.model.unknown_fields import unknown_fields
 from berthmaster.simulation.changes import WhatIf, WireChange
 from berthmaster.simulation.expectations import TOTALS, WORKLOAD_STATES, Expectation
 from berthmaster.simulation.failures import FailureDomain

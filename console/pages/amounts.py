@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from berthmaster.model.meta import Quantity
+from berthmaster.model.quantity import Quantity
 from berthmaster.native_api.fleet import FleetAmount
 from berthmaster.native_api.why import Room
 from berthmaster.views.texts import bytes_text, cores_text

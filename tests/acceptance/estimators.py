@@ -9,7 +9,7 @@ from estimator_server import SERVICE
 from kube_store import JSON
 
 from berthmaster.controllers.settings import EstimatorSettings
-from berthmaster.model.meta import Quantity
+from berthmaster.model.quantity import Quantity
 
 NAMED: Final = os.environ.get("ACCEPTANCE_ESTIMATOR", "")
 """``CLUSTER=HOST:PORT``: the member that an estimator serves, and the address of that estimator, without TLS."""

@@ -16,7 +16,7 @@ from karmada_model.works import CONFLICT_RESOLUTION, EXECUTION, SPACE, TEMPLATE_
 from kube_store import JSON
 
 from berthmaster.model.dependencies import dependencies_of
-from berthmaster.model.meta import Quantity
+from berthmaster.model.quantity import Quantity
 from berthmaster.model.replicas import replicas_of
 from berthmaster.model.template_facts import RETAINED
 

@@ -8,7 +8,7 @@ from kube_store import JSON
 
 from berthmaster.kube.requests import APIRequest
 from berthmaster.model.errors import ApiError
-from berthmaster.model.meta import Quantity
+from berthmaster.model.quantity import Quantity
 
 
 class QuotaWebhook:

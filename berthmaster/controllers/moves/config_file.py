@@ -25,10 +25,11 @@ from berthmaster.deciding.config import (
 )
 from berthmaster.manifests.limits import ManifestLimits
 from berthmaster.manifests.yaml_reader import read_yaml
-from berthmaster.model.decode import builtins, convert, unknown_fields
+from berthmaster.model.decode import builtins, convert
 from berthmaster.model.errors import FieldError, InputError, shown
 from berthmaster.model.meta import Value
 from berthmaster.model.selector import LabelSelector
+from berthmaster.model.unknown_fields import unknown_fields
 from berthmaster.model.validation import label_selector_errors
 
 API_VERSION: Final = "berthmaster.io/v1alpha1"

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from berthmaster.model.cluster import NO_EXECUTE, PREFER_NO_SCHEDULE, Cluster
 from berthmaster.model.kubeadmiral import JOINED
-from berthmaster.model.meta import INT64_MAX, Quantity
+from berthmaster.model.meta import INT64_MAX
+from berthmaster.model.quantity import Quantity
 from berthmaster.model.selector import Requirement
 from berthmaster.scheduling import filters
 from berthmaster.scheduling.candidates import Candidates

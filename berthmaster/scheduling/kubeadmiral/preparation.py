@@ -25,7 +25,8 @@ from berthmaster.model.federated_object import (
     UnavailableCluster,
 )
 from berthmaster.model.kubeadmiral import DesiredPlacement, KubeAdmiralSpec
-from berthmaster.model.meta import Quantity, Timestamp, int64_of
+from berthmaster.model.meta import Timestamp, int64_of
+from berthmaster.model.quantity import Quantity
 from berthmaster.scheduling.kubeadmiral.unit import (
     GPU,
     PART_NAMES,

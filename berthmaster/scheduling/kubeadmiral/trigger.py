@@ -18,7 +18,8 @@ from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import FieldError
 from berthmaster.model.kubeadmiral import JOINED, KubeAdmiralPolicy, KubeAdmiralSpec, RescheduleWhen
-from berthmaster.model.meta import Int64, Quantity, Value
+from berthmaster.model.meta import Int64, Value
+from berthmaster.model.quantity import Quantity
 from berthmaster.scheduling.columns import fnv1_32
 from berthmaster.scheduling.kubeadmiral.preparation import UnitWorkload
 from berthmaster.scheduling.resources import amount_of

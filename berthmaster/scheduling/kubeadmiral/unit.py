@@ -17,8 +17,8 @@ import numpy as np
 from berthmaster.model.cluster import Cluster, Toleration
 from berthmaster.model.errors import FieldError
 from berthmaster.model.kubeadmiral import ClusterSelectorTerm, DesiredPlacement, KubeAdmiralSpec
-from berthmaster.model.meta import Quantity
 from berthmaster.model.policy import ClusterAffinity, Placement
+from berthmaster.model.quantity import Quantity
 from berthmaster.model.selector import (
     NODE_OPERATORS,
     Requirement,

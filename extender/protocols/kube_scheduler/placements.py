@@ -9,11 +9,12 @@ import msgspec
 
 from berthmaster.model.claims import claims
 from berthmaster.model.cluster import Toleration
-from berthmaster.model.decode import convert, decode_json, encode_json, unknown_fields
+from berthmaster.model.decode import convert, decode_json, encode_json
 from berthmaster.model.errors import FieldError
 from berthmaster.model.kinds import reason_not_propagated
 from berthmaster.model.policy import Placement, Policy, defaulted_placement
 from berthmaster.model.replicas import Template, pod_requests
+from berthmaster.model.unknown_fields import unknown_fields
 from berthmaster.model.validation import DEFAULT_LIMITS, PlacementLimits, placement_errors, placement_excess
 from berthmaster.scheduling.columns import BYTES_OF_JSON, BoundedCache
 from berthmaster.scheduling.request import Request

@@ -7,7 +7,7 @@ from berthmaster.manifests import Manifests
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import FieldError
 from berthmaster.model.kubeadmiral import FederatedClusterResources, FederatedClusterSpec
-from berthmaster.model.meta import Quantity
+from berthmaster.model.quantity import Quantity
 from berthmaster.scheduling.filters import UnscorableError
 from berthmaster.scheduling.kubeadmiral.plugins import ScoredCluster, Webhooks
 from berthmaster.scheduling.kubeadmiral.unit import SchedulingUnit

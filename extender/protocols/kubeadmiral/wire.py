@@ -2,7 +2,8 @@
 
 from berthmaster.model.cluster import Toleration
 from berthmaster.model.kubeadmiral import ClusterSelectorTerm, FederatedClusterResources, FederatedClusterSpec
-from berthmaster.model.meta import Int64, ObjectMeta, Quantity, Value
+from berthmaster.model.meta import Int64, ObjectMeta, Value
+from berthmaster.model.quantity import Quantity
 
 
 class PlacementPreferences(Value, frozen=True):

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
-from berthmaster.model.meta import ParsedText, Quantity
+from berthmaster.model.meta import ParsedText
+from berthmaster.model.quantity import Quantity
 from berthmaster.native_api.wire import Problem
 from berthmaster.version import __version__
 from extender.protocols.native.examples import answer_of, example_services

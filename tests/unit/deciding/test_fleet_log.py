@@ -9,7 +9,7 @@ from tables import cases
 
 from berthmaster.deciding.decision_recorder import NO_CLUSTERS, FleetLog
 from berthmaster.model.cluster import APIEnablement, APIResource
-from berthmaster.model.meta import Quantity
+from berthmaster.model.quantity import Quantity
 
 NAMES = st.sampled_from("abc")
 STEPS = st.lists(st.tuples(NAMES, st.booleans()), max_size=12)

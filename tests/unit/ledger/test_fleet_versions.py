@@ -9,7 +9,7 @@ from tables import cases
 from berthmaster.deciding.decision_recorder import FleetLog
 from berthmaster.ledger.fleet_versions import ClusterChange, FleetReader, FleetWriter, digest_of
 from berthmaster.model.errors import InputError
-from berthmaster.model.meta import Quantity
+from berthmaster.model.quantity import Quantity
 
 
 def quantities(**amounts):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from kubeadmiral_builders import member
 from tables import cases, data
 
-from berthmaster.model.decode import builtins, convert, unknown_fields
+from berthmaster.model.decode import builtins, convert
 from berthmaster.model.errors import FieldError
 from berthmaster.model.kubeadmiral import (
     FederatedCluster,
@@ -17,7 +17,8 @@ from berthmaster.model.kubeadmiral import (
     as_cluster,
     defaulted_spec,
 )
-from berthmaster.model.meta import Quantity
+from berthmaster.model.quantity import Quantity
+from berthmaster.model.unknown_fields import unknown_fields
 
 FULL, PROFILE, STORED = data("kubeadmiral").values()
 

@@ -13,7 +13,7 @@ from tables import cases, data
 from berthmaster.model import gaps
 from berthmaster.model.binding import Binding, Component
 from berthmaster.model.cluster import ResourceModel, ResourceModelRange
-from berthmaster.model.decode import convert, decode_json, encode_json, has_unknown_fields, unknown_fields
+from berthmaster.model.decode import convert, decode_json, encode_json
 from berthmaster.model.errors import (
     MAX_MESSAGE_LENGTH,
     ApiError,
@@ -25,9 +25,10 @@ from berthmaster.model.errors import (
     shown,
 )
 from berthmaster.model.gaps import ANY_READER, NO_NAMES, Gap, GapKind, Reader, texts
-from berthmaster.model.meta import Quantity
 from berthmaster.model.policy import Placement
+from berthmaster.model.quantity import Quantity
 from berthmaster.model.replicas import ReplicaRequirements
+from berthmaster.model.unknown_fields import has_unknown_fields, unknown_fields
 from berthmaster.model.unsupported import (
     SharingReader,
     checked_placement,

@@ -10,7 +10,7 @@ from tables import cases
 
 from berthmaster.model.cluster import AllocatableModeling, Cluster, ResourceSummary
 from berthmaster.model.errors import FieldError
-from berthmaster.model.meta import Quantity
+from berthmaster.model.quantity import Quantity
 from berthmaster.scheduling.component_sets import MAX_SETS, SetTemplate, demand_of, sets_column, sets_on_nodes
 from berthmaster.scheduling.diagnosis import explain
 from berthmaster.scheduling.fleet import Fleet

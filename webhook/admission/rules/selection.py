@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Final
 
-from berthmaster.model.decode import has_unknown_fields, unknown_fields
 from berthmaster.model.kinds import Scope, group_of
 from berthmaster.model.meta import INT32_MIN
 from berthmaster.model.policy import DEFAULT_SCHEDULER, Placement, ResourceSelector
+from berthmaster.model.unknown_fields import has_unknown_fields, unknown_fields
 from webhook.admission.field_problem import ABSENT, FieldProblem
 from webhook.admission.rules.rule import ReviewedPolicy, about, rule
 from webhook.admission.settings import Level

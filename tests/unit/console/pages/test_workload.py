@@ -22,8 +22,8 @@ from console_source import refused_question
 from tables import cases, data
 
 from berthmaster.ledger.records import ChangeRecord
-from berthmaster.model.meta import Quantity
 from berthmaster.model.move import MovePhase
+from berthmaster.model.quantity import Quantity
 from berthmaster.native_api.why import BindingEvent, BindingEvents, BindingOverview, FreeAmount, Room
 from berthmaster.native_api.wire import EvictionTaskView, HistoryQuery, RequiringBinding
 from berthmaster.scheduling.decision import Failure, FailureKind
