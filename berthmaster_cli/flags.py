@@ -12,6 +12,9 @@ import click
 from berthmaster.model.errors import InputError
 from berthmaster_cli.durations import DurationRange
 
+REQUEST_TIMEOUT: Final = "--request-timeout"
+"""How long an API server may let a request wait, as in kubectl. A limit of services has only the name with its unit."""
+
 
 def environment_text(prefix: str, option: str) -> str:
     """Return the text for an epilog that every option can be set by an environment variable."""
@@ -180,7 +183,8 @@ def _decorators(kind: "type[Flags]", changes: Changes, texts: Mapping[str, str],
 
 def _duration_names(names: Sequence[str]) -> tuple[str, ...]:
     """Return the names of an option that holds a time: with its unit, as in ``--timeout-s``, and without."""
-    return tuple(dict.fromkeys(new for each in names for new in (each.removesuffix("-s"), each)))
+    found = dict.fromkeys(new for each in names for new in (each.removesuffix("-s"), each))
+    return tuple(each for each in found if each in names or each != REQUEST_TIMEOUT)
 
 
 def _complete(attributes: dict[str, Any], annotation: Any) -> dict[str, Any]:  # noqa: ANN401 - any annotation

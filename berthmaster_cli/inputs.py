@@ -115,8 +115,8 @@ def reads_live(flags: SourceFlags) -> bool:
     live = not files or flags.live or flags.kubeconfig is not None or flags.context is not None
     if flags.dump is not None and not live:
         raise click.UsageError("--dump writes what a control plane holds; add --live, --kubeconfig or --context")
-    if (flags.impersonated or flags.impersonated_groups) and not live:
-        raise click.UsageError("--as and --as-group ask a control plane; add --live, --kubeconfig or --context")
+    if not live:
+        flags.refuse_manner_of_files("add --live, --kubeconfig or --context")
     if flags.redact and flags.dump is None:
         raise click.UsageError("--redact needs --dump")
     return live

@@ -15,7 +15,7 @@ from berthmaster.model.hints import closest
 from berthmaster.model.validation import LIMIT_NAMES, MAX_LIMIT, OPTION, PlacementLimits
 from berthmaster.runtime import logs
 from berthmaster_cli import completion
-from berthmaster_cli.flags import FILE, Flags, Parsed, option
+from berthmaster_cli.flags import FILE, REQUEST_TIMEOUT, Flags, Parsed, option
 
 if TYPE_CHECKING:
     from berthmaster.kube.client import APIClient
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from berthmaster.kube.manner import RequestManner
     from berthmaster.native_api.client import Client
 
+REQUEST_TIMEOUT_HELP: Final = "The time that the API server may let a request wait, in seconds."
 _EXISTING_FILE: Final = click.Path(dir_okay=False, exists=True, path_type=Path)
 _REPORTS_REQUESTS: Final = 6
 """The level from which kubectl prints requests."""
@@ -108,8 +109,8 @@ class RequestFlags(Flags):
         "With --as: send requests as a member of this group. Repeatable.", names=("--as-group",), metavar="GROUP"
     )
     request_timeout_s: float = option(
-        "The time that the API server may let a request wait, in seconds. Default: that of each request.",
-        0.0, click.FloatRange(0, 3600), names=("--request-timeout",), show_default=False,
+        f"{REQUEST_TIMEOUT_HELP} Default: that of each request.",
+        0.0, click.FloatRange(0, 3600), names=(REQUEST_TIMEOUT,), show_default=False,
     )  # fmt: skip
     verbosity: int = option(
         "Print each request with its result and its time on standard error from level 6 on, as kubectl does.",
@@ -128,18 +129,35 @@ class RequestFlags(Flags):
         return RequestManner(self.impersonated, self.impersonated_groups, self.request_timeout_s, report)
 
 
-class PlaneFlags(KubeconfigFlags, RequestFlags):
+class AccessFlags(KubeconfigFlags, RequestFlags):
+    """Access to an API server, and how requests to it are sent.
+
+    Each command that asks an API server has these options. A service has ``KubeconfigFlags`` only: it sends its
+    requests as itself.
+    """
+
+    def access(self) -> "ClusterAccess":
+        """Return the access that the options name. Raises ``InputError`` if there is none."""
+        return self.access_to(self.kubeconfig, self.context)
+
+    def access_to(self, kubeconfig: Path | None, context: str | None) -> "ClusterAccess":
+        """Return the access of a kubeconfig file and a context. Raises ``InputError`` if there is none."""
+        from berthmaster.kube.kubeconfig import find_access  # noqa: PLC0415 - files need no client
+
+        return find_access(kubeconfig, context)._replace(manner=self.manner)
+
+    def refuse_manner_of_files(self, remedy: str) -> None:
+        """Raise ``UsageError`` if the options send requests as another user, and only files are read."""
+        if self.impersonated or self.impersonated_groups:
+            raise click.UsageError(f"--as and --as-group ask a control plane, and only files are read; {remedy}")
+
+
+class PlaneFlags(AccessFlags):
     """Access to a control plane that a command reads, and how it is read."""
 
     read_timeout_s: float = option(
         "The time limit for reading the control plane, in seconds.", 120.0, click.FloatRange(1, 3600)
     )
-
-    def access(self) -> "ClusterAccess":
-        """Return the access that the options name. Raises ``InputError`` if there is none."""
-        from berthmaster.kube.kubeconfig import find_access  # noqa: PLC0415 - files need no client
-
-        return find_access(self.kubeconfig, self.context)._replace(manner=self.manner)
 
 
 class ServerFlags(Flags):
@@ -161,7 +179,7 @@ class ServerFlags(Flags):
         return Client(self.server, token_file=self.token_file, ca_file=self.ca_file, certificate=pair)
 
 
-class ClusterFlags(KubeconfigFlags):
+class ClusterFlags(AccessFlags):
     """Access to the host and to the target, which the texts ``server`` and ``target`` describe."""
 
     target_kubeconfig: Path | None = option("Kubeconfig file of {target}. Default: the host.")
@@ -182,12 +200,12 @@ def certificate_pair(certificate: Path | None, key: Path | None, prefix: str = "
 
 def cluster_clients(flags: ClusterFlags) -> "tuple[APIClient, APIClient]":
     """Return clients of the host and the target. They can be the same client."""
-    from berthmaster.kube.http_client import load_client  # noqa: PLC0415 - `--help` must not import the client
+    from berthmaster.kube.http_client import connect  # noqa: PLC0415 - `--help` must not import the client
 
-    host = load_client(flags.kubeconfig, flags.context)
+    host = connect(flags.access())
     if flags.single:
         return host, host
-    return host, load_client(flags.target_kubeconfig or flags.kubeconfig, flags.target_context)
+    return host, connect(flags.access_to(flags.target_kubeconfig or flags.kubeconfig, flags.target_context))
 
 
 def config_option(command: Any) -> Any:  # noqa: ANN401 - a decorator of click's

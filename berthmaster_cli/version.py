@@ -12,7 +12,7 @@ from berthmaster.version import __version__
 from berthmaster_cli.answers import AnswerKind
 from berthmaster_cli.flags import option, options
 from berthmaster_cli.main import EXIT_CHECK_FAILED
-from berthmaster_cli.options import LeaseFlags, PlaneFlags, ServerFlags
+from berthmaster_cli.options import AccessFlags, LeaseFlags, ServerFlags
 from berthmaster_cli.output import OutputFlags, complain, print_answer, print_line, print_table, styled
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Versions(msgspec.Struct, frozen=True, rename="camel"):
 _ANSWER: Final = AnswerKind("Versions", Versions)
 
 
-class _VersionFlags(PlaneFlags, LeaseFlags, ServerFlags, OutputFlags):
+class _VersionFlags(AccessFlags, LeaseFlags, ServerFlags, OutputFlags):
     client: bool = option("Print the version of this command only, without any request.")
     check: bool = option("Exit with 1 if versions do not fit, or if one could not be read.")
 

@@ -152,7 +152,7 @@ def _row(option: click.Option) -> Row:
     metavar = "" if option.is_flag and not option.metavar else f" {_metavar(option)}"
     spelled = ", ".join([f"`{each}{_escaped(metavar)}`" for each in [*option.opts, *option.secondary_opts]][-2:])
     if len(option.opts) > 1:
-        spelled = f"`{option.opts[0]}`, `{option.opts[-1]}{_escaped(metavar)}`"
+        spelled = ", ".join([*(f"`{each}`" for each in option.opts[:-1]), f"`{option.opts[-1]}{_escaped(metavar)}`"])
     meaning = option.help or ""
     default = _DEFAULT.search(meaning)
     if default:

@@ -19,9 +19,9 @@ from berthmaster_cli.doctor.findings import Finding, Severity
 from berthmaster_cli.doctor.gather.collector import Collector
 from berthmaster_cli.doctor.judge import GROUPS, findings
 from berthmaster_cli.doctor.judge.adoption import ADOPTION_GROUPS, Adoption, adoption
-from berthmaster_cli.flags import environment_text, option, options
+from berthmaster_cli.flags import REQUEST_TIMEOUT, environment_text, option, options
 from berthmaster_cli.main import EXIT_CHECK_FAILED
-from berthmaster_cli.options import ClusterFlags, config_option
+from berthmaster_cli.options import REQUEST_TIMEOUT_HELP, ClusterFlags, config_option
 from berthmaster_cli.output import OutputFlags, complain, print_answer, print_line, print_table, styled
 
 if TYPE_CHECKING:
@@ -64,11 +64,6 @@ class _Access(NamedTuple):
     kubeconfig: Path | None
     context: str | None
 
-    def client(self) -> "APIClient":
-        from berthmaster.kube.http_client import load_client  # noqa: PLC0415 - `--help` must not import the client
-
-        return load_client(self.kubeconfig, self.context)
-
     @property
     def kubectl(self) -> str:
         file = f" --kubeconfig={self.kubeconfig}" if self.kubeconfig is not None else ""
@@ -78,11 +73,14 @@ class _Access(NamedTuple):
 class _DoctorFlags(ClusterFlags, OutputFlags):
     host_kubeconfig: Path | None = option("Kubeconfig file of the host, which runs the pods. Default: the target.")
     host_context: str | None = option("The context of the host's kubeconfig.", metavar="NAME")
-    user: str = option(
-        "Check the permissions of this user, for example system:serviceaccount:NAMESPACE:NAME. Default: yourself.",
-        "", names=("--as",), metavar="USER",
+    rights_of: str = option(
+        "Check the rights of this user, for example system:serviceaccount:NAMESPACE:NAME, and read everything else as "
+        "yourself. Default: the rights of the user who asks.",
+        "", metavar="USER",
     )  # fmt: skip
-    timeout_s: float = option("The timeout of each request, in seconds.", 5.0, click.FloatRange(0.5, 60))
+    request_timeout_s: float = option(
+        REQUEST_TIMEOUT_HELP, 5.0, click.FloatRange(0.5, 60), names=(REQUEST_TIMEOUT, "--timeout-s")
+    )  # fmt: skip
     adoption: bool = option(
         "Instead of checks, show which step of the adoption is reached, the next one, and the way back."
     )
@@ -90,7 +88,7 @@ class _DoctorFlags(ClusterFlags, OutputFlags):
     skipped: tuple[str, ...] = option(
         "Do not check this part. Repeatable.", type=click.Choice(GROUPS), names=("--skip",)
     )
-    verbose: bool = option("Show the details of passed checks too.", names=("-v", "--verbose"))
+    verbose: bool = option("Show the details of passed checks too.", names=("--verbose",))
     strict: bool = option("Exit with 1 on warnings too.")
     probes: tuple[str, ...] = option(
         "Check a probe endpoint that is reachable from here, for example http://127.0.0.1:9080. Repeatable.",
@@ -135,6 +133,14 @@ class _DoctorFlags(ClusterFlags, OutputFlags):
             raise click.UsageError("--host-kubeconfig and --host-context cannot be combined with --target-*")
         return named, _Access(self.target_kubeconfig or self.kubeconfig, self.target_context)
 
+    def client(self, named: _Access, user: str = "") -> "APIClient":
+        """Return a client of an API server, in the name of a user if there is one. Raises ``InputError``."""
+        from berthmaster.kube.http_client import connect  # noqa: PLC0415 - `--help` must not import the client
+
+        access = self.access_to(named.kubeconfig, named.context)
+        manner = access.manner._replace(user=user, groups=()) if user else access.manner
+        return connect(access._replace(manner=manner))
+
     @property
     def _own_context(self) -> str | None:
         """The context of the host if none is named: that of the target, in the same file."""
@@ -159,20 +165,21 @@ def command(flags: _DoctorFlags) -> None:
     groups = (_BEFORE_INSTALL if flags.before_install else frozenset(GROUPS)) - {*flags.skipped}
     groups = ADOPTION_GROUPS if flags.adoption else groups
     host, target = flags.clusters
+    host_client = flags.client(host)
+    target_client = host_client if host == target else flags.client(target)
     if not flags.single:
         complain(
             "--target-kubeconfig and --target-context are old names: name the target with --kubeconfig and --context, "
             "and the host with --host-kubeconfig and --host-context"
         )
-    host_client = host.client()
     facts = Collector(
-        target=host_client if host == target else target.client(),
+        target=target_client,
+        asker=flags.client(target, flags.rights_of) if flags.rights_of else target_client,
         host=host_client,
         setup=_setup(flags),
         groups=groups,
         clock=SystemClock(),
-        limit_s=flags.timeout_s,
-        user=flags.user,
+        limit_s=flags.request_timeout_s,
         probes=flags.probes,
     ).collect()
     if flags.adoption and not isinstance(facts.target, Unobserved):

@@ -159,6 +159,8 @@ def command(flags: _LintFlags) -> None:
     live = flags.live or flags.kubeconfig is not None or flags.context is not None
     if not paths and not flags.kustomizations and not live:
         raise click.UsageError("nothing to check: name files or folders (- for standard input), or use --live")
+    if not live:
+        flags.refuse_manner_of_files("add --live, --kubeconfig or --context")
     run = _LintRun(settings if not live else _for_live(settings, flags), flags)
     run.add_fleet()
     if live:

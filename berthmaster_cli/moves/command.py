@@ -36,7 +36,7 @@ from berthmaster_cli.answers import AnswerKind
 from berthmaster_cli.flags import option, options
 from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.moves.reading import FollowedBindings, MovesAccessFlags, read_files, read_live
-from berthmaster_cli.options import PlaneFlags
+from berthmaster_cli.options import AccessFlags
 from berthmaster_cli.output import (
     WorkloadOutputFlags,
     complain,
@@ -94,6 +94,7 @@ def command(ctx: click.Context, flags: _MovesFlags, /) -> None:
         raise click.UsageError("-w watches a control plane; it cannot be combined with -f")
     namespace = flags.namespace
     if flags.paths:
+        flags.refuse_manner_of_files("leave out -f")
         found = read_files(flags.paths, flags.lease, namespace)
     else:
         found = read_live(flags.access(), flags, namespace)
@@ -190,7 +191,7 @@ def _print_change(row: MoveRow, now: datetime, output: str) -> None:
         print_line(*(part for cell in cells if cell for part in (cell, "   ")))
 
 
-class _MovesResumeFlags(PlaneFlags):
+class _MovesResumeFlags(AccessFlags):
     message: str = option("Why, for the log and the event.", "", metavar="TEXT")
     dry_run: bool = option("Only show whether the brake is engaged, and which clusters are unready.")
     timeout_s: float = option(

@@ -10,7 +10,7 @@ from berthmaster_cli.flags import argument, option, options
 from berthmaster_cli.main import EXIT_BAD_INPUT, EXIT_CHECK_FAILED
 from berthmaster_cli.output import complain, counting
 from berthmaster_cli.placement_tests import reports
-from berthmaster_cli.placement_tests.files import read_tests
+from berthmaster_cli.placement_tests.files import LIVE, read_tests
 from berthmaster_cli.placement_tests.generating import write_first_tests
 from berthmaster_cli.placement_tests.running import FleetFlags, Fleets, TestVerdict, run_test
 from berthmaster_cli.scheduling_options import profile_from
@@ -68,6 +68,8 @@ def command(flags: _TestFlags) -> None:
         complain(f"passed over: {each.source} {each.reason}")
     if not files.tests and not files.problems:
         raise click.UsageError(f"there is no {PLACEMENT_TEST} in {', '.join(flags.tests)}")
+    if files.tests and (flags.paths or not any(LIVE in each.fleet for each in files.tests)):
+        flags.refuse_manner_of_files("write `fleet: live` in a test, and leave out -f")
     results = []
     with counting("Testing", "tests") as progress:
         for test in files.tests:

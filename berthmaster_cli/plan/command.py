@@ -162,6 +162,8 @@ def _check_usage(flags: PlanFlags) -> None:
     live_options = [name for name in ("kubeconfig", "context") if getattr(flags, name) is not None]
     if flags.against and live_options:
         raise click.UsageError(f"--against cannot be combined with --{live_options[0]}")
+    if flags.against:
+        flags.refuse_manner_of_files("leave out --against")
     if "-" in flags.paths and "-" in flags.against:
         raise click.UsageError("-f and --against cannot both be standard input")
 

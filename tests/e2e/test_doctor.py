@@ -181,7 +181,7 @@ def test_a_controllers_user_who_lacks_a_verb(examine: Examine, control_plane: Co
     ]  # fmt: skip
     own = control_plane.user(user, reads)
     flags = ("--before-install", f"--leader-elect-namespace={namespace}")
-    for diagnosis in (examine(*flags, f"--as={user}"), examine(*flags, kubeconfig=own)):
+    for diagnosis in (examine(*flags, f"--rights-of={user}"), examine(*flags, kubeconfig=own)):
         denied = [each for each in diagnosis.findings if each["check"].startswith("rights/")]
         assert len(denied) == 1, denied
         assert_failed(diagnosis, "rights/resourcebindings.work.karmada.io", "helm upgrade --install berthmaster")

@@ -17,18 +17,16 @@ Value = TypeVar("Value")
 
 
 class DoctorClient(NamedTuple):
-    """Sends requests to one API server, with a timeout, in the name of ``user`` (``Impersonate-User``) if there is one.
+    """Sends requests to one API server, with a timeout.
 
     Every method raises an ``ApiError`` if there is no response, or it is an error or of another type.
     """
 
     client: APIClient
     read_timeout_s: float
-    user: str = ""
 
     def send(self, request: requests.APIRequest) -> APIResponse:
-        headers = (*request.headers, *((("Impersonate-User", self.user),) if self.user else ()))
-        return self.client.send(request._replace(read_timeout_s=self.read_timeout_s, headers=headers))
+        return self.client.send(request._replace(read_timeout_s=self.read_timeout_s))
 
     def read(self, request: requests.APIRequest) -> dict[str, Any]:
         return self.read_as(dict[str, Any], request)

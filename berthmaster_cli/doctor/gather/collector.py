@@ -41,15 +41,18 @@ _LONG: Final = 4
 
 @dataclass(frozen=True)
 class Collector:
-    """Collects facts from the target, which has the policies, and the host, which has Deployments and Secrets."""
+    """Collects facts from the target, which has the policies, and the host, which has Deployments and Secrets.
+
+    ``asker``: the target in the name of the user whose rights are checked.
+    """
 
     target: APIClient
+    asker: APIClient
     host: APIClient | None
     setup: Setup
     groups: frozenset[str]
     clock: Clock
     limit_s: float
-    user: str = ""
     probes: tuple[str, ...] = ()
 
     def collect(self) -> Facts:
@@ -69,7 +72,6 @@ class Collector:
         host = None
         if self.host is not None and self.host is not self.target:
             host = self._observe(partial(read_server, DoctorClient(self.host, self.limit_s), self.clock.now))
-        user = target._replace(user=self.user)
         versions = API_VERSIONS if "definitions" in self.groups else ()
         on_host = "conflicts registration fleet probes kube-scheduler"
         deployments = self._on_host(on_host, lambda client: read_deployments(client, setup))
@@ -87,7 +89,7 @@ class Collector:
                 partial(try_policies, target, setup.trial_namespace, self.clock.monotonic_s),
                 times=TRIES + 1,
             ),
-            access=self._if("rights", partial(read_access, user, setup), times=_LONG),
+            access=self._if("rights", partial(read_access, DoctorClient(self.asker, self.limit_s), setup), times=_LONG),
             lease=lease,
             other_leases=self._if("conflicts", partial(read_leases, target, setup.lease[1])),
             karmada_lease=karmada_lease,

@@ -176,7 +176,7 @@ def access(facts: Facts) -> Iterator[Finding]:
     if not denied:
         message = f"{user} has all {observed.checked} permissions that the controllers need"
         if _MASTERS in observed.groups:
-            message += "; administrators may do everything, so check the controllers' own user with --as=USER"
+            message += "; administrators may do everything, so check the controllers' own user with --rights-of=USER"
         yield ok("rights/controllers", message)
 
 

@@ -1,6 +1,7 @@
 """``berthmaster certs`` and ``register``, from their options to their output, with a cluster in memory."""
 
 import json
+from pathlib import Path
 
 import pytest
 import yaml
@@ -8,6 +9,7 @@ from certified import AUTHORITY, CONFIGURATIONS, LEAVES, TARGETS, Installation, 
 from click.testing import CliRunner
 from tables import cases
 
+from berthmaster.kube.kubeconfig import ClusterAccess
 from berthmaster.model.errors import InputError, ServiceError
 from berthmaster_cli import register
 from berthmaster_cli.certs import command as certs
@@ -19,13 +21,18 @@ FLAGS = (
     "--serving=extender-tls=extender.svc", "--mutating=hooks", "--validating=hooks", "--scheduler-plugin=plugin",
 )  # fmt: skip
 HOOKS = CONFIGURATIONS[TARGETS[0]]
-LOAD_CLIENT = "berthmaster.kube.http_client.load_client"
+CONNECT = "berthmaster.kube.http_client.connect"
 
 
 @pytest.fixture
 def installation(monkeypatch):
     made = Installation()
-    monkeypatch.setattr(LOAD_CLIENT, lambda *_: made.cluster)
+
+    def found(file=None, context=None):
+        return ClusterAccess((file or Path("default"),), context or "", "")
+
+    monkeypatch.setattr("berthmaster.kube.kubeconfig.find_access", found)
+    monkeypatch.setattr(CONNECT, lambda _: made.cluster)
     monkeypatch.setattr("berthmaster_cli.certs.SystemClock", lambda: made.clock)
     monkeypatch.setattr("berthmaster.kube.events._POLL_S", 0.01)
     return made
@@ -84,8 +91,15 @@ class TestCerts:
     def test_secrets_are_on_the_host_and_configurations_on_the_target(self, installation, monkeypatch):
         target = Installation()
         files = {"host": installation.cluster, "target": target.cluster}
-        monkeypatch.setattr(LOAD_CLIENT, lambda file, _context: files[str(file)])
-        run(certs, "bootstrap", "--kubeconfig=host", "--target-kubeconfig=target", *FLAGS)
+        sent_as = []
+
+        def connected(access):
+            sent_as.append(access.manner.user)
+            return files[str(access.files[0])]
+
+        monkeypatch.setattr(CONNECT, connected)
+        run(certs, "bootstrap", "--kubeconfig=host", "--target-kubeconfig=target", "--as=jane", *FLAGS)
+        assert sent_as == ["jane", "jane"]
         assert target.injected() == {installation.bundle().pem}
         assert AUTHORITY not in target.cluster.objects
         assert installation.injected() == {b""}

@@ -55,7 +55,7 @@ def simulate(tmp_path):
         "an unknown plugin": ("--plugins Taints", "unknown plugin 'Taints'"),
         "an unknown gate": ("--feature-gates Failover=true", "--feature-gates"),
         "a replica path without a path": ("--replica-path Widget", "accepted is GROUP/VERSION/KIND=PATH"),
-        "another user of files": ("--as jane", "--as and --as-group ask a control plane; add --live"),
+        "another user of files": ("--as jane", "only files are read; add --live"),
         "a group without a plane": ("--as-group admins", "--as and --as-group ask a control plane"),
         "lines and files together": ("--jsonl", "cannot be combined with -f and changes"),
     },

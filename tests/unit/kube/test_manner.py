@@ -3,6 +3,7 @@
 import time
 from contextlib import nullcontext
 
+import click
 import pytest
 import yaml
 from click.testing import CliRunner
@@ -13,9 +14,13 @@ from berthmaster.kube.kubeconfig import find_access
 from berthmaster.kube.manner import RequestManner
 from berthmaster.kube.requests import APIRequest
 from berthmaster.model.errors import ApiError
-from berthmaster_cli.main import COMMANDS, main
+from berthmaster_cli.flags import options as flag_options
+from berthmaster_cli.main import main
+from berthmaster_cli.options import AccessFlags
 
-READS_A_PLANE = {"simulate", "explain", "why-not", "plan", "test", "resilience", "drift", "lint", "moves", "drain"}
+SERVICES = {"webhook", "extender", "controllers", "console"}
+"""They send requests as themselves."""
+MANNER = {"--as", "--as-group", "--request-timeout", "-v"}
 
 
 @pytest.fixture
@@ -67,14 +72,28 @@ def test_a_request_waits_no_longer_than_it_may(httpserver, access):
     assert time.monotonic() - since_s < 4
 
 
-def test_each_command_that_reads_a_plane_has_the_options():
-    found = {
-        name
-        for name in COMMANDS
-        if {"--as", "--as-group", "--request-timeout", "-v"}
-        <= {option for each in main.get_command(None, name).params for option in each.opts}
-    }
-    assert found >= READS_A_PLANE
+@click.command
+@flag_options(AccessFlags, server="the server")
+def reference(_):
+    """What each option says."""
+
+
+def commands(group, name=""):
+    """Each command with its full name."""
+    if isinstance(group, click.Group):
+        for each in group.list_commands(None):
+            yield from commands(group.get_command(None, each), f"{name} {each}".strip())
+    if name:
+        yield name, {option: each for each in group.params for option in each.opts}
+
+
+@pytest.mark.parametrize(("name", "options"), [pytest.param(*each, id=each[0]) for each in commands(main)])
+def test_each_command_that_asks_an_api_server_has_the_options_with_one_meaning(name, options):
+    asks = "--kubeconfig" in options and name not in SERVICES
+    assert {each for each in MANNER if each in options} == (MANNER if asks else set())
+    said = {option: each.help for each in reference.params for option in each.opts}
+    for each in MANNER & options.keys():
+        assert options[each].help.partition(" Default:")[0] == said[each].partition(" Default:")[0]
 
 
 @cases(
@@ -87,6 +106,24 @@ def test_each_command_that_reads_a_plane_has_the_options():
 def test_wrong_values_are_refused(access, words, says):
     words = ["simulate", "--kubeconfig", str(access.files[0]), *words]
     assert says in CliRunner().invoke(main, words).output
+
+
+FILES = {
+    "simulate": "-f {fleet}",
+    "explain": "-f {fleet} deploy/nginx",
+    "plan": "--against {fleet} -f {fleet}",
+    "lint": "{fleet}",
+    "moves": "-f {fleet}",
+    "test": "examples/tests",
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_another_user_of_files_is_refused(name):
+    words = FILES[name].format(fleet="examples/karmada").split()
+    result = CliRunner().invoke(main, [name, *words, "--as=jane"])
+    assert "--as and --as-group ask a control plane, and only files are read; " in result.output
+    assert result.exit_code == (1 if name == "plan" else 2)
 
 
 def test_a_command_reports_its_requests(httpserver, access):

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import yaml
@@ -11,6 +12,8 @@ from kube_in_memory import ScriptedClient
 from tables import cases, data
 
 from berthmaster.deciding.lease_record import SourcesRecord
+from berthmaster.kube.kubeconfig import ClusterAccess
+from berthmaster.kube.manner import RequestManner
 from berthmaster.model.errors import InputError
 from berthmaster.model.foreign_texts import call_failure, denying_webhook, failed_webhook
 from berthmaster_cli.doctor import command as module
@@ -21,7 +24,17 @@ from berthmaster_cli.doctor.judge.adoption import ADOPTION_GROUPS, adoption
 from berthmaster_cli.doctor.judge.call_failures import diagnosis_of
 
 VERSION = {"gitVersion": "v1.34.1", "major": "1", "minor": "34"}
-LOAD_CLIENT = "berthmaster.kube.http_client.load_client"
+CONNECT = "berthmaster.kube.http_client.connect"
+
+
+@pytest.fixture(autouse=True)
+def access(monkeypatch):
+    """Any file is a kubeconfig."""
+
+    def found(file=None, context=None):
+        return ClusterAccess((file or Path("default"),), context or "", "")
+
+    monkeypatch.setattr("berthmaster.kube.kubeconfig.find_access", found)
 
 
 @pytest.fixture
@@ -29,7 +42,7 @@ def run(monkeypatch):
     collectors = []
 
     def one(*arguments, facts=None):
-        monkeypatch.setattr(LOAD_CLIENT, lambda *access: access)
+        monkeypatch.setattr(CONNECT, lambda access: access)
 
         def collector(**given):
             collectors.append(given)
@@ -116,17 +129,23 @@ def test_an_unknown_controller_is_bad_input(run):
 
 
 def test_remedies_use_the_given_kubeconfig_files_and_contexts(run):
-    _, given = run("--kubeconfig=h", "--target-kubeconfig=t", "--target-context=k", "--as=them")
+    _, given = run("--kubeconfig=h", "--target-kubeconfig=t", "--target-context=k")
     assert (given["setup"].host, given["setup"].target) == (
         "kubectl --kubeconfig=h",
         "kubectl --kubeconfig=t --context=k",
     )
     assert not given["setup"].single
     assert given["host"] != given["target"]
-    assert given["user"] == "them"
+    assert given["asker"] is given["target"]
     _, given = run("--kubeconfig=h")
     assert given["setup"].single
     assert given["host"] is given["target"]
+
+
+def test_requests_are_sent_as_one_user_and_the_rights_are_those_of_another(run):
+    _, given = run("--kubeconfig=t", "--host-kubeconfig=h", "--as=jane", "--as-group=dev", "--rights-of=them")
+    assert {given[each].manner for each in ("target", "host")} == {RequestManner("jane", ("dev",), 5.0)}
+    assert given["asker"] == given["target"]._replace(manner=RequestManner("them", (), 5.0))
 
 
 @cases(
@@ -168,7 +187,7 @@ def test_permissions_are_checked_for_the_controllers_that_run(run, flags, contro
 
 
 def test_a_server_without_karmada(monkeypatch):
-    monkeypatch.setattr(LOAD_CLIENT, lambda *_: ScriptedClient({"GET /version": VERSION}, now=NOW))
+    monkeypatch.setattr(CONNECT, lambda _: ScriptedClient({"GET /version": VERSION}, now=NOW))
     result = CliRunner().invoke(command, ["-o", "json", "--timeout-s=1"], catch_exceptions=False)
     assert result.exit_code == 1
     found = {each["check"]: each for each in json.loads(result.stdout)["findings"]}

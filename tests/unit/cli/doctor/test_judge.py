@@ -222,7 +222,7 @@ RIGHTS = [
     case("only templates of named kinds are allowed", "rights/templates", WARNING, "every kind",
          "controllers.templates", access=access((RULES["preemption"][1], "get *.*"))),
     case("this user may not impersonate", "rights/asked", SKIPPED, "403", "auth can-i impersonate", access=FORBIDDEN),
-    case("an administrator runs the command", "rights/controllers", OK, "--as=USER", "",
+    case("an administrator runs the command", "rights/controllers", OK, "--rights-of=USER", "",
          access=replace(access(), groups=("system:masters",))),
 ]  # fmt: skip
 KUBE_SCHEDULER = [
