@@ -11,8 +11,8 @@ def check_policies(manifests: Manifests, *, lenient: bool) -> None:
     """Refuse the policies of files that the webhook would refuse. A stored policy is only reported."""
     if not manifests.policy_documents:
         return
+    from webhook.admission.context import AdmissionContext  # noqa: PLC0415
     from webhook.admission.linting import lint  # noqa: PLC0415 - importing all rules takes a while
-    from webhook.admission.rule_catalog import AdmissionContext  # noqa: PLC0415
     from webhook.admission.rules.failover import PURGE_MODE  # noqa: PLC0415
     from webhook.admission.schema import UNKNOWN_FIELD  # noqa: PLC0415
     from webhook.admission.settings import AdmissionSettings, Level  # noqa: PLC0415

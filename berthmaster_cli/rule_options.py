@@ -13,8 +13,9 @@ from berthmaster.model.validation import PlacementLimits
 from berthmaster.views.policy_rows import PolicyFinding
 from berthmaster_cli.flags import option
 from berthmaster_cli.options import PlacementLimitsFlags
+from webhook.admission.catalog import RULE_IDS
+from webhook.admission.context import AdmissionContext
 from webhook.admission.linting import lint
-from webhook.admission.rule_catalog import RULE_IDS, AdmissionContext
 from webhook.admission.settings import AdmissionSettings, Level
 
 

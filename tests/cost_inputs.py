@@ -46,9 +46,10 @@ from extender.protocols.problem import Refusal
 from extender.protocols.services import Call, Services
 from extender.state.state import State
 from webhook.admission import wire
+from webhook.admission.catalog import ROUTES
+from webhook.admission.context import AdmissionContext
 from webhook.admission.linting import lint
-from webhook.admission.reviews import ROUTES, review
-from webhook.admission.rule_catalog import AdmissionContext
+from webhook.admission.reviews import review
 from webhook.admission.settings import AdmissionSettings, WebhookMode
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -7,11 +7,12 @@ from typing import Any
 from reviews import FRESH_ID, admission_review
 
 from webhook.admission import wire
+from webhook.admission.catalog import ROUTES
+from webhook.admission.context import AdmissionContext
 from webhook.admission.field_problem import FieldProblem
 from webhook.admission.linting import Linted, lint
 from webhook.admission.review_outcome import ReviewOutcome
-from webhook.admission.reviews import ROUTES, review
-from webhook.admission.rule_catalog import AdmissionContext
+from webhook.admission.reviews import review
 from webhook.admission.schema import UNKNOWN_FIELD
 from webhook.admission.settings import AdmissionSettings, Level
 

@@ -8,8 +8,9 @@ from typing import Any
 import jsonpatch
 
 from webhook.admission import wire
-from webhook.admission.reviews import ROUTES, review
-from webhook.admission.rule_catalog import AdmissionContext
+from webhook.admission.catalog import ROUTES
+from webhook.admission.context import AdmissionContext
+from webhook.admission.reviews import review
 from webhook.admission.settings import AdmissionSettings, WebhookMode
 
 COMPANION = AdmissionSettings()

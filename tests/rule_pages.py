@@ -18,9 +18,9 @@ from tables import with_tables
 
 from berthmaster_cli.lint.command import command
 from berthmaster_cli.lint.findings import LINT_RULE_IDS, ListedRule, listed_rules
-from webhook.admission.kubeadmiral import KUBEADMIRAL_RULES
+from webhook.admission.catalog import ALL_RULES
+from webhook.admission.kubeadmiral.policies import KUBEADMIRAL_RULES
 from webhook.admission.rebalancer import REBALANCER_RULES
-from webhook.admission.rule_catalog import ALL_RULES
 from webhook.admission.settings import AdmissionSettings
 
 FOLDER: Final = Path(__file__).parents[1] / "docs" / "rules"

@@ -11,7 +11,7 @@ from berthmaster.serving.bodies import BodyError, begun_at, read_body, read_head
 from berthmaster.serving.fast_path import ViewRoute
 from berthmaster.serving.fast_path import create_app as create_flask_app
 from berthmaster.serving.responses import HTTPReply
-from webhook.admission.reviews import ROUTES
+from webhook.admission.catalog import ROUTES
 from webhook.reviewer import Reviewer
 
 if TYPE_CHECKING:

@@ -17,11 +17,12 @@ from berthmaster.runtime.logs import BurstFilter, fields
 from berthmaster.serving.responses import HTTPReply
 from webhook import metrics
 from webhook.admission import wire
+from webhook.admission.catalog import IMPACT_PATHS, ROUTES
+from webhook.admission.context import AdmissionContext
 from webhook.admission.impact import GateDecision, GateResult, NotComputed, PolicyImpact, ReviewedChange
 from webhook.admission.large import review_body
 from webhook.admission.review_outcome import ReviewOutcome
-from webhook.admission.reviews import IMPACT_PATHS, ROUTES, ReviewRoute
-from webhook.admission.rule_catalog import AdmissionContext
+from webhook.admission.reviews import ReviewRoute
 from webhook.admission.settings import AdmissionSettings
 from webhook.admission.wire import NotAReview, RequestHead
 from webhook.gate_events import record_gate_event

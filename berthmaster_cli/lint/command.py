@@ -30,9 +30,9 @@ from berthmaster_cli.options import KustomizeFlags, PlaneFlags
 from berthmaster_cli.output import annotate, complain_about, echo, print_answer, print_json, print_table
 from berthmaster_cli.reading import source_of
 from berthmaster_cli.rule_options import RuleFlags, rule_levels, scopes
+from webhook.admission.context import AdmissionContext
 from webhook.admission.field_problem import ABSENT, FieldProblem
 from webhook.admission.linting import lint
-from webhook.admission.rule_catalog import AdmissionContext
 from webhook.admission.schema import UNKNOWN_FIELD
 from webhook.admission.settings import AdmissionSettings, Level
 

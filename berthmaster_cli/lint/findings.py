@@ -18,16 +18,15 @@ from berthmaster.model.errors import FieldError, name_list
 from berthmaster.model.hints import closest
 from berthmaster.model.interpretation import ResourceInterpreterCustomization, dependency_scripts
 from berthmaster.model.kinds import group_of, is_namespaced, reason_not_propagated, unknown_type
-from berthmaster.model.kubeadmiral import KubeAdmiralPolicy
 from berthmaster.model.meta import with_metadata
-from berthmaster.model.policy import POLICY_KINDS, ClusterAffinity, Policy, PolicyReference
+from berthmaster.model.policy import POLICY_KINDS, Policy, PolicyReference
 from berthmaster.model.replicas import Template, template_of
 from berthmaster.views.texts import count_text
 from berthmaster_cli.lint.dependency_conflicts import DependencyConflict, dependency_conflicts
 from berthmaster_cli.lint.sources import UNREADABLE, LintFinding, Skipped, SourceObject
+from webhook.admission.catalog import ALL_RULES, POLICY_GROUPS
 from webhook.admission.field_problem import ABSENT, FieldProblem, bounded
 from webhook.admission.linting import OWN_RULES, UNKNOWN_FIELD_SUMMARY, unknown_level
-from webhook.admission.rule_catalog import ALL_RULES
 from webhook.admission.schema import UNKNOWN_FIELD
 from webhook.admission.settings import AdmissionSettings, Level
 
@@ -43,7 +42,7 @@ _CUSTOMIZATION: Final = ("config.karmada.io", "ResourceInterpreterCustomization"
 _HINTS: Final = 20
 _SELECTORS: Final = "spec.resourceSelectors"
 _Resource = tuple[str, str, str, str]
-P = TypeVar("P", Policy, KubeAdmiralPolicy, ResourceInterpreterCustomization)
+P = TypeVar("P", Policy, ResourceInterpreterCustomization)
 
 
 ACROSS_RULES: Final = {
@@ -74,9 +73,11 @@ class Across:
             self.add_cluster(found)
         if (group, kind) == _CUSTOMIZATION:
             self._customizations.append(found)
-        if group not in {_KARMADA, _KUBEADMIRAL} or kind not in POLICY_KINDS:
-            if found.name and reason_not_propagated(found.raw["apiVersion"], kind) is None and group != _KUBEADMIRAL:
+        if group not in POLICY_GROUPS:
+            if found.name and reason_not_propagated(found.raw["apiVersion"], kind) is None:
                 self._templates.append(found)
+            return
+        if kind not in POLICY_KINDS:
             return
         self._policies.append(found)
         if not found.metadata.get("name"):
@@ -229,33 +230,7 @@ def _remedy(name: str, known: Sequence[str]) -> str:
 
 def _named_clusters(found: SourceObject) -> Iterator[tuple[str, str]]:
     """Yield every cluster name of a policy with its path. Nothing for a policy that cannot be decoded."""
-    if group_of(found.raw["apiVersion"]) == _KUBEADMIRAL:
-        federated = _decoded(KubeAdmiralPolicy, found)
-        for index, entry in enumerate((federated.spec.placement or ()) if federated is not None else ()):
-            yield f"spec.placement[{index}].cluster", entry.cluster
-        return
-    policy = _decoded(Policy, found)
-    if policy is None:
-        return
-    placement = policy.spec.placement
-    if placement.cluster_affinity is not None:
-        yield from _names("spec.placement.clusterAffinity", placement.cluster_affinity)
-    for index, group in enumerate(placement.cluster_affinities or ()):
-        path = f"spec.placement.clusterAffinities[{index}]"
-        yield from _names(path, group)
-        for place, overflow in enumerate(group.overflow_affinities or ()):
-            yield from _names(f"{path}.overflowAffinities[{place}]", overflow)
-    strategy = placement.replica_scheduling
-    weights = strategy.weight_preference if strategy is not None else None
-    for index, weight in enumerate(weights.static_weight_list if weights is not None else ()):
-        path = f"spec.placement.replicaScheduling.weightPreference.staticWeightList[{index}].targetCluster"
-        yield from _names(path, weight.target_cluster)
-
-
-def _names(path: str, affinity: ClusterAffinity) -> Iterator[tuple[str, str]]:
-    for field_name, names in (("clusterNames", affinity.cluster_names), ("exclude", affinity.exclude)):
-        for index, name in enumerate(names):
-            yield f"{path}.{field_name}[{index}]", name
+    return POLICY_GROUPS[group_of(found.raw["apiVersion"])].named_clusters(found.raw)
 
 
 def _decoded(kind: type[P], found: SourceObject) -> P | None:

@@ -9,7 +9,7 @@ from charts.cases import CASES, IMPACT
 from certs.ownership import installation
 from charts import helm
 from extender.app import all_routes
-from webhook.admission.reviews import IMPACT_PATHS, ROUTES
+from webhook.admission.catalog import IMPACT_PATHS, ROUTES
 
 EVERYTHING = {
     "webhook": {"reviews": {"karmada": True, "kubeAdmiral": True}, "impact": IMPACT},

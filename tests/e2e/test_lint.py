@@ -8,8 +8,8 @@ import pytest
 from e2e.api import Api
 from mutated_policies import mutated_policies
 
+from webhook.admission.context import AdmissionContext
 from webhook.admission.linting import lint
-from webhook.admission.rule_catalog import AdmissionContext
 from webhook.admission.schema import SCHEMA, UNKNOWN_FIELD
 from webhook.admission.settings import AdmissionSettings
 

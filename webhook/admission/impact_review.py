@@ -19,6 +19,7 @@ from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any, Final
 
+from webhook.admission.context import AdmissionContext
 from webhook.admission.field_problem import ABSENT, FieldProblem
 from webhook.admission.impact import (
     MAX_LINES,
@@ -39,7 +40,6 @@ from webhook.admission.json_patch import Draft, PatchTooLargeError
 from webhook.admission.karmada_defaults import apply_defaults
 from webhook.admission.lenient_policy import read
 from webhook.admission.review_outcome import ALLOWED, ReviewOutcome
-from webhook.admission.rule_catalog import AdmissionContext
 from webhook.admission.settings import AdmissionSettings, Level
 from webhook.admission.wire import AdmissionRequest, UserInfo
 

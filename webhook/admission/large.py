@@ -13,13 +13,12 @@ import msgspec
 
 from berthmaster.model.decode import decode_json, read_json
 from berthmaster.model.errors import FieldError
-from berthmaster.model.kubeadmiral import KubeAdmiralSpec
-from webhook.admission import lenient_policy
+from webhook.admission.catalog import POLICY_GROUPS
+from webhook.admission.context import AdmissionContext
 from webhook.admission.field_problem import ABSENT, FieldProblem
 from webhook.admission.review_outcome import ALLOWED, ReviewOutcome
-from webhook.admission.reviews import KARMADA, KUBEADMIRAL, ReviewRoute, is_ignored, request_problem, review
-from webhook.admission.rule_catalog import AdmissionContext
-from webhook.admission.rules.rule import TOO_LARGE, ReviewedKubeAdmiralSpec, ReviewedPolicy
+from webhook.admission.reviews import ReviewRoute, is_ignored, request_problem, review
+from webhook.admission.rules.sizes import TOO_LARGE
 from webhook.admission.wire import AdmissionRequest, RequestHead, UnreadRequest, decode, decode_unread
 
 LARGE_BYTES: Final = 64 * 2**10
@@ -106,23 +105,17 @@ def _size_problems(
             ),
         )  # fmt: skip
     size = memoryview(request.object).nbytes
-    if size > settings.max_policy_bytes and route.group in (KARMADA, KUBEADMIRAL):
+    policies = POLICY_GROUPS.get(route.group)
+    if policies is None:
+        return ()
+    if size > settings.max_policy_bytes:
         return (
             FieldProblem(
                 "request.object", ABSENT, f"{size:,} bytes of JSON; at most {settings.max_policy_bytes:,} are accepted",
                 "write several smaller objects, or raise --max-policy-kib", TOO_LARGE,
             ),
         )  # fmt: skip
-    if route.group == KARMADA:
-        reviewed = ReviewedPolicy(lenient_policy.decode(bytes(request.object)), None, request.namespace, settings)
-        return context.size_rules.run(reviewed).denials
-    if route.group == KUBEADMIRAL and bytes(new.spec) != b"null":
-        try:
-            spec = decode_json(KubeAdmiralSpec, bytes(new.spec))
-        except FieldError as error:
-            raise error.below("spec") from None
-        return context.kubeadmiral_size_rules.run(ReviewedKubeAdmiralSpec(spec, settings)).denials
-    return ()
+    return policies.excess(request, bytes(new.spec), context)
 
 
 def _decoded(request: UnreadRequest, body: bytes, context: AdmissionContext) -> AdmissionRequest:

@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from berthmaster.model.kinds import group_of, unknown_type
+from webhook.admission.catalog import ROUTES
+from webhook.admission.context import AdmissionContext
 from webhook.admission.field_problem import ABSENT, FieldProblem, bounded
 from webhook.admission.releases import release_problems
-from webhook.admission.reviews import ROUTES, ReviewRoute, review
-from webhook.admission.rule_catalog import AdmissionContext
+from webhook.admission.reviews import ReviewRoute, review
 from webhook.admission.schema import SCHEMA, UNKNOWN_FIELD, completed, object_problems, schema_of
 from webhook.admission.settings import AdmissionSettings, Level
 from webhook.admission.wire import AdmissionRequest, GroupVersionKind

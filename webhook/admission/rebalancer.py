@@ -1,13 +1,17 @@
-"""The checks and the rule for WorkloadRebalancers. karmada-webhook does not review this kind."""
+"""The review of WorkloadRebalancers: its checks and its rule. karmada-webhook does not review this kind."""
 
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from berthmaster.model.kinds import Scope
 from berthmaster.model.rebalancer import RebalancedWorkload, RebalancerSpec
-from webhook.admission.field_problem import ABSENT, FieldProblem
+from webhook.admission.context import AdmissionContext
+from webhook.admission.field_problem import ABSENT, FieldProblem, bounded
+from webhook.admission.review_outcome import ReviewOutcome
+from webhook.admission.reviews import outcome_of, spec_of
 from webhook.admission.rules.rule import AdmissionRule, rule
 from webhook.admission.settings import AdmissionSettings
+from webhook.admission.wire import AdmissionRequest
 
 
 class ReviewedRebalancer(NamedTuple):
@@ -15,6 +19,14 @@ class ReviewedRebalancer(NamedTuple):
 
     spec: RebalancerSpec
     settings: AdmissionSettings
+
+
+def validate_rebalancer(request: AdmissionRequest, context: AdmissionContext) -> ReviewOutcome:
+    """Run the checks and the rules on a WorkloadRebalancer."""
+    spec = spec_of(RebalancerSpec, request.object or {})
+    found = context.enabled(REBALANCER_RULES).run(ReviewedRebalancer(spec, context.settings))
+    refused = bounded(check_spec(spec, context.settings))
+    return outcome_of((*refused, *found.denials), found.warnings, request)
 
 
 def check_spec(spec: RebalancerSpec, settings: AdmissionSettings) -> Iterator[FieldProblem]:

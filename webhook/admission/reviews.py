@@ -1,28 +1,16 @@
-"""The reviews: one table of paths, and one function for each kind that a path reviews."""
+"""The review of a request by the path that it came on. ``catalog`` has all paths."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
+from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple, TypeVar
 
-from berthmaster.model.claims import (
-    PERMANENT_ID,
-)
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import FieldError
-from berthmaster.model.kubeadmiral import KubeAdmiralSpec
 from berthmaster.model.meta import Value
-from berthmaster.model.policy import Policy
-from berthmaster.model.rebalancer import RebalancerSpec
-from webhook.admission import karmada_checks, kubeadmiral, rebalancer
-from webhook.admission.field_problem import ABSENT, FieldProblem, bounded
-from webhook.admission.impact_review import Complete, review_impact, spec_is_unchanged
-from webhook.admission.json_patch import MAX_PATCH_BYTES, Draft, PatchTooLargeError
-from webhook.admission.karmada_defaults import apply_defaults, set_identity
-from webhook.admission.lenient_policy import read
-from webhook.admission.priority_drops import review_drop
+from webhook.admission.context import AdmissionContext
+from webhook.admission.field_problem import ABSENT, FieldProblem
+from webhook.admission.impact_review import Complete, spec_is_unchanged
+from webhook.admission.json_patch import MAX_PATCH_BYTES, PatchTooLargeError
 from webhook.admission.review_outcome import ALLOWED, ReviewOutcome
-from webhook.admission.rule_catalog import AdmissionContext
-from webhook.admission.rules.rule import ReviewedKubeAdmiralSpec, ReviewedPolicy, has_long_list
 from webhook.admission.wire import AdmissionRequest, RequestHead
 
 S = TypeVar("S", bound=Value)
@@ -68,105 +56,6 @@ def is_ignored(route: ReviewRoute, request: RequestHead) -> bool:
     return request.operation not in route.operations or bool(request.sub_resource)
 
 
-def mutate_karmada_policy(request: AdmissionRequest, context: AdmissionContext) -> ReviewOutcome:
-    """Apply the defaults of a policy, and maintain its record of priority drops.
-
-    A policy that is too large is denied without a patch, which could be much larger than the policy.
-    """
-    draft = Draft(request.object or {})
-    new, old = read(draft.document), _stored_policy(request)
-    namespace = _namespace(request)
-    if has_long_list(new.spec, context.settings.limits):
-        size = context.size_rules.run(ReviewedPolicy(new, old, namespace, context.settings))
-        if size.denials:
-            return _outcome(size.denials, (), request)
-    apply_defaults(draft, namespace)
-    if context.settings.standalone:
-        set_identity(draft, kind=request.kind.kind, creating=old is None, new_id=context.new_id)
-    drop = review_drop(
-        draft,
-        new,
-        old,
-        namespace=namespace,
-        by_handler=request.user_info.username in context.settings.drop_handlers,
-        preempts=context.settings.policy_preemption,
-    )
-    return ReviewOutcome(patch=draft.operations, mutated=draft.document, warnings=drop.warnings, audit=drop.audit)
-
-
-def validate_karmada_policy(request: AdmissionRequest, context: AdmissionContext) -> ReviewOutcome:
-    """Run the checks and the rules on a policy. Only the rule about sizes reviews a policy that is too large."""
-    namespace = _namespace(request)
-    raw = request.object or {}
-    reviewed = ReviewedPolicy(read(raw), _stored_policy(request), namespace, context.settings, _placement(raw))
-    complete = partial(apply_defaults, namespace=namespace)
-    size = context.size_rules.run(reviewed)
-    if size.denials:
-        return _outcome(size.denials, (), request, complete)
-    found = size.joined(context.policy_rules.run(reviewed))
-    refused = bounded(_policy_problems(reviewed))
-    if context.settings.standalone:
-        # karmada-webhook applies its checks to every update. Only our own rules allow unchanged specs.
-        own = _outcome(found.denials, found.warnings, request, complete)
-        return ReviewOutcome(denials=(*refused, *own.denials), warnings=own.warnings)
-    return _outcome((*refused, *found.denials), found.warnings, request, complete)
-
-
-def validate_rebalancer(request: AdmissionRequest, context: AdmissionContext) -> ReviewOutcome:
-    """Run the checks and the rules on a WorkloadRebalancer."""
-    spec = _spec(RebalancerSpec, request.object or {})
-    found = context.rebalancer_rules.run(rebalancer.ReviewedRebalancer(spec, context.settings))
-    refused = bounded(rebalancer.check_spec(spec, context.settings))
-    return _outcome((*refused, *found.denials), found.warnings, request)
-
-
-def mutate_kubeadmiral_policy(request: AdmissionRequest, _context: AdmissionContext) -> ReviewOutcome:
-    """Apply the defaults of a KubeAdmiral policy."""
-    draft = Draft(request.object or {})
-    _spec(KubeAdmiralSpec, draft.document)
-    kubeadmiral.apply_defaults(draft)
-    return ReviewOutcome(patch=draft.operations, mutated=draft.document)
-
-
-def validate_kubeadmiral_policy(request: AdmissionRequest, context: AdmissionContext) -> ReviewOutcome:
-    """Run the checks and the rules on a KubeAdmiral policy."""
-    spec = _spec(KubeAdmiralSpec, request.object or {})
-    if request.operation == "UPDATE":
-        _spec(KubeAdmiralSpec, request.old_object or {})  # `_outcome` applies the defaults to the stored object too
-    size = context.kubeadmiral_size_rules.run(ReviewedKubeAdmiralSpec(spec, context.settings))
-    if size.denials:
-        return _outcome(size.denials, (), request, kubeadmiral.apply_defaults)
-    found = size.joined(context.kubeadmiral_rules.run(spec))
-    refused = bounded(kubeadmiral.check_spec(spec))
-    return _outcome((*refused, *found.denials), found.warnings, request, kubeadmiral.apply_defaults)
-
-
-KARMADA: Final = "policy.karmada.io"
-KUBEADMIRAL: Final = "core.kubeadmiral.io"
-ROUTES: Final[Mapping[str, ReviewRoute]] = {
-    "/mutate-propagationpolicy": ReviewRoute(KARMADA, "PropagationPolicy", mutate_karmada_policy),
-    "/validate-propagationpolicy": ReviewRoute(KARMADA, "PropagationPolicy", validate_karmada_policy),
-    "/mutate-clusterpropagationpolicy": ReviewRoute(KARMADA, "ClusterPropagationPolicy", mutate_karmada_policy),
-    "/validate-clusterpropagationpolicy": ReviewRoute(KARMADA, "ClusterPropagationPolicy", validate_karmada_policy),
-    "/impact-propagationpolicy": ReviewRoute(KARMADA, "PropagationPolicy", review_impact, CHANGING),
-    "/impact-clusterpropagationpolicy": ReviewRoute(KARMADA, "ClusterPropagationPolicy", review_impact, CHANGING),
-    "/validate-workloadrebalancer": ReviewRoute("apps.karmada.io", "WorkloadRebalancer", validate_rebalancer),
-    "/mutate-kubeadmiral-propagationpolicy": ReviewRoute(KUBEADMIRAL, "PropagationPolicy", mutate_kubeadmiral_policy),
-    "/validate-kubeadmiral-propagationpolicy": ReviewRoute(
-        KUBEADMIRAL, "PropagationPolicy", validate_kubeadmiral_policy
-    ),
-    "/mutate-kubeadmiral-clusterpropagationpolicy": ReviewRoute(
-        KUBEADMIRAL, "ClusterPropagationPolicy", mutate_kubeadmiral_policy
-    ),
-    "/validate-kubeadmiral-clusterpropagationpolicy": ReviewRoute(
-        KUBEADMIRAL, "ClusterPropagationPolicy", validate_kubeadmiral_policy
-    ),
-}
-
-IMPACT_PATHS: Final = frozenset(path for path, route in ROUTES.items() if route.function is review_impact)
-"""The paths whose reviews wait for another service."""
-
-
 def request_problem(route: ReviewRoute, request: RequestHead) -> str:
     """Return why the path cannot review the request; empty if it can."""
     kind = request.kind
@@ -200,58 +89,7 @@ def _is_being_deleted(request: AdmissionRequest) -> bool:
     return isinstance(metadata, dict) and metadata.get("deletionTimestamp") is not None
 
 
-def _namespace(request: AdmissionRequest) -> str:
-    """Return the namespace of a PropagationPolicy; empty for a ClusterPropagationPolicy."""
-    return request.namespace if request.kind.kind == "PropagationPolicy" else ""
-
-
-def _placement(raw: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the placement of a policy that has been read, as it was sent."""
-    return (raw.get("spec") or {}).get("placement") or {}
-
-
-def _stored_policy(request: AdmissionRequest) -> Policy | None:
-    return read(request.old_object or {}) if request.operation == "UPDATE" else None
-
-
-def _spec(kind: type[S], raw: dict[str, Any]) -> S:
-    try:
-        return convert(kind, {} if raw.get("spec") is None else raw["spec"])
-    except FieldError as error:
-        raise error.below("spec") from None
-
-
-def _policy_problems(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
-    """Yield why a policy is refused: by karmada-webhook's checks if they are enabled, else by those for every mode."""
-    policy, settings = reviewed.policy, reviewed.settings
-    if settings.standalone:
-        yield from _check_identity(policy, reviewed.old)
-    if settings.standalone or settings.peer_checks:
-        yield from karmada_checks.check_spec(policy, reviewed.namespace)
-        return
-    yield from karmada_checks.check_exclusive(policy.spec.placement)
-    yield from karmada_checks.check_group_names(policy.spec.placement)
-    yield from karmada_checks.check_preemption_names(policy.spec)
-
-
-def _check_identity(policy: Policy, old: Policy | None) -> Iterator[FieldProblem]:
-    label = PERMANENT_ID[policy.kind]
-    path, permanent_id = f"metadata.labels[{label}]", policy.metadata.labels.get(label)
-    if old is not None:
-        before = old.metadata.labels.get(label, "")
-        if policy.spec.scheduler_name != old.spec.scheduler_name:
-            yield FieldProblem(
-                "spec.schedulerName", policy.spec.scheduler_name, "immutable",
-                f"keep {old.spec.scheduler_name!r}, or replace the policy",
-            )  # fmt: skip
-        if (permanent_id or "") != before:
-            yield FieldProblem(path, permanent_id or "", "immutable", f"keep {before!r}")
-            return
-    if permanent_id is None:
-        yield FieldProblem(path, ABSENT, "required", "let the mutating webhook of this service set it")
-
-
-def _outcome(
+def outcome_of(
     denials: Iterable[FieldProblem],
     warnings: Iterable[FieldProblem],
     request: AdmissionRequest,
@@ -266,6 +104,14 @@ def _outcome(
     if refused and spec_is_unchanged(request, complete):
         return ReviewOutcome(warnings=(*refused, *warnings))
     return ReviewOutcome(denials=refused, warnings=tuple(warnings))
+
+
+def spec_of(kind: type[S], raw: dict[str, Any]) -> S:
+    """Return the spec of an object. Raises ``FieldError`` if it cannot be decoded."""
+    try:
+        return convert(kind, {} if raw.get("spec") is None else raw["spec"])
+    except FieldError as error:
+        raise error.below("spec") from None
 
 
 def _too_many_defaults(error: PatchTooLargeError) -> FieldProblem:

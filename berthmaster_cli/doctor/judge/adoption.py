@@ -9,7 +9,7 @@ import msgspec
 
 from berthmaster.views.texts import count_text
 from berthmaster_cli.doctor.facts import BindingFacts, Facts, FleetFacts, LeaseFacts, Setup, Unobserved
-from webhook.admission.rule_catalog import ALL_RULES
+from webhook.admission.catalog import ALL_RULES
 from webhook.admission.settings import Level
 
 ADOPTION_GROUPS: Final = frozenset({"registration", "controllers", "fleet"})

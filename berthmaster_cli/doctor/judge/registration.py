@@ -6,7 +6,7 @@ from typing import Final
 
 from berthmaster_cli.doctor.facts import Facts, Setup, Unobserved, WebhookFacts
 from berthmaster_cli.doctor.findings import Finding, failed, ok, skipped, warning
-from webhook.admission.reviews import IMPACT_PATHS, ROUTES
+from webhook.admission.catalog import IMPACT_PATHS, ROUTES
 
 SHORTEST_S: Final = 2.0
 """A shorter timeout leaves no time for a new connection to a busy machine."""

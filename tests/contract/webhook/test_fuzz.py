@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from reviews import UID, admission_review
 from webhook_process import make_pair, running
 
-from webhook.admission.reviews import ROUTES
+from webhook.admission.catalog import ROUTES
 from webhook.admission.settings import WebhookMode
 
 EXAMPLES = 550 * int(os.environ.get("BERTHMASTER_FUZZ", "1"))

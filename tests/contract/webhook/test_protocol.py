@@ -8,7 +8,7 @@ import pytest
 from reviews import POLICY, UID, admission_review
 from servers import request
 
-from webhook.admission.reviews import ROUTES
+from webhook.admission.catalog import ROUTES
 
 PATH = "/mutate-propagationpolicy"
 SOON_S = 30  # far above all deadlines of the server, so that a busy machine fails no test

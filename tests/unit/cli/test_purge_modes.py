@@ -11,8 +11,8 @@ from berthmaster.model.binding import GracefulEvictionTask
 from berthmaster.model.decode import convert
 from berthmaster.model.policy import Policy, defaulted
 from berthmaster_cli.main import main
+from webhook.admission.context import AdmissionContext
 from webhook.admission.linting import lint
-from webhook.admission.rule_catalog import AdmissionContext
 from webhook.admission.settings import AdmissionSettings
 
 FORMER = {"Immediately": "Directly", "Graciously": "Gracefully"}

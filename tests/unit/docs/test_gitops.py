@@ -7,8 +7,8 @@ import yaml
 
 from berthmaster_cli.flags import parsed
 from berthmaster_cli.plan.command import PlanFlags, command
+from webhook.admission.context import AdmissionContext
 from webhook.admission.linting import lint
-from webhook.admission.rule_catalog import AdmissionContext
 from webhook.admission.settings import AdmissionSettings
 
 PAGE = (Path(__file__).parents[3] / "docs" / "gitops.md").read_text()

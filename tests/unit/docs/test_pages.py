@@ -18,7 +18,7 @@ from berthmaster.kube.listing import MAX_OBJECT_BYTES, MAX_OBJECTS
 from berthmaster.kube.responses import MAX_MESSAGE_BYTES
 from berthmaster_cli.main import COMMANDS, main
 from webhook.admission import wire
-from webhook.admission.rule_catalog import RULE_IDS
+from webhook.admission.catalog import RULE_IDS
 
 ROOT = Path(__file__).parents[3]
 PAGES = sorted([*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])

@@ -16,11 +16,12 @@ from rule_pages import FOLDER, LISTED, RULES, findings, pages
 from tables import cases
 
 from webhook import reviewer as reviewer_module
-from webhook.admission import karmada_checks, kubeadmiral, rebalancer
+from webhook.admission import karmada_checks, rebalancer
+from webhook.admission.catalog import ROUTES
 from webhook.admission.field_problem import FieldProblem
 from webhook.admission.impact import BlastRadius, PolicyImpact
 from webhook.admission.impact_review import ACCEPT_PLAN
-from webhook.admission.reviews import ROUTES
+from webhook.admission.kubeadmiral import policies as kubeadmiral_policies
 from webhook.admission.rules.rule import AdmissionRule
 from webhook.admission.settings import AdmissionSettings, Level
 from webhook.app import create_app
@@ -103,7 +104,7 @@ POLICIES_PAGE = (Path(__file__).parents[3] / "docs" / "policies.md").read_text()
 CHECKS = re.compile(r"^\| `(.*?)` \| `(.*?)` \| (.*) \|$", re.MULTILINE)
 # The defaults set the grace period, so no example can lack it.
 NOT_WITHOUT_DEFAULTS = "purgeMode Gracefully requires a grace period"
-CHECKING = (karmada_checks, rebalancer, kubeadmiral)
+CHECKING = (karmada_checks, rebalancer, kubeadmiral_policies)
 
 
 @pytest.mark.parametrize("rule", LISTED)
@@ -200,8 +201,8 @@ def test_the_table_has_every_default_of_the_examples():
 
 def test_the_catalog_has_every_rule_that_a_module_defines():
     names = (
-        *("rules.affinities", "rules.division", "rules.failover", "rules.rule", "rules.selection"),
-        *("kubeadmiral", "rebalancer"),
+        *("rules.affinities", "rules.division", "rules.failover", "rules.selection", "rules.sizes"),
+        *("kubeadmiral.policies", "rebalancer"),
     )
     modules = [importlib.import_module(f"webhook.admission.{name}") for name in names]
     tuples = [value for module in modules for value in vars(module).values() if isinstance(value, tuple)]

@@ -7,11 +7,8 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from berthmaster.model.errors import FieldError
-from berthmaster.model.kubeadmiral import KubeAdmiralSpec
-from berthmaster.model.policy import Policy, PropagationSpec
-from berthmaster.model.validation import PlacementLimits, kubeadmiral_excess, policy_excess
-from webhook.admission.field_problem import ABSENT, FieldProblem, bounded
+from berthmaster.model.policy import Policy
+from webhook.admission.field_problem import FieldProblem, bounded
 from webhook.admission.settings import AdmissionSettings, Level
 
 S = TypeVar("S")
@@ -34,16 +31,9 @@ class ReviewedPolicy(NamedTuple):
     placement: Mapping[str, Any] = _EMPTY
 
 
-class ReviewedKubeAdmiralSpec(NamedTuple):
-    """The subject of the rule about the size of KubeAdmiral's policies."""
-
-    spec: KubeAdmiralSpec
-    settings: AdmissionSettings
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class AdmissionRule(Generic[S]):
-    """A probable mistake that Karmada accepts.
+    """A probable mistake that Karmada accepts. Each rule is equal to itself only.
 
     Attributes:
         standalone: the level in standalone mode, unless configured; None for the default. A denial in that mode should
@@ -114,30 +104,3 @@ class RuleSet(Generic[S]):
                 for first in problems:  # most rules find nothing
                     (denials if denies else warnings).extend(bounded(chain((first,), problems), rule_id))
         return Findings(tuple(denials), tuple(warnings))
-
-
-TOO_LARGE: Final = "too-large"
-_SUMMARY: Final = "More groups, weights, selectors or names than are scheduled."
-
-
-def has_long_list(spec: PropagationSpec, limits: PlacementLimits) -> bool:
-    """Return whether a list whose entries get defaults is too long. A quick check before the rule."""
-    constraints = len(spec.placement.spread_constraints)
-    return len(spec.resource_selectors) > limits.resource_selectors or constraints > limits.spread_constraints
-
-
-def _policy(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
-    return _problems(policy_excess(reviewed.policy, reviewed.settings.limits))
-
-
-def _kubeadmiral(reviewed: ReviewedKubeAdmiralSpec) -> Iterator[FieldProblem]:
-    return _problems(kubeadmiral_excess(reviewed.spec, reviewed.settings.limits))
-
-
-def _problems(errors: Iterable[FieldError]) -> Iterator[FieldProblem]:
-    yield from (FieldProblem(each.path, ABSENT, each.fault, each.remedy) for each in errors)
-
-
-SIZE_RULES: Final = (AdmissionRule(TOO_LARGE, _SUMMARY, _policy, default=Level.DENY),)
-KUBEADMIRAL_SIZE_RULE: Final = AdmissionRule(TOO_LARGE, _SUMMARY, _kubeadmiral, default=Level.DENY)
-"""The same rule for KubeAdmiral's policies. It is not in the catalog twice."""

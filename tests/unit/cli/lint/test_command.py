@@ -5,7 +5,7 @@ from click.testing import CliRunner
 from tables import DATA, cases
 
 from berthmaster_cli.lint.command import command
-from webhook.admission.rule_catalog import ALL_RULES
+from webhook.admission.catalog import ALL_RULES
 
 NAMES = ("bad.yaml.txt", "questionable.yaml", "good.yaml")
 BAD, QUESTIONABLE, GOOD = ((DATA / "lint" / each).read_text() for each in NAMES)

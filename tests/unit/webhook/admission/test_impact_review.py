@@ -10,6 +10,8 @@ from reviews import FRESH_ID, admission_review, patched
 from tables import cases
 
 from webhook.admission import wire
+from webhook.admission.catalog import ROUTES
+from webhook.admission.context import AdmissionContext
 from webhook.admission.impact import (
     MAX_LENGTH,
     MAX_LINES,
@@ -22,8 +24,6 @@ from webhook.admission.impact import (
 )
 from webhook.admission.impact_review import ACCEPT_PLAN
 from webhook.admission.large import review_body
-from webhook.admission.reviews import ROUTES
-from webhook.admission.rule_catalog import AdmissionContext
 from webhook.admission.settings import AdmissionSettings, Level
 
 PATH = "/impact-propagationpolicy"

@@ -9,9 +9,10 @@ from policy_pages import made
 from reviews import FRESH_ID, admission_review
 from tables import cases
 
+from webhook.admission.catalog import ROUTES
+from webhook.admission.context import AdmissionContext
 from webhook.admission.large import LARGE_BYTES, review_body
-from webhook.admission.reviews import ROUTES, review
-from webhook.admission.rule_catalog import AdmissionContext
+from webhook.admission.reviews import review
 from webhook.admission.settings import AdmissionSettings
 from webhook.admission.wire import decode
 

@@ -9,14 +9,15 @@ from hypothesis import strategies as st
 from policy_pages import made
 from reviews import FRESH_ID, admission_review
 
+from webhook.admission.catalog import ROUTES
+from webhook.admission.context import AdmissionContext
+from webhook.admission.karmada_reviews import KARMADA_POLICIES
 from webhook.admission.large import LARGE_BYTES, review_body
-from webhook.admission.reviews import KARMADA, ROUTES
-from webhook.admission.rule_catalog import AdmissionContext
 from webhook.admission.settings import AdmissionSettings
 from webhook.admission.wire import NotAReview
 
 CONTEXT = AdmissionContext(AdmissionSettings(peer_checks=True), lambda: FRESH_ID)
-PATHS = [path for path, route in ROUTES.items() if route.group == KARMADA and "impact" not in path]
+PATHS = [path for path, route in ROUTES.items() if route.group == KARMADA_POLICIES.group and "impact" not in path]
 SMALL, LARGE = "x", "x" * LARGE_BYTES
 
 

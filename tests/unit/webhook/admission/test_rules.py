@@ -6,7 +6,7 @@ from reviews import admission_review, answer
 from tables import cases
 
 from berthmaster.model.validation import PlacementLimits
-from webhook.admission.rule_catalog import ALL_RULES, RULE_IDS
+from webhook.admission.catalog import ALL_RULES, RULE_IDS
 from webhook.admission.settings import AdmissionSettings, Level
 
 DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}

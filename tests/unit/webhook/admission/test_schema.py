@@ -13,9 +13,9 @@ from policy_pages import KUBEADMIRAL, REBALANCER, made
 from programs import program
 from reviews import FRESH_ID, STANDALONE, admission_review, answer, denied_fields, patched
 
+from webhook.admission.context import AdmissionContext
 from webhook.admission.field_problem import FieldProblem
 from webhook.admission.linting import lint
-from webhook.admission.rule_catalog import AdmissionContext
 from webhook.admission.schema import SCHEMA, TABLE, UNKNOWN_FIELD, completed, object_problems, schema_of
 from webhook.admission.settings import AdmissionSettings
 

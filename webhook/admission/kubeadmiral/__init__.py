@@ -1,0 +1,1 @@
+"""The admission of KubeAdmiral's policies."""
