@@ -41,7 +41,7 @@ from berthmaster.simulation.plan_answer import Plan, PlannedMove, Switch
 from berthmaster.simulation.planner import explained, plan, simulated
 from berthmaster.simulation.world import World
 
-ONLY: Final = ("garbage", "detector", "bindings", "dependencies", "evictions", "members")
+ONLY: Final = ("garbage", "detector", "bindings", "dependencies", "evictions", "members", "status")
 KARMADA_SCHEDULER: Final = "default-scheduler"
 _KINDS: Final = (
     "Cluster", "PropagationPolicy", "ClusterPropagationPolicy", "ResourceBinding", "ClusterResourceBinding",

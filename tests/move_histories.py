@@ -106,6 +106,8 @@ REPORTED_S: Final = 10.0
 """How long a member takes to report that a Job has finished, at most."""
 ROOMY_CPU: Final = 20
 """The least capacity of a cluster whose use is reported: room for all workloads."""
+HEADROOM_PERCENT: Final = 10
+REPLICAS_OF_A_CPU: Final = 2
 CLOSED: Final = Window(Schedule.parse("0 0 1 6 *"), WindowSeconds(3600))
 """A window that opens after the end of each history."""
 SETTINGS: Final = resource("settings", "ConfigMap")
@@ -165,7 +167,7 @@ class History:
         self._limit = self._random.choice((1, 2))
         after_s = self._random.choice((0, 60, 300))
         settings = MoveSettings(
-            failback=SourceSettings("On", after_s, 10),
+            failback=SourceSettings("On", after_s, HEADROOM_PERCENT),
             drain=SourceSettings("On", 0, 0),
             rebalance=RebalanceSettings(
                 self._random.choice(("Off", "On", "On", "On")), self._random.choice((0, 60, 300)), 10, 5
@@ -954,6 +956,13 @@ class History:
         if not (starts or then.overdue or now.overdue) and then.deadline_at not in {None, now.deadline_at}:
             raise self._violation(f"the first deadline changes: {then}\n{now}")
 
+    def _is_too_large(self, binding: JSON | None) -> bool:
+        """Whether a workload, with the headroom of a failback, has no room in its first group at all."""
+        spec = (binding or {"spec": {}})["spec"]
+        group = spec["placement"]["clusterAffinities"][0]["clusterNames"]
+        room = sum(self._cpus[name] for name in group) * REPLICAS_OF_A_CPU
+        return bool(-(-spec.get("replicas", 0) * (100 + HEADROOM_PERCENT) // 100) > room)
+
     def _is_retained(self, template: JSON) -> bool:
         return any(template is self._templates[index] for index in self._retained)
 
@@ -1167,6 +1176,7 @@ class History:
         move = _move_of(binding)
         stays = move is not None and not move.under_way and move.cause == Cause.VOLUMES.value
         stays = stays or (move is not None and move.overdue and self._is_retained(template))
+        stays = stays or (move is not None and move.phase is MovePhase.ELIGIBLE and self._is_too_large(binding))
         if move is not None and not stays:
             return f"a record: {binding['metadata']['annotations'][MOVE]}"
         wanted = {each["name"]: each.get("replicas", 0) for each in binding["spec"].get("clusters") or ()}

@@ -647,7 +647,12 @@ def _plainly_changed(decider: MoveDecider, decision: BindingDecision, record: Mo
     changed = sooner(msgspec.structs.replace(decision, plain=decision), SOON_S)
     if decision.write is not None and APPLIED_PLACEMENT in decision.write.annotations:
         return _also(changed, writes.move_write(decision.binding, None))
-    return changed
+    if record is None or record.phase is not MovePhase.RELEASED or decision.clusters is None:
+        return changed
+    # A copy that starts or goes now is none of the move that was released.
+    kept = record.target.keys() & decision.binding.assignment.keys() & decision.clusters.keys()
+    target = {name: count for name, count in record.target.items() if name in kept}
+    return _also(changed, writes.move_write(decision.binding, msgspec.structs.replace(record, target=target)))
 
 
 def _also(decision: BindingDecision, record: AssignmentWrite | None) -> BindingDecision:

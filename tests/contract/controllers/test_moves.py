@@ -511,6 +511,26 @@ def test_copies_that_vanish_after_the_release_are_reported_and_the_workload_is_d
     assert play.healthy == 4
 
 
+def test_a_cluster_that_was_evicted_and_used_again_after_a_release_has_no_vanished_copies():
+    """Karmada deletes the evicted Work when the cluster answers again, and writes the next one about a minute later."""
+    play = Play({"g": ["m1", "m2", "m3"]}, DUPLICATED, moves=swift(hold_down_s=600))
+    members = play.stage.model.members
+    play.drain("m1")
+    play.until(MovePhase.RELEASED)
+    members.lose("m2")
+    evict(play, "m2")
+    play.run(60)
+    members.recover("m2")
+    play.run(1)
+    play.stage.scale(WEB, 5)
+    play.run(58)
+    assert (play.clusters, play.stage.works(WEB).keys()) == ({"m2": 5, "m3": 5}, {"m3"})
+    members.lose_pods("m3", WEB, 1)  # a report lets the scheduler look
+    play.run(60)
+    assert "MoveCopiesVanished" not in play.events
+    assert members.healthy(WEB) == {"m2": 5, "m3": 5}
+
+
 # Who ends a move, and what it says while it waits
 
 
