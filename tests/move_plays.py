@@ -63,7 +63,7 @@ class Play:
         names = sorted({name for each in groups.values() for name in each})
         held = policy(
             "p",
-            selector(template["kind"], name="web"),
+            selector(template["kind"], template["apiVersion"], name="web"),
             schedulerName="berthmaster",
             placement={"clusterAffinities": terms_of(groups), "replicaScheduling": strategy},
             **spec,

@@ -12,7 +12,7 @@ from karmada_plane import cluster, deployment, policy, resource, selector
 from kube_store import JSON
 from move_plays import BREAK, ON, REPLICAS, SETTINGS, STATIC, WEB, Play, Twice, draining, terms_of
 
-from berthmaster.deciding.config import Budget, MovesConfig
+from berthmaster.deciding.config import Budget, MoveRule, MovesConfig, MoveSelector, SourceOverride
 from berthmaster.kube.requests import APIRequest
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError
@@ -180,6 +180,42 @@ def test_a_deployment_that_is_paused_in_the_middle_waits_and_does_not_go_to_and_
     play.stage.edit(WEB, spec={"paused": False})
     twice.run(1500)
     assert (play.healthy, twice.seen) == (REPLICAS, False)
+
+
+# Jobs
+
+
+JOB: JSON = resource("web", "Job", "batch/v1", spec={"parallelism": REPLICAS, "template": {"spec": {}}})
+MOVES_JOBS = MoveRule(selector=MoveSelector(kinds=frozenset({"Job"})), drain=SourceOverride("On"))
+
+
+@BOTH
+def test_a_job_whose_completions_clusters_share_stays(moves: MovesConfig):
+    play = Play({"g": ["m1"], "next": ["m2"]}, STATIC, moves=replace(moves, rules=(MOVES_JOBS,)), template=JOB)
+    play.drain("m1")
+    play.watch()
+    play.run(300)
+    assert (play.clusters, play.lowest, cause_of(play)) == ({"m1": 4}, REPLICAS, Cause.JOB_DIVIDED)
+
+
+@BOTH
+@pytest.mark.parametrize("strategy", [STATIC, DUPLICATED], ids=["divided", "duplicated"])
+def test_a_job_that_has_finished_does_not_run_again(moves: MovesConfig, strategy: JSON):
+    play = Play({"g": ["m1"], "next": ["m2"]}, strategy, moves=replace(moves, rules=(MOVES_JOBS,)), template=JOB)
+    play.stage.model.members.finish(JOB)
+    play.run(30)
+    play.drain("m1")
+    play.run(300)
+    assert (play.clusters, cause_of(play)) == ({"m1": 4}, Cause.JOB_FINISHED)
+    assert play.stage.works(JOB).keys() == {"m1"}
+
+
+@BOTH
+def test_a_duplicated_job_that_runs_starts_again_on_its_next_cluster(moves: MovesConfig):
+    play = Play({"g": ["m1"], "next": ["m2"]}, DUPLICATED, moves=replace(moves, rules=(MOVES_JOBS,)), template=JOB)
+    play.drain("m1")
+    play.run(600)
+    assert (play.clusters, play.healthy, play.stage.works(JOB).keys()) == ({"m2": 4}, REPLICAS, {"m2"})
 
 
 # Volumes
