@@ -128,23 +128,23 @@ def test_a_cluster_that_joins_is_filled_within_the_budget():
 @pytest.mark.parametrize("terminate_s", [0.0, 25.0])
 @pytest.mark.parametrize("limit", [1, 3, 9])
 @pytest.mark.parametrize(
-    ("cpus", "wanted"),
+    ("replicas", "cpus", "wanted"),
     [
-        pytest.param({"m2": 20}, range(15, 19), id="another cluster joins"),
-        pytest.param({"m2": 6}, range(6, 8), id="seven replicas are needed in a small cluster"),
-        pytest.param({"m2": 5}, range(4, 8), id="a small cluster joins"),
+        pytest.param(4, {"m1": 20, "m2": 20}, range(15, 19), id="another cluster joins"),
+        pytest.param(4, {"m1": 20, "m2": 6}, range(6, 8), id="seven replicas are needed in a small cluster"),
+        pytest.param(4, {"m1": 20, "m2": 5}, range(4, 8), id="a small cluster joins"),
+        pytest.param(2, {"m1": 9, "m2": 5}, range(3, 7), id="a small cluster joins a full one"),
     ],
 )
 def test_workloads_that_move_together_take_no_more_than_they_need(
-    cpus: dict[str, int], wanted: range, limit: int, terminate_s: float
+    replicas: int, cpus: dict[str, int], wanted: range, limit: int, terminate_s: float
 ):
     """What leaves a cluster uses it until the end of its pods. The next workload counts on its end."""
     moves = replace(rebalancing(), budgets=(Budget("few", max_moves=limit),))
     reporting = Settings(reports_resources=True, delays=Delays(terminate_s=terminate_s))
-    stage, workloads = several(9, 4, DYNAMIC, "m1", moves=moves, karmada=reporting)
-    resize(stage, "m1", 20)
-    for name, cpu in cpus.items():
-        stage.put(cluster(name, cpu=cpu))
+    stage, workloads = several(9, replicas, DYNAMIC, "m1", moves=moves, karmada=reporting)
+    resize(stage, "m1", cpus["m1"])
+    stage.put(cluster("m2", cpu=cpus["m2"]))
     most = 0
     for _ in range(240):
         stage.run(30)
