@@ -16,12 +16,13 @@ from msgspec.structs import replace
 from workloads import generated_fleet
 
 from berthmaster.model.binding import Binding, BindingSpec, BindingStatus, ObjectReference, TargetCluster
-from berthmaster.model.cluster import Cluster, ResourceSummary, Taint
+from berthmaster.model.cluster import Cluster, ResourceSummary
 from berthmaster.model.decode import convert
 from berthmaster.model.meta import ObjectMeta
-from berthmaster.model.policy import Placement
+from berthmaster.model.placement import Placement
 from berthmaster.model.quantity import Quantity
 from berthmaster.model.replicas import ReplicaRequirements
+from berthmaster.model.taint import Taint
 from berthmaster.scheduling.fleet import Fleet, Strategy, strategy_of
 from berthmaster.scheduling.karmada.minimal import decide_minimal
 from berthmaster.scheduling.karmada.profile import karmada_profile

@@ -16,7 +16,7 @@ import msgspec
 from served import measure, post, serving
 from timing import median_ms
 
-from berthmaster.model.cluster import Node, cluster_of_node
+from berthmaster.model.cluster_node import Node, cluster_of_node
 from berthmaster.model.decode import convert
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.scheduling.karmada.profile import karmada_profile

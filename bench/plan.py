@@ -17,7 +17,8 @@ from workloads import Scenario, generated_fleet
 from berthmaster.manifests import Document, Manifests
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import convert
-from berthmaster.model.policy import Policy, defaulted
+from berthmaster.model.policy import Policy
+from berthmaster.model.policy_defaults import defaulted
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.change_set import ChangeSet, PlanIndex
 from berthmaster.simulation.plan_answer import Plan

@@ -52,16 +52,11 @@ from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.kube.client import ask
 from berthmaster.kube.http_client import HTTPClient, load_client
 from berthmaster.kube.kinds import KARMADA_CLUSTERS, KARMADA_POLICIES
-from berthmaster.kube.requests import (
-    CLUSTER_RESOURCE_BINDINGS,
-    RESOURCE_BINDINGS,
-    APIRequest,
-    Collection,
-    create,
-)
+from berthmaster.kube.requests import CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS, APIRequest, Collection, create
 from berthmaster.model.decode import convert, decode_json, encode_json
 from berthmaster.model.errors import ApiError
-from berthmaster.model.policy import Policy, defaulted
+from berthmaster.model.policy import Policy
+from berthmaster.model.policy_defaults import defaulted
 from berthmaster.native_api.what_if import PlanRequest
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.runtime.forked import Forked

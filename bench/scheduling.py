@@ -17,19 +17,12 @@ from typing import NamedTuple
 
 import click
 import msgspec
-from workloads import (
-    GeneratedUnits,
-    Scenario,
-    generated,
-    generated_regions,
-    generated_units,
-    read,
-    with_other_usage,
-)
+from workloads import GeneratedUnits, Scenario, generated, generated_regions, generated_units, read, with_other_usage
 
 from berthmaster.model.binding import Binding
-from berthmaster.model.cluster import Cluster, Toleration
+from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import decode_json, encode_json
+from berthmaster.model.taint import Toleration
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.kubeadmiral.profile import kubeadmiral_profile

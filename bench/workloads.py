@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from berthmaster.model.binding import Binding, BindingSpec, BindingStatus
-from berthmaster.model.cluster import Cluster, Condition, Toleration
+from berthmaster.model.cluster import Cluster, Condition
 from berthmaster.model.decode import convert, decode_json
 from berthmaster.model.kubeadmiral import JOINED
 from berthmaster.model.meta import ObjectMeta
+from berthmaster.model.taint import Toleration
 from berthmaster.scheduling.kubeadmiral.unit import Preference, ReplicasStrategy, SchedulingUnit
 
 FLEET_SIZES = (3, 10, 100, 1000, 5000)

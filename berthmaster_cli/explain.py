@@ -11,9 +11,9 @@ from rich.text import Text
 from berthmaster.ledger.records import PastExplanation
 from berthmaster.manifests import Manifests
 from berthmaster.model.binding import binding_name
-from berthmaster.model.cluster import NO_EXECUTE
 from berthmaster.model.errors import InputError, name_list
-from berthmaster.model.policy import DEFAULT_SCHEDULER
+from berthmaster.model.policy_defaults import DEFAULT_SCHEDULER
+from berthmaster.model.taint import NO_EXECUTE
 from berthmaster.runtime.console_link import ConsoleLink
 from berthmaster.scheduling.decision import Mode
 from berthmaster.scheduling.diagnosis import Diagnosis, GroupDiagnosis

@@ -7,8 +7,8 @@ from typing import Final, assert_never
 from berthmaster.manifests import Document, Ignored, Manifests
 from berthmaster.model.errors import name_list
 from berthmaster.model.overrides import OverrideEffect, OverridePolicy, override_policy
-from berthmaster.model.policy import TAINT_POLICY
 from berthmaster.model.replicas import Template, template_of
+from berthmaster.model.taint_policy import TAINT_POLICY
 from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload
 from berthmaster.simulation.world import World
 from berthmaster.views.texts import count_text

@@ -24,7 +24,7 @@ from berthmaster.model.interpretation import (
     dependency_scripts,
     replica_scripts,
 )
-from berthmaster.model.policy import DEFAULT_NAMESPACE
+from berthmaster.model.policy_defaults import DEFAULT_NAMESPACE
 from berthmaster.runtime.installation import extra_remedy
 from berthmaster.scheduling.prices import price_errors
 from berthmaster.simulation import changes

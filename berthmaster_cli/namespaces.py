@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from berthmaster.manifests import Document
 from berthmaster.model.errors import InputError, name_list
-from berthmaster.model.policy import DEFAULT_NAMESPACE
+from berthmaster.model.policy_defaults import DEFAULT_NAMESPACE
 from berthmaster.views.texts import count_text
 from berthmaster_cli.output import complain
 

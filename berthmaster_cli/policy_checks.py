@@ -2,7 +2,7 @@
 
 from berthmaster.manifests import Manifests
 from berthmaster.model.errors import FieldError
-from berthmaster.model.policy import DEFAULT_NAMESPACE
+from berthmaster.model.policy_defaults import DEFAULT_NAMESPACE
 from berthmaster.model.validation import update_errors
 from berthmaster_cli.output import complain
 

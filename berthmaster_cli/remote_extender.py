@@ -7,7 +7,7 @@ import click
 
 from berthmaster.model.binding import binding_name
 from berthmaster.model.errors import ServiceError
-from berthmaster.model.policy import DEFAULT_NAMESPACE
+from berthmaster.model.policy_defaults import DEFAULT_NAMESPACE
 from berthmaster.simulation.workload import ResourceName
 from berthmaster_cli.output import complain
 from berthmaster_cli.source_options import InputFlags

@@ -13,7 +13,8 @@ from berthmaster.model.binding import Binding, holder, short_assignment
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import FieldError, InputError
 from berthmaster.model.meta import with_spec
-from berthmaster.model.policy import POLICY_KINDS, Policy, defaulted
+from berthmaster.model.policy import POLICY_KINDS, Policy
+from berthmaster.model.policy_defaults import defaulted
 from berthmaster.model.unsupported import checked_placement
 from berthmaster_cli.answers import AnswerKind
 from berthmaster_cli.flags import option, options

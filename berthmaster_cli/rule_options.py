@@ -7,7 +7,8 @@ import click
 from berthmaster.model.decode import builtins
 from berthmaster.model.hints import closest
 from berthmaster.model.kinds import Scope
-from berthmaster.model.policy import DEFAULT_NAMESPACE, Policy
+from berthmaster.model.policy import Policy
+from berthmaster.model.policy_defaults import DEFAULT_NAMESPACE
 from berthmaster.model.unsupported import PLACEMENT, unsupported_message, unsupported_parts
 from berthmaster.model.validation import PlacementLimits
 from berthmaster.views.policy_rows import PolicyFinding

@@ -11,7 +11,7 @@ from berthmaster.kube.requests import APIRequest, Collection, create
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, FieldError
 from berthmaster.model.meta import CLUSTER_SCOPED, Value
-from berthmaster.model.policy import DEFAULT_NAMESPACE
+from berthmaster.model.policy_defaults import DEFAULT_NAMESPACE
 from berthmaster.runtime.clock import Clock
 from console.authentication import Visitor
 from console.source import AnswerCache, SourceError

@@ -19,13 +19,14 @@ from berthmaster.model.cluster import (
     ResourceModel,
     ResourceModelRange,
     ResourceSummary,
-    Taint,
 )
 from berthmaster.model.decode import convert
 from berthmaster.model.meta import ObjectMeta
-from berthmaster.model.policy import Placement, Policy, PropagationSpec, ResourceSelector
+from berthmaster.model.placement import Placement
+from berthmaster.model.policy import Policy, PropagationSpec, ResourceSelector
 from berthmaster.model.quantity import Quantity
 from berthmaster.model.replicas import ReplicaRequirements
+from berthmaster.model.taint import Taint
 
 SERVED = (
     APIEnablement(

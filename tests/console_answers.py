@@ -15,10 +15,10 @@ from switched_on import ALL_ON
 from tables import data
 
 from berthmaster.ledger.records import ChangeRecord, HistoryRow, InputDifference, PastExplanation
-from berthmaster.model.cluster import Taint
 from berthmaster.model.decode import convert
 from berthmaster.model.move import MovePhase, MoveState
 from berthmaster.model.policy import Policy
+from berthmaster.model.taint import Taint
 from berthmaster.native_api import why
 from berthmaster.native_api.fleet import FleetAmount, FleetCluster, FleetView, WorkloadFacets, WorkloadPage, WorkloadRow
 from berthmaster.native_api.what_if import PlanAnswer, PlanCounts

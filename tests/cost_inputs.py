@@ -25,11 +25,13 @@ from berthmaster.deciding.writes import status_write
 from berthmaster.manifests import load_manifests
 from berthmaster.model.binding import Binding
 from berthmaster.model.claims import Resource
-from berthmaster.model.cluster import Cluster, Node, cluster_of_node
+from berthmaster.model.cluster import Cluster
+from berthmaster.model.cluster_node import Node, cluster_of_node
 from berthmaster.model.decode import convert, decode_json
 from berthmaster.model.errors import InputError
 from berthmaster.model.kubeadmiral import FederatedCluster, KubeAdmiralPolicy
-from berthmaster.model.policy import Policy, defaulted
+from berthmaster.model.policy import Policy
+from berthmaster.model.policy_defaults import defaulted
 from berthmaster.model.rebalancer import WorkloadRebalancer
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.profile import karmada_profile

@@ -31,7 +31,8 @@ from berthmaster.model.binding import Binding
 from berthmaster.model.claims import PolicyCatalog
 from berthmaster.model.decode import convert
 from berthmaster.model.move import as_moved
-from berthmaster.model.policy import Policy, defaulted
+from berthmaster.model.policy import Policy
+from berthmaster.model.policy_defaults import defaulted
 from berthmaster.native_api.what_if import PlanRequest, PolicyName
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.pending_replicas import LIFETIME_S

@@ -9,7 +9,8 @@ from berthmaster.manifests import Document, Manifests, overlaid
 from berthmaster.manifests.loader import manifests_of
 from berthmaster.model.binding import APPLIED_PLACEMENT, binding_name
 from berthmaster.model.decode import builtins, convert, encode_json
-from berthmaster.model.policy import Policy, defaulted
+from berthmaster.model.policy import Policy
+from berthmaster.model.policy_defaults import defaulted
 
 SCHEDULED_AT = "2026-01-01T00:00:00Z"
 DIVIDED = {"replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}}

@@ -26,7 +26,8 @@ from berthmaster.manifests.snapshot import FleetSnapshot
 from berthmaster.model.binding import Binding
 from berthmaster.model.decode import convert
 from berthmaster.model.move import DRAINING, MOVE, MoveStrategy, as_moved
-from berthmaster.model.policy import Policy, defaulted
+from berthmaster.model.policy import Policy
+from berthmaster.model.policy_defaults import defaulted
 from berthmaster.scheduling.fleet import fleet_of
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.plan_answer import Switch, assumptions

@@ -11,7 +11,7 @@ from typing import Any
 from fake_clock import START, FakeClock
 from fake_metrics import FakeMetrics
 
-from berthmaster.model.cluster import Node, cluster_of_node
+from berthmaster.model.cluster_node import Node, cluster_of_node
 from berthmaster.model.decode import convert
 from berthmaster.model.policy import Policy
 from berthmaster.scheduling.karmada.profile import karmada_profile

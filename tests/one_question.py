@@ -13,8 +13,8 @@ from typing import Final
 from asked_extender import AskedExtender, Figures, changes_of, figures_of, form_of, linked_question
 from fleet_in_use import REGIONS, FleetInUse
 
-from berthmaster.model.cluster import NO_SCHEDULE, Taint
 from berthmaster.model.policy import Policy
+from berthmaster.model.taint import NO_SCHEDULE, Taint
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.change_set import ChangeSet, PlanIndex
 from berthmaster.simulation.changes import AddLabel, AddTaint, Down, RemoveCluster, Reschedule, Scale

@@ -7,9 +7,11 @@ therefore supports small fleets only: at most 12 clusters, up to which Go sorts 
 from dataclasses import dataclass
 from math import inf
 
+from berthmaster.model.affinity import AffinityTerm, ClusterAffinity, ClusterAffinityTerm
 from berthmaster.model.binding import Binding
-from berthmaster.model.cluster import Cluster, repelling_taints
-from berthmaster.model.policy import AffinityTerm, ClusterAffinity, ClusterAffinityTerm, Placement
+from berthmaster.model.cluster import Cluster
+from berthmaster.model.placement import Placement
+from berthmaster.model.taint import repelling_taints
 
 UNLIMITED = 2**31 - 1
 

@@ -8,7 +8,8 @@ from fleet_dump import load
 from switched_on import world_of
 
 from berthmaster.model.decode import convert
-from berthmaster.model.policy import Policy, defaulted
+from berthmaster.model.policy import Policy
+from berthmaster.model.policy_defaults import defaulted
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.change_set import ChangeSet, PlanIndex
 from berthmaster.simulation.plan_answer import Plan

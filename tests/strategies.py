@@ -8,10 +8,12 @@ from functools import cache
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from berthmaster.model.affinity import ClusterAffinity
 from berthmaster.model.binding import Binding, TargetCluster
-from berthmaster.model.cluster import Cluster, ClusterStatus, Toleration
+from berthmaster.model.cluster import Cluster, ClusterStatus
 from berthmaster.model.decode import convert
-from berthmaster.model.policy import ClusterAffinity, Placement
+from berthmaster.model.placement import Placement
+from berthmaster.model.taint import Toleration
 
 NAMES = ("m1", "m2", "m3", "m4", "m5", "m6", "m7", "m8", "m9", "m10")
 REGIONS = ("r1", "r2", "r3", "r4")

@@ -14,7 +14,7 @@ from berthmaster.kube.openapi import openapi_request, schemas_of, subschema
 from berthmaster.kube.requests import APIRequest
 from berthmaster.kube.responses import decode_response
 from berthmaster.model.errors import ApiError
-from berthmaster.model.policy import Placement
+from berthmaster.model.placement import Placement
 from berthmaster.model.releases import KarmadaReleases
 from berthmaster.model.unknown_fields import struct_shape
 from berthmaster.runtime.logs import fields

@@ -12,13 +12,8 @@ from typing import Any, Final
 
 from berthmaster.deciding.copy_checks import UNREAD, remains
 from berthmaster.deciding.running import COUNTED
-from berthmaster.model.binding import (
-    DIRECTLY,
-    AggregatedStatusItem,
-    Binding,
-    GracefulEvictionTask,
-    deletes_directly,
-)
+from berthmaster.model.binding import DIRECTLY, AggregatedStatusItem, Binding, GracefulEvictionTask, deletes_directly
+from berthmaster.model.failover_behavior import ApplicationFailoverBehavior
 from berthmaster.model.meta import Timestamp
 from berthmaster.model.move import (
     EVICTION_REASON,
@@ -29,7 +24,6 @@ from berthmaster.model.move import (
     MoveStrategy,
     written_clusters,
 )
-from berthmaster.model.policy import ApplicationFailoverBehavior
 from berthmaster.model.work import Copies, CopyOfWorkload
 
 STATUS_LAG_S: Final = 10.0

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from berthmaster.model.binding import Binding, GracefulEvictionTask
 from berthmaster.model.move import Cause, MoveRefusal
-from berthmaster.model.policy import Placement
+from berthmaster.model.placement import Placement
 from berthmaster.scheduling.columns import GROUP_STEPS, TooLargeError, Work
 from berthmaster.scheduling.decision import Decision, Failure, FailureKind
 from berthmaster.scheduling.fleet import Strategy, strategy_of

@@ -20,10 +20,11 @@ from berthmaster.deciding.decision_recorder import MoveContext, PolicyMoves
 from berthmaster.deciding.failover import Replacement, replacement
 from berthmaster.deciding.lifecycle import is_over
 from berthmaster.model.binding import Binding
-from berthmaster.model.cluster import Cluster, repelling_taints
+from berthmaster.model.cluster import Cluster
 from berthmaster.model.meta import Timestamp
 from berthmaster.model.move import DRAINING, Cause, MovePhase, MoveReason, MoveRefusal, MoveState, MoveStrategy, move_of
-from berthmaster.model.policy import Placement
+from berthmaster.model.placement import Placement
+from berthmaster.model.taint import repelling_taints
 from berthmaster.scheduling.columns import TooLargeError
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.minimal import DriftKind, MinimalDecision, decide_minimal

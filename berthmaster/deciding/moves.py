@@ -55,7 +55,6 @@ from berthmaster.deciding.rules import needs_any_group
 from berthmaster.deciding.writes import AssignmentWrite, SchedulingResult
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, GracefulEvictionTask
 from berthmaster.model.claims import MANAGED_BY
-from berthmaster.model.cluster import NO_EXECUTE, repelling_taints
 from berthmaster.model.errors import name_list
 from berthmaster.model.meta import Timestamp, with_spec, with_status
 from berthmaster.model.move import (
@@ -76,6 +75,7 @@ from berthmaster.model.move import (
     without_move,
     written_clusters,
 )
+from berthmaster.model.taint import NO_EXECUTE, repelling_taints
 from berthmaster.model.unsupported import unsupported_parts
 from berthmaster.model.work import DEFAULT_GRACE_S, Copies
 from berthmaster.scheduling.fleet import Fleet

@@ -36,7 +36,7 @@ from berthmaster.model.move import (
     annotation_of,
     move_of,
 )
-from berthmaster.model.policy import Placement
+from berthmaster.model.placement import Placement
 from berthmaster.scheduling.decision import FailureKind
 
 MOVING: Final = "Moving"

@@ -18,7 +18,7 @@ from typing import Any, Final, Literal, NamedTuple, Protocol
 from berthmaster.kube.client import APIClient, ask
 from berthmaster.kube.requests import Collection, create, merge_patch, micro_time
 from berthmaster.model.errors import ApiError
-from berthmaster.model.policy import DEFAULT_NAMESPACE
+from berthmaster.model.policy_defaults import DEFAULT_NAMESPACE
 from berthmaster.runtime.backoff import Backoff
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.token_bucket import TokenBucket

@@ -8,10 +8,12 @@ import msgspec.structs
 
 from berthmaster.kube.requests import CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS, Collection
 from berthmaster.model.binding import READY, AggregatedStatusItem, Binding
-from berthmaster.model.cluster import Cluster, Node, cluster_of_node
+from berthmaster.model.cluster import Cluster
+from berthmaster.model.cluster_node import Node, cluster_of_node
 from berthmaster.model.decode import decode_json
 from berthmaster.model.kubeadmiral import FederatedCluster, as_cluster
-from berthmaster.model.policy import POLICY_KINDS, defaulted
+from berthmaster.model.policy import POLICY_KINDS
+from berthmaster.model.policy_defaults import defaulted
 from berthmaster.model.unsupported import SharingReader, decode_checked_policy
 from berthmaster.model.validation import binding_errors
 from berthmaster.model.work import FederatedResourceQuota

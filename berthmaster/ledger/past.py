@@ -20,7 +20,7 @@ from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import DamagedLedgerError, NotRecordedError
 from berthmaster.model.meta import with_metadata, with_spec
-from berthmaster.model.policy import Placement
+from berthmaster.model.placement import Placement
 from berthmaster.model.unsupported import UnsupportedPlacement
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from berthmaster.model.decode import convert
 from berthmaster.model.errors import FieldError, ManifestError
 from berthmaster.model.kinds import Scope, group_of, is_namespaced, scope_of
 from berthmaster.model.meta import Value
-from berthmaster.model.policy import DEFAULT_NAMESPACE
+from berthmaster.model.policy_defaults import DEFAULT_NAMESPACE
 
 T = TypeVar("T", bound=Value)
 

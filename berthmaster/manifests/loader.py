@@ -18,20 +18,16 @@ from berthmaster.manifests.overlay import dump_sources, over_dumps
 from berthmaster.manifests.snapshot import SNAPSHOT_GROUP, FleetSnapshot
 from berthmaster.model.binding import Binding
 from berthmaster.model.claims import WAITED_FOR
-from berthmaster.model.cluster import Cluster, Node, cluster_of_node
+from berthmaster.model.cluster import Cluster
+from berthmaster.model.cluster_node import Node, cluster_of_node
 from berthmaster.model.errors import FieldError, InputError, ManifestError
 from berthmaster.model.interpretation import ResourceInterpreterCustomization
 from berthmaster.model.kinds import group_of, reason_not_propagated
 from berthmaster.model.meta import with_spec
-from berthmaster.model.policy import (
-    DEFAULT_NAMESPACE,
-    TAINT_POLICY,
-    TAINT_POLICY_API,
-    ClusterTaintPolicy,
-    Policy,
-    defaulted,
-)
+from berthmaster.model.policy import Policy
+from berthmaster.model.policy_defaults import DEFAULT_NAMESPACE, defaulted
 from berthmaster.model.rebalancer import WorkloadRebalancer
+from berthmaster.model.taint_policy import TAINT_POLICY, TAINT_POLICY_API, ClusterTaintPolicy
 from berthmaster.model.unknown_fields import unknown_fields
 from berthmaster.model.unsupported import checked_placement
 from berthmaster.model.validation import binding_errors, cluster_errors, policy_errors

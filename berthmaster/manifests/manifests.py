@@ -14,8 +14,9 @@ from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import ManifestError
 from berthmaster.model.gaps import Gap, GapKind
 from berthmaster.model.interpretation import ResourceInterpreterCustomization
-from berthmaster.model.policy import ClusterTaintPolicy, Policy
+from berthmaster.model.policy import Policy
 from berthmaster.model.rebalancer import WorkloadRebalancer
+from berthmaster.model.taint_policy import ClusterTaintPolicy
 
 _BINDINGS: Final = "work.karmada.io"
 

@@ -7,19 +7,11 @@ from typing import Any, Final, Literal
 import msgspec
 
 from berthmaster.model.cluster import Condition
+from berthmaster.model.failover_behavior import FORMER_PURGE_MODES, FailoverBehavior
 from berthmaster.model.meta import Count, Int32, Int64, ObjectMeta, Timestamp, Value, is_valid_name
-from berthmaster.model.policy import (
-    DEFAULT_SCHEDULER,
-    FORMER_PURGE_MODES,
-    FailoverBehavior,
-    Placement,
-    Policy,
-    PolicyReference,
-    PropagationSpec,
-    Suspension,
-    WorkloadAffinity,
-    WorkloadAffinityTerm,
-)
+from berthmaster.model.placement import Placement, WorkloadAffinity, WorkloadAffinityTerm
+from berthmaster.model.policy import Policy, PolicyReference, PropagationSpec, Suspension
+from berthmaster.model.policy_defaults import DEFAULT_SCHEDULER
 from berthmaster.model.replicas import ReplicaRequirements, Replicas, Template, template_of
 
 APPLIED_PLACEMENT: Final = "policy.karmada.io/applied-placement"

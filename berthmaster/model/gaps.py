@@ -10,7 +10,7 @@ import msgspec
 from berthmaster.model.errors import name_list
 from berthmaster.model.kinds import group_of
 from berthmaster.model.meta import CLUSTER_SCOPED, Key
-from berthmaster.model.policy import TAINT_POLICY
+from berthmaster.model.taint_policy import TAINT_POLICY
 
 MOST_NAMED: Final = 20
 """How many objects that are left out an answer names."""

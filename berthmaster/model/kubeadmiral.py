@@ -22,12 +22,11 @@ from berthmaster.model.cluster import (
     ClusterStatus,
     Condition,
     ResourceSummary,
-    Taint,
-    Toleration,
 )
 from berthmaster.model.meta import Int64, ObjectMeta, Value
 from berthmaster.model.quantity import Quantity
 from berthmaster.model.selector import SelectorRequirement
+from berthmaster.model.taint import Taint, Toleration
 
 _SPEC: Final[Mapping[str, Any]] = {
     "replicasStrategy": "Spread",

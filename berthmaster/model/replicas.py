@@ -9,11 +9,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from berthmaster.model.cluster import Toleration
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import FieldError, InputError, shown
 from berthmaster.model.meta import Count, Value
 from berthmaster.model.quantity import Quantity, negative_amounts
+from berthmaster.model.taint import Toleration
 
 Amounts = Mapping[str, Quantity]
 

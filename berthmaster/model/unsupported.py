@@ -22,7 +22,8 @@ from berthmaster.model.cluster import Cluster, Condition
 from berthmaster.model.decode import NOT_JSON, decode_json, encode_json, read_json, without_nulls
 from berthmaster.model.errors import FieldError
 from berthmaster.model.meta import ObjectMeta, with_spec
-from berthmaster.model.policy import Placement, Policy
+from berthmaster.model.placement import Placement
+from berthmaster.model.policy import Policy
 from berthmaster.model.unknown_fields import has_unknown_fields, unknown_fields
 
 PLACEMENT: Final = "spec.placement"

@@ -11,19 +11,14 @@ Karmada has no such limits. The defaults are far above what people write by hand
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, Self
 
+from berthmaster.model.affinity import ZONE, ClusterAffinity, FieldSelector
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import FieldError, InputError, shown
 from berthmaster.model.kubeadmiral import KubeAdmiralSpec
-from berthmaster.model.policy import (
-    DEFAULT_SCHEDULER,
-    ZONE,
-    ClusterAffinity,
-    FieldSelector,
-    Placement,
-    Policy,
-    ResourceSelector,
-)
+from berthmaster.model.placement import Placement
+from berthmaster.model.policy import Policy, ResourceSelector
+from berthmaster.model.policy_defaults import DEFAULT_SCHEDULER
 from berthmaster.model.quantity import negative_amounts, negative_error
 from berthmaster.model.replicas import ReplicaRequirements
 from berthmaster.model.selector import (

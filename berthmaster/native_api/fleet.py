@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-from berthmaster.model.cluster import Taint
+from berthmaster.model.taint import Taint
 from berthmaster.native_api.wire import MAX_NAMESPACES, AnswerPart, RequestPart, Staleness
 
 MAX_ROWS: Final = 1000

@@ -13,9 +13,10 @@ import msgspec
 
 from berthmaster.ledger.records import HistoryRow
 from berthmaster.model.binding import Binding
-from berthmaster.model.cluster import Cluster, Condition, Taint
+from berthmaster.model.cluster import Cluster, Condition
 from berthmaster.model.meta import Timestamp
 from berthmaster.model.quantity import Quantity
+from berthmaster.model.taint import Taint
 from berthmaster.scheduling.decision import FailureKind, Mode
 from berthmaster.scheduling.diagnosis import Diagnosis
 from berthmaster.scheduling.karmada.trigger import Trigger

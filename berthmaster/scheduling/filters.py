@@ -13,9 +13,10 @@ from typing import Final
 
 import numpy as np
 
-from berthmaster.model.cluster import REPELLING_EFFECTS, Cluster, Toleration, repelling_taints
+from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import PluginError
-from berthmaster.model.policy import Placement
+from berthmaster.model.placement import Placement
+from berthmaster.model.taint import REPELLING_EFFECTS, Toleration, repelling_taints
 from berthmaster.scheduling.columns import BoolArray, Column, IntArray
 from berthmaster.scheduling.context import Context
 from berthmaster.scheduling.fleet import AffinityColumn, ClusterColumn, Fleet

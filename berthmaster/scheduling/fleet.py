@@ -9,16 +9,13 @@ import msgspec.structs
 import numpy as np
 from numpy.typing import NDArray
 
-from berthmaster.model.cluster import NO_EXECUTE, Cluster, Taint
+from berthmaster.model.affinity import AffinityTerm, ClusterAffinity
+from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import encode_json
 from berthmaster.model.errors import FieldError, InputError
-from berthmaster.model.policy import (
-    AffinityTerm,
-    ClusterAffinity,
-    Placement,
-    ReplicaSchedulingStrategy,
-)
+from berthmaster.model.placement import Placement, ReplicaSchedulingStrategy
 from berthmaster.model.selector import LABEL_OPERATORS, Requirement
+from berthmaster.model.taint import NO_EXECUTE, Taint
 from berthmaster.scheduling.columns import (
     AFFINITY_STEPS,
     BYTES_OF_JSON,

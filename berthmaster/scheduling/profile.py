@@ -7,7 +7,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from berthmaster.model.errors import FieldError, InputError, PluginError
-from berthmaster.model.policy import Placement
+from berthmaster.model.placement import Placement
 from berthmaster.model.validation import DEFAULT_LIMITS, PlacementLimits, placement_excess
 from berthmaster.scheduling.candidates import Candidates
 from berthmaster.scheduling.columns import IntArray

@@ -5,12 +5,9 @@ from collections.abc import Mapping
 import msgspec
 
 from berthmaster.model.binding import Binding, BindingSpec
-from berthmaster.model.policy import Placement
+from berthmaster.model.placement import Placement
 from berthmaster.scheduling.component_sets import ComponentSet, SetTemplate
-from berthmaster.scheduling.resources import (
-    Requests,
-    requests_of,
-)
+from berthmaster.scheduling.resources import Requests, requests_of
 
 _ANYWHERE = Placement()
 _NOWHERE: frozenset[str] = frozenset()

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from berthmaster.model.decode import encode_json
-from berthmaster.model.policy import Placement
+from berthmaster.model.placement import Placement
 from berthmaster.scheduling.candidates import Candidates
 from berthmaster.scheduling.columns import (
     BYTES_OF_JSON,

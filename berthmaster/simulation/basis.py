@@ -12,7 +12,8 @@ from msgspec.structs import replace
 from berthmaster.model.claims import PolicyCatalog, waited_for
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.gaps import Gap
-from berthmaster.model.policy import ClusterTaintPolicy, Policy
+from berthmaster.model.policy import Policy
+from berthmaster.model.taint_policy import ClusterTaintPolicy
 from berthmaster.simulation.change_set import ChangeSet, PlanIndex, WorkloadKey, is_companion, policy_edits
 from berthmaster.simulation.plan_answer import Assumptions
 from berthmaster.simulation.workload import SimulatedWorkload

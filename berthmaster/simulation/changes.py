@@ -14,15 +14,17 @@ from msgspec.structs import replace
 
 from berthmaster.model.binding import Binding, binding_name
 from berthmaster.model.claims import PolicyCatalog
-from berthmaster.model.cluster import EFFECTS, NO_EXECUTE, NO_SCHEDULE, Cluster, Taint
+from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import FieldError, InputError, name_list, shown
 from berthmaster.model.hints import closest
 from berthmaster.model.interpretation import has_replica_count
 from berthmaster.model.kinds import BUILT_IN_NAMES, KindNames, Scope, resolve, scope_of_group
 from berthmaster.model.meta import INT32_MAX, Count, with_metadata, with_spec
-from berthmaster.model.policy import Policy, in_order
+from berthmaster.model.policy import Policy
 from berthmaster.model.rebalancer import FAILED, SUCCESSFUL, RebalancedWorkload, WorkloadRebalancer
 from berthmaster.model.selector import is_label_key, is_label_value
+from berthmaster.model.taint import EFFECTS, NO_EXECUTE, NO_SCHEDULE, Taint
+from berthmaster.model.taint_policy import oldest_first
 from berthmaster.model.validation import cluster_errors
 from berthmaster.simulation.detector import PolicyEdit
 from berthmaster.simulation.plan_answer import not_ready, with_readiness
@@ -75,7 +77,7 @@ class Down(ClusterEdit, frozen=True, tag="down"):
         effects = (NO_SCHEDULE, NO_EXECUTE) if world.assumptions.taints_lost else (NO_SCHEDULE,)
         for effect in effects:
             lost = AddTaint(self.cluster, Taint(key, effect)).applied(lost, now)
-        for policy in in_order(world.taint_policies):
+        for policy in oldest_first(world.taint_policies):
             lost = with_cluster(lost, self.cluster, policy.tainted)
         gone = world.lost | {self.cluster}
         ready = sum(each.ready for each in lost.clusters.values())

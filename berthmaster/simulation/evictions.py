@@ -6,8 +6,8 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, GracefulEvictionTask, TargetCluster
-from berthmaster.model.cluster import NO_EXECUTE, Taint, Toleration
 from berthmaster.model.meta import with_spec
+from berthmaster.model.taint import NO_EXECUTE, Taint, Toleration
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.trigger import decoded_placement
 from berthmaster.simulation.plan_answer import TAINT_MANAGER, Assumptions

@@ -8,7 +8,8 @@ from typing import Final
 
 from berthmaster.model.claims import KUBE_PRIORITY_CLASS, MANAGED_BY, PRIORITY_CLASS, Existing, overrides_of
 from berthmaster.model.errors import name_list
-from berthmaster.model.policy import DEFAULT_SCHEDULER, Policy
+from berthmaster.model.policy import Policy
+from berthmaster.model.policy_defaults import DEFAULT_SCHEDULER
 from berthmaster.model.unsupported import unsupported_parts
 from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload, Unscheduled
 

@@ -18,9 +18,10 @@ from berthmaster.deciding.lease_record import ControllersRecord
 from berthmaster.deciding.rules import OWN
 from berthmaster.deciding.running import NotRunning
 from berthmaster.model.binding import Binding
-from berthmaster.model.cluster import NO_EXECUTE, Cluster, Condition
+from berthmaster.model.cluster import Cluster, Condition
 from berthmaster.model.meta import with_status
-from berthmaster.model.policy import ClusterTaintPolicy
+from berthmaster.model.taint import NO_EXECUTE
+from berthmaster.model.taint_policy import ClusterTaintPolicy
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.prices import CostChange
 

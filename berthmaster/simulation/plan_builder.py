@@ -6,8 +6,9 @@ from operator import attrgetter
 
 from msgspec.structs import replace
 
-from berthmaster.model.cluster import NO_EXECUTE, Cluster
+from berthmaster.model.cluster import Cluster
 from berthmaster.model.gaps import Gap, GapKind, Reader, texts
+from berthmaster.model.taint import NO_EXECUTE
 from berthmaster.scheduling.prices import Cost, change_of
 from berthmaster.simulation import plan_answer, plan_rows
 from berthmaster.simulation.change_set import ChangedWorkloads, ChangeSet, PlanIndex

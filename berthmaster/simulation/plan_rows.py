@@ -15,7 +15,8 @@ from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import FieldError, name_list
 from berthmaster.model.gaps import Reader
 from berthmaster.model.move import move_of as recorded_move
-from berthmaster.model.policy import Placement, Policy, PolicyReference
+from berthmaster.model.placement import Placement
+from berthmaster.model.policy import Policy, PolicyReference
 from berthmaster.model.replicas import template_of
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.prices import NO_COST, Cost, CostChange, Costs

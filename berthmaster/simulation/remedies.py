@@ -13,20 +13,15 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from berthmaster.model import meta
+from berthmaster.model.affinity import ClusterAffinity, ClusterAffinityTerm
 from berthmaster.model.binding import Binding
-from berthmaster.model.cluster import APIEnablement, APIResource, Cluster, ResourceSummary, Taint, repelling_taints
+from berthmaster.model.cluster import APIEnablement, APIResource, Cluster, ResourceSummary
 from berthmaster.model.meta import with_spec
-from berthmaster.model.policy import (
-    ClusterAffinity,
-    ClusterAffinityTerm,
-    ClusterPreferences,
-    Placement,
-    ReplicaSchedulingStrategy,
-    StaticClusterWeight,
-)
+from berthmaster.model.placement import ClusterPreferences, Placement, ReplicaSchedulingStrategy, StaticClusterWeight
 from berthmaster.model.quantity import MILLI_NANOS, NANOS, Quantity
 from berthmaster.model.rebalancer import RebalancedWorkload, RebalancerSpec, WorkloadRebalancer
 from berthmaster.model.selector import Requirement
+from berthmaster.model.taint import Taint, repelling_taints
 from berthmaster.scheduling.fleet import Strategy, strategy_of
 from berthmaster.scheduling.resources import CPU, PODS
 from berthmaster.simulation.changes import (

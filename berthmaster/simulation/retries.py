@@ -11,9 +11,9 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from berthmaster.model.affinity import AffinityTerm
 from berthmaster.model.binding import Binding, BindingSpec
 from berthmaster.model.cluster import Cluster
-from berthmaster.model.policy import AffinityTerm
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.trigger import Trigger, trigger_of
 from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload, Unscheduled

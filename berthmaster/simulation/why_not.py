@@ -17,7 +17,7 @@ from berthmaster.deciding.move_course import ended
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import InputError, name_list
-from berthmaster.model.policy import Placement
+from berthmaster.model.placement import Placement
 from berthmaster.scheduling.diagnosis import ClusterDiagnosis, Outcome, explain_cluster
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler

@@ -16,8 +16,9 @@ from berthmaster.model.dependencies import Dependency
 from berthmaster.model.errors import InputError, ManifestError
 from berthmaster.model.gaps import Gap, GapKind
 from berthmaster.model.interpretation import Interpreter
-from berthmaster.model.policy import ClusterTaintPolicy, Policy
+from berthmaster.model.policy import Policy
 from berthmaster.model.replicas import ReplicaPath
+from berthmaster.model.taint_policy import ClusterTaintPolicy
 from berthmaster.scheduling.peers import Peers
 from berthmaster.scheduling.request import Request
 from berthmaster.simulation.detector import Detector, PolicyEdit, WorkloadBuilder, with_claims

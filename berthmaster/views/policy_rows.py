@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from berthmaster.deciding.config import SourceSettings, failback_annotation
+from berthmaster.model.affinity import AffinityTerm, ClusterAffinity
 from berthmaster.model.claims import (
     PRIORITY_DROP_ANNOTATION,
     Resource,
@@ -15,19 +16,12 @@ from berthmaster.model.claims import (
     named_resources,
     parse_priority_drop,
 )
-from berthmaster.model.cluster import Toleration
 from berthmaster.model.durations import duration_text
 from berthmaster.model.errors import FieldError, name_list
 from berthmaster.model.move import FAILBACK
-from berthmaster.model.policy import (
-    AffinityTerm,
-    ClusterAffinity,
-    Placement,
-    Policy,
-    PolicyReference,
-    ResourceSelector,
-    SpreadConstraint,
-)
+from berthmaster.model.placement import Placement, SpreadConstraint
+from berthmaster.model.policy import Policy, PolicyReference, ResourceSelector
+from berthmaster.model.taint import Toleration
 from berthmaster.scheduling.fleet import Strategy, strategy_of
 from berthmaster.scheduling.karmada.selection import ignores_constraints
 from berthmaster.simulation.workload import SimulatedWorkload

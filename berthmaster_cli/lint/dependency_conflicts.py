@@ -10,7 +10,8 @@ from typing import NamedTuple
 from berthmaster.manifests import Document, Manifests
 from berthmaster.model.claims import PolicyCatalog
 from berthmaster.model.errors import ManifestError
-from berthmaster.model.policy import Policy, PolicyReference, defaulted
+from berthmaster.model.policy import Policy, PolicyReference
+from berthmaster.model.policy_defaults import defaulted
 from berthmaster.simulation.detector import WorkloadBuilder
 from berthmaster.simulation.workload import DisputedField, SimulatedWorkload, disputed, leaders_of
 

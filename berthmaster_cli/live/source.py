@@ -30,8 +30,10 @@ from berthmaster.model.errors import ApiError, FieldError, InputError, shown
 from berthmaster.model.gaps import Gap, GapKind
 from berthmaster.model.kinds import group_of, metadata_suffices, reason_not_propagated
 from berthmaster.model.meta import Key
-from berthmaster.model.policy import POLICY_KINDS, TAINT_POLICY, TAINT_POLICY_API, Policy, defaulted
+from berthmaster.model.policy import POLICY_KINDS, Policy
+from berthmaster.model.policy_defaults import defaulted
 from berthmaster.model.replicas import template_of
+from berthmaster.model.taint_policy import TAINT_POLICY, TAINT_POLICY_API
 from berthmaster.simulation.workload import ResourceName
 from berthmaster_cli.live.collections import CollectionReader, Listing, ListingBars, ReadLimits
 

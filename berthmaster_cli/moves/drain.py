@@ -29,7 +29,7 @@ from berthmaster.kube.requests import get, merge_patch
 from berthmaster.kube.responses import decode_response
 from berthmaster.model.binding import Binding, holder, names_scheduler, short_assignment
 from berthmaster.model.claims import MANAGED_BY
-from berthmaster.model.cluster import Cluster, Taint, repelling_taints
+from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import ApiError, InputError, name_list, shown
 from berthmaster.model.hints import closest
 from berthmaster.model.meta import Key, with_spec
@@ -45,6 +45,7 @@ from berthmaster.model.move import (
     move_of,
 )
 from berthmaster.model.selector import parse_selector
+from berthmaster.model.taint import Taint, repelling_taints
 from berthmaster.model.work import Copies, binding_id
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.profile import karmada_profile

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from berthmaster.manifests import Document, manifests_of, overlaid
 from berthmaster.model.errors import BerthmasterError
-from berthmaster.model.policy import DEFAULT_NAMESPACE
+from berthmaster.model.policy_defaults import DEFAULT_NAMESPACE
 from berthmaster.runtime.traces import inner_span, span
 from berthmaster.simulation.change_set import PlanIndex
 from berthmaster.simulation.plan_answer import Plan

@@ -9,7 +9,7 @@ from berthmaster.kube.requests import APIRequest
 from berthmaster.kube.responses import ListMeta, decode_shallow
 from berthmaster.model.binding import Binding
 from berthmaster.model.meta import Value
-from berthmaster.model.policy import DEFAULT_NAMESPACE
+from berthmaster.model.policy_defaults import DEFAULT_NAMESPACE
 from berthmaster.native_api.why import BindingEvent
 
 MAX_EVENTS: Final = 500

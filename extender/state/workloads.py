@@ -21,8 +21,9 @@ from berthmaster.model.errors import FieldError, ManifestError
 from berthmaster.model.gaps import Gap, GapKind
 from berthmaster.model.kinds import group_of, reason_not_propagated
 from berthmaster.model.meta import Key
-from berthmaster.model.policy import ClusterTaintPolicy, Policy, PolicyReference, ResourceSelector
+from berthmaster.model.policy import Policy, PolicyReference, ResourceSelector
 from berthmaster.model.replicas import ReplicaPath, template_of
+from berthmaster.model.taint_policy import ClusterTaintPolicy
 from berthmaster.simulation.detector import WorkloadBuilder
 from berthmaster.simulation.workload import SimulatedWorkload
 from extender.state.controllers_lease import DEFAULT_LEASE

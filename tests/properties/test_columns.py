@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kubeadmiral_builders import term
 
-from berthmaster.model.cluster import Toleration, repelling_taints
+from berthmaster.model.affinity import AffinityTerm
 from berthmaster.model.decode import convert
-from berthmaster.model.policy import AffinityTerm
+from berthmaster.model.taint import Toleration, repelling_taints
 from berthmaster.scheduling.candidates import Candidates, largest
 from berthmaster.scheduling.filters import AnyAffinityColumn, KindColumn, TolerationColumn
 from berthmaster.scheduling.fleet import Affinities, Fleet

@@ -9,7 +9,8 @@ from fleet_in_use import FleetInUse
 from one_question import edits_of, losses_of, simulated
 
 from berthmaster.model.decode import convert
-from berthmaster.model.policy import Policy, defaulted
+from berthmaster.model.policy import Policy
+from berthmaster.model.policy_defaults import defaulted
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.change_set import ChangeSet, PlanIndex, what_if
 from berthmaster.simulation.changes import Down

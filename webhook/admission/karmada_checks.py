@@ -4,19 +4,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from berthmaster.model.policy import (
-    ApplicationFailoverBehavior,
-    ClusterAffinity,
-    ClusterAffinityTerm,
-    FailoverBehavior,
-    Placement,
-    Policy,
-    PropagationSpec,
-    SpreadConstraint,
-    StatePreservation,
-    Suspension,
-    WorkloadAffinity,
-)
+from berthmaster.model.affinity import ClusterAffinity, ClusterAffinityTerm
+from berthmaster.model.failover_behavior import ApplicationFailoverBehavior, FailoverBehavior, StatePreservation
+from berthmaster.model.placement import Placement, SpreadConstraint, WorkloadAffinity
+from berthmaster.model.policy import Policy, PropagationSpec, Suspension
 from berthmaster.model.selector import is_label_key
 from webhook.admission.field_problem import ABSENT, FieldProblem
 from webhook.admission.placements import allows_overflow, matches_every_cluster

@@ -1,9 +1,7 @@
 """What a placement asks for, as rules and checks need to know it."""
 
-from berthmaster.model.policy import (
-    ClusterAffinity,
-    ReplicaSchedulingStrategy,
-)
+from berthmaster.model.affinity import ClusterAffinity
+from berthmaster.model.placement import ReplicaSchedulingStrategy
 
 
 def matches_every_cluster(affinity: ClusterAffinity) -> bool:

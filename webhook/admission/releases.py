@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from berthmaster.model.policy import FORMER_PURGE_MODES, POLICY_KINDS
+from berthmaster.model.failover_behavior import FORMER_PURGE_MODES
+from berthmaster.model.policy import POLICY_KINDS
 from berthmaster.model.releases import FIELDS_SINCE, PURGE_MODES_REMOVED, KarmadaReleases, text_of
 from webhook.admission.field_problem import ABSENT, FieldProblem
 from webhook.admission.schema import SCHEMA, UNKNOWN_FIELD

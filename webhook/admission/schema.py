@@ -14,10 +14,10 @@ from typing import Any, Final
 import msgspec
 
 from berthmaster.model.decode import decode_json
+from berthmaster.model.failover_behavior import FORMER_PURGE_MODES
 from berthmaster.model.hints import closest
 from berthmaster.model.kinds import is_namespaced
 from berthmaster.model.meta import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, Timestamp
-from berthmaster.model.policy import FORMER_PURGE_MODES
 from berthmaster.model.selector import is_dns_subdomain, is_label_key, is_label_value
 from webhook.admission.field_problem import ABSENT, FieldProblem
 

@@ -9,12 +9,13 @@ from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.deciding.writes import effective
 from berthmaster.kube.informer import Handler, Informer
 from berthmaster.kube.requests import CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS
+from berthmaster.model.affinity import AffinityTerm, ClusterAffinity
 from berthmaster.model.binding import Binding, holder
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.kinds import group_of, metadata_suffices
 from berthmaster.model.meta import Key
 from berthmaster.model.move import MOVE, move_of
-from berthmaster.model.policy import AffinityTerm, ClusterAffinity, PolicyReference
+from berthmaster.model.policy import PolicyReference
 from berthmaster.model.template_facts import kind_of
 from berthmaster.model.unsupported import SharingReader
 

@@ -9,12 +9,7 @@ from msgspec.structs import replace
 from berthmaster.controllers.estimators.queries import EstimatorQuery, query_of, stuck_query_of
 from berthmaster.controllers.moves.supervisor import MoveSupervisor
 from berthmaster.deciding.copies import CopiesNotReadError, missing_replicas
-from berthmaster.deciding.decide import (
-    BindingDecision,
-    ClusterState,
-    decide,
-    needs_decision,
-)
+from berthmaster.deciding.decide import BindingDecision, ClusterState, decide, needs_decision
 from berthmaster.deciding.decision_recorder import DecisionInputs, FleetLog, MoveContext, MoveTrace
 from berthmaster.deciding.failover import FailoverOptions
 from berthmaster.deciding.lifecycle import CopiesChange
@@ -26,7 +21,7 @@ from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.meta import Key
 from berthmaster.model.move import as_moved
-from berthmaster.model.policy import Placement
+from berthmaster.model.placement import Placement
 from berthmaster.model.work import Copies
 from berthmaster.runtime.clock import Clock
 from berthmaster.scheduling.columns import TooLargeError

@@ -26,7 +26,8 @@ from berthmaster.model.claims import MANAGED_BY
 from berthmaster.model.cluster import Cluster, ResourceSummary
 from berthmaster.model.meta import Key
 from berthmaster.model.move import MOVE, MovePhase, move_of
-from berthmaster.model.policy import Placement, PolicyReference
+from berthmaster.model.placement import Placement
+from berthmaster.model.policy import PolicyReference
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.feature_gates import MULTIPLE_POD_TEMPLATES, WORKLOAD_AFFINITY, FeatureGates, Gate
 from berthmaster.runtime.logs import fields

@@ -31,7 +31,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from berthmaster.model.cached import cached_property
-from berthmaster.model.policy import SpreadConstraint
+from berthmaster.model.placement import SpreadConstraint
 from berthmaster.scheduling.candidates import Candidates
 from berthmaster.scheduling.columns import IntArray
 from berthmaster.scheduling.decision import Decision

@@ -9,7 +9,7 @@ import numpy as np
 
 from berthmaster.model.cached import cached_property
 from berthmaster.model.cluster import Cluster
-from berthmaster.model.policy import Placement
+from berthmaster.model.placement import Placement
 from berthmaster.model.validation import DEFAULT_LIMITS, PlacementLimits
 from berthmaster.scheduling import filters
 from berthmaster.scheduling.columns import Column, IntArray

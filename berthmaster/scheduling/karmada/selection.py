@@ -26,7 +26,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from berthmaster.model.cluster import Cluster
-from berthmaster.model.policy import Placement, ReplicaSchedulingStrategy, SpreadConstraint
+from berthmaster.model.placement import Placement, ReplicaSchedulingStrategy, SpreadConstraint
 from berthmaster.model.validation import OPTION
 from berthmaster.scheduling.candidates import Candidates
 from berthmaster.scheduling.columns import AFFINITY_STEPS, PYTHON_STEPS, BoolArray, Column, IntArray, Journal, Work

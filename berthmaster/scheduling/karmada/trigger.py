@@ -6,10 +6,11 @@ from typing import Final
 
 import msgspec.structs
 
+from berthmaster.model.affinity import ClusterAffinityTerm
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, BindingSpec
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import FieldError
-from berthmaster.model.policy import ClusterAffinityTerm, Placement
+from berthmaster.model.placement import Placement
 from berthmaster.scheduling.fleet import Fleet, Strategy, strategy_of
 
 _LENGTH_KEPT: Final = 4096

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from berthmaster.model.cached import cached_property
-from berthmaster.model.cluster import NO_SCHEDULE
+from berthmaster.model.taint import NO_SCHEDULE
 from berthmaster.scheduling.candidates import Candidates
 from berthmaster.scheduling.columns import (
     BoolArray,

@@ -14,11 +14,12 @@ from typing import Final, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from berthmaster.model.cluster import NO_EXECUTE, PREFER_NO_SCHEDULE, Cluster
+from berthmaster.model.cluster import Cluster
 from berthmaster.model.kubeadmiral import JOINED
 from berthmaster.model.meta import INT64_MAX
 from berthmaster.model.quantity import Quantity
 from berthmaster.model.selector import Requirement
+from berthmaster.model.taint import NO_EXECUTE, PREFER_NO_SCHEDULE
 from berthmaster.scheduling import filters
 from berthmaster.scheduling.candidates import Candidates
 from berthmaster.scheduling.columns import PYTHON_STEPS, BoolArray, Column, IntArray

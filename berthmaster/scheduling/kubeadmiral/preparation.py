@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, TypeVar
 
 from berthmaster.model import federated_object as names
-from berthmaster.model.cluster import Toleration
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import FieldError, shown
 from berthmaster.model.federated_object import (
@@ -27,6 +26,7 @@ from berthmaster.model.federated_object import (
 from berthmaster.model.kubeadmiral import DesiredPlacement, KubeAdmiralSpec
 from berthmaster.model.meta import Timestamp, int64_of
 from berthmaster.model.quantity import Quantity
+from berthmaster.model.taint import Toleration
 from berthmaster.scheduling.kubeadmiral.unit import (
     GPU,
     PART_NAMES,

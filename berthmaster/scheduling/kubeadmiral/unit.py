@@ -14,10 +14,11 @@ from typing import Final
 
 import numpy as np
 
-from berthmaster.model.cluster import Cluster, Toleration
+from berthmaster.model.affinity import ClusterAffinity
+from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import FieldError
 from berthmaster.model.kubeadmiral import ClusterSelectorTerm, DesiredPlacement, KubeAdmiralSpec
-from berthmaster.model.policy import ClusterAffinity, Placement
+from berthmaster.model.placement import Placement
 from berthmaster.model.quantity import Quantity
 from berthmaster.model.selector import (
     NODE_OPERATORS,
@@ -26,6 +27,7 @@ from berthmaster.model.selector import (
     parse_requirements,
     requirement_error,
 )
+from berthmaster.model.taint import Toleration
 from berthmaster.model.validation import PlacementLimits, kubeadmiral_excess, placement_excess
 from berthmaster.scheduling.columns import BoolArray
 from berthmaster.scheduling.context import Context

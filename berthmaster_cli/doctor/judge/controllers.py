@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Final
 
 from berthmaster.model.errors import name_list
-from berthmaster.model.policy import DEFAULT_SCHEDULER
+from berthmaster.model.policy_defaults import DEFAULT_SCHEDULER
 from berthmaster.runtime.feature_gates import MULTIPLE_POD_TEMPLATES, WORKLOAD_AFFINITY
 from berthmaster_cli.doctor.facts import (
     SLACK,

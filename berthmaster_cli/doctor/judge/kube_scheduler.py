@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from berthmaster.model.policy import DEFAULT_SCHEDULER
+from berthmaster.model.policy_defaults import DEFAULT_SCHEDULER
 from berthmaster_cli.doctor.facts import Facts, KubeSchedulerFacts, Setup, Unobserved
 from berthmaster_cli.doctor.findings import Finding, failed, ok, skipped, warning
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from berthmaster.model.cluster import Cluster, Node, NodeIdentity, cluster_of_node
+from berthmaster.model.cluster import Cluster
+from berthmaster.model.cluster_node import Node, NodeIdentity, cluster_of_node
 from berthmaster.model.decode import encode_json
 from berthmaster.model.errors import FieldError
 from berthmaster.model.selector import LabelSelector

@@ -14,8 +14,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from berthmaster.model.affinity import AffinityTerm, ClusterAffinity
 from berthmaster.model.cluster import Cluster
-from berthmaster.model.policy import AffinityTerm, ClusterAffinity, Placement
+from berthmaster.model.placement import Placement
 from berthmaster.model.replicas import PodSpec
 from berthmaster.model.selector import LabelSelector
 from berthmaster.scheduling.columns import CANDIDATE_STEPS, BoolArray, IntArray, Work

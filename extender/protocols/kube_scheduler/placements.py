@@ -8,12 +8,14 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from berthmaster.model.claims import claims
-from berthmaster.model.cluster import Toleration
 from berthmaster.model.decode import convert, decode_json, encode_json
 from berthmaster.model.errors import FieldError
 from berthmaster.model.kinds import reason_not_propagated
-from berthmaster.model.policy import Placement, Policy, defaulted_placement
+from berthmaster.model.placement import Placement
+from berthmaster.model.policy import Policy
+from berthmaster.model.policy_defaults import defaulted_placement
 from berthmaster.model.replicas import Template, pod_requests
+from berthmaster.model.taint import Toleration
 from berthmaster.model.unknown_fields import unknown_fields
 from berthmaster.model.validation import DEFAULT_LIMITS, PlacementLimits, placement_errors, placement_excess
 from berthmaster.scheduling.columns import BYTES_OF_JSON, BoundedCache

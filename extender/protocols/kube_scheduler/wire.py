@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from berthmaster.model.cluster import NodeIdentity
+from berthmaster.model.cluster_node import NodeIdentity
 from berthmaster.model.decode import NOT_JSON, decode_json
 from berthmaster.model.errors import FieldError
 from berthmaster.model.meta import INT64_MAX, INT64_MIN, ObjectMeta, Value

@@ -14,12 +14,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from berthmaster.model.cluster import REGION_LABEL, ZONE_LABEL, Cluster, ClusterSpec, ClusterStatus
+from berthmaster.model.affinity import AffinityTerm, ClusterAffinityTerm
+from berthmaster.model.cluster import Cluster, ClusterSpec, ClusterStatus
+from berthmaster.model.cluster_node import REGION_LABEL, ZONE_LABEL
 from berthmaster.model.decode import convert, decode_json
 from berthmaster.model.errors import FieldError, shown
 from berthmaster.model.kubeadmiral import as_summary
 from berthmaster.model.meta import with_spec
-from berthmaster.model.policy import AffinityTerm, ClusterAffinityTerm, Placement
+from berthmaster.model.placement import Placement
 from berthmaster.model.unknown_fields import unknown_fields
 from berthmaster.model.validation import DEFAULT_LIMITS, PlacementLimits, affinity_errors, placement_excess
 from berthmaster.scheduling.columns import AFFINITY_STEPS, CANDIDATE_STEPS, Work

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
-from berthmaster.model.cluster import NO_SCHEDULE, Cluster
+from berthmaster.model.cluster import Cluster
 from berthmaster.model.meta import INT64_MAX
+from berthmaster.model.taint import NO_SCHEDULE
 from berthmaster.scheduling.resources import Requests, free_amount
 from extender.protocols.kubeadmiral.wire import PluginSchedulingUnit
 

@@ -1,9 +1,9 @@
 """The requests and responses of KubeAdmiral's scheduler webhook (payload version v1alpha1)."""
 
-from berthmaster.model.cluster import Toleration
 from berthmaster.model.kubeadmiral import ClusterSelectorTerm, FederatedClusterResources, FederatedClusterSpec
 from berthmaster.model.meta import Int64, ObjectMeta, Value
 from berthmaster.model.quantity import Quantity
+from berthmaster.model.taint import Toleration
 
 
 class PlacementPreferences(Value, frozen=True):

@@ -14,10 +14,13 @@ from typing import Final, NamedTuple
 from berthmaster.deciding.lease_record import SourcesRecord
 from berthmaster.kube.watch_options import BINDINGS, POLICIES
 from berthmaster.ledger.records import Query
-from berthmaster.model.cluster import Cluster, repelling_taints
+from berthmaster.model.affinity import AffinityTerm
+from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import InputError, LedgerError
 from berthmaster.model.meta import CLUSTER_SCOPED
-from berthmaster.model.policy import POLICY_KINDS, AffinityTerm, Placement, Policy, PolicyReference
+from berthmaster.model.placement import Placement
+from berthmaster.model.policy import POLICY_KINDS, Policy, PolicyReference
+from berthmaster.model.taint import repelling_taints
 from berthmaster.native_api.fleet import FleetAmount, sum_of
 from berthmaster.native_api.why import MAX_NAMES, POLICY_SORTS, AllowedGroup, PolicyList, PolicyQuery, PolicyView
 from berthmaster.simulation.workload import SimulatedWorkload

@@ -9,7 +9,8 @@ from tables import cases
 
 from berthmaster.model.binding import GracefulEvictionTask
 from berthmaster.model.decode import convert
-from berthmaster.model.policy import Policy, defaulted
+from berthmaster.model.policy import Policy
+from berthmaster.model.policy_defaults import defaulted
 from berthmaster_cli.main import main
 from webhook.admission.context import AdmissionContext
 from webhook.admission.linting import lint

@@ -7,7 +7,7 @@ from console_source import GivenSource, console_app
 from fake_clock import START
 from flask import render_template_string
 
-from berthmaster.model.cluster import Taint
+from berthmaster.model.taint import Taint
 from console import markup
 
 HOSTILE = "<b>\x1b[31m\x00\N{RIGHT-TO-LEFT OVERRIDE}&\"'"

@@ -12,7 +12,8 @@ from berthmaster.model.binding import Binding
 from berthmaster.model.decode import convert, decode_json
 from berthmaster.model.meta import with_spec
 from berthmaster.model.move import Cause, MovePhase, MoveReason, MoveState, MoveStrategy, VolumeLoss
-from berthmaster.model.policy import Placement, Suspension
+from berthmaster.model.placement import Placement
+from berthmaster.model.policy import Suspension
 from berthmaster.model.template_facts import TemplateFacts, facts_of
 from berthmaster.model.work import Copies, KarmadaWork, copies_of
 

@@ -13,7 +13,7 @@ from tables import cases
 from berthmaster.deciding.move_course import Surmise, course_of, is_moving
 from berthmaster.manifests import Manifests
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, GracefulEvictionTask
-from berthmaster.model.cluster import Condition, Taint
+from berthmaster.model.cluster import Condition
 from berthmaster.model.decode import encode_json
 from berthmaster.model.meta import with_status
 from berthmaster.model.move import (
@@ -27,6 +27,7 @@ from berthmaster.model.move import (
     as_moved,
     move_of,
 )
+from berthmaster.model.taint import Taint
 from berthmaster.scheduling.fleet import fleet_of
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.karmada.trigger import Trigger

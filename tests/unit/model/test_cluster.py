@@ -7,19 +7,10 @@ from kube_scheduler_builders import node
 from tables import cases
 
 from berthmaster.model.binding import AggregatedStatusItem, Binding, BindingStatus, binding_name
-from berthmaster.model.cluster import (
-    UNSCHEDULABLE,
-    APIEnablement,
-    APIResource,
-    Cluster,
-    Condition,
-    Node,
-    NodeIdentity,
-    Toleration,
-    cluster_of_node,
-    repelling_taints,
-)
+from berthmaster.model.cluster import APIEnablement, APIResource, Cluster, Condition
+from berthmaster.model.cluster_node import UNSCHEDULABLE, Node, NodeIdentity, cluster_of_node
 from berthmaster.model.decode import convert, decode_json, encode_json
+from berthmaster.model.taint import Toleration, repelling_taints
 from berthmaster.model.unsupported import SharedParts, SharingReader
 from berthmaster.model.work import FederatedResourceQuota, is_looser
 

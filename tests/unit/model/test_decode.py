@@ -20,7 +20,8 @@ from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import REDECODED_BYTES, builtins, convert, decode_json, encode_json
 from berthmaster.model.errors import FieldError
 from berthmaster.model.json_text import CUT, MAX_NULL_FIELDS, without_deep_parts, without_null_fields
-from berthmaster.model.policy import Placement, Policy
+from berthmaster.model.placement import Placement
+from berthmaster.model.policy import Policy
 from berthmaster.model.unknown_fields import MAX_UNKNOWN_FIELDS, unknown_fields
 
 ROWS = data("model/decode")

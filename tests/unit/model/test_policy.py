@@ -4,9 +4,11 @@ import pytest
 from builders import cluster, placement, policy, selector
 from tables import cases, data
 
+from berthmaster.model.affinity import AffinityTerm, ClusterAffinity
 from berthmaster.model.decode import builtins, convert
 from berthmaster.model.errors import InputError
-from berthmaster.model.policy import AffinityTerm, ClusterAffinity, FailoverBehavior, defaulted, defaulted_placement
+from berthmaster.model.failover_behavior import FailoverBehavior
+from berthmaster.model.policy_defaults import defaulted, defaulted_placement
 from berthmaster.model.selector import (
     LABEL_OPERATORS,
     NODE_OPERATORS,

@@ -13,7 +13,8 @@ from berthmaster.model.decode import convert
 from berthmaster.model.durations import MAX_DURATION_S, duration_text, parse_duration_s
 from berthmaster.model.errors import InputError
 from berthmaster.model.kubeadmiral import KubeAdmiralSpec
-from berthmaster.model.policy import Placement, Policy
+from berthmaster.model.placement import Placement
+from berthmaster.model.policy import Policy
 from berthmaster.model.quantity import Quantity
 from berthmaster.model.validation import (
     DEFAULT_LIMITS,

@@ -4,17 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tables import cases, data
 
-from berthmaster.model.cluster import Toleration
 from berthmaster.model.decode import builtins, convert
 from berthmaster.model.errors import FieldError, InputError
-from berthmaster.model.replicas import (
-    NodeClaim,
-    PodSpec,
-    ReplicaPath,
-    pod_requests,
-    replicas_of,
-    template_of,
-)
+from berthmaster.model.replicas import NodeClaim, PodSpec, ReplicaPath, pod_requests, replicas_of, template_of
+from berthmaster.model.taint import Toleration
 
 ROWS = data("model/replicas")
 

@@ -25,7 +25,7 @@ from berthmaster.model.errors import (
     shown,
 )
 from berthmaster.model.gaps import ANY_READER, NO_NAMES, Gap, GapKind, Reader, texts
-from berthmaster.model.policy import Placement
+from berthmaster.model.placement import Placement
 from berthmaster.model.quantity import Quantity
 from berthmaster.model.replicas import ReplicaRequirements
 from berthmaster.model.unknown_fields import has_unknown_fields, unknown_fields

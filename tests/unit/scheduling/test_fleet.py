@@ -3,9 +3,9 @@ from builders import cluster, placement
 from msgspec.structs import replace
 from tables import cases
 
+from berthmaster.model.affinity import ClusterAffinity
 from berthmaster.model.cluster import Condition
 from berthmaster.model.errors import InputError
-from berthmaster.model.policy import ClusterAffinity
 from berthmaster.scheduling import fleet as module
 from berthmaster.scheduling.fleet import Affinities, AffinityColumn, Fleet
 

@@ -9,7 +9,7 @@ from tables import cases
 
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import PluginError
-from berthmaster.model.policy import Placement
+from berthmaster.model.placement import Placement
 from berthmaster.scheduling import scheduler as module
 from berthmaster.scheduling.columns import BoundedCache, Column
 from berthmaster.scheduling.filters import ClusterLocalityScore, PlacementFilter, Score

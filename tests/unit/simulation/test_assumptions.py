@@ -8,9 +8,9 @@ from tables import cases
 from berthmaster.controllers.settings import GATES, ControllerSettings, controllers_record
 from berthmaster.deciding.lease_record import CONTROLLERS, ControllersRecord, lease_record, text_of
 from berthmaster.model.binding import Binding, BindingSpec, GracefulEvictionTask, ObjectReference
-from berthmaster.model.cluster import Taint, Toleration
 from berthmaster.model.errors import InputError
 from berthmaster.model.meta import ObjectMeta
+from berthmaster.model.taint import Taint, Toleration
 from berthmaster.runtime.feature_gates import FeatureGates
 from berthmaster.simulation.changes import (
     AddLabel,

@@ -8,7 +8,8 @@ from tables import cases
 
 from berthmaster.model.decode import convert
 from berthmaster.model.gaps import Gap, GapKind
-from berthmaster.model.policy import Policy, defaulted
+from berthmaster.model.policy import Policy
+from berthmaster.model.policy_defaults import defaulted
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.basis import basis_of
 from berthmaster.simulation.change_set import ChangeSet, PlanIndex

@@ -9,8 +9,9 @@ from switched_on import world_of
 from tables import cases
 
 from berthmaster.manifests import Document, Manifests
-from berthmaster.model.cluster import Cluster, Taint
+from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import InputError
+from berthmaster.model.taint import Taint
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.changes import (
     AddCluster,

@@ -13,8 +13,8 @@ from switched_on import world_of
 from tables import cases
 
 from berthmaster.manifests import Document, Manifests
-from berthmaster.model.cluster import NO_EXECUTE, Taint
 from berthmaster.model.decode import encode_json
+from berthmaster.model.taint import NO_EXECUTE, Taint
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.change_set import ChangeSet, PlanIndex
 from berthmaster.simulation.changes import AddLabel, AddTaint, Down, RemoveCluster, Reschedule, Scale

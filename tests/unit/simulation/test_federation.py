@@ -13,9 +13,9 @@ from tables import cases
 
 from berthmaster.manifests import Document, load_manifests
 from berthmaster.manifests.loader import manifests_of
-from berthmaster.model.cluster import Taint
 from berthmaster.model.errors import InputError, ManifestError
 from berthmaster.model.gaps import ANY_READER
+from berthmaster.model.taint import Taint
 from berthmaster.scheduling.kubeadmiral.trigger import ObjectTrigger
 from berthmaster.simulation.changes import AddLabel, AddTaint, Down, RemoveCluster, Reschedule, Scale
 from berthmaster.simulation.federation import apply_to_federation, compare_federation, federation_of, run_federation

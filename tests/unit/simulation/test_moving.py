@@ -12,9 +12,9 @@ from tables import cases
 
 from berthmaster.manifests import Manifests
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, BindingStatus
-from berthmaster.model.cluster import Taint
 from berthmaster.model.decode import encode_json
 from berthmaster.model.move import MOVE, MovePhase, MoveReason, MoveState, MoveStrategy, annotation_of
+from berthmaster.model.taint import Taint
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.change_set import ChangeSet, PlanIndex
 from berthmaster.simulation.changes import AddTaint, Down, Reschedule, Scale

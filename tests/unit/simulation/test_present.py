@@ -10,7 +10,7 @@ from switched_on import world_of
 from tables import cases
 
 from berthmaster.model.binding import Component
-from berthmaster.model.cluster import Taint
+from berthmaster.model.taint import Taint
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.changes import AddTaint, Down, Reschedule, Scale
 from berthmaster.simulation.report import claim_rows, row

@@ -6,7 +6,7 @@ from simulated_worlds import NOW, PROFILE, WEB, explained_in, planned, policies,
 from switched_on import world_of
 from tables import cases
 
-from berthmaster.model.cluster import NO_SCHEDULE, Taint
+from berthmaster.model.taint import NO_SCHEDULE, Taint
 from berthmaster.simulation.change_set import ChangeSet, PlanIndex
 from berthmaster.simulation.changes import AddCluster, AddLabel, AddTaint, Down, RemoveLabel, Reschedule, Scale
 from berthmaster.simulation.plan_answer import StayReason

@@ -3,9 +3,11 @@
 import pytest
 from tables import data
 
+from berthmaster.model.affinity import ClusterAffinity
 from berthmaster.model.decode import convert
 from berthmaster.model.move import FAILBACK
-from berthmaster.model.policy import ClusterAffinity, Placement, Policy
+from berthmaster.model.placement import Placement
+from berthmaster.model.policy import Policy
 from berthmaster.views import policy_rows
 from berthmaster.views.policy_rows import failback_words, terms_of
 

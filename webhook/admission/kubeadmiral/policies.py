@@ -6,7 +6,6 @@ The checks deny policies that KubeAdmiral's scheduler cannot process or reads in
 from collections.abc import Iterator
 from typing import Final
 
-from berthmaster.model.cluster import EFFECTS, NO_EXECUTE, Toleration
 from berthmaster.model.kubeadmiral import DesiredPlacement, KubeAdmiralSpec, missing_defaults
 from berthmaster.model.selector import (
     NODE_OPERATORS,
@@ -15,6 +14,7 @@ from berthmaster.model.selector import (
     is_label_value,
     requirement_error,
 )
+from berthmaster.model.taint import EFFECTS, NO_EXECUTE, Toleration
 from webhook.admission.field_problem import ABSENT, FieldProblem
 from webhook.admission.json_patch import Draft
 from webhook.admission.rules.rule import AdmissionRule, rule

@@ -4,9 +4,11 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from berthmaster.model.cluster import EFFECTS
+from berthmaster.model.affinity import ClusterAffinity, ClusterAffinityTerm
 from berthmaster.model.errors import FieldError, shown
-from berthmaster.model.policy import ClusterAffinity, ClusterAffinityTerm, Placement, PropagationSpec, SpreadConstraint
+from berthmaster.model.placement import Placement, SpreadConstraint
+from berthmaster.model.policy import PropagationSpec
+from berthmaster.model.taint import EFFECTS
 from berthmaster.model.validation import affinities, label_selector_errors, placement_errors
 from webhook.admission.field_problem import ABSENT, FieldProblem
 from webhook.admission.placements import divides_by_static_weight, matches_every_cluster, named_clusters

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from berthmaster.model.policy import FORMER_PURGE_MODES
+from berthmaster.model.failover_behavior import FORMER_PURGE_MODES
 from webhook.admission.field_problem import FieldProblem
 from webhook.admission.releases import accepts_former_purge_modes
 from webhook.admission.rules.rule import ReviewedPolicy, rule

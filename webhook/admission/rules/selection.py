@@ -5,7 +5,9 @@ from typing import Final
 
 from berthmaster.model.kinds import Scope, group_of
 from berthmaster.model.meta import INT32_MIN
-from berthmaster.model.policy import DEFAULT_SCHEDULER, Placement, ResourceSelector
+from berthmaster.model.placement import Placement
+from berthmaster.model.policy import ResourceSelector
+from berthmaster.model.policy_defaults import DEFAULT_SCHEDULER
 from berthmaster.model.unknown_fields import has_unknown_fields, unknown_fields
 from webhook.admission.field_problem import ABSENT, FieldProblem
 from webhook.admission.rules.rule import ReviewedPolicy, about, rule

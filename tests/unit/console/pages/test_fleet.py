@@ -7,7 +7,7 @@ from console_answers import fleet_cluster, fleet_view, large_fleet, listed_workl
 from console_source import GivenSource, console_client
 from tables import cases, data
 
-from berthmaster.model.cluster import Taint
+from berthmaster.model.taint import Taint
 from berthmaster.native_api.fleet import FleetAmount
 from console.pages.fleet_model import ATTENTION, LINKED, FleetQuestion, Tile, fleet_page, state_of
 

@@ -23,9 +23,9 @@ from berthmaster.controllers.estimators.messages import answered_number, replica
 from berthmaster.controllers.estimators.queries import EstimatorQuery, query_of
 from berthmaster.controllers.settings import EstimatorSettings
 from berthmaster.model.binding import Component
-from berthmaster.model.cluster import Toleration
 from berthmaster.model.errors import ApiError, ServiceError
 from berthmaster.model.replicas import NodeClaim, ReplicaRequirements
+from berthmaster.model.taint import Toleration
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.request import Request

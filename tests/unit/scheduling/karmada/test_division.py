@@ -9,7 +9,7 @@ from decisions import AGGREGATED, DUPLICATED, DYNAMIC, WEIGHTED, asked, schedule
 from tables import cases
 
 from berthmaster.model.decode import convert
-from berthmaster.model.policy import ReplicaSchedulingStrategy
+from berthmaster.model.placement import ReplicaSchedulingStrategy
 from berthmaster.scheduling.fleet import Strategy, strategy_of
 from berthmaster.scheduling.karmada.division import breaks_ties_descending, order_by_weight
 

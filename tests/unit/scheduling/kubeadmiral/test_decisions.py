@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from kubeadmiral_builders import Decided, divided, member, unit
 from tables import cases
 
-from berthmaster.model.cluster import Toleration
+from berthmaster.model.taint import Toleration
 from berthmaster.scheduling.decision import FailureKind
 from berthmaster.scheduling.diagnosis import Outcome
 from berthmaster.scheduling.fleet import Fleet

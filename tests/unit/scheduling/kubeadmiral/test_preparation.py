@@ -6,9 +6,9 @@ from builders import quantities
 from kubeadmiral_builders import NOW, spec, term, web
 from tables import cases, data
 
-from berthmaster.model.cluster import Toleration
 from berthmaster.model.decode import builtins
 from berthmaster.model.errors import FieldError
+from berthmaster.model.taint import Toleration
 from berthmaster.scheduling.kubeadmiral.preparation import UnitWorkload, policy_unit, prepare, with_migration_applied
 from berthmaster.scheduling.kubeadmiral.unit import Preference, ReplicasStrategy
 

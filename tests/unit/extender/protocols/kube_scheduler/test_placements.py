@@ -10,7 +10,7 @@ from kube_scheduler_builders import group, node, pod
 from retained import retained
 from tables import cases
 
-from berthmaster.model.cluster import Node, cluster_of_node
+from berthmaster.model.cluster_node import Node, cluster_of_node
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import FieldError
 from berthmaster.model.selector import parse_selector

@@ -9,7 +9,7 @@ from kube_scheduler_builders import Service, group, node, pod, with_names, with_
 from retained import retained
 from tables import cases
 
-from berthmaster.model.cluster import Node, cluster_of_node
+from berthmaster.model.cluster_node import Node, cluster_of_node
 from berthmaster.model.decode import convert
 from berthmaster.model.validation import DEFAULT_LIMITS
 from berthmaster.scheduling.columns import Work

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kube_scheduler_builders import node, pod, with_names, with_nodes
 from tables import cases
 
-from berthmaster.model.cluster import Node
+from berthmaster.model.cluster_node import Node
 from berthmaster.model.decode import encode_json
 from berthmaster.model.errors import FieldError
 from extender.protocols.kube_scheduler.wire import (

@@ -16,7 +16,8 @@ from waiting import LIMIT_S, wait_for
 from berthmaster.manifests import Document, manifests_of
 from berthmaster.model.decode import convert, decode_json
 from berthmaster.model.errors import FieldError
-from berthmaster.model.policy import Policy, defaulted
+from berthmaster.model.policy import Policy
+from berthmaster.model.policy_defaults import defaulted
 from berthmaster.native_api.what_if import PlanAnswer, PlanRequest
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.change_set import ChangeSet, PlanIndex

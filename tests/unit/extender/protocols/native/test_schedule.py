@@ -12,7 +12,7 @@ from berthmaster.deciding.lease_record import BrakeRecord, ControllersRecord, Le
 from berthmaster.model.binding import APPLIED_PLACEMENT
 from berthmaster.model.decode import convert, decode_json, encode_json
 from berthmaster.model.meta import with_status
-from berthmaster.model.policy import Placement
+from berthmaster.model.placement import Placement
 from berthmaster.model.validation import DEFAULT_LIMITS
 from berthmaster.native_api.wire import ScheduleRequest
 from berthmaster.scheduling.decision import FailureKind

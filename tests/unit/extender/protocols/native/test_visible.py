@@ -10,7 +10,7 @@ from berthmaster.ledger.records import HistoryRow, PastExplanation
 from berthmaster.model.binding import WorkloadAffinityGroups
 from berthmaster.model.decode import encode_json
 from berthmaster.model.gaps import ANY_READER, Reader
-from berthmaster.model.policy import Placement
+from berthmaster.model.placement import Placement
 from berthmaster.native_api.what_if import PlanRequest
 from berthmaster.native_api.why import ImpactView
 from berthmaster.native_api.wire import RequiringBinding
