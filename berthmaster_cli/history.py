@@ -14,12 +14,13 @@ from berthmaster_cli import completion
 from berthmaster_cli.answers import AnswerKind
 from berthmaster_cli.flags import argument, option, options
 from berthmaster_cli.ledger_options import RangeFlags
+from berthmaster_cli.options import AccessFlags
 from berthmaster_cli.output import OutputFlags, complain, print_answer, print_json_line, print_line, print_table, styled
 from berthmaster_cli.resource_names import resource_argument
-from berthmaster_cli.source_options import NamespaceFlags
+from berthmaster_cli.source_options import NamespaceFlags, SelectorFlags
 
 if TYPE_CHECKING:
-    from berthmaster.ledger.records import Query
+    from berthmaster.ledger.records import Page, Query
     from berthmaster.ledger.store import Store
 
 _COLUMNS: Final = ("TIME", "ID", "RESOURCE", "TRIGGER", "POLICY", "MOVES", "WHY")
@@ -27,7 +28,11 @@ _POLL_S: Final = 2.0
 _ANSWER: Final = AnswerKind("HistoryRecordList", list[HistoryRow])
 
 
-class _HistoryFlags(NamespaceFlags, RangeFlags, OutputFlags):
+class _HistoryFlags(NamespaceFlags, SelectorFlags, RangeFlags, AccessFlags, OutputFlags):
+    selector: str = option(
+        "Only the workloads that have these labels now, as in kubectl. Asks the control plane.",
+        "", names=("-l", "--selector"), metavar="SELECTOR",
+    )  # fmt: skip
     cluster: str = option(
         "Only records that change the replicas on this cluster, or evict from it.",
         "",
@@ -48,7 +53,9 @@ class _HistoryFlags(NamespaceFlags, RangeFlags, OutputFlags):
 
 
 @click.command(context_settings={"auto_envvar_prefix": "BERTHMASTER_HISTORY"})
-@options(_HistoryFlags, ledger="The ledger to read", records="records")
+@options(
+    _HistoryFlags, ledger="The ledger to read", records="records", server="the control plane that -l asks for labels"
+)
 def command(flags: _HistoryFlags) -> None:
     """Show what moved when, from where to where, why, and by which policy.
 
@@ -60,7 +67,7 @@ def command(flags: _HistoryFlags) -> None:
       berthmaster history deploy/checkout -n shop --since 24h
       berthmaster history --cluster member7 --trigger Failover
     """
-    from berthmaster.ledger.history import page, written  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
+    from berthmaster.ledger.history import written  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
 
     output = flags.output
     if flags.watch and output == "yaml":
@@ -70,9 +77,13 @@ def command(flags: _HistoryFlags) -> None:
         cluster=flags.cluster, policy=flags.policy, trigger=flags.trigger, user=flags.user, since_us=since_us,
         until_us=until_us,
     )  # fmt: skip
+    if flags.labels is not None:
+        query = _choosing(query, flags)
+    else:
+        flags.refuse_manner_of_files("add -l")
     store = flags.opened()
     known = written(store) if flags.watch else {}
-    found = page(store, query, flags.limit)
+    found = _newest(store, query, flags.limit)
     rows = found.rows[::-1] if flags.watch else found.rows
     if output == "table":
         if rows:
@@ -84,7 +95,25 @@ def command(flags: _HistoryFlags) -> None:
     elif not flags.watch:
         print_answer(_ANSWER, found.rows, output)
     if flags.watch:
-        _watch(store, query, known, rows, output)
+        _watch(store, query, known, rows, flags)
+
+
+def _choosing(query: "Query", flags: _HistoryFlags) -> "Query":
+    """Return the query for what -l chooses now."""
+    from berthmaster_cli.live.labelled import LabelledResources  # noqa: PLC0415 - only labels need a client
+
+    return query._replace(is_chosen=LabelledResources(flags.access(), flags.selector, query.namespace).has)
+
+
+def _newest(store: "Store", query: "Query", limit: int) -> "Page":
+    """Return the latest records, at most ``limit``. A page can have fewer than there are."""
+    from berthmaster.ledger.history import page  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
+
+    found = page(store, query, limit)
+    while len(found.rows) < limit and found.after is not None:
+        more = page(store, query, limit - len(found.rows), found.after)
+        found = more._replace(rows=[*found.rows, *more.rows])
+    return found
 
 
 def workload_query(words: Sequence[str], namespace: str) -> "Query":
@@ -126,17 +155,21 @@ def moves_text(row: HistoryRow) -> str | Text:
     return ", ".join(parts) or styled("none", "dim")
 
 
-def _watch(store: "Store", query: "Query", known: "Mapping[int, int]", rows: Sequence[HistoryRow], output: str) -> None:
+def _watch(
+    store: "Store", query: "Query", known: "Mapping[int, int]", rows: Sequence[HistoryRow], flags: _HistoryFlags
+) -> None:
     """Print records that are written from now on, until the process is interrupted."""
-    from berthmaster.ledger.history import written_since  # noqa: PLC0415 - the same
+    from berthmaster.ledger.history import written, written_since  # noqa: PLC0415 - the same
 
-    printed = {row.id for row in rows}
+    printed, output = {row.id for row in rows}, flags.output
     if output == "json":
         for row in rows:
             print_json_line(_ANSWER, [row])
     while True:
         time.sleep(_POLL_S)
         try:
+            if flags.selector and written(store) != known:
+                query = _choosing(query, flags)
             new, known = written_since(store, query, known)
         except LedgerError as error:
             complain(f"the ledger cannot be read, trying again: {error}")

@@ -27,7 +27,7 @@ class _WhyNotFlags(OutputFlags, WorkloadNamespaceFlags, SourceFlags, ledger_opti
         metavar="TYPE/NAME CLUSTER", nargs=-1, required=True, shell_complete=completion.workload_and_cluster
     )
     at: datetime | None = option(
-        "AnswerKind for the last decision up to this time, from the ledger.", type=ledger_options.MOMENT
+        "Answer for the last decision up to this time, from the ledger.", type=ledger_options.MOMENT
     )
 
 

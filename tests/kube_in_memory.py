@@ -17,6 +17,7 @@ from kube_store import APPLY, JSON, KubeStore, Place, patched
 
 from berthmaster.kube.requests import APIRequest, Collection, api_root
 from berthmaster.model.errors import ApiError
+from berthmaster.model.selector import parse_selector
 
 _IMMUTABLE: Final = (
     "name", "namespace", "uid", "generation", "creationTimestamp", "deletionTimestamp", "resourceVersion"
@@ -296,10 +297,7 @@ def _as_accepted(content: JSON, request: APIRequest) -> JSON:
 
 
 def _has_labels(content: JSON, selector: str) -> bool:
-    """Whether an object has all labels of a selector of the form ``key=value,...``."""
-    labels = content["metadata"].get("labels") or {}
-    pairs = [each.split("=", 1) for each in selector.split(",") if each]
-    return all(labels.get(key) == value for key, value in pairs)
+    return not selector or parse_selector(selector).matches(content["metadata"].get("labels") or {})
 
 
 def _page(items: list[JSON], query: Mapping[str, str], version: str) -> JSON:

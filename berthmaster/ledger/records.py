@@ -1,10 +1,12 @@
 """Records as people and programs ask for them, without the database."""
 
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from berthmaster.model.errors import InputError, shown
+from berthmaster.model.meta import Key
 from berthmaster.simulation.report import Explanation
 
 END_US: Final = 2**62
@@ -41,6 +43,7 @@ class Query(NamedTuple):
         since_us, until_us: the range of times, in microseconds since 1970.
         namespaces: the namespaces of the objects, ``CLUSTER_SCOPED`` for those without one; None for all.
         moves_only: whether only decisions that change an assignment or evict from a cluster count.
+        is_chosen: whether the resource of a kind with a key counts; None if all do.
     """
 
     namespace: str = ""
@@ -56,10 +59,12 @@ class Query(NamedTuple):
     namespaces: frozenset[str] | None = None
     moves_only: bool = False
     user: str = ""
+    is_chosen: Callable[[str, Key], bool] | None = None
 
     def accepts(self, row: "HistoryRow") -> bool:
         """Return whether a record meets the conditions that the database does not know."""
-        return (not self.moves_only or row.moves) and self.user in {"", row.user}
+        chosen = self.is_chosen is None or self.is_chosen(row.resource_kind, (row.namespace, row.name))
+        return chosen and (not self.moves_only or row.moves) and self.user in {"", row.user}
 
 
 class HistoryRow(msgspec.Struct, frozen=True, rename="camel"):

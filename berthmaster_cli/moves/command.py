@@ -1,6 +1,7 @@
 """``berthmaster moves``: what moves, waits, is held down, or is blocked by the storm brake."""
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -16,8 +17,8 @@ from berthmaster.kube.lease import LEASES
 from berthmaster.kube.manner import RequestManner
 from berthmaster.kube.requests import get, merge_patch
 from berthmaster.kube.responses import decode_response
-from berthmaster.model.binding import short_assignment
-from berthmaster.model.errors import InputError
+from berthmaster.model.binding import Binding, short_assignment
+from berthmaster.model.errors import InputError, shown
 from berthmaster.model.meta import Key
 from berthmaster.views.move_budgets import KnownMoves, moves_report, percent_totals
 from berthmaster.views.move_rows import (
@@ -34,8 +35,9 @@ from berthmaster.views.move_rows import (
 from berthmaster.views.texts import count_text, numbers
 from berthmaster_cli.answers import AnswerKind
 from berthmaster_cli.flags import option, options
+from berthmaster_cli.live.labelled import LabelledResources
 from berthmaster_cli.main import EXIT_CHECK_FAILED
-from berthmaster_cli.moves.reading import FollowedBindings, MovesAccessFlags, read_files, read_live
+from berthmaster_cli.moves.reading import FollowedBindings, MovesAccessFlags, MovesInput, read_files, read_live
 from berthmaster_cli.options import AccessFlags
 from berthmaster_cli.output import (
     WorkloadOutputFlags,
@@ -48,7 +50,7 @@ from berthmaster_cli.output import (
     print_table,
     styled,
 )
-from berthmaster_cli.source_options import NamespaceFlags
+from berthmaster_cli.source_options import NamespaceFlags, SelectorFlags
 
 _COLUMNS: Final = ("WORKLOAD", "STATE", "REASON", "PHASE", "FROM", "TO", "SINCE", "MESSAGE")
 _WIDE: Final = (*_COLUMNS[:-1], "STRATEGY", numbers("FAILURES"), "UNTIL", "BINDING", _COLUMNS[-1])
@@ -63,12 +65,14 @@ _STYLES: Final = {
     RowState.INVALID: "red",
 }
 _LOOK_S: Final = 2.0
+_LABELS_S: Final = 10.0
+"""How often the labels of workloads are read again with -w."""
 _POLL_S: Final = 0.5
 _ANSWER: Final = AnswerKind("MovesReport", MovesReport)
 _LINE: Final = AnswerKind("Move", MoveRow)
 
 
-class _MovesFlags(MovesAccessFlags, WorkloadOutputFlags, NamespaceFlags):
+class _MovesFlags(MovesAccessFlags, WorkloadOutputFlags, NamespaceFlags, SelectorFlags):
     paths: tuple[str, ...] = option(
         "Read a dump or manifests instead of a control plane: a file, a folder, or - for standard input. Repeatable.",
         type=click.Path(allow_dash=True), names=("-f", "--filename"), metavar="PATH",
@@ -99,11 +103,32 @@ def command(ctx: click.Context, flags: _MovesFlags, /) -> None:
     else:
         found = read_live(flags.access(), flags, namespace)
     totals = partial(percent_totals, bindings=found.bindings)
-    gaps, moves = tuple(found.gaps), list(moves_among(found.bindings))
-    report, _ = moves_report(KnownMoves(moves, totals, found.lease, found.now, gaps=gaps, complete=not namespace))
+    gaps, is_chosen, every = tuple(found.gaps), _choice(flags, found), list(moves_among(found.bindings))
+    moves = [each for each in every if is_chosen(each.binding)]
+    if every and not moves:
+        complain(f"no workload with a move has the labels of -l {shown(flags.selector)}")
+    complete = not namespace and not flags.selector
+    report, _ = moves_report(KnownMoves(moves, totals, found.lease, found.now, gaps=gaps, complete=complete))
     _print(report, flags.output, follow=flags.follow, knows_bindings=found.knows_bindings and not found.unread)
     if flags.follow:
-        _follow(flags, report.moves)
+        _follow(flags, found, report.moves)
+
+
+def _choice(flags: _MovesFlags, found: MovesInput) -> Callable[[Binding], bool]:
+    """Return what says whether -l chooses the workload of a binding, by its labels as they are now."""
+    selector = flags.labels
+    if selector is None:
+        return lambda _: True
+    if flags.paths:
+        chosen = {identity for identity, labels in found.labels.items() if selector.matches(labels)}
+        return lambda binding: _identity(binding) in chosen
+    labelled = LabelledResources(flags.access(), flags.selector, flags.namespace)
+    return lambda binding: labelled.has(*_identity(binding))
+
+
+def _identity(binding: Binding) -> tuple[str, Key]:
+    resource = binding.spec.resource
+    return resource.kind, (resource.namespace, resource.name)
 
 
 def _print(report: MovesReport, output: str, *, follow: bool, knows_bindings: bool) -> None:
@@ -159,18 +184,22 @@ def _budget_cells(budget: BudgetUse) -> tuple[str, ...]:
     return budget.name, moves, str(budget.replicas_moving), str(budget.waiting), opens, budget.selects
 
 
-def _follow(flags: _MovesFlags, printed: list[MoveRow]) -> None:
+def _follow(flags: _MovesFlags, found: MovesInput, printed: list[MoveRow]) -> None:
     """Print each row that changes, as ``kubectl get -w`` does, and one last row when the record is removed."""
     known = {row.workload: row for row in printed}
     with FollowedBindings(connect(flags.access()), flags.lease) as followed:
         brake, read_s = followed.brake(), time.monotonic()
+        is_chosen, labelled_s = _choice(flags, found), read_s
         while True:
             if news := followed.news():
                 complain(news)
             if time.monotonic() - read_s >= _LOOK_S:
                 brake, read_s = followed.brake(), time.monotonic()
+            if read_s - labelled_s >= _LABELS_S:
+                is_chosen, labelled_s = _choice(flags, found), read_s
             now = datetime.now(UTC)
-            wanted = [each for each in followed.bindings() if flags.namespace in {"", each.metadata.namespace}]
+            moving = (each.binding for each in moves_among(followed.bindings()))
+            wanted = [each for each in moving if flags.namespace in {"", each.metadata.namespace} and is_chosen(each)]
             rows = move_rows(wanted, RowContext(now, brake.reason))
             for row in changed_rows(known, rows):
                 _print_change(row, now, flags.output)

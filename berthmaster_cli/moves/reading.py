@@ -5,6 +5,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from dataclasses import replace as with_labels
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, Self, TypeVar
@@ -59,6 +60,7 @@ class MovesInput:
     Attributes:
         knows_bindings: whether ``bindings`` and ``unread`` are all bindings that there are.
         unread: the bindings that exist and cannot be read: ``NAMESPACE/KIND/NAME``, and why.
+        labels: the labels of the resources in files, by kind and key.
     """
 
     clusters: Mapping[str, Cluster]
@@ -68,6 +70,7 @@ class MovesInput:
     gaps: list[str] = field(default_factory=list)
     knows_bindings: bool = True
     unread: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[tuple[str, Key], Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def braked(self) -> str:
@@ -109,7 +112,14 @@ def read_files(paths: Sequence[str], key: Key, namespace: str = "") -> MovesInpu
         gaps.append("the manifests have no binding: moves are not known")
     wanted = [each for each in documents if not namespace or not _is(each, *_BINDINGS) or each.namespace == namespace]
     lease = leases[0] if leases else None
-    return _input(wanted, lease, _moment(read_at), gaps, knows_bindings=knows_bindings)
+    found = _input(wanted, lease, _moment(read_at), gaps, knows_bindings=knows_bindings)
+    return with_labels(found, labels={(each.kind, (each.namespace, each.name)): _labels(each) for each in documents})
+
+
+def _labels(document: Document) -> Mapping[str, str]:
+    metadata = document.raw.get("metadata")
+    labels = metadata.get("labels") if isinstance(metadata, dict) else None
+    return labels if isinstance(labels, dict) else {}
 
 
 def _moment(times: Sequence[str]) -> datetime:

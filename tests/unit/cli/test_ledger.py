@@ -12,6 +12,8 @@ from builders import cluster
 from click.testing import CliRunner, Result
 from decisions import AGGREGATED, asked
 from fake_clock import FakeClock
+from karmada_plane import serve_karmada, store
+from kube_over_http import KubeOverHTTP
 from ledger_histories import Scheduling, of_shop, recorder_at, sqlite_url
 from tables import cases
 
@@ -102,6 +104,43 @@ def test_history_shows_what_moved_the_latest_first(run):
 )
 def test_history_finds(run, options, ids):
     assert [row["id"] for row in json.loads(run("history", *options, "-o", "json").stdout)["items"]] == ids
+
+
+@pytest.fixture
+def kubeconfig(tmp_path):
+    """A control plane with the Deployment web."""
+    server = KubeOverHTTP()
+    serve_karmada(server.api)
+    metadata = {"name": "web", "namespace": "shop", "labels": {"team": "shop"}}
+    store(server.api, {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata})
+    path = tmp_path / "kubeconfig"
+    path.write_text(server.kubeconfig())
+    yield path
+    server.close()
+
+
+@cases(
+    ("options", "ids"),
+    {
+        "its label": (["-l", "team=shop"], ["1.2", "1.1"]),
+        "its label and its namespace": (["-l", "team=shop", "-n", "shop"], ["1.2", "1.1"]),
+        "another label": (["-l", "team=billing"], []),
+        "the latest": (["-l", "team", "--limit", "1"], ["1.2"]),
+    },
+)
+def test_history_finds_by_the_labels_of_now(run, kubeconfig, options, ids):
+    found = run("history", "--kubeconfig", str(kubeconfig), *options, "-o", "json")
+    assert [row["id"] for row in json.loads(found.stdout)["items"]] == ids
+
+
+def test_history_reads_on_until_it_has_enough_records(run, kubeconfig, monkeypatch):
+    monkeypatch.setattr("berthmaster.ledger.history._MOST_SKIPPED", 1)
+    found = run("history", "--kubeconfig", str(kubeconfig), "-l", "team=shop", "-o", "json")
+    assert [row["id"] for row in json.loads(found.stdout)["items"]] == ["1.2", "1.1"]
+
+
+def test_history_asks_no_control_plane_without_labels(run):
+    assert "add -l" in str(run("history", "--as", "jane").exception)
 
 
 def test_explain_shows_the_fleet_as_it_was(run):

@@ -6,10 +6,13 @@ import threading
 import pytest
 import yaml
 from click.testing import CliRunner
-from tables import data
+from faults import only, refuse
+from karmada_plane import store
+from tables import cases, data
 
 from berthmaster.views.move_rows import MoveRow, RowState, changed_rows
 from berthmaster_cli.main import main
+from berthmaster_cli.moves.reading import FollowedBindings
 
 SURGING, WAITING, HELD_DOWN, BRAKE = data("moves_under_way").values()
 
@@ -57,6 +60,63 @@ def test_names_and_wide_columns(moving):
     wide = moving.run("moves", "-o", "wide").stdout
     assert "BreakBeforeMake" in wide
     assert "cron-deployment" in wide
+
+
+@pytest.fixture
+def labelled(moving):
+    """The same with their templates. web and still have the label of the team."""
+    for name, team in (("web", "shop"), ("api", "billing"), ("cron", "billing"), ("still", "shop")):
+        workload = {"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicas": 1}}
+        store(moving.api, {**workload, "metadata": {"name": name, "namespace": "shop", "labels": {"team": team}}})
+    return moving
+
+
+@cases(
+    ("selector", "names"),
+    {
+        "one value": ("team=shop", ["web"]),
+        "another value": ("team!=shop", ["api", "cron"]),
+        "a set": ("team in (shop, billing)", ["web", "api", "cron"]),
+    },
+)
+def test_labels_choose_among_what_moves(labelled, tmp_path, selector, names):
+    path = tmp_path / "dump.json"
+    labelled.run("simulate", "--dump", path)
+    live = labelled.run("moves", "-l", selector, "-o", "name").stdout
+    dumped = CliRunner().invoke(main, ["moves", "-f", str(path), "-l", selector, "-o", "name"]).stdout
+    assert dumped == live
+    assert live.split() == [f"shop/Deployment/{each}" for each in names]
+
+
+def test_labels_that_no_moving_workload_has_are_named(labelled):
+    found = labelled.run("moves", "-l", "team=none")
+    assert "no workload with a move has the labels of -l 'team=none'" in found.stderr
+    assert "is not a selector" in labelled.run("moves", "-l", "team==(", code=2)
+
+
+def test_labels_need_the_right_to_list(labelled):
+    labelled.api.before = only(refuse(403), part="/deployments$")
+    assert "no right to list deployments.apps, whose labels -l compares" in labelled.run(
+        "moves", "-l", "team=shop", code=2
+    )
+
+
+def test_labels_choose_among_what_is_followed(labelled, monkeypatch):
+    looks = []
+
+    def news(followed):
+        looks.append(followed)
+        if len(looks) == 2:
+            path = "/apis/apps/v1/namespaces/shop/deployments/api"
+            labelled.api.edit(path, metadata={"labels": {"team": "shop"}})
+        if len(looks) > 4:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(FollowedBindings, "news", news)
+    monkeypatch.setattr("berthmaster_cli.moves.command._LOOK_S", 0.01)
+    monkeypatch.setattr("berthmaster_cli.moves.command._LABELS_S", 0)
+    lines = labelled.run("moves", "-w", "-l", "team=shop", "-o", "name", code=1).stdout.split()
+    assert lines == ["shop/Deployment/web", "shop/Deployment/api"]
 
 
 def test_another_namespace_has_no_moves(moving):
