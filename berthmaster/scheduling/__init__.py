@@ -13,6 +13,7 @@ Plugins of third parties import from this package alone. docs/extending.md descr
 from berthmaster.model.cluster import Cluster
 from berthmaster.scheduling.columns import BoolArray, Column, IntArray
 from berthmaster.scheduling.context import Context
+from berthmaster.scheduling.filter_remedies import LabelRemedy, LocationRemedy, ServedKindRemedy, TaintRemedy
 from berthmaster.scheduling.filters import (
     MAX_SCORE,
     MIN_SCORE,
@@ -38,9 +39,13 @@ __all__ = [
     "Filter",
     "Fleet",
     "IntArray",
+    "LabelRemedy",
+    "LocationRemedy",
     "PlacementFilter",
     "RelativeScore",
     "Request",
     "Score",
+    "ServedKindRemedy",
+    "TaintRemedy",
     "UnscorableError",
 ]

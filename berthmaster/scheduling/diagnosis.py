@@ -23,7 +23,8 @@ from berthmaster.model.cluster import Cluster
 from berthmaster.scheduling.columns import BoolArray, TooLargeError
 from berthmaster.scheduling.context import Context
 from berthmaster.scheduling.decision import Attempt, Decision, Failure, FailureKind, Mode
-from berthmaster.scheduling.filters import ClusterAffinityFilter, PlacementFilter, Score
+from berthmaster.scheduling.filter_remedies import FilterRemedy
+from berthmaster.scheduling.filters import ClusterAffinityFilter, Filter, PlacementFilter, Score
 from berthmaster.scheduling.fleet import Group, Strategy, strategy_of
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.resources import UNLIMITED
@@ -178,6 +179,28 @@ def explain_cluster(scheduler: Scheduler, request: Request, attempt: Attempt, cl
     return _Explainer(scheduler, request, attempt).explain(cluster)
 
 
+def cluster_remedies(
+    scheduler: Scheduler, request: Request, group: Group, cluster: Cluster
+) -> list[FilterRemedy] | None:
+    """Return what lets a cluster pass all filters in one group; None if no small change does. All of it is needed."""
+    context = Context(scheduler.fleet, request, scheduler.compile(request.placement), group, scheduler.peers)
+    found: list[FilterRemedy] = []
+    for each in _filters_for(scheduler, request, cluster):
+        if each.reason(context, cluster) is None:
+            continue
+        remedies = each.remedies(context, cluster)
+        if not remedies:
+            return None
+        found += remedies
+    return found
+
+
+def _filters_for(scheduler: Scheduler, request: Request, cluster: Cluster) -> Sequence[Filter]:
+    """Return the filters that may reject a cluster: those that do not exempt it for the workload that it has."""
+    keeps = cluster.name in request.current
+    return [each for each in scheduler.filters if not (keeps and each.exempts_current)]
+
+
 def shortened(
     group: GroupDiagnosis,
     most: int | None,
@@ -284,7 +307,7 @@ def _explain_attempt(scheduler: Scheduler, request: Request, attempt: Attempt, m
 class _Explainer:
     def __init__(self, scheduler: Scheduler, request: Request, attempt: Attempt) -> None:
         compiled = scheduler.compile(request.placement)
-        self.filters = scheduler.filters
+        self.scheduler = scheduler
         self.fleet = scheduler.fleet
         self.request = request
         self.attempt = attempt
@@ -295,7 +318,7 @@ class _Explainer:
 
     def inside(self) -> BoolArray | None:
         """Return which rows are in the group; None if all are, or if nothing asks for it."""
-        plugin = next((each for each in self.filters if each.name == AFFINITY), None)
+        plugin = next((each for each in self.scheduler.filters if each.name == AFFINITY), None)
         column = plugin.column(self.context) if isinstance(plugin, PlacementFilter) else None
         return None if column is None else column.current()
 
@@ -339,8 +362,7 @@ class _Explainer:
         )
 
     def _rejections(self, cluster: Cluster) -> list[Rejection]:
-        keeps = cluster.name in self.request.current
-        asked = (each for each in self.filters if not (keeps and each.exempts_current))
+        asked = _filters_for(self.scheduler, self.request, cluster)
         return [
             Rejection(each.name, reason) for each in asked if (reason := each.reason(self.context, cluster)) is not None
         ]

@@ -3,22 +3,35 @@
 The base classes, and the filters that profiles share. The scheduler adds the scores of all plugins, without weights, in
 Karmada as in KubeAdmiral. A score is an integer from 0 to 100.
 
-``reason`` defines a filter: it says why one cluster is rejected, or returns None. All other methods give the same
-answer for many clusters at once.
+``reason`` defines a filter: it says why one cluster is rejected, or returns None. ``prune`` gives the same answer for
+many clusters at once. ``remedies`` says what would let a rejected cluster pass.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from functools import reduce
 from typing import Final
 
 import numpy as np
 
+from berthmaster.model.affinity import AffinityTerm, zones_match
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import PluginError
 from berthmaster.model.placement import Placement
-from berthmaster.model.taint import REPELLING_EFFECTS, Toleration, repelling_taints
+from berthmaster.model.selector import Requirement
+from berthmaster.model.taint import REPELLING_EFFECTS, Taint, Toleration, repelling_taints
 from berthmaster.scheduling.columns import BoolArray, Column, IntArray
 from berthmaster.scheduling.context import Context
+from berthmaster.scheduling.filter_remedies import (
+    EvictionRemedy,
+    ExclusionRemedy,
+    FieldSelectorRemedy,
+    FilterRemedy,
+    LabelRemedy,
+    NameRemedy,
+    ServedKindRemedy,
+    TaintRemedy,
+)
 from berthmaster.scheduling.fleet import AffinityColumn, ClusterColumn, Fleet
 
 _SET_STEPS: Final = 10
@@ -56,6 +69,13 @@ class Filter(ABC):
 
         Returns the end of a sentence that starts with the name of the cluster.
         """
+
+    def remedies(self, context: Context, cluster: Cluster) -> Sequence[FilterRemedy]:  # noqa: ARG002 - for subclasses
+        """Return what lets a cluster pass that this filter rejects; all of it is needed.
+
+        Returns an empty sequence if no small change does.
+        """
+        return ()
 
     def prune(self, context: Context, rows: IntArray) -> IntArray:
         """Return those of the given rows whose clusters pass, in the same order. Called in every decision."""
@@ -143,6 +163,9 @@ class APIEnablementFilter(PlacementFilter):
         kind = (context.request.api_version, context.request.kind)
         return None if kind in cluster.enabled_kinds() else f"does not serve {kind[0]} {kind[1]}"
 
+    def remedies(self, context: Context, cluster: Cluster) -> Sequence[FilterRemedy]:  # noqa: ARG002 - a filter's signature
+        return (ServedKindRemedy(context.request.api_version, context.request.kind),)
+
 
 class AnyAffinityColumn(Column[np.bool_]):
     """Which rows match at least one of several affinities."""
@@ -180,6 +203,47 @@ class ClusterAffinityFilter(PlacementFilter):
         found = [column.term.mismatch(cluster) for column in _affinity_columns(context)]
         return found[0] if found and None not in found else None
 
+    def remedies(self, context: Context, cluster: Cluster) -> Sequence[FilterRemedy]:
+        own = context.group.own
+        return () if own is None else _affinity_remedies(own.term, cluster)
+
+
+def _affinity_remedies(term: AffinityTerm, cluster: Cluster) -> Sequence[FilterRemedy]:
+    """Return what makes a cluster match an affinity; nothing if a selector is invalid, or if no label satisfies it."""
+    if term.invalid:
+        return ()
+    remedies: list[FilterRemedy] = []
+    if cluster.name in term.excluded:
+        remedies.append(ExclusionRemedy())
+    if term.names and cluster.name not in term.names:
+        remedies.append(NameRemedy())
+    labels = cluster.metadata.labels
+    for key in dict.fromkeys(each.key for each in term.labels if not each.matches(labels)):
+        asked = [each for each in term.labels if each.key == key]
+        accepted = (each for each in _label_values(asked) if _accepts(asked, key, each))
+        label = next((LabelRemedy(key, each) for each in accepted), None)
+        if label is None:
+            return ()
+        remedies.append(label)
+    fields = cluster.fields()
+    if not all(each.matches(fields) for each in term.fields) or not all(
+        zones_match(each, cluster.spec.zones) for each in term.zones
+    ):
+        remedies.append(FieldSelectorRemedy())
+    return remedies
+
+
+def _accepts(requirements: Sequence[Requirement], key: str, value: str | None) -> bool:
+    return all(each.matches({} if value is None else {key: value}) for each in requirements)
+
+
+def _label_values(requirements: Sequence[Requirement]) -> Iterator[str | None]:
+    """Yield values of a label that can satisfy requirements on it; None for no label."""
+    for each in requirements:
+        if each.operator == "In":
+            yield from sorted(each.values)
+    yield from ("", None)
+
 
 def _affinity_columns(context: Context) -> list[AffinityColumn]:
     group = context.group
@@ -206,6 +270,9 @@ class ClusterEvictionFilter(Filter):
 
     def reason(self, context: Context, cluster: Cluster) -> str | None:
         return "is evicting this workload" if cluster.name in context.request.evicted_from else None
+
+    def remedies(self, context: Context, cluster: Cluster) -> Sequence[FilterRemedy]:  # noqa: ARG002 - a filter's signature
+        return (EvictionRemedy(),)
 
 
 class ClusterTerminatingFilter(PlacementFilter):
@@ -280,10 +347,16 @@ class TaintTolerationFilter(PlacementFilter):
         return self._column(context, self._evicting_effects)
 
     def reason(self, context: Context, cluster: Cluster) -> str | None:
+        taints = self._repelling(context, cluster)
+        return f"has untolerated taint {', '.join(map(str, taints))}" if taints else None
+
+    def remedies(self, context: Context, cluster: Cluster) -> Sequence[FilterRemedy]:
+        return [TaintRemedy(each) for each in self._repelling(context, cluster)]
+
+    def _repelling(self, context: Context, cluster: Cluster) -> list[Taint]:
         stays = self._evicting_effects and cluster.name in context.request.current
         effects = self._evicting_effects if stays else REPELLING_EFFECTS
-        taints = repelling_taints(cluster.spec.taints, context.compiled.placement.cluster_tolerations, effects)
-        return f"has untolerated taint {', '.join(map(str, taints))}" if taints else None
+        return repelling_taints(cluster.spec.taints, context.compiled.placement.cluster_tolerations, effects)
 
     @staticmethod
     def _column(context: Context, effects: frozenset[str]) -> Column[np.bool_]:

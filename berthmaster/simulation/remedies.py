@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, assert_never
 
 from msgspec.structs import replace
 
@@ -20,8 +20,19 @@ from berthmaster.model.meta import with_spec
 from berthmaster.model.placement import ClusterPreferences, Placement, ReplicaSchedulingStrategy, StaticClusterWeight
 from berthmaster.model.quantity import MILLI_NANOS, NANOS, Quantity
 from berthmaster.model.rebalancer import RebalancedWorkload, RebalancerSpec, WorkloadRebalancer
-from berthmaster.model.selector import Requirement
-from berthmaster.model.taint import Taint, repelling_taints
+from berthmaster.scheduling.filter_remedies import (
+    AffinityRemedy,
+    ClusterRemedy,
+    EvictionRemedy,
+    ExclusionRemedy,
+    FieldSelectorRemedy,
+    FilterRemedy,
+    LabelRemedy,
+    LocationRemedy,
+    NameRemedy,
+    ServedKindRemedy,
+    TaintRemedy,
+)
 from berthmaster.scheduling.fleet import Strategy, strategy_of
 from berthmaster.scheduling.resources import CPU, PODS
 from berthmaster.simulation.changes import (
@@ -42,7 +53,6 @@ from berthmaster.simulation.world import Change, World
 
 MAX_FACTOR: Final = 2
 """How many times its present value a number may become."""
-_SPREAD_FIELDS: Final = ("provider", "region", "zone")
 _MEBI: Final = 2**20
 
 
@@ -219,100 +229,74 @@ def affinity_at(placement: Placement, position: int) -> ClusterAffinity | None:
     return placement.cluster_affinity if groups is None or placement.cluster_affinity is not None else groups[position]
 
 
-def filter_remedies(workload: SimulatedWorkload, binding: Binding, cluster: Cluster, position: int) -> list[Remedy]:
-    """Return what makes the cluster pass all filters in one group; all of them together are needed.
+def filter_remedies(
+    needed: Sequence[FilterRemedy], resource: ResourceName, placement: Placement, cluster: str, position: int
+) -> list[Remedy]:
+    """Return what makes a cluster pass all filters in one group; all of them together are needed.
 
-    What no small change removes has no remedy: a deletion, and the workloads that a group must avoid.
+    Args:
+        needed: what the filters that reject the cluster need (``diagnosis.cluster_remedies``).
+        position: the position of the group.
     """
-    spec, placement, resource = binding.spec, binding.spec.placement or Placement(), workload.resource
-    found = dict.fromkeys(_untainted(each, cluster) for each in _repelling(placement, cluster))
-    remedies = [Remedy(RemedyKind.TAINT, text, change) for text, change in found]
-    if (resource.api_version, resource.kind) not in set(cluster.enabled_kinds()):
-        serves = f"let {cluster.name} serve {resource.api_version} {resource.kind}"
-        remedies.append(
-            Remedy(RemedyKind.SERVED_KIND, serves, Serve(cluster.name, resource.api_version, resource.kind))
-        )
-    if any(each.from_cluster == cluster.name for each in spec.graceful_eviction_tasks):
-        ended = f"end the eviction from {cluster.name}"
-        remedies.append(Remedy(RemedyKind.EVICTION, ended, EndEviction(workload.name, cluster.name)))
-    affinity = affinity_at(placement, position)
-    if affinity is not None:
-        remedies += _affinity_remedies(workload.name, cluster, placement, position, affinity)
-    fields = {each.spread_by_field for each in placement.spread_constraints}
-    present = {"provider": cluster.spec.provider, "region": cluster.spec.region, "zone": cluster.spec.zones}
-    remedies += [
-        Remedy(RemedyKind.LOCATION, f"set the {field} of {cluster.name}", Locate(cluster.name, field))
-        for field in _SPREAD_FIELDS
-        if field in fields and not present[field]
-    ]
-    return remedies
+    remedies = (
+        _affinity_remedy(each, resource, placement, cluster, position)
+        if isinstance(each, AffinityRemedy)
+        else _cluster_remedy(each, resource, cluster)
+        for each in needed
+    )
+    return sorted({each.text: each for each in remedies}.values(), key=lambda each: each.kind)
 
 
-def _repelling(placement: Placement, cluster: Cluster) -> list[Taint]:
-    return repelling_taints(cluster.spec.taints, placement.cluster_tolerations)
-
-
-def _untainted(taint: Taint, cluster: Cluster) -> tuple[str, Change]:
-    if taint.key in {NOT_READY, UNREACHABLE}:
-        return f"bring {cluster.name} back: it has the taint {taint}", Up(cluster.name)
-    return f"remove the taint {taint}, or tolerate it", RemoveTaint(cluster.name, taint.key, taint.effect)
-
-
-def _affinity_remedies(
-    resource: ResourceName, cluster: Cluster, placement: Placement, position: int, affinity: ClusterAffinity
-) -> Iterator[Remedy]:
-    name, group = cluster.name, _group_text(placement, position)
-
-    def edited(
-        text: str, edit: Callable[[ClusterAffinity], ClusterAffinity], kind: RemedyKind = RemedyKind.SELECTOR
-    ) -> Remedy:
-        return Remedy(kind, f"{text}{group}", EditPlacement(resource, _affinity_edit(position, edit)))
-
-    if name in affinity.exclude:
-        yield edited(
-            f"remove {name} from exclude",
-            lambda each: replace(each, exclude=tuple(other for other in each.exclude if other != name)),
-        )
-    if affinity.cluster_names and name not in affinity.cluster_names:
-        yield edited(
-            f"add {name} to clusterNames",
-            lambda each: replace(each, cluster_names=(*each.cluster_names, name)),
-            RemedyKind.NAME,
-        )
-    requirements = affinity.label_selector.requirements() if affinity.label_selector is not None else ()
-    yield from _label_remedies(cluster, requirements or ())
-    fields = affinity.field_selector
-    if fields is not None and fields.match_expressions:
-        yield edited(
-            f"remove the fieldSelector that {name} does not match", lambda each: replace(each, field_selector=None)
-        )
-
-
-def _label_remedies(cluster: Cluster, requirements: Sequence[Requirement]) -> Iterator[Remedy]:
-    """Yield one change for each label that does not satisfy all requirements on it."""
-    name, labels = cluster.name, cluster.metadata.labels
-    for key in dict.fromkeys(each.key for each in requirements if not each.matches(labels)):
-        asked = [each for each in requirements if each.key == key]
-        for value in _label_values(asked):
-            if not all(each.matches({} if value is None else {key: value}) for each in asked):
-                continue
+def _cluster_remedy(needed: ClusterRemedy, resource: ResourceName, name: str) -> Remedy:
+    match needed:
+        case TaintRemedy(taint) if taint.key in {NOT_READY, UNREACHABLE}:
+            return Remedy(RemedyKind.TAINT, f"bring {name} back: it has the taint {taint}", Up(name))
+        case TaintRemedy(taint):
+            removed = RemoveTaint(name, taint.key, taint.effect)
+            return Remedy(RemedyKind.TAINT, f"remove the taint {taint}, or tolerate it", removed)
+        case ServedKindRemedy(api_version, kind):
+            serves = Serve(name, api_version, kind)
+            return Remedy(RemedyKind.SERVED_KIND, f"let {name} serve {api_version} {kind}", serves)
+        case EvictionRemedy():
+            return Remedy(RemedyKind.EVICTION, f"end the eviction from {name}", EndEviction(resource, name))
+        case LabelRemedy(key, value):
             if value is None:
-                yield Remedy(RemedyKind.LABEL, f"remove the label {key} from {name}", RemoveLabel(name, key))
-            else:
-                yield Remedy(RemedyKind.LABEL, f"label {name} with {key}={value}", AddLabel(name, key, value))
-            break
+                return Remedy(RemedyKind.LABEL, f"remove the label {key} from {name}", RemoveLabel(name, key))
+            return Remedy(RemedyKind.LABEL, f"label {name} with {key}={value}", AddLabel(name, key, value))
+        case LocationRemedy(field):
+            return Remedy(RemedyKind.LOCATION, f"set the {field} of {name}", Locate(name, field))
+        case _:
+            assert_never(needed)
 
 
-def _label_values(requirements: Sequence[Requirement]) -> Iterator[str | None]:
-    """Yield values of a label that can satisfy requirements on it; None for no label."""
-    for each in requirements:
-        match each.operator:
-            case "In":
-                yield from sorted(each.values)
-            case "Gt" | "Lt":
-                (bound,) = each.values
-                yield str(int(bound) + (1 if each.operator == "Gt" else -1))
-    yield from ("", None)
+def _affinity_remedy(
+    needed: AffinityRemedy, resource: ResourceName, placement: Placement, name: str, position: int
+) -> Remedy:
+    def remedy(kind: RemedyKind, text: str, edit: Callable[[ClusterAffinity], ClusterAffinity]) -> Remedy:
+        text = f"{text}{_group_text(placement, position)}"
+        return Remedy(kind, text, EditPlacement(resource, _affinity_edit(position, edit)))
+
+    match needed:
+        case NameRemedy():
+            return remedy(
+                RemedyKind.NAME,
+                f"add {name} to clusterNames",
+                lambda each: replace(each, cluster_names=(*each.cluster_names, name)),
+            )
+        case ExclusionRemedy():
+            return remedy(
+                RemedyKind.SELECTOR,
+                f"remove {name} from exclude",
+                lambda each: replace(each, exclude=tuple(other for other in each.exclude if other != name)),
+            )
+        case FieldSelectorRemedy():
+            return remedy(
+                RemedyKind.SELECTOR,
+                f"remove the fieldSelector that {name} does not match",
+                lambda each: replace(each, field_selector=None),
+            )
+        case _:
+            assert_never(needed)
 
 
 def _group_text(placement: Placement, position: int) -> str:

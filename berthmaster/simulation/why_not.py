@@ -18,7 +18,7 @@ from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import InputError, name_list
 from berthmaster.model.placement import Placement
-from berthmaster.scheduling.diagnosis import ClusterDiagnosis, Outcome, explain_cluster
+from berthmaster.scheduling.diagnosis import ClusterDiagnosis, Outcome, cluster_remedies, explain_cluster
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.remedies import (
@@ -260,10 +260,13 @@ class Search:
     def smallest(self) -> list[list[Remedy]]:
         """Return the smallest sets of changes that help, in the order in which people prefer them."""
         found: dict[tuple[str, ...], list[Remedy]] = {}
-        placement = self._placement
-        groups = placement.cluster_affinities
-        for position in range(1 if groups is None else min(len(groups), _MOST_GROUPS)):
-            needed = filter_remedies(self._question.workload, self._question.binding, self._cluster, position)
+        question, placement = self._question, self._placement
+        groups = question.scheduler.compile(question.request.placement).groups[:_MOST_GROUPS]
+        for position, group in enumerate(groups):
+            facts = cluster_remedies(question.scheduler, question.request, group, self._cluster)
+            if facts is None:
+                continue
+            needed = filter_remedies(facts, question.workload.name, placement, self._cluster.name, position)
             for remedies in self._candidates(needed, position):
                 reduced = self._narrowed(self._nearest(self._reduced(remedies)))
                 self._least = min(self._least, _size(reduced))

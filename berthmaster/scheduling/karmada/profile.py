@@ -1,6 +1,6 @@
 """Karmada's profile: its built-in plugins, its stages, and the reasons that they give."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -15,6 +15,7 @@ from berthmaster.scheduling import filters
 from berthmaster.scheduling.columns import Column, IntArray
 from berthmaster.scheduling.context import Context
 from berthmaster.scheduling.decision import Attempt
+from berthmaster.scheduling.filter_remedies import FilterRemedy, LocationRemedy
 from berthmaster.scheduling.fleet import Strategy
 from berthmaster.scheduling.karmada.division import assign, capacity_division, static_weights
 from berthmaster.scheduling.karmada.selection import (
@@ -219,11 +220,14 @@ class SpreadConstraintFilter(filters.PlacementFilter):
 
     def column(self, context: Context) -> Column[np.bool_] | None:
         fields = _spread_fields(context.compiled.placement)
-        return context.fleet.column(fields, lambda each: _missing(fields, each) is None, np.False_) if fields else None
+        return context.fleet.column(fields, lambda each: not any(_missing(fields, each)), np.False_) if fields else None
 
     def reason(self, context: Context, cluster: Cluster) -> str | None:
-        missing = _missing(_spread_fields(context.compiled.placement), cluster)
+        missing = next(_missing(_spread_fields(context.compiled.placement), cluster), None)
         return None if missing is None else f"has no {missing}, but the placement spreads by {missing}"
+
+    def remedies(self, context: Context, cluster: Cluster) -> Sequence[FilterRemedy]:
+        return [LocationRemedy(each) for each in _missing(_spread_fields(context.compiled.placement), cluster)]
 
 
 _SPREAD_FIELDS: Final = {"provider": "provider", "region": "region", "zone": "zones"}
@@ -235,11 +239,8 @@ def _spread_fields(placement: Placement) -> tuple[str, ...]:
     return tuple(field for field in fields if field in _SPREAD_FIELDS)
 
 
-def _missing(fields: Sequence[str], cluster: Cluster) -> str | None:
-    for field in fields:
-        if not getattr(cluster.spec, _SPREAD_FIELDS[field]):
-            return field
-    return None
+def _missing(fields: Sequence[str], cluster: Cluster) -> Iterator[str]:
+    return (each for each in dict.fromkeys(fields) if not getattr(cluster.spec, _SPREAD_FIELDS[each]))
 
 
 class WorkloadAffinityFilter(filters.Filter):

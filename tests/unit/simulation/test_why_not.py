@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 
+import pytest
 import strategies as draws
 from builders import cluster
 from decisions import AGGREGATED, asked, spread
@@ -12,8 +13,10 @@ from berthmaster.model.binding import APPLIED_PLACEMENT, Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import encode_json
 from berthmaster.model.meta import with_metadata
+from berthmaster.scheduling import Context, Filter, LabelRemedy
 from berthmaster.scheduling.fleet import Fleet
-from berthmaster.scheduling.karmada.profile import karmada_profile
+from berthmaster.scheduling.karmada.profile import built_in, karmada_profile
+from berthmaster.scheduling.profile import Plugins, Profile
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.scheduling_cycle import schedule_one
 from berthmaster.simulation.why_not import Search, WhyNot, WhyNotQuestion, question_of, why_not
@@ -26,13 +29,10 @@ NOW = datetime(2026, 6, 1, tzinfo=UTC)
 NAMED = {"clusterAffinity": {"clusterNames": ["a"]}}
 
 
-def scheduler_of(*clusters: Cluster) -> Scheduler:
-    return Scheduler(Fleet(clusters), karmada_profile())
-
-
-def question(binding: Binding, *clusters: Cluster) -> WhyNotQuestion:
+def question(binding: Binding, *clusters: Cluster, profile: Profile | None = None) -> WhyNotQuestion:
     """The question about a workload without a policy, after what is due for it."""
-    scheduler, world = scheduler_of(*clusters), World({each.name: each for each in clusters}, ())
+    scheduler = Scheduler(Fleet(clusters), profile or karmada_profile())
+    world = World({each.name: each for each in clusters}, ())
     workload = SimulatedWorkload(binding.spec.resource, (), binding, present=True)
     return question_of(scheduler, world, workload, schedule_one(scheduler, workload, NOW, world), NOW)
 
@@ -62,6 +62,34 @@ def test_a_workload_with_0_replicas_goes_nowhere_before_it_is_scaled_up():
     found = answer("a", cluster("a"), cluster("b"), replicas=0, requests={"cpu": 1}, scheduling=AGGREGATED, **NAMED)
     assert found.changes == []
     assert found.unknown == ["the workload has 0 replicas; no cluster gets one before it is scaled up"]
+
+
+class Approved(Filter):
+    """A filter of a third party."""
+
+    name = "Approved"
+
+    def reason(self, _context: Context, cluster: Cluster) -> str | None:
+        return None if cluster.metadata.labels.get("approved") == "yes" else "is not approved"
+
+
+class ApprovedByLabel(Approved):
+    def remedies(self, _context: Context, _cluster: Cluster) -> list[LabelRemedy]:
+        return [LabelRemedy("approved", "yes")]
+
+
+@pytest.mark.parametrize(
+    ("plugin", "changes"),
+    [
+        pytest.param(ApprovedByLabel(), ["label a with approved=yes"], id="names its remedy"),
+        pytest.param(Approved(), [], id="names none"),
+    ],
+)
+def test_the_filter_of_a_third_party_that(plugin, changes):
+    plugins = built_in()
+    profile = karmada_profile(Plugins((*plugins.filters, plugin), plugins.scores))
+    found = why_not(question(asked(), cluster("a"), cluster("b", labels={"approved": "yes"}), profile=profile), "a")
+    assert (found.changes, found.reasons) == (changes, ["a is not approved"])
 
 
 @settings(max_examples=8)
