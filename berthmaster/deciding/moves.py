@@ -686,7 +686,7 @@ def _failed_over(
     fits = all(name in found.clusters and replicas <= found.clusters[name] for name, replicas in kept.items())
     if fits and not evicted:
         plainly = _also(msgspec.structs.replace(decision, plain=decision), writes.move_write(binding, record))
-        return sooner(plainly, SOON_S) if _may_be_away(decider, plainly) else plainly
+        return sooner(plainly, SOON_S) if record is not None or _may_be_away(decider, plainly) else plainly
     step = _failover_step(decider, binding, found, kept, record)
     return msgspec.structs.replace(
         decider.stepped(binding, step, Trigger.FAILOVER), refresh=decision.refresh, plain=decision

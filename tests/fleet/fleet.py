@@ -545,6 +545,15 @@ class Fleet:
                 most = max(most, sum(moving.values()))
         return most
 
+    def most_assigned(self, apps: Sequence[str], name: str) -> int:
+        """Return how many replicas of some applications a cluster was assigned at the same time, at most."""
+        now, most = dict.fromkeys(apps, 0), 0
+        for line in self.observer.lines:
+            if (app := line.get("binding")) in now:
+                now[app] = line["clusters"].get(name, 0)
+                most = max(most, sum(now.values()))
+        return most
+
     def assigned(self, app: str) -> dict[str, int]:
         """Return the assignment of an application, as the observer saw it last."""
         return dict(self._last(app).get("clusters", {}))

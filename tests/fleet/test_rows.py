@@ -226,6 +226,24 @@ def test_a_service_follows_its_workload(fleet: Fleet):
     fleet.until("the Service", lambda: fleet.has_service("served", "m2") and not fleet.has_service("served", "m1"), 240)
 
 
+def test_a_service_stays_where_its_workload_may_return(fleet: Fleet):
+    """The workload fails in its next cluster, and returns. Its Service never leaves it."""
+    if not _real(fleet):
+        pytest.skip("the model applies no Services")
+    fleet.berthmaster(deadline="45s")
+    fleet.run("kept", 2, ["m1"], ["m2"])
+    fleet.serve("kept", ["m1"], ["m2"])
+    fleet.until_ready("kept", {"m1": 2})
+    fleet.until("the Service", lambda: fleet.has_service("kept", "m1"))
+    fleet.treat("m2", Pods.STUCK)
+    fleet.drain("m1")
+    fleet.until_phase("kept", "RolledBack", limit_s=180)
+    assert fleet.has_service("kept", "m1")
+    fleet.treat("m2", Pods.NORMAL)
+    fleet.until_ready("kept", {"m2": 2}, 240)
+    fleet.until("the Service leaves", lambda: not fleet.has_service("kept", "m1"), 240)
+
+
 @pytest.mark.parametrize("strategy", ["", "BreakBeforeMake"])
 def test_an_autoscaler_scales_in_the_middle_of_a_move(fleet: Fleet, strategy: str):
     """While both copies run, it divides by what both have. While none runs, it does not scale."""
@@ -311,6 +329,40 @@ def test_a_joined_cluster_whose_pods_do_not_start_takes_no_replicas(joining: Fle
     joining.until_ready("waits", {"m1": 3, "m2": 3})
     joining.treat("m3", Pods.NORMAL)
     joining.until_ready("waits", {"m1": 2, "m2": 2, "m3": 2}, 240)  # after the hold-down
+
+
+def test_no_rebalance_counts_on_replicas_that_do_not_run(joining: Fleet):
+    joining.berthmaster(rebalance=REBALANCE)
+    joining.run("counts", 6, ["m1", "m2", "m3"])
+    joining.until_ready("counts", {"m1": 3, "m2": 3})
+    joining.treat("m2", Pods.FAILING)
+    joining.until_ready("counts", {"m1": 3})
+    joining.rejoin("m3")
+    joining.until("m3 is ready", lambda: joining.is_ready("m3"))
+    time.sleep(45)
+    assert joining.begun("counts") == 0
+    joining.treat("m2", Pods.NORMAL)
+    joining.until_ready("counts", {"m1": 2, "m2": 2, "m3": 2}, 240)
+
+
+def test_applications_that_move_together_take_no_more_than_they_need(joining: Fleet):
+    """What leaves a cluster uses it until its pods have ended. The next application counts on that end."""
+    apps = [f"shoal{index}" for index in range(9)]
+    for name in ("m1", "m2"):
+        joining.treat(name, Pods.LINGERING)
+    joining.berthmaster(rebalance=REBALANCE)
+    for app in apps:
+        joining.run(app, 2, ["m1", "m2", "m3"], cpu="700m", dynamic=True, grace_s=20)
+    for app in apps:
+        joining.settled(app)
+    joining.rejoin("m3")
+    joining.until("m3 is used", lambda: any(joining.ready(app).get("m3") for app in apps))
+    time.sleep(60)
+    for app in apps:
+        joining.settled(app)
+    most = joining.most_assigned(apps, "m3")
+    assert 4 <= most <= 8, "about a third of 18"
+    assert max(joining.begun(app) for app in apps) == 1, "nothing moves back"
 
 
 def test_stuck_replicas_leave(fleet: Fleet):

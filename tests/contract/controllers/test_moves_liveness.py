@@ -225,6 +225,17 @@ def test_a_target_whose_member_refuses_the_workload_is_left_before_the_deadline(
     assert "the members refuse the new copies: m2: admission webhook denied" in returning[0]
 
 
+def test_the_record_of_a_failed_move_ends_after_an_eviction_from_everywhere():
+    play = draining(MovePhase.SURGING, moves=QUICK)
+    play.stage.model.members.break_workload("m2", "web")
+    play.until(MovePhase.ROLLED_BACK, step_s=5)
+    play.stage.edit(cluster("m2"), spec={"taints": [{"key": "busy", "effect": "NoSchedule"}]})
+    play.stage.edit(cluster("m1"), spec={"taints": []})
+    evict_now(play, "m1")
+    play.run(900)
+    assert (play.clusters, play.move) == ({"m1": 4}, None)
+
+
 def test_a_target_that_is_being_deleted_before_it_has_copies_gets_none():
     play = draining(MovePhase.ADMITTED, moves=QUICK)
     play.stage.delete(cluster("m2"))
