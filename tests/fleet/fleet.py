@@ -61,6 +61,9 @@ class Driver(Protocol):
     def kill(self, *flags: str) -> None:
         """Kill its controllers, and start them again. A real Karmada gets these flags after its usual ones."""
 
+    def restart(self) -> None:
+        """Kill all that watch the API server, and start them again."""
+
     def close(self) -> None:
         """Stop what the API server's processes do not include."""
 
@@ -461,6 +464,12 @@ class Fleet:
         self.host.restart_apiserver()
         self.note("start", process="the API server of the host")
         self.keep_berthmaster()
+
+    def restore_host(self) -> None:
+        """Bring back what ``ControlPlane.back_up`` of the host copied, and restart Karmada, but not Berthmaster."""
+        self.note("restore", process="etcd of the host")
+        self.host.restore()
+        self.driver.restart()
 
     def treat(self, name: str, pods: Pods) -> None:
         self.note("pods", cluster=name, pods=pods.value)

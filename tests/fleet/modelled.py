@@ -74,6 +74,9 @@ class Modelled:
     def kill(self, *_flags: str) -> None:
         self._model = self._new_model()
 
+    def restart(self) -> None:
+        self._model = self._new_model()
+
     def admitted(self, policy: JSON) -> JSON:
         label = "propagationpolicy.karmada.io/permanent-id"
         metadata = policy["metadata"]

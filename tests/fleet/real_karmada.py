@@ -60,9 +60,13 @@ class RealKarmada:
         plane.install(folder)
         for name in (SYSTEM, "karmada-cluster"):
             plane.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-        start_controller_manager(self._processes, plane, _HOST_CONTROLLERS)
-        self._start_aggregated_apiserver()
-        self._start_webhook()
+        self._aggregated_port = self._processes.ports.free()
+        self._host = start_controller_manager(self._processes, plane, _HOST_CONTROLLERS)
+        self._aggregated = self._start_aggregated_apiserver()
+        self._serve_clusters()
+        self._webhook_port = self._processes.ports.free()
+        self._webhook = self._start_webhook()
+        self._register_webhooks()
         self._manager = self._start_manager()
 
     def join(self, member: Member) -> None:
@@ -77,6 +81,16 @@ class RealKarmada:
         """Kill the controller manager, and start it again with further flags."""
         self._manager.kill()
         self._manager = self._start_manager(*flags)
+
+    def restart(self) -> None:
+        """Kill all processes, and start them again. What they watch may have gone back."""
+        for each in (self._host, self._aggregated, self._webhook, self._manager):
+            each.kill()
+        self._host = start_controller_manager(self._processes, self._plane, _HOST_CONTROLLERS)
+        self._aggregated = self._start_aggregated_apiserver()
+        self._wait_for_clusters()
+        self._webhook = self._start_webhook()
+        self._manager = self._start_manager()
 
     def start_scheduler(self) -> Process | None:
         """Start karmada-scheduler; return None if the folder does not hold it."""
@@ -98,16 +112,17 @@ class RealKarmada:
             f"--metrics-bind-address={HOST}:{ports.free()}", f"--health-probe-bind-address={HOST}:{ports.free()}",
         ]  # fmt: skip
 
-    def _start_aggregated_apiserver(self) -> None:
-        port = self._processes.ports.free()
+    def _start_aggregated_apiserver(self) -> Process:
         hosts = ("localhost", f"{_AGGREGATED}.{SYSTEM}.svc")
         self._plane.authority.issue(_AGGREGATED, hosts=hosts).write(self._file("agg.crt"), self._file("agg.key"))
         access = [f"--{use}kubeconfig={self._plane.kubeconfig}" for use in ("", "authentication-", "authorization-")]
-        self._processes.start(_AGGREGATED, [
+        return self._processes.start(_AGGREGATED, [
             self._folder / _AGGREGATED, *access, f"--etcd-servers={self._plane.etcd_url}",
-            f"--bind-address={HOST}", f"--secure-port={port}",
+            f"--bind-address={HOST}", f"--secure-port={self._aggregated_port}",
             f"--tls-cert-file={self._file('agg.crt')}", f"--tls-private-key-file={self._file('agg.key')}",
         ])  # fmt: skip
+
+    def _serve_clusters(self) -> None:
         named = {"namespace": SYSTEM, "name": _AGGREGATED}
         outside = {"type": "ExternalName", "externalName": "localhost"}
         self._plane.api.create({"apiVersion": "v1", "kind": "Service", "metadata": named, "spec": outside})
@@ -121,28 +136,34 @@ class RealKarmada:
                     "version": "v1alpha1",
                     "groupPriorityMinimum": 2000,
                     "versionPriority": 10,
-                    "service": {**named, "port": port},
+                    "service": {**named, "port": self._aggregated_port},
                     "caBundle": b64encode(self._plane.authority.certificate).decode(),
                 },
             }
         )
+        self._wait_for_clusters()
+
+    def _wait_for_clusters(self) -> None:
         served = "/apis/cluster.karmada.io/v1alpha1/clusters"
         wait_for("the Clusters to be served", lambda: self._plane.text(served), START_LIMIT_S)
 
-    def _start_webhook(self) -> None:
-        folder, port = self._file("karmada-webhook"), self._processes.ports.free()
-        folder.mkdir()
+    def _start_webhook(self) -> Process:
+        folder = self._file("karmada-webhook")
+        folder.mkdir(exist_ok=True)
         self._plane.authority.issue("karmada-webhook", hosts=(HOST,)).write(folder / "tls.crt", folder / "tls.key")
         command = [
-            *self._common("karmada-webhook"), f"--bind-address={HOST}", f"--secure-port={port}",
+            *self._common("karmada-webhook"), f"--bind-address={HOST}", f"--secure-port={self._webhook_port}",
             f"--cert-dir={folder}", GATES,
         ]  # fmt: skip
-        self._ready(self._processes.start("karmada-webhook", command), command)
+        return self._ready(self._processes.start("karmada-webhook", command), command)
+
+    def _register_webhooks(self) -> None:
+        url, authority = f"https://{HOST}:{self._webhook_port}", self._plane.authority.certificate
         for verb, hooks in data("karmada_webhooks").items():
             kind = KINDS[verb]
             entries = [
                 Hook(f"/{verb}-{name}", group, resource, operations).entry(
-                    f"{name}.karmada.io", f"https://{HOST}:{port}", self._plane.authority.certificate, timeout_s=3
+                    f"{name}.karmada.io", url, authority, timeout_s=3
                 )
                 for group, resource, name, operations in hooks
             ]

@@ -12,6 +12,8 @@ from fleet.member import SPACE, Pods, refusing
 from fleet.real_karmada import FAILOVER
 from kube_store import JSON
 
+from berthmaster.controllers.run import EXIT_LOST
+from berthmaster.kube.source_check import INTERVAL_S
 from berthmaster.model.move import MOVE
 
 pytestmark = pytest.mark.e2e
@@ -346,6 +348,28 @@ def test_a_new_leader_begins_nothing_by_an_older_file(fleet: Fleet):
     finally:
         fleet.configure(pause="None")
     fleet.until_ready("older", {"m2": 2}, BACK_S)
+
+
+def test_two_controllers_end_after_a_restore_of_etcd_and_the_next_one_works(fleet: Fleet):
+    """A drain after the backup is lost. Its copies run on without a Work until the workload returns to them."""
+    fleet.berthmaster(**QUICK)
+    running(fleet, "restored", 2, strategy="")
+    fleet.kill_berthmaster()
+    fleet.host.back_up()
+    for _ in range(2):
+        fleet.start_berthmaster()
+    fleet.until("a leader", lambda: any(each.leading for each in fleet.controllers))
+    fleet.drain("m1")
+    fleet.until_ready("restored", {"m2": 2}, QUIET_S + BACK_S)
+    fleet.restore_host()
+    assert [each.process.wait(4 * INTERVAL_S) for each in fleet.controllers] == [EXIT_LOST, EXIT_LOST]
+    fleet.controllers.clear()
+    fleet.start_berthmaster()
+    fleet.until_ready("restored", {"m1": 2, "m2": 2})
+    assert fleet.assigned("restored") == {"m1": 2}, "no Work stands for the copies in m2"
+    fleet.drain("m1")
+    fleet.until_ready("restored", {"m2": 2}, QUIET_S + BACK_S)
+    fleet.until("the end of the move", lambda: not fleet.moves("restored"))
 
 
 DEFINITION: Final[JSON] = {
