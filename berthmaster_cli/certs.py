@@ -25,6 +25,7 @@ from berthmaster_cli.answers import AnswerKind
 from berthmaster_cli.flags import Parsed, environment_text, option, options
 from berthmaster_cli.options import ADDRESS, ClusterFlags, LogLevelFlags, cluster_clients, config_option
 from berthmaster_cli.output import OutputFlags, echo, print_answer, print_table, styled
+from berthmaster_cli.watching import WatchFlags, watched
 from certs import rotator
 from certs.bundle_fields import MUTATING, SCHEDULER_PLUGIN, VALIDATING
 from certs.leaf import timestamp_text
@@ -217,10 +218,10 @@ class CertificateInventory(msgspec.Struct, frozen=True):
     items: list[CertificateItem]
 
 
-_ANSWER: Final = AnswerKind("CertificateInventory", CertificateInventory)
+_ANSWER: Final = AnswerKind("CertificateInventory", CertificateInventory, frozenset({"now"}))
 
 
-class _CertsInspectFlags(OutputFlags, CertificateFlags):
+class _CertsInspectFlags(OutputFlags, CertificateFlags, WatchFlags):
     """The options of ``berthmaster certs inspect``."""
 
 
@@ -230,6 +231,7 @@ class _CertsInspectFlags(OutputFlags, CertificateFlags):
     "Exit codes: 0 success; 1 clients reject a certificate, or soon will because a renewal is overdue; 2 bad usage or "
     "input.",
 )
+@watched()
 def inspect_(flags: _CertsInspectFlags) -> None:
     """Show certificates and bundles.
 

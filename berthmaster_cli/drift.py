@@ -26,6 +26,7 @@ from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.output import WorkloadOutputFlags, is_printed, print_line, print_table
 from berthmaster_cli.scheduling_options import profile_from
 from berthmaster_cli.source_options import SelectorFlags, SourceFlags
+from berthmaster_cli.watching import WatchFlags, watched
 
 _REPAIRS: Final = (*map(numbers, ("WORKLOADS", "DRIFTED", "MINIMAL", "FULL")),)
 _LEGEND: Final = (
@@ -38,7 +39,7 @@ _FEW: Final = 10
 _ANSWER: Final = AnswerKind("FleetDrift", drift.FleetDrift)
 
 
-class _DriftFlags(SourceFlags, SelectorFlags, WorkloadOutputFlags):
+class _DriftFlags(SourceFlags, SelectorFlags, WorkloadOutputFlags, WatchFlags):
     tolerance: float = option(
         "By how many percent the share of a cluster may differ from its weight.",
         DEFAULT_TOLERANCE, click.FloatRange(0, 100),
@@ -53,6 +54,7 @@ class _DriftFlags(SourceFlags, SelectorFlags, WorkloadOutputFlags):
 
 @click.command(epilog=f"{_LEGEND} {_EXIT_CODES}")
 @options(_DriftFlags, server="the control plane to read")
+@watched("dump")
 def command(flags: _DriftFlags) -> None:
     """Show how far the fleet is from its policies, and how few replicas a repair would move.
 

@@ -40,6 +40,7 @@ from berthmaster_cli.resource_names import name_in, resource_argument
 from berthmaster_cli.scheduling_options import profile_from
 from berthmaster_cli.source_options import AssumptionFlags, InputFlags, SelectorFlags, WorkloadNamespaceFlags
 from berthmaster_cli.tables import TRIGGERS_HELP, best_first, print_group, print_preemption
+from berthmaster_cli.watching import WatchFlags, watched
 
 if TYPE_CHECKING:
     from berthmaster.ledger.records import InputDifference, Query
@@ -148,6 +149,7 @@ class _ExplainFlags(
     PastFlags,
     AssumptionFlags,
     change_options.ChangeFlags,
+    WatchFlags,
 ):
     resource: tuple[str, ...] = argument(metavar="[TYPE/NAME]", nargs=-1, shell_complete=completion.workloads)
     selector: str = option(
@@ -173,6 +175,7 @@ class _ExplainFlags(
 
 @click.command(epilog=f"{change_options.CHANGES_HELP} {TRIGGERS_HELP}")
 @options(_ExplainFlags, server="the control plane to read", ledger="With --at: the ledger to read")
+@watched("at", "record", "diff", "dump")
 def command(flags: _ExplainFlags) -> None:
     """Show why one workload is placed where it is, and why not elsewhere.
 

@@ -5,11 +5,14 @@ prints through the functions of this module. They print such text as data: no co
 markup, and no commands that a CI system reads from a log.
 """
 
+import io
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from contextvars import ContextVar
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Final
 
 import click
@@ -30,6 +33,7 @@ WORKLOAD_FORMATS: Final = ("table", "wide", "name", "json", "yaml")
 MAX_TEXT_LENGTH: Final = 65_536
 _GAP: Final = "   "
 _COLLECTED: Final = ContextVar[list[str] | None]("collected complaints", default=None)
+_REPEATED: Final = ContextVar["Printed | None"]("the output of an answer that is repeated", default=None)
 # GitHub reads `::name ...::` at the start of a line and `##[name]` anywhere as commands. A table can break lines.
 _COMMAND: Final = re.compile(r":(?=:[A-Za-z])|#(?=#\[)")
 _STRING_TAG: Final = "tag:yaml.org,2002:str"
@@ -135,6 +139,55 @@ def complaints() -> Iterator[list[str]]:
         _COLLECTED.reset(token)
 
 
+class _LaterText(io.StringIO):
+    """Text that is printed later, in color if standard output is a terminal."""
+
+    def __init__(self, stream: io.IOBase | Any) -> None:  # noqa: ANN401 - any stream
+        super().__init__()
+        self._stream = stream
+
+    def isatty(self) -> bool:
+        return bool(self._stream.isatty())
+
+
+@dataclass
+class Printed:
+    """What a command prints for one answer, while ``-w`` repeats it.
+
+    Attributes:
+        answers: the answers in JSON or YAML, without what changes with every reading.
+        for_programs: whether the output is JSON, YAML or names.
+        complaints: the lines for standard error.
+    """
+
+    text: io.StringIO
+    complaints: list[str]
+    answers: list[Any] = field(default_factory=list)
+    for_programs: bool = False
+
+    @property
+    def compared(self) -> object:
+        """What differs if the answer has changed."""
+        return self.answers or self.text.getvalue()
+
+    def show(self, changed_at: datetime | None) -> None:
+        """Print the output, for people below the time of its change."""
+        if changed_at is not None and not self.for_programs:
+            print_line(styled(f"{changed_at:%Y-%m-%dT%H:%M:%SZ}", "bold"))
+        click.echo(self.text.getvalue(), nl=False)
+
+
+@contextmanager
+def printed_once() -> Iterator[Printed]:
+    """Keep what the block prints. JSON is one line, and each document of YAML begins with its mark."""
+    with complaints() as lines, redirect_stdout(_LaterText(sys.stdout)) as text:
+        token = _REPEATED.set(printed := Printed(text, lines))
+        try:
+            yield printed
+        finally:
+            _REPEATED.reset(token)
+
+
 def complain(message: str) -> None:
     """Print one line on standard error."""
     lines = _COLLECTED.get()
@@ -164,14 +217,23 @@ def print_page(lines: Iterable[str]) -> None:
 def print_answer(kind: AnswerKind, data: object, output: str) -> None:
     """Print an answer as JSON or YAML. Unprintable characters are written as escapes, so the value is exact."""
     document = kind.document(_plain(data))
+    repeated = _REPEATED.get()
+    if repeated is not None:
+        repeated.for_programs = True
+        repeated.answers.append(kind.compared(document))
     if output == "json":
         print_json(document)
     else:
-        click.echo(_yaml(document), nl=False)
+        click.echo(("---\n" if repeated is not None else "") + _yaml(document), nl=False)
 
 
 def print_json(document: object) -> None:
-    """Print a document of another format than ours, such as SARIF, as JSON."""
+    """Print a document of another format than ours, such as SARIF, as JSON: in one line if it is repeated."""
+    repeated = _REPEATED.get()
+    if repeated is not None:
+        repeated.for_programs = True
+        click.echo(json_line(_plain(document)).decode(), nl=False)
+        return
     click.echo(_inert_json(msgspec.json.format(msgspec.json.encode(_plain(document)), indent=2).decode()))
 
 
@@ -180,6 +242,8 @@ def is_printed(output: str, kind: AnswerKind, data: object, names: Iterable[str]
     if output in {"json", "yaml"}:
         print_answer(kind, data, output)
     elif output == "name":
+        if (repeated := _REPEATED.get()) is not None:
+            repeated.for_programs = True
         for name in names:
             echo(name)
     else:

@@ -26,6 +26,7 @@ from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.output import WorkloadOutputFlags, complain, counting, is_printed, print_line, print_table, styled
 from berthmaster_cli.scheduling_options import profile_from
 from berthmaster_cli.source_options import AssumptionFlags, SelectorFlags, SharedCapacityFlags, SourceFlags
+from berthmaster_cli.watching import WatchFlags, watched
 
 _ANSWER: Final = AnswerKind("FailureList", list[Impact])
 _CHUNKS: Final = 16
@@ -134,7 +135,9 @@ _EXIT_CODES: Final = "Exit codes: 0 success; 1 with --check, a failure leaves wo
 _NAMED: Final = 3
 
 
-class _ResilienceFlags(SourceFlags, SelectorFlags, AssumptionFlags, SharedCapacityFlags, WorkloadOutputFlags):
+class _ResilienceFlags(
+    SourceFlags, SelectorFlags, AssumptionFlags, SharedCapacityFlags, WorkloadOutputFlags, WatchFlags
+):
     domains: tuple[str, ...] = option(
         "What fails as a whole. Repeatable.",
         [FailureDomain.CLUSTER.value], click.Choice([each.value for each in _DOMAINS]), names=("--by",),
@@ -155,6 +158,7 @@ class _ResilienceFlags(SourceFlags, SelectorFlags, AssumptionFlags, SharedCapaci
 
 @click.command(epilog=f"{_LEGEND} {_EXIT_CODES}")
 @options(_ResilienceFlags, server="the control plane to read")
+@watched("dump", "shard", "merge")
 def command(flags: _ResilienceFlags) -> None:
     """Show what the loss of each cluster, region, zone or provider would do.
 

@@ -15,6 +15,7 @@ from berthmaster.native_api.connection import UnansweredError, WebClient
 from berthmaster_cli.answers import AnswerKind
 from berthmaster_cli.flags import option, options
 from berthmaster_cli.output import OutputFlags, echo, print_answer, print_line, print_table
+from berthmaster_cli.watching import WatchFlags, watched
 
 _PATH: Final = "/shadow"
 _PORT: Final = 9080
@@ -49,7 +50,7 @@ def command() -> None:
     """Compare this scheduler with the one that is in charge: see berthmaster controllers --shadow."""
 
 
-class _ShadowFlags(OutputFlags):
+class _ShadowFlags(OutputFlags, WatchFlags):
     server: str = option(
         "The probe address of the process that runs berthmaster controllers --shadow.",
         "http://127.0.0.1:9080", metavar="URL",
@@ -62,6 +63,7 @@ class _ShadowFlags(OutputFlags):
     epilog="Exit codes: 0 success; 1 with --check, a binding differs or none was compared; 2 bad usage or no answer.",
 )
 @options(_ShadowFlags)
+@watched()
 def report(flags: _ShadowFlags) -> None:
     """Show where decisions differ from what the other scheduler assigned, in total and by reason."""
     found = _fetched(flags.server)

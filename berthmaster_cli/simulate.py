@@ -26,6 +26,7 @@ from berthmaster_cli.output import WorkloadOutputFlags, complain, echo, print_an
 from berthmaster_cli.remote_extender import remote_from, report_gaps
 from berthmaster_cli.scheduling_options import profile_from
 from berthmaster_cli.source_options import AssumptionFlags, InputFlags, SharedCapacityFlags
+from berthmaster_cli.watching import WatchFlags, watched
 
 if TYPE_CHECKING:
     from berthmaster.native_api.client import Client
@@ -45,6 +46,7 @@ class _SimulateFlags(
     tables.ViewFlags,
     LedgerFlags,
     WorkloadOutputFlags,
+    WatchFlags,
 ):
     all_namespaces: bool = option("Read all namespaces, which is the default.", names=("-A", "--all-namespaces"))
     check: str | None = option(
@@ -63,6 +65,7 @@ class _SimulateFlags(
     server="the control plane to read",
     ledger="Record the decisions in this database, as the binding scheduler takes them",
 )
+@watched("dump", "jsonl", "ledger")
 def command(flags: _SimulateFlags) -> None:
     """Show where workloads are placed, and what changes would move.
 

@@ -14,6 +14,7 @@ from berthmaster_cli.flags import option, options
 from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.options import AccessFlags, LeaseFlags, ServerFlags
 from berthmaster_cli.output import OutputFlags, complain, print_answer, print_line, print_table, styled
+from berthmaster_cli.watching import WatchFlags, watched
 
 if TYPE_CHECKING:
     from berthmaster.deciding.lease_record import LeaseRecord
@@ -51,7 +52,7 @@ class Versions(msgspec.Struct, frozen=True, rename="camel"):
 _ANSWER: Final = AnswerKind("Versions", Versions)
 
 
-class _VersionFlags(AccessFlags, LeaseFlags, ServerFlags, OutputFlags):
+class _VersionFlags(AccessFlags, LeaseFlags, ServerFlags, OutputFlags, WatchFlags):
     client: bool = option("Print the version of this command only, without any request.")
     check: bool = option("Exit with 1 if versions do not fit, or if one could not be read.")
 
@@ -60,6 +61,7 @@ class _VersionFlags(AccessFlags, LeaseFlags, ServerFlags, OutputFlags):
     epilog="Exit codes: 0 success; 1 with --check, versions do not fit or one could not be read; 2 bad usage or input."
 )
 @options(_VersionFlags, server="the control plane to ask")
+@watched("client")
 def command(flags: _VersionFlags) -> None:
     """Show the versions of the command, the services and the control plane, and whether they fit.
 

@@ -18,11 +18,12 @@ from berthmaster_cli.output import OutputFlags, print_answer, print_line, styled
 from berthmaster_cli.resource_names import resource_argument
 from berthmaster_cli.scheduling_options import profile_from
 from berthmaster_cli.source_options import SourceFlags, WorkloadNamespaceFlags
+from berthmaster_cli.watching import WatchFlags, watched
 
 _ANSWER: Final = AnswerKind("WhyNot", WhyNot)
 
 
-class _WhyNotFlags(OutputFlags, WorkloadNamespaceFlags, SourceFlags, ledger_options.ReadLedgerFlags):
+class _WhyNotFlags(OutputFlags, WorkloadNamespaceFlags, SourceFlags, ledger_options.ReadLedgerFlags, WatchFlags):
     words: tuple[str, ...] = argument(
         metavar="TYPE/NAME CLUSTER", nargs=-1, required=True, shell_complete=completion.workload_and_cluster
     )
@@ -33,6 +34,7 @@ class _WhyNotFlags(OutputFlags, WorkloadNamespaceFlags, SourceFlags, ledger_opti
 
 @click.command()
 @options(_WhyNotFlags, server="the control plane to read", ledger="With --at: the ledger to read")
+@watched("at", "dump")
 def command(flags: _WhyNotFlags) -> None:
     """Show the smallest change under which a cluster would get a workload.
 

@@ -23,6 +23,7 @@ from berthmaster_cli.flags import REQUEST_TIMEOUT, environment_text, option, opt
 from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.options import REQUEST_TIMEOUT_HELP, ClusterFlags, config_option
 from berthmaster_cli.output import OutputFlags, complain, print_answer, print_line, print_table, styled
+from berthmaster_cli.watching import WatchFlags, watched
 
 if TYPE_CHECKING:
     from berthmaster.kube.client import APIClient
@@ -55,7 +56,7 @@ class DoctorReport(msgspec.Struct, frozen=True):
     findings: list[ReportedFinding]
 
 
-_REPORT: Final = AnswerKind("DoctorReport", DoctorReport)
+_REPORT: Final = AnswerKind("DoctorReport", DoctorReport, frozenset({"message"}))
 
 
 class _Access(NamedTuple):
@@ -70,7 +71,7 @@ class _Access(NamedTuple):
         return f"kubectl{file}{f' --context={self.context}' if self.context is not None else ''}"
 
 
-class _DoctorFlags(ClusterFlags, OutputFlags):
+class _DoctorFlags(ClusterFlags, OutputFlags, WatchFlags):
     host_kubeconfig: Path | None = option("Kubeconfig file of the host, which runs the pods. Default: the target.")
     host_context: str | None = option("The context of the host's kubeconfig.", metavar="NAME")
     rights_of: str = option(
@@ -160,6 +161,7 @@ class _DoctorFlags(ClusterFlags, OutputFlags):
     server="the target, the API server that has the policies",
     target="the target; an old name of --kubeconfig",
 )
+@watched()
 def command(flags: _DoctorFlags) -> None:
     """Check an installation, report what is wrong and how to fix it."""
     groups = (_BEFORE_INSTALL if flags.before_install else frozenset(GROUPS)) - {*flags.skipped}

@@ -30,6 +30,7 @@ from berthmaster_cli.options import KustomizeFlags, PlaneFlags
 from berthmaster_cli.output import annotate, complain_about, echo, print_answer, print_json, print_table
 from berthmaster_cli.reading import source_of
 from berthmaster_cli.rule_options import RuleFlags, rule_levels, scopes
+from berthmaster_cli.watching import WatchFlags, watched
 from webhook.admission.context import AdmissionContext
 from webhook.admission.field_problem import ABSENT, FieldProblem
 from webhook.admission.linting import lint
@@ -93,7 +94,7 @@ def _address(_: click.Context, __: click.Parameter, url: str) -> str:
     return url
 
 
-class _LintFlags(PlaneFlags, KustomizeFlags, RuleFlags):
+class _LintFlags(PlaneFlags, KustomizeFlags, RuleFlags, WatchFlags):
     arguments: tuple[str, ...] = argument(nargs=-1, metavar="[PATH]...")
     paths: tuple[str, ...] = option(
         "Manifests, like the arguments: a file, a folder, or - for standard input. Repeatable.",
@@ -133,6 +134,7 @@ class _LintFlags(PlaneFlags, KustomizeFlags, RuleFlags):
     "that is not rendered.",
 )
 @options(_LintFlags, server="the control plane whose policies are checked")
+@watched()
 def command(flags: _LintFlags) -> None:
     """Check policies and rebalancers offline, as the API server, the webhook and karmada-webhook would.
 

@@ -14,6 +14,7 @@ from berthmaster_cli.placement_tests.files import LIVE, read_tests
 from berthmaster_cli.placement_tests.generating import write_first_tests
 from berthmaster_cli.placement_tests.running import FleetFlags, Fleets, TestVerdict, run_test
 from berthmaster_cli.scheduling_options import profile_from
+from berthmaster_cli.watching import WatchFlags, watched
 
 _EXIT_CODES: Final = (
     "Exit codes: 0 all tests pass; 1 a test fails; 2 bad usage, a file is wrong, or a name in it matches nothing. "
@@ -21,7 +22,7 @@ _EXIT_CODES: Final = (
 )
 
 
-class _TestFlags(FleetFlags):
+class _TestFlags(FleetFlags, WatchFlags):
     tests: tuple[str, ...] = argument(nargs=-1, metavar="[PATH]...")
     paths: tuple[str, ...] = option(
         "Test this fleet instead of the fleets that the files name: a file, a folder, a dump. Repeatable.",
@@ -42,6 +43,7 @@ class _TestFlags(FleetFlags):
 
 @click.command(epilog=_EXIT_CODES)
 @options(_TestFlags, server="the control plane of tests with `fleet: live`")
+@watched("generate")
 def command(flags: _TestFlags) -> None:
     """Check that a fleet keeps what files say: after losses, scales and changes of policies.
 

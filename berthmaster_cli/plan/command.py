@@ -28,6 +28,7 @@ from berthmaster_cli.reading import documents_of
 from berthmaster_cli.scheduling_options import profile_from
 from berthmaster_cli.source_options import AssumptionFlags, SimulationFlags
 from berthmaster_cli.tables import PLAN, print_plan
+from berthmaster_cli.watching import WatchFlags, watched
 
 if TYPE_CHECKING:
     from berthmaster.kube.kubeconfig import ClusterAccess
@@ -60,7 +61,7 @@ def _write(plan: Plan, output: str, problems: Sequence[str]) -> None:
             print_plan(plan)
 
 
-class PlanFlags(PlaneFlags, KustomizeFlags, SimulationFlags, AssumptionFlags):
+class PlanFlags(PlaneFlags, KustomizeFlags, SimulationFlags, AssumptionFlags, WatchFlags):
     """The options of ``berthmaster plan``."""
 
     paths: tuple[str, ...] = option(
@@ -215,6 +216,7 @@ class _PlanCommand(click.Command):
 
 @click.command(cls=_PlanCommand, epilog=EXIT_CODES_HELP)
 @options(PlanFlags, server="the control plane to read")
+@watched("comment")
 def command(flags: PlanFlags) -> None:
     """Show what a change of objects would move, before it is applied.
 
