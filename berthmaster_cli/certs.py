@@ -27,7 +27,8 @@ from berthmaster_cli.options import ADDRESS, ClusterFlags, LogLevelFlags, cluste
 from berthmaster_cli.output import OutputFlags, echo, print_answer, print_table, styled
 from berthmaster_cli.watching import WatchFlags, watched
 from certs import rotator
-from certs.bundle_fields import MUTATING, SCHEDULER_PLUGIN, VALIDATING
+from certs.bundle_fields import MUTATING, VALIDATING
+from certs.kubeadmiral import SCHEDULER_PLUGIN
 from certs.leaf import timestamp_text
 from certs.options import CertificateOptions, Origin, ServingCertificate, TargetConfiguration
 from certs.ownership import DEFAULT_OWNER, LABEL_VALUE
@@ -42,6 +43,8 @@ _OBJECT_NAME: Final = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _MAX_NAMES: Final = 100
 _LIFETIME_DAYS: Final = click.FloatRange(0.0001, 36_500)
 _REPORTER: Final = "berthmaster.io/certs"
+CONFIGURATION_KINDS: Final = (MUTATING, VALIDATING, SCHEDULER_PLUGIN)
+"""The kinds that hold bundles."""
 
 
 def _serving_secret(text: str) -> ServingCertificate:
@@ -114,8 +117,8 @@ certificate_options: Final = partial(
 
 def _options_from(flags: CertificateFlags) -> CertificateOptions:
     """Return the options from the flags."""
-    names = {MUTATING: flags.mutating, VALIDATING: flags.validating, SCHEDULER_PLUGIN: flags.scheduler_plugin}
-    targets = dict.fromkeys(TargetConfiguration(kind, name) for kind, listed in names.items() for name in listed)
+    names = zip(CONFIGURATION_KINDS, (flags.mutating, flags.validating, flags.scheduler_plugin), strict=True)
+    targets = dict.fromkeys(TargetConfiguration(kind, name) for kind, listed in names for name in listed)
     if not LABEL_VALUE.fullmatch(flags.registered_by):
         raise click.UsageError(f"--registered-by {flags.registered_by!r} is not a label value")
     secrets = [each.secret for each in flags.serving]

@@ -13,7 +13,13 @@ from berthmaster.manifests.files import read_documents
 from berthmaster.manifests.limits import ManifestLimits
 from berthmaster.model.errors import InputError, ServiceError
 from berthmaster.runtime.clock import SystemClock
-from berthmaster_cli.certs import CertificateFlags, certificate_context, certificate_options
+from berthmaster_cli.certs import (
+    CONFIGURATION_KINDS,
+    CertificateContext,
+    CertificateFlags,
+    certificate_context,
+    certificate_options,
+)
 from berthmaster_cli.flags import Parsed, environment_text, option
 from berthmaster_cli.options import config_option
 from berthmaster_cli.output import echo
@@ -68,9 +74,9 @@ def apply(flags: _RegisterApplyFlags) -> None:
     Issues certificates, waits until the webhooks respond with them, then registers the webhooks.
     """
     documents = flags.documents()
-    called = list(endpoints(documents))
+    called = list(endpoints(documents, CONFIGURATION_KINDS))
     with certificate_context(flags) as context:
-        registrar = Registrar(context.clusters.target, SystemClock(), flags.registered_by)
+        registrar = _registrar(context, flags)
         registrar.check(documents)
         _reconcile(context.reconciler, flags.timeout_s)
         wait_until_reachable(called, context.reconciler.bundle, SystemClock(), flags.timeout_s)
@@ -96,13 +102,17 @@ def remove(flags: _RegisterRemoveFlags) -> None:
     """
     documents = flags.documents()
     with certificate_context(flags) as context:
-        for result in Registrar(context.clusters.target, SystemClock(), flags.registered_by).remove(documents):
+        for result in _registrar(context, flags).remove(documents):
             echo(f"{result.kind}/{result.name}: {result.outcome}")
         for name in context.reconciler.delete_secrets() if flags.certificates else ():
             echo(f"Secret/{name}: removed")
         if flags.lease:
             found = Lease(context.clusters.target, LeaseOptions(*flags.lease, identity=""), SystemClock())
             echo(f"Lease/{flags.lease[1]}: {found.remove(_HOLDER_PATIENCE_S)}")
+
+
+def _registrar(context: CertificateContext, flags: CertificateFlags) -> Registrar:
+    return Registrar(context.clusters.target, SystemClock(), flags.registered_by, CONFIGURATION_KINDS)
 
 
 def _reconcile(reconciler: CertificateReconciler, timeout_s: float) -> None:

@@ -6,7 +6,7 @@ server refuses it with a conflict (409) if another client has written the object
 
 import base64
 import binascii
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any, Final, NamedTuple
 
@@ -14,23 +14,8 @@ from berthmaster.kube.requests import Collection
 from berthmaster.model.errors import InputError
 from certs.bundle import EMPTY, Bundle
 
+_ADMISSION: Final = "admissionregistration.k8s.io/v1"
 Json = dict[str, Any]
-
-
-class ConfigurationKind(NamedTuple):
-    api_version: str
-    kind: str
-    collection: Collection
-
-
-def _kind(api_version: str, kind: str) -> ConfigurationKind:
-    return ConfigurationKind(api_version, kind, Collection.of(api_version, f"{kind.lower()}s"))
-
-
-MUTATING: Final = _kind("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration")
-VALIDATING: Final = _kind("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration")
-SCHEDULER_PLUGIN: Final = _kind("core.kubeadmiral.io/v1alpha1", "SchedulerPluginWebhookConfiguration")
-KINDS: Final = (MUTATING, VALIDATING, SCHEDULER_PLUGIN)
 
 
 class BundleField(NamedTuple):
@@ -41,15 +26,56 @@ class BundleField(NamedTuple):
     url: str
 
 
-def kind_of(content: Mapping[str, Any]) -> ConfigurationKind | None:
+class ConfigurationKind(NamedTuple):
+    """A kind whose objects hold bundles.
+
+    Attributes:
+        fields: yields the fields of an object that hold a bundle. Of an object with another structure it may raise
+            AttributeError, KeyError or TypeError.
+        rank: kinds with a higher rank are registered later.
+        named_by: a kind whose objects name objects of this kind, so that they are registered after them; or empty.
+    """
+
+    api_version: str
+    kind: str
+    fields: Callable[[Mapping[str, Any]], Iterator[BundleField]]
+    rank: int
+    named_by: str = ""
+
+    @property
+    def collection(self) -> Collection:
+        return Collection.of(self.api_version, f"{self.kind.lower()}s")
+
+
+def _url(client: Mapping[str, Any]) -> str:
+    """Return the URL of a webhook. A Service gets the host name that its certificate must carry."""
+    if url := client.get("url"):
+        return str(url)
+    service = client.get("service") or {}
+    if not service:
+        return ""
+    host = f"{service['name']}.{service['namespace']}.svc"
+    return f"https://{host}:{service.get('port') or 443}/{str(service.get('path') or '').lstrip('/')}"
+
+
+def _webhook_fields(content: Mapping[str, Any]) -> Iterator[BundleField]:
+    for index, webhook in enumerate(content.get("webhooks") or []):
+        yield BundleField(("webhooks", index, "clientConfig"), "caBundle", _url(webhook["clientConfig"]))
+
+
+MUTATING: Final = ConfigurationKind(_ADMISSION, "MutatingWebhookConfiguration", _webhook_fields, 4)
+VALIDATING: Final = ConfigurationKind(_ADMISSION, "ValidatingWebhookConfiguration", _webhook_fields, 4)
+
+
+def kind_of(content: Mapping[str, Any], kinds: Iterable[ConfigurationKind]) -> ConfigurationKind | None:
     identity = content.get("apiVersion"), content.get("kind")
-    return next((each for each in KINDS if (each.api_version, each.kind) == identity), None)
+    return next((each for each in kinds if (each.api_version, each.kind) == identity), None)
 
 
 def bundle_fields(kind: ConfigurationKind, content: Mapping[str, Any]) -> list[BundleField]:
     """Return every bundle field; none for a plugin without TLS. Raises ``InputError`` for another structure."""
     try:
-        return list(_plugin_field(content) if kind == SCHEDULER_PLUGIN else _webhook_fields(content))
+        return list(kind.fields(content))
     except (AttributeError, TypeError, KeyError):
         name = (content.get("metadata") or {}).get("name")
         raise InputError(f"{kind.kind} {name}: its entries do not have the structure of this kind") from None
@@ -92,28 +118,6 @@ def patch(kind: ConfigurationKind, content: Mapping[str, Any], bundle: Bundle) -
 
 def encoded(bundle: Bundle) -> str:
     return base64.b64encode(bundle.pem).decode()
-
-
-def _webhook_fields(content: Mapping[str, Any]) -> Iterator[BundleField]:
-    for index, webhook in enumerate(content.get("webhooks") or []):
-        yield BundleField(("webhooks", index, "clientConfig"), "caBundle", _url(webhook["clientConfig"]))
-
-
-def _plugin_field(content: Mapping[str, Any]) -> Iterator[BundleField]:
-    url = str(content["spec"].get("urlPrefix") or "")
-    if url.startswith("https:"):
-        yield BundleField(("spec", "tlsConfig"), "caData", url)
-
-
-def _url(client: Mapping[str, Any]) -> str:
-    """Return the URL of a webhook. A Service gets the host name that its certificate must carry."""
-    if url := client.get("url"):
-        return str(url)
-    service = client.get("service") or {}
-    if not service:
-        return ""
-    host = f"{service['name']}.{service['namespace']}.svc"
-    return f"https://{host}:{service.get('port') or 443}/{str(service.get('path') or '').lstrip('/')}"
 
 
 def _at(content: Mapping[str, Any], parents: tuple[str | int, ...]) -> Mapping[str, Any]:

@@ -24,17 +24,12 @@ from berthmaster.model.errors import ApiError, InputError, ServiceError
 from berthmaster.model.meta import Key
 from berthmaster.runtime.clock import Clock
 from certs.bundle import Bundle
-from certs.bundle_fields import MUTATING, SCHEDULER_PLUGIN, VALIDATING, bundle_fields, injected, kind_of
+from certs.bundle_fields import ConfigurationKind, bundle_fields, injected, kind_of
 from certs.ownership import REGISTERED_BY, owner_of
 
 MANAGER: Final = "berthmaster-register"
 _NEVER_DELETED: Final = frozenset({"Namespace", "CustomResourceDefinition"})
-"""Kinds whose deletion would also delete the objects of others."""
-_RANKS: Final = {
-    "Namespace": 0, "CustomResourceDefinition": 0,
-    SCHEDULER_PLUGIN.kind: 2, "SchedulingProfile": 3,  # a profile that names an unknown plugin stops scheduling
-    MUTATING.kind: 4, VALIDATING.kind: 4,
-}  # fmt: skip
+"""Kinds whose deletion would also delete the objects of others. They are registered first."""
 _OTHER_RANK: Final = 1
 _MAX_CONFLICTS: Final = 5
 _SERVER_FIELDS: Final = ("creationTimestamp", "generation", "managedFields", "resourceVersion", "uid")
@@ -78,10 +73,10 @@ def endpoint_of(url: str) -> Endpoint:
     return Endpoint(parts.hostname, port, parts.path or "/")
 
 
-def endpoints(documents: Iterable[Document]) -> Iterator[Endpoint]:
-    """Yield the endpoints that webhook configurations name. Raises ``InputError`` for a URL that is not accepted."""
+def endpoints(documents: Iterable[Document], kinds: Sequence[ConfigurationKind]) -> Iterator[Endpoint]:
+    """Yield the endpoints that configurations name. Raises ``InputError`` for a URL that is not accepted."""
     for document in documents:
-        kind = kind_of(document.raw)
+        kind = kind_of(document.raw, kinds)
         if kind is None:
             continue
         try:
@@ -131,12 +126,18 @@ def _problem_with_answer(connection: http.client.HTTPSConnection, path: str) -> 
 
 
 class Registrar:
-    """Applies and removes objects of one API server. ``registered_by`` names the installation, as a label value."""
+    """Applies and removes objects of one API server.
 
-    def __init__(self, client: APIClient, clock: Clock, registered_by: str) -> None:
+    Args:
+        registered_by: the installation, as a label value.
+        kinds: the kinds that hold bundles.
+    """
+
+    def __init__(self, client: APIClient, clock: Clock, registered_by: str, kinds: Sequence[ConfigurationKind]) -> None:
         self._client = client
         self._discovery = Discovery(client, clock)
         self._registered_by = registered_by
+        self._kinds = kinds
 
     def check(self, documents: Iterable[Document]) -> None:
         """Raise ``InputError`` if another installation registered one of the objects."""
@@ -147,14 +148,14 @@ class Registrar:
 
     def apply(self, documents: Sequence[Document], bundle: Callable[[], Bundle]) -> Iterator[RegistrationResult]:
         """Apply every document. Configurations get the bundle, which is asked for after the object was read."""
-        for document in _in_order(documents):
+        for document in self._in_order(documents):
             resource = self._discovery.find(document.api_version, document.kind)
             if resource is None:
                 raise ServiceError(f"{document.place}: the API server has no {document.api_version} {document.kind}")
             yield self._applied(document, resource, bundle)
 
     def remove(self, documents: Sequence[Document]) -> Iterator[RegistrationResult]:
-        for document in reversed(_in_order(documents)):
+        for document in reversed(self._in_order(documents)):
             yield RegistrationResult(document.kind, document.name, self._removed(document))
 
     def _applied(self, document: Document, resource: ServedType, bundle: Callable[[], Bundle]) -> RegistrationResult:
@@ -163,7 +164,7 @@ class Registrar:
             present = self._read(resource, key)
             owned = self._owned(document, present)
             content = _content(document, present, self._registered_by if owned else "")
-            request = requests.apply(resource.collection, key, _with_bundle(content, bundle), MANAGER, force=True)
+            request = requests.apply(resource.collection, key, self._with_bundle(content, bundle), MANAGER, force=True)
             try:
                 ask(self._client, request)
             except ApiError as error:
@@ -182,7 +183,7 @@ class Registrar:
         owner = owner_of(present)
         if owner and owner != self._registered_by:
             raise InputError(f"{document.kind} {document.name} was registered by {owner}, not {self._registered_by}")
-        return present is None or bool(owner) or kind_of(document.raw) is not None
+        return present is None or bool(owner) or kind_of(document.raw, self._kinds) is not None
 
     def _removed(self, document: Document) -> RegistrationOutcome:
         resource = self._discovery.find(document.api_version, document.kind)
@@ -199,13 +200,24 @@ class Registrar:
         request = requests.delete(resource.collection, key, uid=present["metadata"]["uid"])
         return "removed" if ask_if_found(self._client, request) is not None else "gone already"
 
+    def _in_order(self, documents: Sequence[Document]) -> list[Document]:
+        ranks = dict.fromkeys(_NEVER_DELETED, 0)
+        for each in self._kinds:
+            ranks |= {each.kind: each.rank, **({each.named_by: each.rank + 1} if each.named_by else {})}
+        return sorted(documents, key=lambda each: ranks.get(each.kind, _OTHER_RANK))
+
+    def _with_bundle(self, content: dict[str, Any], bundle: Callable[[], Bundle]) -> dict[str, Any]:
+        kind = kind_of(content, self._kinds)
+        if kind is None or not bundle_fields(kind, content):
+            return content
+        trusted = bundle()
+        if not trusted:
+            raise ServiceError(f"{kind.kind} {content['metadata']['name']}: there is no bundle for it yet")
+        return injected(kind, content, trusted)
+
     def _read(self, resource: ServedType, key: Key) -> dict[str, Any] | None:
         content = ask_if_found(self._client, requests.get(resource.collection, key))
         return decode_json(dict[str, Any], content) if content is not None else None
-
-
-def _in_order(documents: Sequence[Document]) -> list[Document]:
-    return sorted(documents, key=lambda each: _RANKS.get(each.kind, _OTHER_RANK))
 
 
 def _content(document: Document, present: Mapping[str, Any] | None, owner: str) -> dict[str, Any]:
@@ -217,16 +229,6 @@ def _content(document: Document, present: Mapping[str, Any] | None, owner: str) 
     if present is not None:
         metadata["resourceVersion"] = present["metadata"]["resourceVersion"]
     return {**content, "metadata": metadata}
-
-
-def _with_bundle(content: dict[str, Any], bundle: Callable[[], Bundle]) -> dict[str, Any]:
-    kind = kind_of(content)
-    if kind is None or not bundle_fields(kind, content):
-        return content
-    trusted = bundle()
-    if not trusted:
-        raise ServiceError(f"{kind.kind} {content['metadata']['name']}: there is no bundle for it yet")
-    return injected(kind, content, trusted)
 
 
 def _key(document: Document, resource: ServedType) -> Key:

@@ -12,8 +12,9 @@ from kube_in_memory import KubeInMemory
 from berthmaster.kube.requests import APIRequest
 from certs.authority import KeyPair
 from certs.bundle import Bundle
-from certs.bundle_fields import MUTATING, SCHEDULER_PLUGIN, VALIDATING
+from certs.bundle_fields import MUTATING, VALIDATING
 from certs.certificate import pair_of
+from certs.kubeadmiral import SCHEDULER_PLUGIN
 from certs.leaf import StoredLeaf
 from certs.options import CertificateOptions, ServingCertificate, TargetConfiguration
 from certs.reconciler import CertificateEvents, CertificateReconciler, CertificateReport
@@ -23,6 +24,7 @@ MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
 NAMESPACE = "system"
 AUTHORITY = f"/api/v1/namespaces/{NAMESPACE}/secrets/ca"
 LEAVES = {name: f"/api/v1/namespaces/{NAMESPACE}/secrets/{name}" for name in ("webhook-tls", "extender-tls")}
+KINDS = (MUTATING, VALIDATING, SCHEDULER_PLUGIN)
 TARGETS = (
     TargetConfiguration(MUTATING, "hooks"),
     TargetConfiguration(VALIDATING, "hooks"),
@@ -41,12 +43,12 @@ OPTIONS = CertificateOptions(
 
 
 def a_cluster(now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> KubeInMemory:
-    cluster, webhook_kinds = KubeInMemory(now), (MUTATING, VALIDATING, SCHEDULER_PLUGIN)
+    cluster = KubeInMemory(now)
     for api_version, kind, plural, namespaced in (
         ("v1", "Secret", "secrets", True),
         ("v1", "Namespace", "namespaces", False),
         ("v1", "ConfigMap", "configmaps", True),
-        *((each.api_version, each.kind, each.collection.plural, False) for each in webhook_kinds),
+        *((each.api_version, each.kind, each.collection.plural, False) for each in KINDS),
         (SCHEDULER_PLUGIN.api_version, "SchedulingProfile", "schedulingprofiles", False),
     ):
         cluster.served.add(api_version, kind, plural, namespaced=namespaced)

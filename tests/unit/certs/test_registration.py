@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import jsonpatch
 import pytest
-from certified import CONFIGURATIONS, DAY, OPTIONS, TARGETS, Installation, a_cluster, plugin, webhooks
+from certified import CONFIGURATIONS, DAY, KINDS, OPTIONS, TARGETS, Installation, a_cluster, plugin, webhooks
 from faults import only, refuse
 from tables import cases
 
@@ -18,7 +18,6 @@ from certs.authority import new_authority
 from certs.bundle import Bundle
 from certs.bundle_fields import (
     MUTATING,
-    SCHEDULER_PLUGIN,
     VALIDATING,
     bundle_fields,
     bundles,
@@ -27,6 +26,7 @@ from certs.bundle_fields import (
     kind_of,
     patch,
 )
+from certs.kubeadmiral import SCHEDULER_PLUGIN
 from certs.ownership import REGISTERED_BY, installation
 from certs.registration import Registrar, endpoints
 from certs.rotator import CertificateMetrics
@@ -60,15 +60,16 @@ def manifests():
     return [Document("file.yaml", number, "", raw) for number, raw in enumerate(objects, 1)]
 
 
+def registrar(cluster, owner):
+    return Registrar(cluster, SystemClock(), owner, KINDS)
+
+
 def applied(cluster, bundle, owner="berthmaster"):
-    return [
-        (each.kind, each.outcome)
-        for each in Registrar(cluster, SystemClock(), owner).apply(manifests(), lambda: bundle)
-    ]
+    return [(each.kind, each.outcome) for each in registrar(cluster, owner).apply(manifests(), lambda: bundle)]
 
 
 def removed(cluster, owner="berthmaster"):
-    return [(each.kind, each.outcome) for each in Registrar(cluster, SystemClock(), owner).remove(manifests())]
+    return [(each.kind, each.outcome) for each in registrar(cluster, owner).remove(manifests())]
 
 
 def test_webhooks_are_applied_last_and_with_their_bundle(bundle):
@@ -113,7 +114,7 @@ def test_the_bundle_is_read_again_after_a_conflict(bundle):
         return bundle
 
     only = [each for each in manifests() if each.kind == "MutatingWebhookConfiguration"]
-    list(Registrar(cluster, SystemClock(), "berthmaster").apply(only, changing))
+    list(registrar(cluster, "berthmaster").apply(only, changing))
     assert len(asked) == 2
 
 
@@ -148,9 +149,9 @@ def test_objects_of_another_installation_are_not_changed(bundle):
 def test_objects_of_another_installation_are_refused_before_anything_is_written(bundle):
     cluster = a_cluster()
     applied(cluster, bundle, owner="other")
-    Registrar(cluster, SystemClock(), "other").check(manifests())
+    registrar(cluster, "other").check(manifests())
     with pytest.raises(InputError, match="was registered by other"):
-        Registrar(cluster, SystemClock(), "berthmaster").check(manifests())
+        registrar(cluster, "berthmaster").check(manifests())
 
 
 @cases(
@@ -169,8 +170,8 @@ def test_an_installation_is_named_by_namespace_and_name(namespace, name, expecte
 def test_an_unserved_kind_is_an_error(bundle):
     unserved = Document("file.yaml", 1, "", document("Strange", "x", "strange.io/v1"))
     with pytest.raises(ServiceError, match=r"document 1.*no strange.io/v1 Strange"):
-        list(Registrar(a_cluster(), SystemClock(), "b").apply([unserved], lambda: bundle))
-    assert [each.outcome for each in Registrar(a_cluster(), SystemClock(), "b").remove([unserved])] == ["gone already"]
+        list(registrar(a_cluster(), "b").apply([unserved], lambda: bundle))
+    assert [each.outcome for each in registrar(a_cluster(), "b").remove([unserved])] == ["gone already"]
 
 
 def test_endless_conflicts_are_an_error(bundle):
@@ -182,7 +183,7 @@ def test_endless_conflicts_are_an_error(bundle):
 
 
 def test_the_endpoints_of_all_configurations():
-    assert sorted({str(each) for each in endpoints(manifests())}) == [
+    assert sorted({str(each) for each in endpoints(manifests(), KINDS)}) == [
         "https://extender.svc:9443/", "https://webhook.system.svc:443/a", "https://webhook.system.svc:443/b",
         "https://webhook.system.svc:443/c",
     ]  # fmt: skip
@@ -193,7 +194,7 @@ def test_an_invalid_url_is_rejected_before_any_write(url):
     content = webhooks("MutatingWebhookConfiguration", "a")
     content["webhooks"][0]["clientConfig"]["url"] = url
     with pytest.raises(InputError, match="document 3"):
-        list(endpoints([Document("file.yaml", 3, "", content)]))
+        list(endpoints([Document("file.yaml", 3, "", content)], KINDS))
 
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -293,8 +294,8 @@ def test_a_malformed_configuration_is_rejected(content):
 
 
 def test_kinds_are_distinguished_by_api_version():
-    assert kind_of(plugin()) == SCHEDULER_PLUGIN
-    assert kind_of({**plugin(), "apiVersion": "other/v1"}) is None
+    assert kind_of(plugin(), KINDS) == SCHEDULER_PLUGIN
+    assert kind_of({**plugin(), "apiVersion": "other/v1"}, KINDS) is None
 
 
 @pytest.fixture
