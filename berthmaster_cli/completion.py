@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 import click
 import msgspec
 
+from berthmaster.model.control_planes import CONTROL_PLANES
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import BerthmasterError
 from berthmaster.model.kinds import BUILT_IN_NAMES, KindNames, guessed_names, reason_not_propagated, resolve
@@ -21,6 +22,7 @@ _MAX_BYTES: Final = 8 * 2**20
 """The most bytes of files that are read for a completion."""
 _TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 _CLUSTERS: Final = ("cluster.karmada.io/v1alpha1", "clusters")
+_CLUSTER_KINDS: Final = frozenset(each.cluster.kind for each in CONTROL_PLANES)
 _NAMESPACES: Final = ("v1", "namespaces")
 _POLICIES: Final = ("policy.karmada.io/v1alpha1", "propagationpolicies")
 _CLUSTER_POLICIES: Final = ("policy.karmada.io/v1alpha1", "clusterpropagationpolicies")
@@ -124,7 +126,7 @@ def _namespaces(given: _NameSource, _: str) -> Iterable[str]:
 
 def _clusters(given: _NameSource, _: str) -> Iterable[str]:
     if given.paths:
-        return sorted(name for kind, _, name in given.documents() if kind in {"Cluster", "FederatedCluster"})
+        return sorted(name for kind, _, name in given.documents() if kind in _CLUSTER_KINDS)
     return given.listed(*_CLUSTERS)
 
 

@@ -44,7 +44,7 @@ from berthmaster_cli.watching import WatchFlags, watched
 
 if TYPE_CHECKING:
     from berthmaster.ledger.records import InputDifference, Query
-    from berthmaster_cli.federation import FederationExplanation
+    from berthmaster_cli.kubeadmiral.answers import FederationExplanation
 
 _COLUMNS: Final = ("", "SUBJECT", "WHAT", "BEFORE", "AFTER")
 _CHANGES_SHOWN: Final = 30
@@ -211,7 +211,7 @@ def command(flags: _ExplainFlags) -> None:
     manifests, name = inputs.read_workload_manifests(flags, name, with_others=has_changes)
     changes = change_options.changes_from(flags, manifests.every_cluster)
     if manifests.federation.clusters:
-        from berthmaster_cli import federation  # noqa: PLC0415 - only KubeAdmiral needs it
+        from berthmaster_cli.kubeadmiral import answers as federation  # noqa: PLC0415 - only KubeAdmiral needs it
 
         explained = federation.explain_in_federation(
             manifests, flags.replica_fields, name, changes, duplicate_limits=flags.duplicate_limits

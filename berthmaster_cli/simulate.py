@@ -94,7 +94,7 @@ def command(flags: _SimulateFlags) -> None:
         manifests = inputs.read_manifests(flags)
         changes = change_options.changes_from(flags, manifests.every_cluster)
         if manifests.federation.clusters:
-            from berthmaster_cli.federation import simulate_federation  # noqa: PLC0415 - only KubeAdmiral needs it
+            from berthmaster_cli.kubeadmiral.answers import simulate_federation  # noqa: PLC0415 - only KubeAdmiral needs it
 
             if flags.ledger is not None:
                 raise InputError("--ledger records decisions for Karmada only, and this is a KubeAdmiral federation")

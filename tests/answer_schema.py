@@ -13,7 +13,7 @@ from berthmaster_cli.main import COMMANDS, command_module
 JSON = dict[str, Any]
 _DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
 _REF: Final = "#/$defs/{name}"
-_MORE: Final = ("berthmaster_cli.tables", "berthmaster_cli.federation")
+_MORE: Final = ("berthmaster_cli.tables", "berthmaster_cli.kubeadmiral.answers")
 """The modules with answers that have no command of their own."""
 
 

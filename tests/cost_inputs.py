@@ -37,7 +37,7 @@ from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.changes import WhatIf
-from berthmaster.simulation.federation import federation_of, run_federation
+from berthmaster.simulation.kubeadmiral.federation import federation_of, run_federation
 from berthmaster.simulation.scheduling_cycle import run
 from berthmaster.simulation.workload import SimulatedWorkload
 from berthmaster.simulation.world import World, world_of

@@ -10,8 +10,8 @@ from berthmaster.kube.requests import CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDIN
 from berthmaster.model.binding import READY, AggregatedStatusItem, Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.cluster_node import Node, cluster_of_node
+from berthmaster.model.control_planes import KARMADA, ControlPlane
 from berthmaster.model.decode import decode_json
-from berthmaster.model.kubeadmiral import FederatedCluster, as_cluster
 from berthmaster.model.policy import POLICY_KINDS
 from berthmaster.model.policy_defaults import defaulted
 from berthmaster.model.unsupported import SharingReader, decode_checked_policy
@@ -32,13 +32,6 @@ class Watched(NamedTuple, Generic[T]):
 
 
 NODES = Watched(Collection.of("v1", "nodes"), lambda raw: cluster_of_node(decode_json(Node, raw)))
-KARMADA_CLUSTERS = Watched(
-    Collection.of("cluster.karmada.io/v1alpha1", "clusters"), lambda raw: _SHARING.cluster(decode_json(Cluster, raw))
-)
-FEDERATED_CLUSTERS = Watched(
-    Collection.of("core.kubeadmiral.io/v1alpha1", "federatedclusters"),
-    lambda raw: as_cluster(decode_json(FederatedCluster, raw)),
-)
 KARMADA_POLICIES = tuple(
     Watched(Collection.of("policy.karmada.io/v1alpha1", plural), lambda raw: defaulted(decode_checked_policy(raw)))
     for plural in ("propagationpolicies", "clusterpropagationpolicies")
@@ -56,6 +49,15 @@ KARMADA_BINDINGS = tuple(
 
 No decision reads the rest, and it changes often.
 """
+
+
+def clusters_of(plane: ControlPlane) -> Watched[Cluster]:
+    """Return the clusters of a control plane."""
+    collection = Collection.of(plane.cluster.api_version, plane.clusters)
+    return Watched(collection, lambda raw: _SHARING.cluster(plane.decoded_cluster(raw)))
+
+
+KARMADA_CLUSTERS = clusters_of(KARMADA)
 
 
 @lru_cache(maxsize=4 * _CLUSTERS)

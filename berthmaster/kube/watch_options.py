@@ -4,15 +4,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from berthmaster.kube.kinds import FEDERATED_CLUSTERS, KARMADA_CLUSTERS, NODES
+from berthmaster.kube.kinds import NODES, clusters_of
+from berthmaster.model.control_planes import CONTROL_PLANES, KARMADA
 
-CLUSTERS: Final = "clusters"
-CLUSTER_KINDS: Final = {"nodes": NODES, CLUSTERS: KARMADA_CLUSTERS, "federatedclusters": FEDERATED_CLUSTERS}
+CLUSTERS: Final = KARMADA.clusters
+CLUSTER_KINDS: Final = {"nodes": NODES, **{each.clusters: clusters_of(each) for each in CONTROL_PLANES}}
 POLICIES: Final = "policies"
 BINDINGS: Final = "bindings"
 WORKLOADS: Final = "workloads"
 _NEEDED: Final[Mapping[str, tuple[str, ...]]] = {BINDINGS: (CLUSTERS,), WORKLOADS: (CLUSTERS, POLICIES, BINDINGS)}
-"""What else must be watched. Nodes and KubeAdmiral's clusters have no bindings of Karmada."""
+"""What else must be watched. Only Karmada's clusters have bindings of Karmada."""
 
 
 class WatchOptions(NamedTuple):

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple, TypeVar
 
 from berthmaster.manifests.document import Document, Identity, T
-from berthmaster.manifests.federation import FEDERATION, FEDERATION_GROUP, NO_WORKLOAD, FederationReader
 from berthmaster.manifests.files import scan_documents
 from berthmaster.manifests.foreign import PLACEMENT_TEST, TEST_GROUP, PassedOver
 from berthmaster.manifests.heads import head_errors
@@ -20,6 +19,7 @@ from berthmaster.model.binding import Binding
 from berthmaster.model.claims import WAITED_FOR
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.cluster_node import Node, cluster_of_node
+from berthmaster.model.control_planes import CONTROL_PLANES
 from berthmaster.model.errors import FieldError, InputError, ManifestError
 from berthmaster.model.interpretation import ResourceInterpreterCustomization
 from berthmaster.model.kinds import group_of, reason_not_propagated
@@ -108,17 +108,19 @@ def manifests_of(
         for document in over_dumps(given):
             loader.add(document)
     manifests = loader.manifests
-    if not manifests.clusters and not manifests.federation.clusters:
+    if not manifests.every_cluster:
         loader.use_nodes_as_clusters()
-    if not manifests.clusters and not manifests.federation.clusters:
+    if not manifests.every_cluster:
+        kinds = " or ".join(f"{each.cluster.kind} ({each.cluster.api_version})" for each in CONTROL_PLANES)
         raise InputError(
-            f"no cluster in {origin}: pass manifests of kind Cluster ({_CLUSTER}) or FederatedCluster "
-            f"({FEDERATION}) as well, such as the output of `kubectl get clusters -o yaml`"
+            f"no cluster in {origin}: pass manifests of kind {kinds} as well, such as the output of `kubectl get "
+            "clusters -o yaml`"
         )
-    if manifests.clusters and manifests.federation.clusters:
+    if manifests.mixes_control_planes:
+        both = " and ".join(f"{each.cluster.kind}s" for each in CONTROL_PLANES)
+        schedulers = " or by ".join(each.name for each in CONTROL_PLANES)
         raise InputError(
-            f"both Clusters and FederatedClusters in {origin}: a workload is scheduled by Karmada or by "
-            "KubeAdmiral; pass the clusters of one of them"
+            f"both {both} in {origin}: a workload is scheduled by {schedulers}; pass the clusters of one of them"
         )
     return manifests
 
@@ -161,9 +163,9 @@ class _Loader:
             ("config.karmada.io", "ResourceInterpreterCustomization"): self._plain(
                 ResourceInterpreterCustomization, _CUSTOMIZATION, self.manifests.customizations
             ),
-            **FederationReader(self.manifests.federation, self._append).readers,
             (SNAPSHOT_GROUP, FleetSnapshot.__name__): self._snapshot,
         }
+        self._group_readers = self.manifests.group_readers(self._append)
 
     def add(self, document: Document) -> None:
         try:
@@ -176,11 +178,9 @@ class _Loader:
         if document.applied:
             self.manifests.applied.add(document.identity)
         group = group_of(document.api_version)
-        read = self._readers.get((group, document.kind))
+        read = self._readers.get((group, document.kind)) or self._group_readers.get(group)
         if read is not None:
             read(document)
-        elif group == FEDERATION_GROUP:
-            self.manifests.ignored.append(Ignored(document, NO_WORKLOAD))
         elif (group, document.kind) == (TEST_GROUP, PLACEMENT_TEST):
             self.manifests.ignored.append(Ignored(document, "`berthmaster test` runs it"))
         else:

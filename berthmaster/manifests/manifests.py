@@ -1,17 +1,23 @@
 """The objects of a set of files, decoded and with their defaults."""
 
-from collections.abc import Container
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, NamedTuple
 
 from berthmaster.manifests.document import Document, Identity
-from berthmaster.manifests.federation import FederationManifests
+from berthmaster.manifests.kubeadmiral import (
+    FEDERATION_GROUP,
+    KARMADA_ONLY,
+    Append,
+    FederationManifests,
+    FederationReader,
+)
 from berthmaster.manifests.snapshot import is_snapshot
 from berthmaster.model.binding import Binding
 from berthmaster.model.claims import Existing
 from berthmaster.model.cluster import Cluster
-from berthmaster.model.errors import ManifestError
+from berthmaster.model.errors import InputError, ManifestError
 from berthmaster.model.gaps import Gap, GapKind
 from berthmaster.model.interpretation import ResourceInterpreterCustomization
 from berthmaster.model.policy import Policy
@@ -71,6 +77,24 @@ class Manifests:
     def every_cluster(self) -> list[Cluster]:
         """The clusters of Karmada and of KubeAdmiral."""
         return [*self.clusters, *self.federation.clusters]
+
+    @property
+    def mixes_control_planes(self) -> bool:
+        """Whether there are clusters of both."""
+        return bool(self.clusters and self.federation.clusters)
+
+    def require_karmada(self) -> None:
+        """Raise ``InputError`` if these are the clusters of KubeAdmiral."""
+        if self.federation.clusters:
+            raise InputError(KARMADA_ONLY)
+
+    def group_readers(self, append: Append) -> Mapping[str, Callable[[Document], None]]:
+        """Return what reads the objects of an API group, for the groups that have a room of their own."""
+
+        def ignore(document: Document, reason: str) -> None:
+            self.ignored.append(Ignored(document, reason))
+
+        return {FEDERATION_GROUP: FederationReader(self.federation, append, ignore).read}
 
     @property
     def namespaces(self) -> set[str]:

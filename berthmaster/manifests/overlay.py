@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from berthmaster.manifests.document import Document, Identity
 from berthmaster.manifests.snapshot import is_snapshot
+from berthmaster.model.control_planes import is_owned
 from berthmaster.model.kinds import group_of
 
-_CONTROL_PLANES: Final = ("karmada.io", "kubeadmiral.io")
 _POLICIES: Final = "policy.karmada.io"
 _SCHEDULER: Final = "schedulerName"
 _SERVER_FIELDS: Final = ("uid", "creationTimestamp", "generation", "resourceVersion")
@@ -74,13 +74,8 @@ def _applied(stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, A
     before, after = stored["metadata"], given["metadata"]
     metadata = {**{key: before[key] for key in _SERVER_FIELDS if key in before}, **after}
     for part in ("labels", "annotations"):
-        kept = {key: value for key, value in (before.get(part) or {}).items() if _is_of_control_plane(key)}
+        kept = {key: value for key, value in (before.get(part) or {}).items() if is_owned(key)}
         if kept or after.get(part):
             metadata[part] = {**kept, **(after.get(part) or {})}
     status = {"status": stored["status"]} if "status" in stored else {}
     return {**status, **given, "metadata": metadata}
-
-
-def _is_of_control_plane(key: str) -> bool:
-    prefix = key.partition("/")[0]
-    return any(prefix == each or prefix.endswith(f".{each}") for each in _CONTROL_PLANES)

@@ -8,16 +8,16 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from berthmaster.model.control_planes import CONTROL_PLANES, DOMAINS, Role, is_owned
 from berthmaster.model.kinds import group_of
 
 # Prefixes of annotations that control planes write or read. All other annotations are left out.
-_CONTROL_PLANES: Final = ("karmada.io", "kubeadmiral.io", "berthmaster.io")
-# Annotations that hold a part of the template, or values of overrides.
-_HOLDS_TEMPLATE: Final = frozenset({
-    "kubeadmiral.io/template-generator-merge-patch",
-    "policy.karmada.io/applied-overrides",
-    "policy.karmada.io/applied-cluster-overrides",
-})  # fmt: skip
+_OWNERS: Final = (*DOMAINS, "berthmaster.io")
+_HOLDS_TEMPLATE: Final = frozenset(name for plane in CONTROL_PLANES for name in plane.template_annotations)
+_WITH_TEMPLATES: Final = tuple(plane for plane in CONTROL_PLANES if plane.binds_templates)
+_HOLDING_BINDINGS: Final = frozenset(
+    each.kind for plane in _WITH_TEMPLATES for each in plane.read if each.role is Role.BINDING
+)
 # The fields of a container that decisions depend on.
 _CONTAINER_FIELDS: Final = frozenset({"name", "resources", "restartPolicy", "env", "envFrom"})
 _CONTAINERS: Final = frozenset({"containers", "initContainers", "ephemeralContainers"})
@@ -73,9 +73,7 @@ def _metadata(metadata: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON value
 
 
 def _is_kept(annotation: str) -> bool:
-    prefix = annotation.partition("/")[0]
-    owned = any(prefix == each or prefix.endswith(f".{each}") for each in _CONTROL_PLANES)
-    return owned and annotation not in _HOLDS_TEMPLATE
+    return is_owned(annotation, _OWNERS) and annotation not in _HOLDS_TEMPLATE
 
 
 def _template(raw: Mapping[str, Any]) -> dict[str, Any]:
@@ -100,11 +98,11 @@ def _cluster(raw: Mapping[str, Any]) -> dict[str, Any]:
     return {**raw, "spec": kept}
 
 
-def _federation(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Redact an object of KubeAdmiral: clusters, and templates with overrides inside FederatedObjects."""
+def _own(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Redact an object of a control plane whose bindings hold templates: clusters, and what these bindings hold."""
     result = _cluster(raw)
     spec = result["spec"]
-    if str(raw.get("kind")).endswith("FederatedObject") and isinstance(spec, dict):
+    if raw.get("kind") in _HOLDING_BINDINGS and isinstance(spec, dict):
         template = spec.get("template")
         inner = {"template": redacted(template)} if isinstance(template, dict) else {}
         result["spec"] = {**{key: _value(key, value) for key, value in spec.items() if key != "template"}, **inner}
@@ -233,7 +231,7 @@ _BY_GROUP: Final[Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]]] = 
     "berthmaster.io": dict,
     "cluster.karmada.io": _cluster,
     "config.karmada.io": _interpreter,
-    "core.kubeadmiral.io": _federation,
     "policy.karmada.io": _policy,
     "work.karmada.io": _binding,
+    **{group: _own for plane in _WITH_TEMPLATES for group in plane.kinds},
 }

@@ -11,15 +11,13 @@ from berthmaster.model.errors import name_list
 from berthmaster.model.kinds import group_of
 from berthmaster.model.meta import CLUSTER_SCOPED, Key
 from berthmaster.model.taint_policy import TAINT_POLICY
+from berthmaster.model.unread_kinds import consequence_of
 
 MOST_NAMED: Final = 20
 """How many objects that are left out an answer names."""
 _NAMED: Final = 5
 ELSEWHERE: Final = "workloads in other namespaces"
 """Stands for the names of workloads that a reader may not see."""
-_FROM_BINDINGS: Final = (
-    "their replicas and labels are taken from their bindings, and those without a binding are missing"
-)
 _SO: Final = ": {consequence}"
 _INVALID_BUDGETS: Final = "the budgets in the lease of the controllers are invalid, and not shown"
 
@@ -170,39 +168,6 @@ _WORDS: Final[Mapping[GapKind, _Words]] = {
     ),
     GapKind.INVALID_BUDGETS: _Words(f"{_INVALID_BUDGETS}: {{error}}", elsewhere=_INVALID_BUDGETS),
 }  # fmt: skip
-_POLICIES: Final = (
-    "workloads that only such policies claim are not scheduled, and explanations do not name these policies"
-)
-_BINDINGS: Final = (
-    "their current assignments, replicas and evictions are not known, so each answer is a first decision and not what "
-    "would move"
-)
-_INTERPRETERS: Final = (
-    "the replicas of custom resources are taken from their bindings; without a binding they are not known"
-)
-_WAITED_FOR: Final = "policies that wait for such an object count as if it existed"
-_CONSEQUENCES: Final = {
-    ("policy.karmada.io", "OverridePolicy"): _WAITED_FOR,
-    ("policy.karmada.io", "ClusterOverridePolicy"): _WAITED_FOR,
-    ("scheduling.k8s.io", "PriorityClass"): _WAITED_FOR,
-    ("policy.karmada.io", TAINT_POLICY): (
-        "it is not known whether such a policy gives a lost cluster a NoExecute taint, and none counts"
-    ),
-    ("cluster.karmada.io", "Cluster"): "what Karmada schedules here is left out",
-    ("core.kubeadmiral.io", "FederatedCluster"): "what KubeAdmiral schedules here is left out",
-    ("policy.karmada.io", "PropagationPolicy"): _POLICIES,
-    ("policy.karmada.io", "ClusterPropagationPolicy"): _POLICIES,
-    ("work.karmada.io", "ResourceBinding"): _BINDINGS,
-    ("work.karmada.io", "ClusterResourceBinding"): _BINDINGS,
-    ("config.karmada.io", "ResourceInterpreterCustomization"): _INTERPRETERS,
-    ("config.karmada.io", "ResourceInterpreterWebhookConfiguration"): _INTERPRETERS,
-    ("core.kubeadmiral.io", "PropagationPolicy"): _POLICIES,
-    ("core.kubeadmiral.io", "ClusterPropagationPolicy"): _POLICIES,
-    ("core.kubeadmiral.io", "SchedulingProfile"): "policies that name a profile are not scheduled",
-    ("core.kubeadmiral.io", "FederatedObject"): _BINDINGS,
-    ("core.kubeadmiral.io", "ClusterFederatedObject"): _BINDINGS,
-}
-"""What follows if the objects of a kind, with its API group, may not be read. Other kinds are templates."""
 
 
 class Gap(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -248,7 +213,7 @@ class Gap(msgspec.Struct, frozen=True, omit_defaults=True):
                 **facts,
                 "names": " and ".join(names),
                 "where": f" in the namespace {namespace}" if namespace else "",
-                "consequence": _CONSEQUENCES.get(kind, _FROM_BINDINGS),
+                "consequence": consequence_of(*kind),
             }
         )
 

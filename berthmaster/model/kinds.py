@@ -10,6 +10,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from berthmaster.model.control_planes import CONTROL_PLANES, DOMAINS
 from berthmaster.model.errors import FieldError, shown
 from berthmaster.model.hints import closest, similar
 
@@ -53,40 +54,19 @@ _KINDS: Final[Mapping[str, str]] = {
     "coordination.k8s.io": "Lease LeaseCandidate",
     "discovery.k8s.io": "EndpointSlice",
     "events.k8s.io": "Event",
-    "cluster.karmada.io": "*Cluster/clusters",
-    "policy.karmada.io": """
-        *~ClusterOverridePolicy/clusteroverridepolicies/cop
-        *ClusterPropagationPolicy/clusterpropagationpolicies/cpp *ClusterTaintPolicy
-        FederatedResourceQuota/federatedresourcequotas ~OverridePolicy/overridepolicies/op
-        PropagationPolicy/propagationpolicies/pp""",
-    "work.karmada.io": """
-        *ClusterResourceBinding/clusterresourcebindings/crb ResourceBinding/resourcebindings/rb Work/works/wk""",
-    "apps.karmada.io": "*WorkloadRebalancer/workloadrebalancers",
-    "config.karmada.io": """
-        *ResourceInterpreterCustomization/resourceinterpretercustomizations/ric
-        *ResourceInterpreterWebhookConfiguration""",
-    "core.kubeadmiral.io": """
-        *ClusterCollectedStatus *ClusterFederatedObject/clusterfederatedobjects/cfo *ClusterOverridePolicy
-        *ClusterPropagatedVersion *ClusterPropagationPolicy *FederatedCluster/federatedclusters/fcluster
-        *FederatedTypeConfig *SchedulerPluginWebhookConfiguration *SchedulingProfile/schedulingprofiles/sp
-        CollectedStatus FederatedObject/federatedobjects/fo OverridePolicy PropagatedVersion PropagationPolicy""",
-    "remedy.karmada.io": "*Remedy",
-    "search.karmada.io": "*ResourceRegistry",
-    "autoscaling.karmada.io": "CronFederatedHPA FederatedHPA",
-    "networking.karmada.io": "MultiClusterIngress MultiClusterService",
-    "operator.karmada.io": "Karmada",
+    **{group: kinds for plane in CONTROL_PLANES for group, kinds in plane.kinds.items()},
 }
 """The kinds of each group. ``*`` marks a cluster-scoped kind. ``~`` marks a kind of which decisions read only the
 metadata: it has no replicas, and nothing that it depends on is propagated with it. The plural and the short names that
 people write follow."""
-_PEER_SUFFIXES: Final = (".karmada.io", ".kubeadmiral.io")
+_PEER_SUFFIXES: Final = tuple(f".{each}" for each in DOMAINS)
 _VERSIONS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
     ("autoscaling", "HorizontalPodAutoscaler"): ("v2", "v1"),
     ("work.karmada.io", "ClusterResourceBinding"): ("v1alpha2", "v1alpha1"),
     ("work.karmada.io", "ResourceBinding"): ("v1alpha2", "v1alpha1"),
 }
 _ONLY_VERSION: Final = ("v1alpha1",)
-"""All other kinds of Karmada and KubeAdmiral have this version."""
+"""All other kinds of control planes have this version."""
 _SIMILAR: Final = 0.8
 _MISSED_LETTERS: Final = 2
 _SKIPPED_GROUPS: Final = frozenset(

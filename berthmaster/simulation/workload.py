@@ -8,7 +8,7 @@ its own binding. A dependency without a policy has an *attached* binding, withou
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 from msgspec.structs import replace
@@ -22,7 +22,6 @@ from berthmaster.model.meta import ObjectMeta, ParsedText, with_spec
 from berthmaster.model.move import as_moved
 from berthmaster.model.policy import PolicyReference
 from berthmaster.model.replicas import Replicas, template_of
-from berthmaster.scheduling.kubeadmiral.preparation import UnitWorkload
 
 _NO_REPLICAS: Final = Replicas()
 
@@ -131,6 +130,17 @@ def clusters_of(binding: Binding) -> list[str]:
     return [*[each.name for each in spec.clusters], *[each.from_cluster for each in spec.graceful_eviction_tasks]]
 
 
+class NamedObject(Protocol):
+    """A resource with its kind, name and namespace."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def namespace(self) -> str: ...
+
+
 class ResourceName(ParsedText):
     """A resource as people name it: ``KIND/NAME``, in any namespace, or ``NAMESPACE/KIND/NAME``.
 
@@ -170,7 +180,7 @@ class ResourceName(ParsedText):
     def __str__(self) -> str:
         return "/".join(filter(None, (self.namespace, self.kind, self.name)))
 
-    def matches(self, resource: "ObjectReference | UnitWorkload | ResourceName") -> bool:
+    def matches(self, resource: NamedObject) -> bool:
         """Return whether this name means a resource. As in kubectl, the case of the kind is ignored."""
         return (
             self.kind.lower() == resource.kind.lower()

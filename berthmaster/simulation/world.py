@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Final, Protocol
+from typing import Protocol
 
 import msgspec
 from msgspec.structs import replace
@@ -13,7 +13,7 @@ from berthmaster.model.binding import Binding
 from berthmaster.model.claims import UNKNOWN, Existing, PolicyCatalog
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.dependencies import Dependency
-from berthmaster.model.errors import InputError, ManifestError
+from berthmaster.model.errors import ManifestError
 from berthmaster.model.gaps import Gap, GapKind
 from berthmaster.model.interpretation import Interpreter
 from berthmaster.model.policy import Policy
@@ -25,11 +25,6 @@ from berthmaster.simulation.detector import Detector, PolicyEdit, WorkloadBuilde
 from berthmaster.simulation.not_scheduled import SCHEDULERS
 from berthmaster.simulation.plan_answer import ALL_OFF, Assumptions
 from berthmaster.simulation.workload import ResourceName, SimulatedWorkload
-
-_KARMADA_ONLY: Final = (
-    "the input is a KubeAdmiral federation, and this is answered for Karmada only; "
-    "`berthmaster simulate` and `berthmaster explain` answer for KubeAdmiral"
-)
 
 
 class World(msgspec.Struct, frozen=True):
@@ -143,10 +138,9 @@ def world_of(
 
     Raises:
         ManifestError: a field of a resource of a file that affects decisions is invalid.
-        InputError: the manifests describe a federation of KubeAdmiral (``simulation.federation``).
+        InputError: the manifests describe a fleet of another control plane.
     """
-    if manifests.federation.clusters:
-        raise InputError(_KARMADA_ONLY)
+    manifests.require_karmada()
     builder = WorkloadBuilder(
         manifests, replica_paths, interpreter, workload_affinity=workload_affinity, preempts=assumptions.preempts
     )

@@ -8,6 +8,8 @@ from typing import Final
 import click
 
 from berthmaster.manifests.heads import head_errors
+from berthmaster.model.control_planes import CLUSTER_KINDS, CONTROL_PLANES
+from berthmaster.model.kinds import group_of
 from berthmaster.model.releases import KarmadaReleases
 from berthmaster.views.texts import count_text
 from berthmaster_cli.answers import AnswerKind
@@ -85,7 +87,7 @@ def _path(finding: sources.LintFinding) -> str:
 
 
 _NO_ID: Final = ""
-_CLUSTERS: Final = frozenset({"Cluster", "FederatedCluster"})
+_PLANES: Final = " or ".join(each.name for each in CONTROL_PLANES)
 
 
 def _address(_: click.Context, __: click.Parameter, url: str) -> str:
@@ -104,8 +106,8 @@ class _LintFlags(PlaneFlags, KustomizeFlags, RuleFlags, WatchFlags):
     strict: bool = option("Exit with 1 on warnings too.")
     strict_files: bool = option("Documents that are skipped are errors.")
     only_policies: bool = option(
-        "Leave out files whose text names no policy and no group of Karmada or KubeAdmiral, without a note. For hooks "
-        "that name every file of a repository."
+        f"Leave out files whose text names no policy and no group of {_PLANES}, without a note. For hooks that name "
+        "every file of a repository."
     )
     fleet_paths: tuple[str, ...] = option(
         "Manifests of the fleet, to find policies that name clusters which neither these nor the checked files have. "
@@ -228,7 +230,7 @@ class _LintRun:
         complain_about(live.gaps)
         for document in live.documents:
             found = sources.SourceObject(document.source, 0, "", document.raw, sources.LineFinder(b""))
-            if document.kind in _CLUSTERS:
+            if (group_of(document.api_version), document.kind) in CLUSTER_KINDS:
                 self._across.add_cluster(found)
             else:
                 self._objects += 1

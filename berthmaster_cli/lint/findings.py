@@ -13,6 +13,7 @@ import msgspec
 
 from berthmaster.manifests import Document
 from berthmaster.model.claims import selecting_nothing
+from berthmaster.model.control_planes import CLUSTER_KINDS, CONTROL_PLANES
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import FieldError, name_list
 from berthmaster.model.hints import closest
@@ -36,9 +37,8 @@ DEFINED_TWICE: Final = "defined-twice"
 SELECTS_NOTHING: Final = "selects-nothing"
 DEPENDENCY_CONFLICT: Final = "dependency-conflict"
 _KARMADA: Final = "policy.karmada.io"
-_KUBEADMIRAL: Final = "core.kubeadmiral.io"
-_CLUSTERS: Final = frozenset({("cluster.karmada.io", "Cluster"), (_KUBEADMIRAL, "FederatedCluster")})
 _CUSTOMIZATION: Final = ("config.karmada.io", "ResourceInterpreterCustomization")
+_CLUSTER_NAMES: Final = " or ".join(each.cluster.kind for each in CONTROL_PLANES)
 _HINTS: Final = 20
 _SELECTORS: Final = "spec.resourceSelectors"
 _Resource = tuple[str, str, str, str]
@@ -46,7 +46,7 @@ P = TypeVar("P", Policy, ResourceInterpreterCustomization)
 
 
 ACROSS_RULES: Final = {
-    CLUSTER_UNKNOWN: "A cluster name that no Cluster or FederatedCluster of the input has.",
+    CLUSTER_UNKNOWN: f"A cluster name that no {_CLUSTER_NAMES} of the input has.",
     CLAIMED_TWICE: "Two policies of one kind and priority that name the same resource.",
     DEFINED_TWICE: "A policy that the input defines more than once.",
     SELECTS_NOTHING: "A policy that selects no resource of the input, or a kind that no API server has.",
@@ -69,7 +69,7 @@ class Across:
 
     def add(self, found: SourceObject) -> None:
         group, kind = group_of(found.raw["apiVersion"]), found.raw["kind"]
-        if (group, kind) in _CLUSTERS:
+        if (group, kind) in CLUSTER_KINDS:
             self.add_cluster(found)
         if (group, kind) == _CUSTOMIZATION:
             self._customizations.append(found)
@@ -88,7 +88,7 @@ class Across:
 
     def add_cluster(self, found: SourceObject) -> None:
         """Add an object of the fleet that is not checked itself."""
-        if (group_of(found.raw["apiVersion"]), found.raw["kind"]) in _CLUSTERS:
+        if (group_of(found.raw["apiVersion"]), found.raw["kind"]) in CLUSTER_KINDS:
             self._clusters.add(found.name)
 
     def problems(self) -> Iterator[tuple[SourceObject, FieldProblem]]:

@@ -17,6 +17,7 @@ from berthmaster.manifests.foreign import Foreign, foreign_document
 from berthmaster.manifests.heads import NESTED_LIST, is_list, required_errors
 from berthmaster.manifests.limits import DEFAULT_LIMITS
 from berthmaster.model.cached import cached_property
+from berthmaster.model.control_planes import DOMAINS
 from berthmaster.model.errors import InputError, ManifestError
 from berthmaster_cli.reading import rendered, source_of
 
@@ -27,7 +28,7 @@ _TOKENS: Final = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
 _PLACE: Final = re.compile(r"line (\d+)")
 _MAX_BYTES: Final = 4 * 2**20
 _MARK: Final = "{{"
-_CHECKED: Final = (b"karmada.io", b"kubeadmiral.io", b"PropagationPolicy", b"WorkloadRebalancer")
+_CHECKED: Final = (*(each.encode() for each in DOMAINS), b"PropagationPolicy", b"WorkloadRebalancer")
 """A file that holds a policy, even one with a misspelled head, has one of these texts."""
 _LIMITS: Final = DEFAULT_LIMITS
 

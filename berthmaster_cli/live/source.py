@@ -24,16 +24,16 @@ from berthmaster.manifests.redaction import redacted
 from berthmaster.manifests.snapshot import FleetSnapshot, ListRecord
 from berthmaster.model.binding import Binding, binding_name
 from berthmaster.model.claims import PERMANENT_ID, WaitedFor, claims, waited_for
+from berthmaster.model.control_planes import CONTROL_PLANES, Role
 from berthmaster.model.decode import convert, encode_json
 from berthmaster.model.dependencies import Dependency, dependencies_of, recorded_dependencies
 from berthmaster.model.errors import ApiError, FieldError, InputError, shown
 from berthmaster.model.gaps import Gap, GapKind
-from berthmaster.model.kinds import group_of, metadata_suffices, reason_not_propagated
+from berthmaster.model.kinds import group_of, is_namespaced, metadata_suffices, reason_not_propagated
 from berthmaster.model.meta import Key
 from berthmaster.model.policy import POLICY_KINDS, Policy
 from berthmaster.model.policy_defaults import defaulted
 from berthmaster.model.replicas import template_of
-from berthmaster.model.taint_policy import TAINT_POLICY, TAINT_POLICY_API
 from berthmaster.simulation.workload import ResourceName
 from berthmaster_cli.live.collections import CollectionReader, Listing, ListingBars, ReadLimits
 
@@ -78,26 +78,14 @@ class TemplateSelection:
 T = TypeVar("T")
 V = TypeVar("V")
 INTERPRETER_WEBHOOKS: Final = "ResourceInterpreterWebhookConfiguration"
-KARMADA: Final = (
-    ("cluster.karmada.io/v1alpha1", "Cluster"),
-    ("policy.karmada.io/v1alpha1", "PropagationPolicy"),
-    ("policy.karmada.io/v1alpha1", "ClusterPropagationPolicy"),
-    (TAINT_POLICY_API, TAINT_POLICY),
-    ("work.karmada.io/v1alpha2", "ResourceBinding"),
-    ("work.karmada.io/v1alpha2", "ClusterResourceBinding"),
-    ("config.karmada.io/v1alpha1", "ResourceInterpreterCustomization"),
-    ("config.karmada.io/v1alpha1", INTERPRETER_WEBHOOKS),
-)
-KUBEADMIRAL: Final = tuple(
-    ("core.kubeadmiral.io/v1alpha1", kind)
-    for kind in (
-        "FederatedCluster", "PropagationPolicy", "ClusterPropagationPolicy", "SchedulingProfile", "FederatedObject",
-        "ClusterFederatedObject",
-    )
-)  # fmt: skip
 # Cluster-scoped objects that stand for cluster-scoped resources: one namespace has none of them.
-_OF_CLUSTER_SCOPED: Final = frozenset({"ClusterResourceBinding", "ClusterFederatedObject"})
-_REQUIRED: Final = (KARMADA[0][1], KUBEADMIRAL[0][1])
+_OF_CLUSTER_SCOPED: Final = frozenset(
+    each.kind
+    for plane in CONTROL_PLANES
+    for each in plane.read
+    if each.role is Role.BINDING and not is_namespaced(each.api_version, each.kind)
+)
+_REQUIRED: Final = tuple(each.cluster.kind for each in CONTROL_PLANES)
 """The kinds without which there is no answer."""
 POLICY_GROUP: Final = "policy.karmada.io"
 BINDING_GROUP: Final = "work.karmada.io"
@@ -229,10 +217,9 @@ class LiveRead:
             names = " or ".join(map(str, required))
             raise InputError(f"{self.reader.server}: no right to list {names}, without which there is no answer")
         in_use = {document.kind for document in self.documents}
-        karmada = not in_use or KARMADA[0][1] in in_use
-        kubeadmiral = not in_use or KUBEADMIRAL[0][1] in in_use
-        planes = (*(KARMADA if karmada else ()), *(KUBEADMIRAL if kubeadmiral else ()))
-        return [each for each in found if each.kind not in _REQUIRED and (each.api_version, each.kind) in planes]
+        planes = [each for each in CONTROL_PLANES if not in_use or each.cluster.kind in in_use]
+        kinds = {(each.api_version, each.kind) for plane in planes for each in plane.read}
+        return [each for each in found if each.kind not in _REQUIRED and (each.api_version, each.kind) in kinds]
 
     def _templates(self, namespace: str, selection: TemplateSelection, kind: tuple[str, str]) -> Listing | Gap | None:
         """Read the templates of a kind that the selection needs; None if the kind has none in the namespace."""
@@ -308,19 +295,20 @@ class LiveRead:
 
 
 def _control_plane_types(types: ServedTypes, server: str) -> list[ServedType]:
-    """Return the types of Karmada and KubeAdmiral that an API server serves; an error if it is no control plane."""
-    for api_version, _ in (KARMADA[0], KUBEADMIRAL[0]):
-        if api_version in types.unavailable:
+    """Return the types of control planes that an API server serves; an error if it is no control plane."""
+    for plane in CONTROL_PLANES:
+        if plane.cluster.api_version in types.unavailable:
             raise InputError(
-                f"{server}: {api_version} is registered, but the API server behind it does not respond; check "
-                "karmada-aggregated-apiserver"
+                f"{server}: {plane.cluster.api_version} is registered, but the API server behind it does not respond; "
+                "check karmada-aggregated-apiserver"
             )
-    found = [each for kind in (*KARMADA, *KUBEADMIRAL) if (each := types.find(*kind)) is not None]
+    kinds = (each for plane in CONTROL_PLANES for each in plane.read)
+    found = [served for each in kinds if (served := types.find(each.api_version, each.kind)) is not None]
     if not any(each.kind in _REQUIRED for each in found):
+        planes = " nor ".join(f"{each.cluster.api_version} ({each.name})" for each in CONTROL_PLANES)
         raise InputError(
-            f"{server}: this API server serves neither {KARMADA[0][0]} (Karmada) nor {KUBEADMIRAL[0][0]} "
-            "(KubeAdmiral); name the context of the control plane with --context, not that of its host, or name "
-            "manifests with -f"
+            f"{server}: this API server serves neither {planes}; name the context of the control plane with --context, "
+            "not that of its host, or name manifests with -f"
         )
     return found
 

@@ -27,6 +27,7 @@ from berthmaster.kube.works import list_works, with_template
 from berthmaster.manifests import Document, read_documents
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
+from berthmaster.model.control_planes import KARMADA
 from berthmaster.model.decode import convert, decode_json
 from berthmaster.model.errors import ApiError, FieldError, InputError
 from berthmaster.model.gaps import ANY_READER, Gap, GapKind, texts, unread_object
@@ -35,11 +36,11 @@ from berthmaster.model.policy import PolicyReference
 from berthmaster.model.work import SPACE, Copies, KarmadaWork, binding_id, copies_of
 from berthmaster.runtime.clock import SystemClock
 from berthmaster_cli.live.collections import ReadLimits
-from berthmaster_cli.live.source import KARMADA, concurrently, list_allowed, reading
+from berthmaster_cli.live.source import concurrently, list_allowed, reading
 from berthmaster_cli.options import LeaseFlags, PlaneFlags
 
 T = TypeVar("T")
-_CLUSTER: Final = KARMADA[0]
+_CLUSTER: Final = (KARMADA.cluster.api_version, KARMADA.cluster.kind)
 _BINDINGS: Final = (
     ("work.karmada.io/v1alpha2", "ResourceBinding"),
     ("work.karmada.io/v1alpha2", "ClusterResourceBinding"),

@@ -7,6 +7,7 @@ from typing import Final
 from berthmaster.manifests import Document, Manifests
 from berthmaster.manifests.document import Identity
 from berthmaster.manifests.loader import objects_of
+from berthmaster.model.control_planes import CONTROL_PLANES, KARMADA
 from berthmaster.model.errors import FieldError, InputError, name_list
 from berthmaster.model.hints import closest
 from berthmaster.model.interpretation import check_replica_paths
@@ -33,7 +34,12 @@ _REFUSED: Final = {
     "work.karmada.io": "Karmada writes it: change the policy or the workload",
     "apps.karmada.io": "`berthmaster simulate -f` shows what it reschedules",
     "config.karmada.io": "a plan does not know what a change of an interpreter does",
-    "core.kubeadmiral.io": "plans are for Karmada only; use `berthmaster simulate` for KubeAdmiral",
+    **{
+        group: f"plans are for Karmada only; use `berthmaster simulate` for {plane.name}"
+        for plane in CONTROL_PLANES
+        if plane is not KARMADA
+        for group in plane.kinds
+    },
     "berthmaster.io": "name a dump with --against",
 }
 """The API groups whose objects no plan can change, and what to do instead."""

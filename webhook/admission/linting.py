@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
+from berthmaster.model.control_planes import CONTROL_PLANES
 from berthmaster.model.kinds import group_of, unknown_type
 from webhook.admission.catalog import ROUTES
 from webhook.admission.context import AdmissionContext
@@ -14,11 +15,12 @@ from webhook.admission.settings import AdmissionSettings, Level
 from webhook.admission.wire import AdmissionRequest, GroupVersionKind
 
 UNKNOWN_TYPE: Final = "unknown-type"
+_PLANES: Final = ", ".join(each.name for each in CONTROL_PLANES)
 
 
 OWN_RULES: Final = {
     SCHEMA: "A value that the API server refuses, by the CustomResourceDefinition of the kind.",
-    UNKNOWN_TYPE: "A group, kind or version that Karmada, KubeAdmiral and Kubernetes do not have.",
+    UNKNOWN_TYPE: f"A group, kind or version that {_PLANES} and Kubernetes do not have.",
 }
 
 

@@ -12,7 +12,7 @@ import msgspec
 from berthmaster.manifests import Document, Manifests, manifests_of, objects_in
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import FieldError, ManifestError
-from berthmaster.simulation.federation import FederationRow, federation_of, federation_row, run_federation
+from berthmaster.simulation.kubeadmiral.federation import FederationRow, federation_of, federation_row, run_federation
 from extender.protocols.kubeadmiral.groups_plugin import webhooks_of
 from extender.protocols.problem import RETRY_SOON, Refusal
 from extender.protocols.route import JSON, Reply, Route

@@ -18,7 +18,12 @@ from berthmaster.model.gaps import ANY_READER
 from berthmaster.model.taint import Taint
 from berthmaster.scheduling.kubeadmiral.trigger import ObjectTrigger
 from berthmaster.simulation.changes import AddLabel, AddTaint, Down, RemoveCluster, Reschedule, Scale
-from berthmaster.simulation.federation import apply_to_federation, compare_federation, federation_of, run_federation
+from berthmaster.simulation.kubeadmiral.federation import (
+    apply_to_federation,
+    compare_federation,
+    federation_of,
+    run_federation,
+)
 from berthmaster.simulation.workload import ResourceName
 from extender.protocols.kubeadmiral.groups_plugin import webhooks_of
 

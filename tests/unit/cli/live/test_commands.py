@@ -28,10 +28,11 @@ from tables import cases, data
 
 from berthmaster.kube.requests import APIRequest
 from berthmaster.kube.served_types import discover_types
+from berthmaster.model.control_planes import KUBEADMIRAL
 from berthmaster.model.errors import BerthmasterError
 from berthmaster.simulation.workload import ResourceName
 from berthmaster_cli.live.collections import CollectionReader, ListingBars, ReadLimits
-from berthmaster_cli.live.source import KUBEADMIRAL, LiveRead, resolved
+from berthmaster_cli.live.source import LiveRead, resolved
 from berthmaster_cli.main import main
 
 
@@ -332,5 +333,5 @@ def test_the_page_grants_every_request_and_no_right_on_karmada_that_is_not_used(
 
 def test_the_page_names_the_kinds_of_kubeadmiral():
     section = PAGE.partition("For KubeAdmiral, grant")[2].partition("##")[0]
-    plurals = {f"{kind.lower()}s".replace("policys", "policies") for _, kind in KUBEADMIRAL}
+    plurals = {f"{each.kind.lower()}s".replace("policys", "policies") for each in KUBEADMIRAL.read}
     assert {word.strip("`,") for word in section.split() if word.startswith("`")} >= plurals

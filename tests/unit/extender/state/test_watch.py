@@ -18,10 +18,10 @@ from waiting import wait_for
 
 from berthmaster.kube import listing, reflector
 from berthmaster.kube.http_client import HTTPClient
-from berthmaster.kube.kinds import FEDERATED_CLUSTERS, KARMADA_CLUSTERS, KARMADA_POLICIES, NODES, Watched
+from berthmaster.kube.kinds import KARMADA_CLUSTERS, KARMADA_POLICIES, NODES, Watched
 from berthmaster.kube.requests import APIRequest
 from berthmaster.kube.source_check import UNCONFIRMED_S
-from berthmaster.kube.watch_options import WatchOptions
+from berthmaster.kube.watch_options import CLUSTER_KINDS, WatchOptions
 from berthmaster.model.errors import ApiError, InputError
 from berthmaster.model.gaps import ANY_READER
 from berthmaster.native_api.wire import Staleness
@@ -96,7 +96,7 @@ def watching() -> Iterator[Callable[..., Watching]]:
         "nodes": (NODES, versioned(node("n1"), 1), "/api/v1/nodes"),
         "Karmada": (KARMADA_CLUSTERS, karmada_cluster("n1"), "/apis/cluster.karmada.io/v1alpha1/clusters"),
         "KubeAdmiral": (
-            FEDERATED_CLUSTERS,
+            CLUSTER_KINDS["federatedclusters"],
             federated_cluster("n1"),
             "/apis/core.kubeadmiral.io/v1alpha1/federatedclusters",
         ),

@@ -13,7 +13,7 @@ from berthmaster.model.replicas import ReplicaPath
 from berthmaster.scheduling.diagnosis import GroupDiagnosis
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.kubeadmiral.unit import ReplicasStrategy, SchedulingUnit
-from berthmaster.simulation import federation as federations
+from berthmaster.simulation.kubeadmiral import federation as federations
 from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import Change
 from berthmaster.views.texts import NAMED_CLUSTERS, assignment_text, brief_assignment, count_text, numbers

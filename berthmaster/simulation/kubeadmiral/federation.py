@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from berthmaster.manifests import Manifests
-from berthmaster.manifests.federation import FederatedDocument
+from berthmaster.manifests.kubeadmiral import FederatedDocument
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import FieldError, InputError
 from berthmaster.model.federated_object import SCHEDULING_TRIGGERS

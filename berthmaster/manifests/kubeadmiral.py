@@ -12,8 +12,12 @@ from berthmaster.model.quantity import negative_amounts
 from berthmaster.model.unknown_fields import unknown_fields
 
 FEDERATION_GROUP: Final = "core.kubeadmiral.io"
-FEDERATION: Final = f"{FEDERATION_GROUP}/v1alpha1"
-NO_WORKLOAD: Final = "an object of KubeAdmiral itself, not a workload"
+KARMADA_ONLY: Final = (
+    "the input is a KubeAdmiral federation, and this is answered for Karmada only; "
+    "`berthmaster simulate` and `berthmaster explain` answer for KubeAdmiral"
+)
+_API_VERSION: Final = f"{FEDERATION_GROUP}/v1alpha1"
+_NO_WORKLOAD: Final = "an object of KubeAdmiral itself, not a workload"
 """Why the other kinds of the group are ignored."""
 
 
@@ -46,16 +50,13 @@ class Append(Protocol):
 
 
 class FederationReader:
-    """Reads the objects of KubeAdmiral into ``FederationManifests``.
+    """Reads the objects of KubeAdmiral into ``FederationManifests``. ``ignore`` gets an object and the reason."""
 
-    Attributes:
-        readers: what reads a document, by group and kind. Each raises ``ManifestError`` for an invalid document.
-    """
-
-    def __init__(self, found: FederationManifests, append: Append) -> None:
+    def __init__(self, found: FederationManifests, append: Append, ignore: Callable[[Document, str], None]) -> None:
         self._found = found
         self._append = append
-        readers: Mapping[str, Callable[[Document], None]] = {
+        self._ignore = ignore
+        self._readers: Mapping[str, Callable[[Document], None]] = {
             "FederatedCluster": self._cluster,
             "PropagationPolicy": self._policy,
             "ClusterPropagationPolicy": self._policy,
@@ -64,10 +65,17 @@ class FederationReader:
             "FederatedObject": self._object,
             "ClusterFederatedObject": self._object,
         }
-        self.readers = {(FEDERATION_GROUP, kind): read for kind, read in readers.items()}
+
+    def read(self, document: Document) -> None:
+        """Read an object of the group. Raises ``ManifestError`` if it is invalid."""
+        read = self._readers.get(document.kind)
+        if read is None:
+            self._ignore(document, _NO_WORKLOAD)
+        else:
+            read(document)
 
     def _cluster(self, document: Document) -> None:
-        federated = document.decode(kubeadmiral.FederatedCluster, FEDERATION)
+        federated = document.decode(kubeadmiral.FederatedCluster, _API_VERSION)
         document.reject(negative_amounts("status.resources.allocatable", federated.status.resources.allocatable))
         self._append(self._found.clusters, kubeadmiral.as_cluster(federated), document)
 
@@ -75,17 +83,17 @@ class FederationReader:
         document.reject(unknown_fields(kubeadmiral.KubeAdmiralPolicy, document.raw))
         spec = document.raw.get("spec")
         raw = {**document.raw, "spec": kubeadmiral.defaulted_spec(spec)} if isinstance(spec, dict) else document.raw
-        policy = replace(document, raw=raw).decode(kubeadmiral.KubeAdmiralPolicy, FEDERATION)
+        policy = replace(document, raw=raw).decode(kubeadmiral.KubeAdmiralPolicy, _API_VERSION)
         self._append(self._found.policies, policy, document)
 
     def _profile(self, document: Document) -> None:
         document.reject(unknown_fields(kubeadmiral.SchedulingProfile, document.raw))
-        self._append(self._found.profiles, document.decode(kubeadmiral.SchedulingProfile, FEDERATION), document)
+        self._append(self._found.profiles, document.decode(kubeadmiral.SchedulingProfile, _API_VERSION), document)
 
     def _webhook(self, document: Document) -> None:
-        webhook = document.decode(kubeadmiral.SchedulerPluginWebhookConfiguration, FEDERATION)
+        webhook = document.decode(kubeadmiral.SchedulerPluginWebhookConfiguration, _API_VERSION)
         self._append(self._found.webhooks, webhook, document)
 
     def _object(self, document: Document) -> None:
-        federated = document.decode(FederatedObject, FEDERATION)
+        federated = document.decode(FederatedObject, _API_VERSION)
         self._append(self._found.objects, FederatedDocument(document, federated), document)

@@ -1,0 +1,1 @@
+"""Simulation of KubeAdmiral's federations."""

@@ -1,0 +1,1 @@
+"""The commands for KubeAdmiral's federations."""
