@@ -16,8 +16,8 @@ from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import FieldError, InputError
 from berthmaster.model.kubeadmiral import FederatedCluster, KubeAdmiralSpec, as_cluster
 from berthmaster.model.meta import Count, ObjectMeta
+from berthmaster.model.placement_limits import PlacementLimits
 from berthmaster.model.quantity import Quantity
-from berthmaster.model.validation import PlacementLimits
 from berthmaster.scheduling.decision import Decision, FailureKind
 from berthmaster.scheduling.fleet import Fleet, fleet_of
 from berthmaster.scheduling.kubeadmiral.preparation import UnitWorkload, policy_unit

@@ -14,8 +14,9 @@ import msgspec
 from berthmaster.model.control_planes import CONTROL_PLANES
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import BerthmasterError
-from berthmaster.model.kinds import BUILT_IN_NAMES, KindNames, guessed_names, reason_not_propagated, resolve
+from berthmaster.model.kind_names import BUILT_IN_NAMES, KindNames, guessed_names, resolve
 from berthmaster.model.policy import POLICY_KINDS
+from berthmaster.model.skipped_resources import reason_not_propagated
 
 _LIMIT_S: Final = 0.3
 _MAX_BYTES: Final = 8 * 2**20

@@ -5,11 +5,12 @@ from typing import Final
 
 from berthmaster.manifests import Document, Manifests
 from berthmaster.model.binding import Binding
-from berthmaster.model.claims import selecting_nothing
 from berthmaster.model.errors import name_list
-from berthmaster.model.kinds import group_of, unknown_type
+from berthmaster.model.holding import selecting_nothing
+from berthmaster.model.kinds import group_of
 from berthmaster.model.policy import Policy
 from berthmaster.model.replicas import Template, template_of
+from berthmaster.model.unknown_types import unknown_type
 from berthmaster.views.texts import count_text
 from berthmaster_cli.output import complain
 

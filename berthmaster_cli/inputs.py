@@ -15,15 +15,10 @@ from berthmaster.deciding.lease_record import lease_record
 from berthmaster.interpreters.lua import ScriptError, lua_interpreter
 from berthmaster.interpreters.worker import ScriptProcess, is_available
 from berthmaster.manifests import Document, Manifests, manifests_of, overlaid
+from berthmaster.model.customization import component_scripts, dependency_scripts, replica_scripts
 from berthmaster.model.errors import InputError, name_list, shown
 from berthmaster.model.hints import closest
-from berthmaster.model.interpretation import (
-    Interpreter,
-    check_replica_paths,
-    component_scripts,
-    dependency_scripts,
-    replica_scripts,
-)
+from berthmaster.model.interpretation import Interpreter, check_replica_paths
 from berthmaster.model.policy_defaults import DEFAULT_NAMESPACE
 from berthmaster.runtime.installation import extra_remedy
 from berthmaster.scheduling.prices import price_errors

@@ -12,7 +12,7 @@ from berthmaster.manifests.limits import ManifestLimits
 from berthmaster.manifests.yaml_reader import read_yaml
 from berthmaster.model.errors import InputError, shown
 from berthmaster.model.hints import closest
-from berthmaster.model.validation import LIMIT_NAMES, MAX_LIMIT, OPTION, PlacementLimits
+from berthmaster.model.placement_limits import LIMIT_NAMES, MAX_LIMIT, OPTION, PlacementLimits
 from berthmaster.runtime import logs
 from berthmaster_cli import completion
 from berthmaster_cli.flags import FILE, REQUEST_TIMEOUT, Flags, Parsed, option

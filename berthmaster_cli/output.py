@@ -23,7 +23,8 @@ from rich.text import Text
 
 from berthmaster.model.decode import builtins
 from berthmaster.model.errors import printable, printable_json
-from berthmaster.model.gaps import ANY_READER, Gap, texts
+from berthmaster.model.gaps import Gap, texts
+from berthmaster.model.readers import ANY_READER
 from berthmaster.views.texts import TableColumn, columns_of
 from berthmaster_cli.answers import AnswerKind
 from berthmaster_cli.flags import Flags, option

@@ -15,7 +15,7 @@ from berthmaster.model.errors import FieldError, InputError
 from berthmaster.model.meta import with_spec
 from berthmaster.model.policy import POLICY_KINDS, Policy
 from berthmaster.model.policy_defaults import defaulted
-from berthmaster.model.unsupported import checked_placement
+from berthmaster.model.unsupported_placement import checked_placement
 from berthmaster_cli.answers import AnswerKind
 from berthmaster_cli.flags import option, options
 from berthmaster_cli.ledger_options import RangeFlags

@@ -6,7 +6,8 @@ import click
 
 from berthmaster.manifests import Manifests
 from berthmaster.model.errors import InputError
-from berthmaster.model.kinds import BUILT_IN_NAMES, group_of, guessed_names
+from berthmaster.model.kind_names import BUILT_IN_NAMES, guessed_names
+from berthmaster.model.kinds import group_of
 from berthmaster.simulation import changes
 from berthmaster.simulation.workload import ResourceName
 

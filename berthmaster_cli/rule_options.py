@@ -7,10 +7,10 @@ import click
 from berthmaster.model.decode import builtins
 from berthmaster.model.hints import closest
 from berthmaster.model.kinds import Scope
+from berthmaster.model.placement_limits import PlacementLimits
 from berthmaster.model.policy import Policy
 from berthmaster.model.policy_defaults import DEFAULT_NAMESPACE
-from berthmaster.model.unsupported import PLACEMENT, unsupported_message, unsupported_parts
-from berthmaster.model.validation import PlacementLimits
+from berthmaster.model.unsupported_placement import PLACEMENT, unsupported_message, unsupported_parts
 from berthmaster.views.policy_rows import PolicyFinding
 from berthmaster_cli.flags import option
 from berthmaster_cli.options import PlacementLimitsFlags

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from rich.text import Text
 
 from berthmaster.manifests import Manifests
-from berthmaster.model.claims import PolicyCatalog
 from berthmaster.model.errors import InputError
+from berthmaster.model.holding import PolicyCatalog
 from berthmaster.model.selector import LabelSelector
 from berthmaster.scheduling.decision import FailureKind
 from berthmaster.scheduling.diagnosis import ClusterDiagnosis, GroupDiagnosis, Outcome

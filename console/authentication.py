@@ -20,7 +20,7 @@ from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from berthmaster.model.errors import InputError, shown
-from berthmaster.model.gaps import Reader
+from berthmaster.model.readers import Reader
 from berthmaster.serving.protection import is_loopback
 from berthmaster.serving.tokens import TokenFile, TokenUser, bearer_token
 

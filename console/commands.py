@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple, assert_never
 
-from berthmaster.model.kinds import guessed_names
+from berthmaster.model.kind_names import guessed_names
 from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.native_api.fleet import WorkloadRow
 from berthmaster.native_api.problems import FleetProblem, Subject

@@ -21,9 +21,10 @@ from berthmaster.manifests.files import parse_file
 from berthmaster.manifests.loader import objects_of
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import FieldError, InputError, name_list, shown
-from berthmaster.model.gaps import ANY_READER, texts
+from berthmaster.model.gaps import texts
 from berthmaster.model.hints import closest
 from berthmaster.model.policy import Policy
+from berthmaster.model.readers import ANY_READER
 from berthmaster.native_api.what_if import PolicyName
 from berthmaster.simulation.changes import (
     ClusterChange,

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from berthmaster.model.kinds import BUILT_IN_NAMES, resolve
+from berthmaster.model.kind_names import BUILT_IN_NAMES, resolve
 
 _NAMESPACE_OPTIONS = ("-n", "--namespace")
 

@@ -15,7 +15,7 @@ import msgspec
 from flask import Flask
 
 from berthmaster.model.errors import InputError, shown
-from berthmaster.model.validation import DEFAULT_LIMITS, PlacementLimits
+from berthmaster.model.placement_limits import DEFAULT_LIMITS, PlacementLimits
 from berthmaster.native_api.wire import InvalidField, Problem
 from berthmaster.runtime.logs import BurstFilter, fields
 from berthmaster.runtime.memory import release_unused

@@ -24,7 +24,6 @@ from berthmaster.deciding.failover import FailoverOptions
 from berthmaster.deciding.writes import status_write
 from berthmaster.manifests import load_manifests
 from berthmaster.model.binding import Binding
-from berthmaster.model.claims import Resource
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.cluster_node import Node, cluster_of_node
 from berthmaster.model.decode import convert, decode_json
@@ -32,6 +31,7 @@ from berthmaster.model.errors import InputError
 from berthmaster.model.kubeadmiral import FederatedCluster, KubeAdmiralPolicy
 from berthmaster.model.policy import Policy
 from berthmaster.model.policy_defaults import defaulted
+from berthmaster.model.policy_preemption import Resource
 from berthmaster.model.rebalancer import WorkloadRebalancer
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.profile import karmada_profile

@@ -28,8 +28,8 @@ from berthmaster.deciding.running import wants_copies
 from berthmaster.manifests import Document, manifests_of, overlaid
 from berthmaster.manifests.snapshot import FleetSnapshot
 from berthmaster.model.binding import Binding
-from berthmaster.model.claims import PolicyCatalog
 from berthmaster.model.decode import convert
+from berthmaster.model.holding import PolicyCatalog
 from berthmaster.model.move import as_moved
 from berthmaster.model.policy import Policy
 from berthmaster.model.policy_defaults import defaulted

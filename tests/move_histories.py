@@ -51,13 +51,13 @@ from berthmaster.model.move import (
     DRAINING,
     EVICTION_REASON,
     MOVE,
-    Cause,
     MovePhase,
     MoveReason,
     MoveState,
     MoveStrategy,
     written_clusters,
 )
+from berthmaster.model.move_refusal import Cause
 from berthmaster.model.work import DEFAULT_GRACE_S
 
 TOLERATION_S: Final = 30.0

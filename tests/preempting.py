@@ -17,8 +17,8 @@ from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.deciding.decision_recorder import DecisionRecorder
 from berthmaster.kube.events import EventContent
 from berthmaster.kube.kinds import POLICIES_BY_KIND
-from berthmaster.model.claims import PRIORITY_DROP_ANNOTATION
 from berthmaster.model.note import Note
+from berthmaster.model.priority_drops import PRIORITY_DROP_ANNOTATION
 
 P, C = "propagationpolicy.karmada.io/", "clusterpropagationpolicy.karmada.io/"
 API = "policy.karmada.io/v1alpha1"

@@ -15,15 +15,8 @@ from berthmaster.deciding.running import COUNTED
 from berthmaster.model.binding import DIRECTLY, AggregatedStatusItem, Binding, GracefulEvictionTask, deletes_directly
 from berthmaster.model.failover_behavior import ApplicationFailoverBehavior
 from berthmaster.model.meta import Timestamp
-from berthmaster.model.move import (
-    EVICTION_REASON,
-    Cause,
-    MovePhase,
-    MoveRefusal,
-    MoveState,
-    MoveStrategy,
-    written_clusters,
-)
+from berthmaster.model.move import EVICTION_REASON, MovePhase, MoveState, MoveStrategy, written_clusters
+from berthmaster.model.move_refusal import Cause, MoveRefusal
 from berthmaster.model.work import Copies, CopyOfWorkload
 
 STATUS_LAG_S: Final = 10.0

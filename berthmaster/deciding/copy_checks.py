@@ -14,7 +14,8 @@ from berthmaster.deciding.config import MoveSettings
 from berthmaster.deciding.quotas import why_no_quota
 from berthmaster.model.binding import AggregatedStatusItem, Binding
 from berthmaster.model.errors import name_list
-from berthmaster.model.move import VOLUMES, Cause, MoveRefusal, MoveState, MoveStrategy, VolumeLoss
+from berthmaster.model.move import VOLUMES, MoveState, MoveStrategy, VolumeLoss
+from berthmaster.model.move_refusal import Cause, MoveRefusal
 from berthmaster.model.template_facts import CLAIM, JOB, TemplateFacts
 from berthmaster.model.work import Copies
 

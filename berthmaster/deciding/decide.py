@@ -14,15 +14,9 @@ from berthmaster.deciding.failover import FailoverOptions, Replacement, eviction
 from berthmaster.deciding.lifecycle import CopiesChange
 from berthmaster.deciding.rules import BERTHMASTER, SchedulerRules, misses_cluster, trigger_by
 from berthmaster.deciding.writes import AssignmentWrite, SchedulingResult
-from berthmaster.model.binding import (
-    CLUSTERS_SHOWN,
-    SCHEDULED,
-    Binding,
-    TargetComponent,
-    short_assignment,
-)
-from berthmaster.model.move import MoveRefusal
-from berthmaster.model.unsupported import unsupported_message, unsupported_parts
+from berthmaster.model.binding import CLUSTERS_SHOWN, SCHEDULED, Binding, TargetComponent, short_assignment
+from berthmaster.model.move_refusal import MoveRefusal
+from berthmaster.model.unsupported_placement import unsupported_message, unsupported_parts
 from berthmaster.scheduling.decision import Attempt, Decision
 from berthmaster.scheduling.karmada.minimal import rescheduled
 from berthmaster.scheduling.karmada.selection import places_whole_sets

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from berthmaster.model.binding import Binding, GracefulEvictionTask
-from berthmaster.model.move import Cause, MoveRefusal
+from berthmaster.model.move_refusal import Cause, MoveRefusal
 from berthmaster.model.placement import Placement
 from berthmaster.scheduling.columns import GROUP_STEPS, TooLargeError, Work
 from berthmaster.scheduling.decision import Decision, Failure, FailureKind

@@ -38,10 +38,8 @@ from berthmaster.model.errors import name_list
 from berthmaster.model.meta import Timestamp
 from berthmaster.model.move import (
     MAX_MESSAGE,
-    Cause,
     MovePhase,
     MoveReason,
-    MoveRefusal,
     MoveState,
     MoveStrategy,
     move_of,
@@ -49,6 +47,7 @@ from berthmaster.model.move import (
     written_clusters,
     written_group,
 )
+from berthmaster.model.move_refusal import Cause, MoveRefusal
 from berthmaster.model.work import DEFAULT_GRACE_S, MAX_GRACE_S, Copies
 
 SOON_LOOK_S: Final = 10.0

@@ -22,7 +22,8 @@ from berthmaster.deciding.lifecycle import is_over
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.meta import Timestamp
-from berthmaster.model.move import DRAINING, Cause, MovePhase, MoveReason, MoveRefusal, MoveState, MoveStrategy, move_of
+from berthmaster.model.move import DRAINING, MovePhase, MoveReason, MoveState, MoveStrategy, move_of
+from berthmaster.model.move_refusal import Cause, MoveRefusal
 from berthmaster.model.placement import Placement
 from berthmaster.model.taint import repelling_taints
 from berthmaster.scheduling.columns import TooLargeError

@@ -60,23 +60,22 @@ from berthmaster.model.meta import Timestamp, with_spec, with_status
 from berthmaster.model.move import (
     MAX_MESSAGE,
     WAITING,
-    Cause,
     MovePhase,
     MoveReason,
-    MoveRefusal,
     MoveState,
     MoveStrategy,
     as_moved,
     is_intact,
-    left_by,
     move_of,
     move_problem,
     union,
+    without_evictions,
     without_move,
     written_clusters,
 )
+from berthmaster.model.move_refusal import Cause, MoveRefusal
 from berthmaster.model.taint import NO_EXECUTE, repelling_taints
-from berthmaster.model.unsupported import unsupported_parts
+from berthmaster.model.unsupported_placement import unsupported_parts
 from berthmaster.model.work import DEFAULT_GRACE_S, Copies
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.trigger import Trigger
@@ -503,7 +502,7 @@ def _decided(decider: MoveDecider, binding: Binding) -> BindingDecision:
     move = None if stored is None else lifecycle.plausible(stored, decider.settings(binding), decider.now)
     under_way = move is not None and move.under_way
     if move is not None and under_way and is_intact(binding, move):
-        return continued(decider, binding, left_by(binding, move))
+        return continued(decider, binding, without_evictions(binding, move))
     # No move is under way, so nothing would ever remove its tasks.
     own = own_tasks(binding, decider.moves.producer)
     prior = with_spec(binding, graceful_eviction_tasks=tasks_after(binding, decider.moves.producer)) if own else binding

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping
 
 from berthmaster.model.binding import Binding
 from berthmaster.model.errors import name_list
-from berthmaster.model.move import Cause, MovePhase, MoveRefusal, MoveState, MoveStrategy
+from berthmaster.model.move import MovePhase, MoveState, MoveStrategy
+from berthmaster.model.move_refusal import Cause, MoveRefusal
 from berthmaster.model.work import FederatedResourceQuota
 
 Use = Mapping[str, int]

@@ -14,7 +14,8 @@ from berthmaster.model.control_planes import KARMADA, ControlPlane
 from berthmaster.model.decode import decode_json
 from berthmaster.model.policy import POLICY_KINDS
 from berthmaster.model.policy_defaults import defaulted
-from berthmaster.model.unsupported import SharingReader, decode_checked_policy
+from berthmaster.model.shared_parts import SharingReader
+from berthmaster.model.unsupported_placement import decode_checked_policy
 from berthmaster.model.validation import binding_errors
 from berthmaster.model.work import FederatedResourceQuota
 

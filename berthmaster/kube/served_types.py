@@ -11,7 +11,7 @@ from berthmaster.kube.client import APIClient, ask
 from berthmaster.kube.requests import APIRequest, Collection
 from berthmaster.kube.responses import decode_response
 from berthmaster.model.errors import ApiError
-from berthmaster.model.kinds import KindNames, resolve
+from berthmaster.model.kind_names import KindNames, resolve
 from berthmaster.runtime.clock import Clock
 
 _ACCEPT: Final = ",".join(

@@ -12,7 +12,7 @@ from berthmaster.kube.requests import Collection, get, key_text
 from berthmaster.kube.responses import decode_response
 from berthmaster.model.binding import Binding
 from berthmaster.model.errors import ApiError
-from berthmaster.model.kinds import guessed_names
+from berthmaster.model.kind_names import guessed_names
 from berthmaster.model.template_facts import WITH_VOLUMES, facts_of
 from berthmaster.model.work import Copies, KarmadaWork
 

@@ -13,7 +13,7 @@ from berthmaster.model.binding import Binding, holder
 from berthmaster.model.decode import decode_json
 from berthmaster.model.move import MOVE
 from berthmaster.model.note import Note
-from berthmaster.model.validation import DEFAULT_LIMITS, PlacementLimits
+from berthmaster.model.placement_limits import DEFAULT_LIMITS, PlacementLimits
 from berthmaster.scheduling.karmada.trigger import Trigger
 
 FORMAT: Final = 3

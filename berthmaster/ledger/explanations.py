@@ -18,7 +18,7 @@ from berthmaster.ledger.store import Store
 from berthmaster.model.binding import TargetCluster, holder
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import InputError, NotRecordedError
-from berthmaster.model.unsupported import unsupported_parts
+from berthmaster.model.unsupported_placement import unsupported_parts
 from berthmaster.scheduling.diagnosis import explain
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.request import Request

@@ -21,7 +21,7 @@ from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import DamagedLedgerError, NotRecordedError
 from berthmaster.model.meta import with_metadata, with_spec
 from berthmaster.model.placement import Placement
-from berthmaster.model.unsupported import UnsupportedPlacement
+from berthmaster.model.unsupported_placement import UnsupportedPlacement
 
 T = TypeVar("T")
 _MAX_BYTES: Final = 256 * 2**20

@@ -12,7 +12,8 @@ from pathlib import Path, PurePath
 from typing import Any, Final
 
 from berthmaster.manifests.heads import is_list, required_errors
-from berthmaster.model.kinds import group_of, scope_of, unknown_type
+from berthmaster.model.kinds import group_of, scope_of
+from berthmaster.model.unknown_types import unknown_type
 
 _KUSTOMIZE: Final = "kustomize.config.k8s.io"
 _INIT: Final = ("config.karmada.io", "KarmadaInitConfig")

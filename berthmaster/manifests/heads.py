@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from berthmaster.model.errors import FieldError
 from berthmaster.model.hints import closest
-from berthmaster.model.kinds import unknown_type
+from berthmaster.model.unknown_types import unknown_type
 
 _METADATA: Final = (
     "annotations", "clusterName", "creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "finalizers",

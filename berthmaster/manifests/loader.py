@@ -16,20 +16,21 @@ from berthmaster.manifests.manifests import Ignored, Manifests
 from berthmaster.manifests.overlay import dump_sources, over_dumps
 from berthmaster.manifests.snapshot import SNAPSHOT_GROUP, FleetSnapshot
 from berthmaster.model.binding import Binding
-from berthmaster.model.claims import WAITED_FOR
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.cluster_node import Node, cluster_of_node
 from berthmaster.model.control_planes import CONTROL_PLANES
+from berthmaster.model.customization import ResourceInterpreterCustomization
 from berthmaster.model.errors import FieldError, InputError, ManifestError
-from berthmaster.model.interpretation import ResourceInterpreterCustomization
-from berthmaster.model.kinds import group_of, reason_not_propagated
+from berthmaster.model.kinds import group_of
 from berthmaster.model.meta import with_spec
 from berthmaster.model.policy import Policy
 from berthmaster.model.policy_defaults import DEFAULT_NAMESPACE, defaulted
+from berthmaster.model.prerequisites import PREREQUISITE_KINDS
 from berthmaster.model.rebalancer import WorkloadRebalancer
+from berthmaster.model.skipped_resources import reason_not_propagated
 from berthmaster.model.taint_policy import TAINT_POLICY, TAINT_POLICY_API, ClusterTaintPolicy
 from berthmaster.model.unknown_fields import unknown_fields
-from berthmaster.model.unsupported import checked_placement
+from berthmaster.model.unsupported_placement import checked_placement
 from berthmaster.model.validation import binding_errors, cluster_errors, policy_errors
 
 V = TypeVar("V")
@@ -272,7 +273,7 @@ class _Loader:
         self.manifests.read_at = max(each for each in times if each is not None)
 
     def _template(self, document: Document) -> None:
-        if document.kind in WAITED_FOR:
+        if document.kind in PREREQUISITE_KINDS:
             namespace = document.identity[2]
             self.manifests.found.add(f"{document.kind} {'/'.join(filter(None, (namespace, document.name)))}")
         if (group_of(document.api_version), document.kind) == ("policy.karmada.io", TAINT_POLICY):

@@ -15,12 +15,12 @@ from berthmaster.manifests.kubeadmiral import (
 )
 from berthmaster.manifests.snapshot import is_snapshot
 from berthmaster.model.binding import Binding
-from berthmaster.model.claims import Existing
 from berthmaster.model.cluster import Cluster
+from berthmaster.model.customization import ResourceInterpreterCustomization
 from berthmaster.model.errors import InputError, ManifestError
 from berthmaster.model.gaps import Gap, GapKind
-from berthmaster.model.interpretation import ResourceInterpreterCustomization
 from berthmaster.model.policy import Policy
+from berthmaster.model.prerequisites import Existence
 from berthmaster.model.rebalancer import WorkloadRebalancer
 from berthmaster.model.taint_policy import ClusterTaintPolicy
 
@@ -113,9 +113,9 @@ class Manifests:
         return [*(each for each in self.policies if each.reference not in edited), *stored]
 
     @property
-    def existing(self) -> Existing:
+    def existing(self) -> Existence:
         """Whether the objects exist that policies wait for. Files are all that there is, if no server was read."""
-        return Existing({**self.known, **dict.fromkeys(self.found, True)}, complete=self.read_at is None)
+        return Existence({**self.known, **dict.fromkeys(self.found, True)}, complete=self.read_at is None)
 
     @property
     def knows_bindings(self) -> bool:

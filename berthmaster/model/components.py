@@ -10,9 +10,10 @@ from typing import Any, Final
 
 from berthmaster.model.binding import Component
 from berthmaster.model.errors import FieldError, shown
-from berthmaster.model.interpretation import Interpreter, as_number, converted, flink_requests, task_managers
+from berthmaster.model.interpretation import Interpreter
 from berthmaster.model.quantity import Quantity
 from berthmaster.model.replicas import NodeClaim, ReplicaRequirements, count_at, requirements_at, value_at
+from berthmaster.model.third_party_replicas import as_number, converted, flink_requests, task_managers
 
 _TENSORFLOW: Final = {"PS": "ps", "Worker": "worker", "Chief": "chief", "Master": "master", "Evaluator": "evaluator"}
 _PYTORCH: Final = {"Master": "master", "Worker": "worker"}

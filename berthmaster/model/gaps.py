@@ -1,7 +1,6 @@
 """What is not known, and what follows for an answer: facts, and the one place that makes sentences of them."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -9,61 +8,16 @@ import msgspec
 
 from berthmaster.model.errors import name_list
 from berthmaster.model.kinds import group_of
-from berthmaster.model.meta import CLUSTER_SCOPED, Key
+from berthmaster.model.meta import Key
+from berthmaster.model.readers import ELSEWHERE, Reader
 from berthmaster.model.taint_policy import TAINT_POLICY
 from berthmaster.model.unread_kinds import consequence_of
 
 MOST_NAMED: Final = 20
 """How many objects that are left out an answer names."""
 _NAMED: Final = 5
-ELSEWHERE: Final = "workloads in other namespaces"
-"""Stands for the names of workloads that a reader may not see."""
 _SO: Final = ": {consequence}"
 _INVALID_BUDGETS: Final = "the budgets in the lease of the controllers are invalid, and not shown"
-
-
-@dataclass(frozen=True, slots=True)
-class Reader:
-    """The reader of an answer, and the namespaces that they may see (``CLUSTER_SCOPED`` is one); None for all."""
-
-    namespaces: frozenset[str] | None = None
-
-    def sees(self, namespace: str) -> bool:
-        """Return whether the reader may see what is in a namespace; an empty one is cluster-scoped."""
-        return self.namespaces is None or (namespace or CLUSTER_SCOPED) in self.namespaces
-
-    def sees_resource(self, resource: str) -> bool:
-        """Return whether the reader may see ``NAMESPACE/KIND/NAME``; ``KIND/NAME`` is cluster-scoped."""
-        return self.sees(namespace_of(resource))
-
-    def sees_policy(self, policy: str) -> bool:
-        """Return whether the reader may see ``KIND NAMESPACE/NAME``; ``KIND NAME`` is cluster-scoped."""
-        namespace, slash, _ = policy.rpartition(" ")[2].partition("/")
-        return self.sees(namespace if slash else "")
-
-    def seen(self, resources: Iterable[str]) -> list[str]:
-        return [each for each in resources if self.sees_resource(each)]
-
-    def named(self, resources: Sequence[str]) -> list[str]:
-        """Return the resources that the reader may see, and one phrase for all others."""
-        seen = self.seen(resources)
-        return seen if len(seen) == len(resources) else [*seen, ELSEWHERE]
-
-
-ANY_READER: Final = Reader()
-NO_NAMES: Final = Reader(frozenset())
-"""The reader of answers that name no objects, because they are the same for all readers."""
-
-
-def about(namespace: str) -> Reader:
-    """Return the reader of an answer about one object; its namespace is empty for a cluster-scoped one."""
-    return Reader(frozenset({namespace or CLUSTER_SCOPED}))
-
-
-def namespace_of(resource: str) -> str:
-    """Return the namespace of ``NAMESPACE/KIND/NAME``; empty for ``KIND/NAME``."""
-    parts = resource.split("/")
-    return parts[0] if len(parts) > 2 else ""
 
 
 class GapKind(StrEnum):

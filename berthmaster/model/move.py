@@ -10,7 +10,7 @@ binding is with and without the move. Everything that reads an assignment decide
 
 from collections.abc import Container, Mapping
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec.structs
 
@@ -18,61 +18,6 @@ from berthmaster.model.binding import Binding, TargetCluster
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import FieldError
 from berthmaster.model.meta import Count, Timestamp, Value
-
-
-class Cause(Enum):
-    """The kind of a reason why a move cannot begin now. Its value stands in the record of the move."""
-
-    NO_PLACE = "no-place"
-    SAME_CLUSTERS = "same-clusters"
-    """The preferred group would use the clusters that the workload is on."""
-    KEEPS_OLD_COPY = "keeps-old-copy"
-    """The purge mode of the policy keeps the old copy, and the workload must not run twice."""
-    STATE_UNREADABLE = "state-unreadable"
-    SUSPENDED = "suspended"
-    """Dispatching is suspended: Karmada starts nothing there, and would still delete."""
-    TEMPLATE_PAUSED = "template-paused"
-    """The workload is paused, so that a new copy starts no pods."""
-    JOB_FINISHED = "job-finished"
-    """A Job that has finished would run again."""
-    JOB_DIVIDED = "job-divided"
-    """Karmada divides the completions of a Job, and a running Job cannot change them."""
-    REPLICAS_RETAINED = "replicas-retained"
-    """The member decides the replicas, and has fewer than the move needs there."""
-    VOLUMES = "volumes"
-    """The data of the workload would be lost, or stay behind."""
-    NEEDED = "needed"
-    """Other workloads on the cluster need the resource."""
-    QUOTA = "quota"
-    """A quota would refuse the workload once its old copies are gone."""
-    REFUSED = "refused"
-    """The API server refuses the end of a move, for example because a quota is below the use."""
-    INVALID_POLICY = "invalid-policy"
-    DRY_RUN = "dry-run"
-    """The mode DryRun only reports."""
-    OLD_COPY = "old-copy"
-    """An old copy on a cluster of the target is still being removed."""
-    WORKS_UNREAD = "works-unread"
-    BRAKE = "brake"
-    PAUSED = "paused"
-    WINDOW = "window"
-    LIMIT = "limit"
-    STARTING = "starting"
-    """The process has led for a short time only."""
-
-
-class MoveRefusal(NamedTuple):
-    """Why something cannot happen.
-
-    Attributes:
-        about: the names and times that the reason is about. Numbers of the fleet, which change all the time, are not
-            part of it. Two refusals with the same cause and the same ``about`` say the same.
-    """
-
-    cause: Cause
-    message: str
-    about: tuple[str, ...] = ()
-
 
 MOVE: Final = "policy.berthmaster.io/move"
 """The annotation of a binding with the state of its move."""
@@ -89,6 +34,8 @@ APPLIED_AFFINITY: Final = "policy.berthmaster.io/applied-affinity"
 VOLUMES: Final = "policy.berthmaster.io/move-volumes"
 """The annotation of a policy that says whether moves may lose the data in volumes."""
 POLICY_KEYS: Final = frozenset({FAILBACK, STRATEGY, PAUSE, VOLUMES})
+EVICTION_REASON: Final = "MovedByBerthmaster"
+MAX_MESSAGE: Final = 512
 
 
 class MoveReason(Enum):
@@ -140,14 +87,12 @@ class VolumeLoss(Enum):
     MAY_BE_LOST = "MayBeLost"
 
 
-EVICTION_REASON: Final = "MovedByBerthmaster"
 UNDER_WAY: Final = frozenset({MovePhase.ADMITTED, MovePhase.SURGING, MovePhase.SOAKING})
 """The phases in which copies change. Budgets count the moves in these phases, except those that wait for others."""
 WAITING: Final = frozenset({MovePhase.ELIGIBLE, MovePhase.STABILISING})
 """The phases before the admission."""
 AFTER_FAILURE: Final = frozenset({MovePhase.ROLLED_BACK, MovePhase.HELD_DOWN})
 """The phases of a move that failed."""
-MAX_MESSAGE: Final = 512
 
 
 class MoveState(Value, frozen=True):
@@ -208,6 +153,7 @@ class MoveState(Value, frozen=True):
 
     @property
     def first_group(self) -> str:
+        """The group of the assignment before the move; empty without groups."""
         return self.origin_group if self.origin else self.source_group
 
     @property
@@ -218,6 +164,7 @@ class MoveState(Value, frozen=True):
 
     @property
     def home_group(self) -> str:
+        """The group of ``home``; empty without groups."""
         return self.source_group if self.home == self.source else self.origin_group
 
     @property
@@ -231,10 +178,12 @@ class MoveState(Value, frozen=True):
 
     @property
     def replicas(self) -> int:
+        """How many replicas the move starts."""
         return sum(self.arriving.values())
 
     @property
     def arriving(self) -> dict[str, int]:
+        """The replicas that clusters gain. A cluster with a workload without replicas counts with 0."""
         return _growth(self.source, self.target)
 
     @property
@@ -288,6 +237,7 @@ def move_problem(binding: Binding) -> str:
 
 
 def annotation_of(state: MoveState) -> str:
+    """Return the text of the annotation ``MOVE``."""
     return encode_json(state).decode()
 
 
@@ -328,15 +278,17 @@ def as_before(binding: Binding) -> Binding:
 
 def _intact_move(binding: Binding) -> MoveState | None:
     state = move_of(binding)
-    return left_by(binding, state) if state is not None and state.under_way and is_intact(binding, state) else None
+    if state is None or not state.under_way or not is_intact(binding, state):
+        return None
+    return without_evictions(binding, state)
 
 
 def is_intact(binding: Binding, state: MoveState) -> bool:
     """Whether the assignment of a binding is what its move has written. Clusters with an eviction task may lack."""
-    return binding.assignment == written_clusters(left_by(binding, state))
+    return binding.assignment == written_clusters(without_evictions(binding, state))
 
 
-def left_by(binding: Binding, state: MoveState) -> MoveState:
+def without_evictions(binding: Binding, state: MoveState) -> MoveState:
     """Return the state of a move without the clusters that an eviction task of another controller names."""
     tasks = binding.spec.graceful_eviction_tasks
     return without_clusters(state, {task.from_cluster for task in tasks if task.reason != EVICTION_REASON})
@@ -359,6 +311,7 @@ def without_clusters(state: MoveState, gone: Container[str]) -> MoveState:
 
 
 def without_move(binding: Binding, clusters: Mapping[str, int], group: str) -> Binding:
+    """Return a binding without the record of a move, with an assignment (replicas by cluster) and its group."""
     annotations = {
         key: value for key, value in binding.metadata.annotations.items() if key not in {MOVE, APPLIED_AFFINITY}
     }

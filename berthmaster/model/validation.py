@@ -1,23 +1,17 @@
-"""Errors of decoded values that a control plane may store, and limits on the size of a placement.
+"""Errors of decoded values that a control plane may store.
 
 Karmada decides with selectors that match nothing and with negative amounts, so decoding accepts them. Code that reads
 manifests of a user reports them, with the path in the whole document.
-
-The work of a decision grows with the product of a placement and a fleet. The limits keep that product small for every
-object that a user of one namespace can write. The webhook denies objects above the limits, and nothing schedules them.
-Karmada has no such limits. The defaults are far above what people write by hand, and operators can change them.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple, Self
+from collections.abc import Iterable, Iterator
 
 from berthmaster.model.affinity import ZONE, ClusterAffinity, FieldSelector
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
-from berthmaster.model.errors import FieldError, InputError, shown
-from berthmaster.model.kubeadmiral import KubeAdmiralSpec
+from berthmaster.model.errors import FieldError
 from berthmaster.model.placement import Placement
-from berthmaster.model.policy import Policy, ResourceSelector
+from berthmaster.model.policy import Policy
 from berthmaster.model.policy_defaults import DEFAULT_SCHEDULER
 from berthmaster.model.quantity import negative_amounts, negative_error
 from berthmaster.model.replicas import ReplicaRequirements
@@ -33,6 +27,7 @@ from berthmaster.model.selector import (
 
 
 def policy_errors(policy: Policy) -> Iterator[FieldError]:
+    """Yield what is invalid in a policy. Paths start at the policy."""
     if not policy.spec.resource_selectors:
         yield FieldError("spec.resourceSelectors", "is empty; accepted are one or more selectors")
     for index, selector in enumerate(policy.spec.resource_selectors):
@@ -53,11 +48,13 @@ def update_errors(before: Policy, after: Policy) -> Iterator[FieldError]:
 
 
 def placement_errors(placement: Placement) -> Iterator[FieldError]:
+    """Yield what is invalid in the affinities of a placement. Paths start at the placement."""
     for path, affinity in affinities(placement):
         yield from _below(path, affinity_errors(affinity))
 
 
 def affinity_errors(affinity: ClusterAffinity) -> Iterator[FieldError]:
+    """Yield what is invalid in an affinity. Paths start at the affinity."""
     if affinity.label_selector is not None:
         yield from _below("labelSelector", label_selector_errors(affinity.label_selector))
     if affinity.field_selector is not None:
@@ -65,6 +62,7 @@ def affinity_errors(affinity: ClusterAffinity) -> Iterator[FieldError]:
 
 
 def label_selector_errors(selector: LabelSelector) -> Iterator[FieldError]:
+    """Yield each label and expression that no API server accepts. Paths start at the selector."""
     for key, value in selector.match_labels.items():
         if not is_label_key(key):
             yield FieldError(f"matchLabels[{key}]", f"{key!r} is not a label key")
@@ -74,6 +72,7 @@ def label_selector_errors(selector: LabelSelector) -> Iterator[FieldError]:
 
 
 def cluster_errors(cluster: Cluster) -> Iterator[FieldError]:
+    """Yield each negative amount of a cluster. Paths start at the cluster."""
     summary = cluster.status.resource_summary
     if summary is not None:
         for name in ("allocatable", "allocating", "allocated"):
@@ -88,6 +87,7 @@ def cluster_errors(cluster: Cluster) -> Iterator[FieldError]:
 
 
 def binding_errors(binding: Binding) -> Iterator[FieldError]:
+    """Yield each negative request of a binding. Paths start at the binding."""
     if binding.spec.replica_requirements is not None:
         yield from _request_errors("spec.replicaRequirements", binding.spec.replica_requirements)
     for index, component in enumerate(binding.spec.components):
@@ -96,6 +96,7 @@ def binding_errors(binding: Binding) -> Iterator[FieldError]:
 
 
 def affinities(placement: Placement) -> Iterator[tuple[str, ClusterAffinity]]:
+    """Yield each affinity of a placement with its path, those of static weights as well."""
     if placement.cluster_affinity is not None:
         yield "clusterAffinity", placement.cluster_affinity
     for index, group in enumerate(placement.cluster_affinities or ()):
@@ -132,149 +133,3 @@ def _request_errors(path: str, requirements: ReplicaRequirements) -> Iterator[Fi
 def _below(path: str, errors: Iterable[FieldError]) -> Iterator[FieldError]:
     for error in errors:
         yield error.below(path)
-
-
-OPTION: Final = "--placement-limits"
-MAX_LIMIT: Final = 1_000_000_000
-_MAX_ERRORS: Final = 16
-
-
-class PlacementLimits(NamedTuple):
-    """The limits. All are inclusive and at least 1.
-
-    Attributes:
-        groups: groups of a Karmada placement (``clusterAffinities``), or terms of a KubeAdmiral ``clusterAffinity``.
-        expressions: label and field expressions of all selectors of a placement together. An entry of ``matchLabels``
-            or of KubeAdmiral's ``clusterSelector`` counts as one.
-        cluster_names: names of clusters in all affinities of a placement together, included and excluded.
-        steps: the work of one decision over all groups of the placement. A step takes about ten nanoseconds.
-    """
-
-    resource_selectors: int = 1024
-    groups: int = 1024
-    overflow_affinities: int = 64
-    static_weights: int = 1024
-    spread_constraints: int = 32
-    tolerations: int = 256
-    expressions: int = 4096
-    values: int = 32_768
-    cluster_names: int = 65_536
-    steps: int = 20_000_000
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Parse ``groups=2048,tolerations=64`` over the defaults; the last value counts. Raises ``InputError``."""
-        given = {}
-        for part in filter(None, (part.strip() for part in text.split(","))):
-            name, equals, number = (piece.strip() for piece in part.partition("="))
-            if name not in LIMIT_NAMES:
-                raise InputError(f"unknown limit {shown(name)}; known are {', '.join(LIMIT_NAMES)}")
-            short = number.isascii() and number.isdecimal() and len(number) <= len(str(MAX_LIMIT))
-            if not equals or not short or not 1 <= int(number) <= MAX_LIMIT:
-                raise InputError(f"{shown(part)} is not NAME=N with N from 1 to {MAX_LIMIT}")
-            given[LIMIT_NAMES[name]] = int(number)
-        return cls(**given)
-
-
-def _camel(name: str) -> str:
-    first, *others = name.split("_")
-    return first + "".join(other.capitalize() for other in others)
-
-
-LIMIT_NAMES: Final[Mapping[str, str]] = {_camel(name): name for name in PlacementLimits._fields}
-"""The name of each limit in ``--placement-limits``, and its attribute."""
-DEFAULT_LIMITS: Final = PlacementLimits()
-
-
-def policy_excess(policy: Policy, limits: PlacementLimits = DEFAULT_LIMITS) -> list[FieldError]:
-    """Return what exceeds the limits in a policy, in linear time; at most 16 errors. Paths start at the policy."""
-    selectors, path = policy.spec.resource_selectors, "spec.resourceSelectors"
-    own = [(path, len(selectors), "resource_selectors", ""), *_in_selectors(path, *_of_labels(selectors))]
-    errors = _excess(own, limits)
-    errors += [error.below("spec.placement") for error in placement_excess(policy.spec.placement, limits)]
-    return errors[:_MAX_ERRORS]
-
-
-def placement_excess(placement: Placement, limits: PlacementLimits = DEFAULT_LIMITS) -> list[FieldError]:
-    """Return what exceeds the limits in a placement, in linear time; at most 16 errors."""
-    return _excess(_counts(placement), limits)
-
-
-def kubeadmiral_excess(spec: KubeAdmiralSpec, limits: PlacementLimits = DEFAULT_LIMITS) -> list[FieldError]:
-    """Return what exceeds the limits in the spec of a KubeAdmiral policy, in linear time. Paths start at ``spec``."""
-    lists = [each for term in spec.cluster_affinity for each in (term.match_expressions, term.match_fields)]
-    counts = [
-        ("spec.clusterAffinity", len(spec.cluster_affinity), "groups", "terms"),
-        ("spec.tolerations", len(spec.tolerations), "tolerations", ""),
-        ("spec.placement", len(spec.placement), "cluster_names", "clusters"),
-        *_in_selectors("spec", len(spec.cluster_selector), lists),
-    ]
-    return _excess(counts, limits)
-
-
-_Count = tuple[str, int, str, str]
-"""How many things a field has: its path, their number, the attribute of their limit, and a name if it is unusual."""
-_NOUNS: Final = {
-    "expressions": "expressions in its selectors",
-    "values": "values in the expressions of its selectors",
-    "cluster_names": "names of clusters",
-}
-
-
-def _excess(counts: Sequence[_Count], limits: PlacementLimits) -> list[FieldError]:
-    errors = []
-    for path, found, limit, noun in counts:
-        if found and found > (accepted := getattr(limits, limit)):
-            things = noun or _NOUNS.get(limit, limit.replace("_", " "))
-            remedy = f"use fewer, or raise {_camel(limit)} in {OPTION}"
-            errors.append(FieldError(path, f"{found:,} {things}; at most {accepted:,} are scheduled", remedy))
-            if len(errors) >= _MAX_ERRORS:
-                break
-    return errors
-
-
-def _counts(placement: Placement) -> list[_Count]:
-    groups = placement.cluster_affinities or ()
-    affinities = [] if placement.cluster_affinity is None else [placement.cluster_affinity]
-    counts = [("clusterAffinities", len(groups), "groups", "")]
-    for index, group in enumerate(groups):
-        affinities.append(group)
-        if group.overflow_affinities:
-            affinities += group.overflow_affinities
-            path = f"clusterAffinities[{index}].overflowAffinities"
-            counts.append((path, len(group.overflow_affinities), "overflow_affinities", ""))
-    counts.append(("spreadConstraints", len(placement.spread_constraints), "spread_constraints", ""))
-    counts.append(("clusterTolerations", len(placement.cluster_tolerations), "tolerations", ""))
-    strategy = placement.replica_scheduling
-    if strategy is not None and strategy.weight_preference is not None:
-        weights = strategy.weight_preference.static_weight_list
-        affinities += [each.target_cluster for each in weights]
-        counts.append(("replicaScheduling.weightPreference.staticWeightList", len(weights), "static_weights", ""))
-    labels, lists = _of_labels(affinities)
-    names = 0
-    for each in affinities:
-        names += len(each.cluster_names) + len(each.exclude)
-        if each.field_selector is not None:
-            lists.append(each.field_selector.match_expressions)
-    return [*counts, *_in_selectors("", labels, lists), ("", names, "cluster_names", "")]
-
-
-def _of_labels(
-    selected: Iterable[ClusterAffinity | ResourceSelector],
-) -> tuple[int, list[tuple[SelectorRequirement, ...]]]:
-    labels, lists = 0, []
-    for each in selected:
-        if each.label_selector is not None:
-            labels += len(each.label_selector.match_labels)
-            lists.append(each.label_selector.match_expressions)
-    return labels, lists
-
-
-def _in_selectors(path: str, labels: int, lists: Iterable[tuple[SelectorRequirement, ...]]) -> tuple[_Count, _Count]:
-    """Return how many expressions and values selectors have together. A label is an expression with one value."""
-    expressions = values = labels
-    for each in lists:
-        expressions += len(each)
-        for expression in each:
-            values += len(expression.values)
-    return (path, expressions, "expressions", ""), (path, values, "values", "")

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from berthmaster.model.errors import InputError
+from berthmaster.model.placement_limits import OPTION
 from berthmaster.model.selector import Requirement
-from berthmaster.model.validation import OPTION
 
 UNBOUNDED: Final = 2**62
 GROUP_STEPS: Final = 500

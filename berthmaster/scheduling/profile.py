@@ -8,7 +8,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 from berthmaster.model.errors import FieldError, InputError, PluginError
 from berthmaster.model.placement import Placement
-from berthmaster.model.validation import DEFAULT_LIMITS, PlacementLimits, placement_excess
+from berthmaster.model.placement_limits import DEFAULT_LIMITS, PlacementLimits, placement_excess
 from berthmaster.scheduling.candidates import Candidates
 from berthmaster.scheduling.columns import IntArray
 from berthmaster.scheduling.context import Context

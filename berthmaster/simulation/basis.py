@@ -9,10 +9,11 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from berthmaster.model.claims import PolicyCatalog, waited_for
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.gaps import Gap
+from berthmaster.model.holding import PolicyCatalog
 from berthmaster.model.policy import Policy
+from berthmaster.model.prerequisites import prerequisites
 from berthmaster.model.taint_policy import ClusterTaintPolicy
 from berthmaster.simulation.change_set import ChangeSet, PlanIndex, WorkloadKey, is_companion, policy_edits
 from berthmaster.simulation.plan_answer import Assumptions
@@ -69,7 +70,7 @@ def basis_of(index: PlanIndex, changes: ChangeSet, gaps: Sequence[Gap]) -> PlanB
         policies=world.policies,
         clusters=world.clusters,
         workloads=index.workloads if reaches_others else workloads,
-        existence={name: world.existing.has(name) for name in waited_for((*world.policies, *changes.policies))},
+        existence={name: world.existing.has(name) for name in prerequisites((*world.policies, *changes.policies))},
         taint_policies=world.taint_policies,
         assumptions=world.assumptions,
         gaps=gaps,

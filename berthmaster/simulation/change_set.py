@@ -14,12 +14,15 @@ import msgspec
 from msgspec.structs import replace
 
 from berthmaster.model.binding import BindingSpec, ObjectReference
-from berthmaster.model.claims import PERMANENT_ID, UNKNOWN, Existing, PolicyCatalog, Resource, permanent_id, waited_for
+from berthmaster.model.claims import PERMANENT_ID, permanent_id
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import builtins
 from berthmaster.model.gaps import Gap, GapKind
+from berthmaster.model.holding import PolicyCatalog
 from berthmaster.model.kinds import group_of
 from berthmaster.model.policy import Policy, PolicyReference, ResourceSelector
+from berthmaster.model.policy_preemption import Resource
+from berthmaster.model.prerequisites import NOTHING_KNOWN, Existence, prerequisites
 from berthmaster.model.selector import LabelSelector
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.peers import Peers
@@ -346,7 +349,7 @@ class ChangedWorkloads:
     gaps: list[Gap] = field(default_factory=list)
     blocked: dict[WorkloadKey, tuple[SimulatedWorkload, PolicyReference, str]] = field(default_factory=dict)
     clusters_world: World | None = None
-    existing: Existing = UNKNOWN
+    existing: Existence = NOTHING_KNOWN
     preemption_matters: bool = False
     _by_policy: dict[PolicyReference | str, set[WorkloadKey]] = field(default_factory=dict)
 
@@ -508,9 +511,9 @@ def edited_workloads(
     found.gaps += _unread(claiming, found.existing)
 
 
-def _unread(policies: Mapping[PolicyReference, Policy], existing: Existing) -> Iterator[Gap]:
+def _unread(policies: Mapping[PolicyReference, Policy], existing: Existence) -> Iterator[Gap]:
     """Yield a gap for each policy of which it is not known whether what it waits for exists."""
     for reference, policy in policies.items():
-        unread = existing.unknown(waited_for((policy,)))
+        unread = existing.unknown(prerequisites((policy,)))
         if unread:
             yield Gap(GapKind.WAITED_FOR, facts={"policy": str(reference), "objects": ", ".join(unread)})

@@ -13,12 +13,13 @@ import msgspec
 from msgspec.structs import replace
 
 from berthmaster.model.binding import Binding, binding_name
-from berthmaster.model.claims import PolicyCatalog
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import FieldError, InputError, name_list, shown
 from berthmaster.model.hints import closest
+from berthmaster.model.holding import PolicyCatalog
 from berthmaster.model.interpretation import has_replica_count
-from berthmaster.model.kinds import BUILT_IN_NAMES, KindNames, Scope, resolve, scope_of_group
+from berthmaster.model.kind_names import BUILT_IN_NAMES, KindNames, resolve
+from berthmaster.model.kinds import Scope, scope_of_group
 from berthmaster.model.meta import INT32_MAX, Count, with_metadata, with_spec
 from berthmaster.model.policy import Policy
 from berthmaster.model.rebalancer import FAILED, SUCCESSFUL, RebalancedWorkload, WorkloadRebalancer

@@ -28,34 +28,21 @@ from msgspec.structs import replace
 
 from berthmaster.manifests import Document, Manifests
 from berthmaster.model import claims, interpretation
-from berthmaster.model.binding import (
-    Binding,
-    BindingSpec,
-    Component,
-    ObjectReference,
-    binding_name,
-    binding_of,
-    holder,
-)
-from berthmaster.model.claims import (
-    UNKNOWN,
-    Claim,
-    Existing,
-    Holding,
-    MatchLevel,
-    PolicyCatalog,
-    Resource,
-    permanent_id,
-)
+from berthmaster.model.binding import Binding, BindingSpec, Component, ObjectReference, binding_name, binding_of, holder
+from berthmaster.model.claims import Claim, MatchLevel, permanent_id
 from berthmaster.model.components import components_of
 from berthmaster.model.decode import convert
 from berthmaster.model.dependencies import Dependency, ScriptedDependencies, dependencies_of, recorded_dependencies
 from berthmaster.model.errors import FieldError
+from berthmaster.model.holding import Holding, PolicyCatalog, is_new, why_not, why_not_taken
 from berthmaster.model.interpretation import UnknownReplicas
 from berthmaster.model.meta import ObjectMeta, with_metadata, with_spec
 from berthmaster.model.policy import Policy, PolicyReference, ResourceSelector
+from berthmaster.model.policy_preemption import Resource, may_take_over, named_resources, names_resource
+from berthmaster.model.prerequisites import NOTHING_KNOWN, Existence
+from berthmaster.model.priority_drops import PriorityDrop, newly_eligible
 from berthmaster.model.replicas import ReplicaPath, Replicas, Template, template_of
-from berthmaster.model.unsupported import SharedParts
+from berthmaster.model.shared_parts import SharedParts
 from berthmaster.simulation.not_scheduled import LOST, UNCLAIMED, waits
 from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload, Unscheduled
 
@@ -85,7 +72,7 @@ class WorkloadBuilder:
         workload_affinity: bool = False,
         catalog: PolicyCatalog | None = None,
         live: bool | None = None,
-        existing: Existing | None = None,
+        existing: Existence | None = None,
         preempts: bool = False,
     ) -> None:
         """Prepare the builder.
@@ -183,7 +170,7 @@ class WorkloadBuilder:
         policy = self._catalog.get(recorded) if recorded is not None and self._live else None
         if policy is None or recorded == holding.reference or policy.metadata.deletion_timestamp is not None:
             return holding
-        if claims.is_new(policy) or any(each.policy.reference == recorded for each in holding.claims):
+        if is_new(policy) or any(each.policy.reference == recorded for each in holding.claims):
             return holding
         if not self._read and binding is not None and _records(binding, policy):
             return holding
@@ -309,7 +296,7 @@ def _waits_for_template(given: _Given, policy: Policy) -> bool:
     """
     if given.holding.recorded is not None:
         return given.holding.recorded == policy.reference
-    return policy.lazy and claims.is_new(policy) and bool((given.raw.get("metadata") or {}).get("uid"))
+    return policy.lazy and is_new(policy) and bool((given.raw.get("metadata") or {}).get("uid"))
 
 
 def deferred_by(policy: Policy) -> Unscheduled:
@@ -390,7 +377,7 @@ def _differ(binding: Binding, desired: Binding) -> bool:
 def reasons(holding: Holding, template: Template) -> tuple[str, ...]:
     """Return why each policy that matches a resource does not hold it; empty for the holder."""
     held = holding.claim
-    return tuple("" if each is held else claims.why_not(each, holding, template) for each in holding.claims)
+    return tuple("" if each is held else why_not(each, holding, template) for each in holding.claims)
 
 
 _CLUSTER_KIND: Final = "ClusterPropagationPolicy"
@@ -545,7 +532,7 @@ class Detector:
         catalog: PolicyCatalog,
         *,
         workload_affinity: bool = False,
-        existing: Existing = UNKNOWN,
+        existing: Existence = NOTHING_KNOWN,
         preempts: bool,
         lazy_counts: bool = False,
     ) -> None:
@@ -559,7 +546,7 @@ class Detector:
     def named(self) -> Iterator[Resource]:
         """Yield the resources that the edit may take from the policies that hold them."""
         for policy in self.preemptors:
-            yield from claims.named_resources(policy)
+            yield from named_resources(policy)
 
     def detected(self, workload: SimulatedWorkload) -> SimulatedWorkload:
         """Return a workload after the edit: the same object if the edit does not concern it.
@@ -623,7 +610,7 @@ class Detector:
         template = template_of(workload.manifest)
         if not _level(policy, workload, template) or (before is not None and _level(before, workload, template)):
             return ""
-        return f"{keeper} holds it: {claims.why_not_taken(policy, keeper, template)}"
+        return f"{keeper} holds it: {why_not_taken(policy, keeper, template)}"
 
     def _id(self) -> str:
         policies = (self._edit.before, self._edit.after)
@@ -680,10 +667,10 @@ class Detector:
         """Return whether a policy preempts the recorded one: a PropagationPolicy also a deleted cluster-wide one."""
         held_by = self._catalog.get(holds) if holds is not None else None
         if held_by is not None:
-            return held_by is not policy and claims.takes(policy, held_by, template)
+            return held_by is not policy and may_take_over(policy, held_by, template)
         if holds is None or holds.kind == policy.kind or policy.cluster_scoped:
             return False
-        return claims.names(policy, template)
+        return names_resource(policy, template)
 
     def _reconciled(
         self, workload: SimulatedWorkload, template: Template, *, lazily: bool = False
@@ -790,8 +777,8 @@ def preemptors(edit: PolicyEdit, catalog: PolicyCatalog) -> Iterator[Policy]:
     if after.spec.preemption == "Always" and after.metadata.deletion_timestamp is None:
         yield after
     if before is not None and after.explicit_priority < before.explicit_priority:
-        drop = claims.PriorityDrop(before.explicit_priority, after.explicit_priority)
-        yield from claims.newly_eligible(drop, after, catalog.policies)
+        drop = PriorityDrop(before.explicit_priority, after.explicit_priority)
+        yield from newly_eligible(drop, after, catalog.policies)
 
 
 def _level(policy: Policy, workload: SimulatedWorkload, template: Template) -> MatchLevel | None:

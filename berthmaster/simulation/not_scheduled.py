@@ -6,11 +6,12 @@ A policy waits for objects that do not exist: Karmada creates no binding, and do
 from collections.abc import Collection
 from typing import Final
 
-from berthmaster.model.claims import KUBE_PRIORITY_CLASS, MANAGED_BY, PRIORITY_CLASS, Existing, overrides_of
+from berthmaster.model.claims import MANAGED_BY
 from berthmaster.model.errors import name_list
 from berthmaster.model.policy import Policy
 from berthmaster.model.policy_defaults import DEFAULT_SCHEDULER
-from berthmaster.model.unsupported import unsupported_parts
+from berthmaster.model.prerequisites import KUBE_PRIORITY_CLASS, PRIORITY_CLASS, Existence, overrides_of
+from berthmaster.model.unsupported_placement import unsupported_parts
 from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload, Unscheduled
 
 SCHEDULERS: Final = frozenset({DEFAULT_SCHEDULER, "berthmaster"})
@@ -52,7 +53,7 @@ def why_not_scheduled(workload: SimulatedWorkload, schedulers: Collection[str] =
     return LOST if lost else None
 
 
-def waits(policy: Policy, namespace: str, existing: Existing) -> Unscheduled | None:
+def waits(policy: Policy, namespace: str, existing: Existence) -> Unscheduled | None:
     """Return why a policy has no effect on a resource; None if it has one.
 
     Without its overrides a policy claims nothing (``propagateResource``). Without its priority class it claims the

@@ -7,7 +7,8 @@ from operator import attrgetter
 from msgspec.structs import replace
 
 from berthmaster.model.cluster import Cluster
-from berthmaster.model.gaps import Gap, GapKind, Reader, texts
+from berthmaster.model.gaps import Gap, GapKind, texts
+from berthmaster.model.readers import Reader
 from berthmaster.model.taint import NO_EXECUTE
 from berthmaster.scheduling.prices import Cost, change_of
 from berthmaster.simulation import plan_answer, plan_rows

@@ -14,8 +14,8 @@ from typing import Final, NamedTuple, Protocol
 import msgspec
 
 from berthmaster.deciding.running import Hosts
-from berthmaster.model.claims import PolicyCatalog
 from berthmaster.model.gaps import Gap
+from berthmaster.model.holding import PolicyCatalog
 from berthmaster.model.meta import with_spec
 from berthmaster.scheduling.columns import TooLargeError, Work
 from berthmaster.scheduling.request import Request

@@ -10,13 +10,13 @@ from msgspec.structs import fields, replace
 
 from berthmaster.deciding.running import Hosts, NotRunning
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding
-from berthmaster.model.claims import takes
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import FieldError, name_list
-from berthmaster.model.gaps import Reader
 from berthmaster.model.move import move_of as recorded_move
 from berthmaster.model.placement import Placement
 from berthmaster.model.policy import Policy, PolicyReference
+from berthmaster.model.policy_preemption import may_take_over
+from berthmaster.model.readers import Reader
 from berthmaster.model.replicas import template_of
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.prices import NO_COST, Cost, CostChange, Costs
@@ -296,7 +296,7 @@ class PolicyEffects:
         change = ClaimChange(planned.resource, policy_text(then), policy_text(now))
         taker, holder = self._known(now), self._known(then)
         template = planned.after.workload.manifest
-        taken = taker is not None and holder is not None and takes(taker, holder, template_of(template))
+        taken = taker is not None and holder is not None and may_take_over(taker, holder, template_of(template))
         # A policy that is not edited is listed if it takes something, or if no edited policy is concerned.
         if then is not None and (then in self._effects or now is None):
             effect = self._of(then)

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from berthmaster.deciding.running import Hosts
 from berthmaster.model.cluster import Cluster
-from berthmaster.model.gaps import ANY_READER, Gap, Reader
+from berthmaster.model.gaps import Gap
+from berthmaster.model.readers import ANY_READER, Reader
 from berthmaster.scheduling.profile import Profile
 from berthmaster.simulation.change_set import (
     ChangedWorkloads,

@@ -17,10 +17,10 @@ from berthmaster.model.binding import Binding, BindingSnapshot, BindingSpec, Obj
 from berthmaster.model.claims import Claim
 from berthmaster.model.dependencies import Dependency, ScriptedDependencies
 from berthmaster.model.errors import InputError, shown
-from berthmaster.model.gaps import Reader
 from berthmaster.model.meta import ObjectMeta, ParsedText, with_spec
 from berthmaster.model.move import as_moved
 from berthmaster.model.policy import PolicyReference
+from berthmaster.model.readers import Reader
 from berthmaster.model.replicas import Replicas, template_of
 
 _NO_REPLICAS: Final = Replicas()

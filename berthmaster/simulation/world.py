@@ -10,13 +10,14 @@ from msgspec.structs import replace
 from berthmaster.deciding.rules import SchedulerRules, rules_of
 from berthmaster.manifests import Manifests
 from berthmaster.model.binding import Binding
-from berthmaster.model.claims import UNKNOWN, Existing, PolicyCatalog
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.dependencies import Dependency
 from berthmaster.model.errors import ManifestError
 from berthmaster.model.gaps import Gap, GapKind
+from berthmaster.model.holding import PolicyCatalog
 from berthmaster.model.interpretation import Interpreter
 from berthmaster.model.policy import Policy
+from berthmaster.model.prerequisites import NOTHING_KNOWN, Existence
 from berthmaster.model.replicas import ReplicaPath
 from berthmaster.model.taint_policy import ClusterTaintPolicy
 from berthmaster.scheduling.peers import Peers
@@ -45,7 +46,7 @@ class World(msgspec.Struct, frozen=True):
     policies: Sequence[Policy] = ()
     workload_affinity: bool = False
     schedulers: frozenset[str] = SCHEDULERS
-    existing: Existing = UNKNOWN
+    existing: Existence = NOTHING_KNOWN
     assumptions: Assumptions = ALL_OFF
     lost: frozenset[str] = frozenset()
     removed: frozenset[str] = frozenset()
@@ -53,7 +54,7 @@ class World(msgspec.Struct, frozen=True):
     unclaimed: Callable[[Dependency], Iterable[SimulatedWorkload]] = lambda _: ()
     lazy_counts: bool = False
 
-    def detector(self, edit: PolicyEdit, catalog: PolicyCatalog, existing: Existing | None = None) -> Detector:
+    def detector(self, edit: PolicyEdit, catalog: PolicyCatalog, existing: Existence | None = None) -> Detector:
         """Return what applies an edit of a policy to workloads, with the gates and switches of the world."""
         return Detector(
             edit,

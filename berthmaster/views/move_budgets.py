@@ -18,9 +18,11 @@ from berthmaster.deciding.lease_record import LeaseRecord, SourcesRecord, budget
 from berthmaster.model.binding import Binding, holder
 from berthmaster.model.cached import cached_property
 from berthmaster.model.errors import InputError, name_list
-from berthmaster.model.gaps import ANY_READER, Gap, GapKind, Reader, texts
-from berthmaster.model.move import WAITING, Cause, MovePhase, MoveReason, MoveState, as_moved
+from berthmaster.model.gaps import Gap, GapKind, texts
+from berthmaster.model.move import WAITING, MovePhase, MoveReason, MoveState, as_moved
+from berthmaster.model.move_refusal import Cause
 from berthmaster.model.policy import PolicyReference
+from berthmaster.model.readers import ANY_READER, Reader
 from berthmaster.views.move_rows import (
     BindingMove,
     BudgetUse,

@@ -13,7 +13,8 @@ from berthmaster.deciding.lease_record import BrakeRecord, SourcesRecord
 from berthmaster.model.binding import Binding
 from berthmaster.model.cached import cached_property
 from berthmaster.model.durations import duration_text
-from berthmaster.model.move import MOVE, UNDER_WAY, WAITING, Cause, MovePhase, MoveReason, MoveState, read_move
+from berthmaster.model.move import MOVE, UNDER_WAY, WAITING, MovePhase, MoveReason, MoveState, read_move
+from berthmaster.model.move_refusal import Cause
 
 
 class RowState(Enum):

@@ -9,18 +9,13 @@ import msgspec
 
 from berthmaster.deciding.config import SourceSettings, failback_annotation
 from berthmaster.model.affinity import AffinityTerm, ClusterAffinity
-from berthmaster.model.claims import (
-    PRIORITY_DROP_ANNOTATION,
-    Resource,
-    may_preempt,
-    named_resources,
-    parse_priority_drop,
-)
 from berthmaster.model.durations import duration_text
 from berthmaster.model.errors import FieldError, name_list
 from berthmaster.model.move import FAILBACK
 from berthmaster.model.placement import Placement, SpreadConstraint
 from berthmaster.model.policy import Policy, PolicyReference, ResourceSelector
+from berthmaster.model.policy_preemption import Resource, may_preempt, named_resources
+from berthmaster.model.priority_drops import PRIORITY_DROP_ANNOTATION, parse_priority_drop
 from berthmaster.model.taint import Toleration
 from berthmaster.scheduling.fleet import Strategy, strategy_of
 from berthmaster.scheduling.karmada.selection import ignores_constraints

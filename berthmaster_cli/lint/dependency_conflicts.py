@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from berthmaster.manifests import Document, Manifests
-from berthmaster.model.claims import PolicyCatalog
 from berthmaster.model.errors import ManifestError
+from berthmaster.model.holding import PolicyCatalog
 from berthmaster.model.policy import Policy, PolicyReference
 from berthmaster.model.policy_defaults import defaulted
 from berthmaster.simulation.detector import WorkloadBuilder

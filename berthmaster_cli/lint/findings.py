@@ -12,16 +12,18 @@ from typing import Final, TypeVar
 import msgspec
 
 from berthmaster.manifests import Document
-from berthmaster.model.claims import selecting_nothing
 from berthmaster.model.control_planes import CLUSTER_KINDS, CONTROL_PLANES
+from berthmaster.model.customization import ResourceInterpreterCustomization, dependency_scripts
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import FieldError, name_list
 from berthmaster.model.hints import closest
-from berthmaster.model.interpretation import ResourceInterpreterCustomization, dependency_scripts
-from berthmaster.model.kinds import group_of, is_namespaced, reason_not_propagated, unknown_type
+from berthmaster.model.holding import selecting_nothing
+from berthmaster.model.kinds import group_of, is_namespaced
 from berthmaster.model.meta import with_metadata
 from berthmaster.model.policy import POLICY_KINDS, Policy, PolicyReference
 from berthmaster.model.replicas import Template, template_of
+from berthmaster.model.skipped_resources import reason_not_propagated
+from berthmaster.model.unknown_types import unknown_type
 from berthmaster.views.texts import count_text
 from berthmaster_cli.lint.dependency_conflicts import DependencyConflict, dependency_conflicts
 from berthmaster_cli.lint.sources import UNREADABLE, LintFinding, Skipped, SourceObject

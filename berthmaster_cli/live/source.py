@@ -23,17 +23,19 @@ from berthmaster.manifests.document import Document
 from berthmaster.manifests.redaction import redacted
 from berthmaster.manifests.snapshot import FleetSnapshot, ListRecord
 from berthmaster.model.binding import Binding, binding_name
-from berthmaster.model.claims import PERMANENT_ID, WaitedFor, claims, waited_for
+from berthmaster.model.claims import PERMANENT_ID, claims
 from berthmaster.model.control_planes import CONTROL_PLANES, Role
 from berthmaster.model.decode import convert, encode_json
 from berthmaster.model.dependencies import Dependency, dependencies_of, recorded_dependencies
 from berthmaster.model.errors import ApiError, FieldError, InputError, shown
 from berthmaster.model.gaps import Gap, GapKind
-from berthmaster.model.kinds import group_of, is_namespaced, metadata_suffices, reason_not_propagated
+from berthmaster.model.kinds import group_of, is_namespaced, metadata_suffices
 from berthmaster.model.meta import Key
 from berthmaster.model.policy import POLICY_KINDS, Policy
 from berthmaster.model.policy_defaults import defaulted
+from berthmaster.model.prerequisites import Prerequisite, prerequisites
 from berthmaster.model.replicas import template_of
+from berthmaster.model.skipped_resources import reason_not_propagated
 from berthmaster.simulation.workload import ResourceName
 from berthmaster_cli.live.collections import CollectionReader, Listing, ListingBars, ReadLimits
 
@@ -162,8 +164,8 @@ class LiveRead:
 
     def read_waited_for(self) -> None:
         """Record whether the overrides and priority classes exist that policies name."""
-        names = list(dict.fromkeys(waited_for(_policies(self._policies()))))[:_MOST]
-        wanted = [WaitedFor.of(name) for name in names]
+        names = list(dict.fromkeys(prerequisites(_policies(self._policies()))))[:_MOST]
+        wanted = [Prerequisite.of(name) for name in names]
         answers = concurrently(lambda each: self._metadata(each.api_version, each.kind, each.key), wanted)
         for name, each, answer in zip(names, wanted, answers, strict=True):
             if isinstance(answer, Gap):

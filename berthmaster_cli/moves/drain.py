@@ -33,17 +33,8 @@ from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import ApiError, InputError, name_list, shown
 from berthmaster.model.hints import closest
 from berthmaster.model.meta import Key, with_spec
-from berthmaster.model.move import (
-    AFTER_FAILURE,
-    DRAINING,
-    Cause,
-    MovePhase,
-    MoveReason,
-    MoveRefusal,
-    MoveState,
-    as_moved,
-    move_of,
-)
+from berthmaster.model.move import AFTER_FAILURE, DRAINING, MovePhase, MoveReason, MoveState, as_moved, move_of
+from berthmaster.model.move_refusal import Cause, MoveRefusal
 from berthmaster.model.selector import parse_selector
 from berthmaster.model.taint import Taint, repelling_taints
 from berthmaster.model.work import Copies, binding_id

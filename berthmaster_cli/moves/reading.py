@@ -30,9 +30,10 @@ from berthmaster.model.cluster import Cluster
 from berthmaster.model.control_planes import KARMADA
 from berthmaster.model.decode import convert, decode_json
 from berthmaster.model.errors import ApiError, FieldError, InputError
-from berthmaster.model.gaps import ANY_READER, Gap, GapKind, texts, unread_object
+from berthmaster.model.gaps import Gap, GapKind, texts, unread_object
 from berthmaster.model.meta import Key
 from berthmaster.model.policy import PolicyReference
+from berthmaster.model.readers import ANY_READER
 from berthmaster.model.work import SPACE, Copies, KarmadaWork, binding_id, copies_of
 from berthmaster.runtime.clock import SystemClock
 from berthmaster_cli.live.collections import ReadLimits

@@ -11,10 +11,12 @@ from berthmaster.model.control_planes import CONTROL_PLANES, KARMADA
 from berthmaster.model.errors import FieldError, InputError, name_list
 from berthmaster.model.hints import closest
 from berthmaster.model.interpretation import check_replica_paths
-from berthmaster.model.kinds import BUILT_IN_NAMES, group_of, reason_not_propagated, resolve
+from berthmaster.model.kind_names import BUILT_IN_NAMES, resolve
+from berthmaster.model.kinds import group_of
 from berthmaster.model.policy import POLICY_KINDS, PolicyReference
 from berthmaster.model.replicas import ReplicaPath, template_of
 from berthmaster.model.selector import parse_selector
+from berthmaster.model.skipped_resources import reason_not_propagated
 from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.detector import WorkloadBuilder
 from berthmaster.simulation.workload import ResourceName, SimulatedWorkload

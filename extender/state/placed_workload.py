@@ -12,7 +12,7 @@ from berthmaster.deciding.writes import effective
 from berthmaster.model.binding import SCHEDULED, Binding, holder
 from berthmaster.model.cluster import Condition
 from berthmaster.model.meta import moment_of
-from berthmaster.model.move import AFTER_FAILURE, MovePhase, is_intact, left_by, move_of
+from berthmaster.model.move import AFTER_FAILURE, MovePhase, is_intact, move_of, without_evictions
 from berthmaster.model.policy import PolicyReference
 from berthmaster.native_api.fleet import WorkloadRow, WorkloadState
 from berthmaster.scheduling.pending_replicas import PendingReplicas
@@ -145,7 +145,7 @@ def moving_between(binding: Binding) -> tuple[frozenset[str], frozenset[str]]:
     state = move_of(binding)
     if state is None or not state.under_way or not is_intact(binding, state):
         return frozenset(), evicted
-    left = left_by(binding, state)
+    left = without_evictions(binding, state)
     return frozenset(left.arriving), evicted | left.leaving.keys()
 
 

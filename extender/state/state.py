@@ -19,8 +19,9 @@ from berthmaster.deciding.config import DEFAULT_BRAKE
 from berthmaster.deciding.rules import OWN
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
-from berthmaster.model.gaps import MOST_NAMED, NO_NAMES, Gap, GapKind, Reader, texts
+from berthmaster.model.gaps import MOST_NAMED, Gap, GapKind, texts
 from berthmaster.model.policy import Policy
+from berthmaster.model.readers import NO_NAMES, Reader
 from berthmaster.native_api.wire import Staleness
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.profile import Profile

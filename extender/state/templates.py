@@ -22,8 +22,8 @@ from berthmaster.model.errors import ApiError, FieldError
 from berthmaster.model.gaps import Gap, GapKind, unread_object
 from berthmaster.model.kinds import metadata_suffices
 from berthmaster.model.meta import Key
+from berthmaster.model.shared_parts import SharedParts
 from berthmaster.model.taint_policy import TAINT_POLICY, TAINT_POLICY_API
-from berthmaster.model.unsupported import SharedParts
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import log_exceptions
 from extender.state.fingerprint import Fingerprint, difference_of, digest

@@ -14,15 +14,18 @@ from typing import Any, Final, NamedTuple
 from berthmaster.kube.informer import Informer
 from berthmaster.manifests import Document, Manifests
 from berthmaster.model.binding import Binding, ObjectReference, binding_name
-from berthmaster.model.claims import PERMANENT_ID, UNKNOWN, Existing, PolicyCatalog, WaitedFor, waited_for
+from berthmaster.model.claims import PERMANENT_ID
 from berthmaster.model.decode import convert
 from berthmaster.model.dependencies import Dependency
 from berthmaster.model.errors import FieldError, ManifestError
 from berthmaster.model.gaps import Gap, GapKind
-from berthmaster.model.kinds import group_of, reason_not_propagated
+from berthmaster.model.holding import PolicyCatalog
+from berthmaster.model.kinds import group_of
 from berthmaster.model.meta import Key
 from berthmaster.model.policy import Policy, PolicyReference, ResourceSelector
+from berthmaster.model.prerequisites import NOTHING_KNOWN, Existence, Prerequisite, prerequisites
 from berthmaster.model.replicas import ReplicaPath, template_of
+from berthmaster.model.skipped_resources import reason_not_propagated
 from berthmaster.model.taint_policy import ClusterTaintPolicy
 from berthmaster.simulation.detector import WorkloadBuilder
 from berthmaster.simulation.workload import SimulatedWorkload
@@ -46,7 +49,7 @@ class PolicyChanges(NamedTuple):
     all: bool = False
 
     def with_waiting(self, policies: Iterable[Policy], names: Collection[str]) -> "PolicyChanges":
-        waiting = [each for each in policies if any(name in names for name in waited_for((each,)))] if names else []
+        waiting = [each for each in policies if any(name in names for name in prerequisites((each,)))] if names else []
         return self._replace(
             references=self.references | {each.reference for each in waiting}, current=(*self.current, *waiting)
         )
@@ -192,7 +195,7 @@ def _propagated_kinds(resources: Iterable[ObjectReference | ResourceSelector]) -
 
 
 def _waiting_kinds(policies: Iterable[Policy]) -> set[KindName]:
-    return {KindName(*WaitedFor.of(name)[:2]) for name in waited_for(policies)}
+    return {KindName(*Prerequisite.of(name)[:2]) for name in prerequisites(policies)}
 
 
 class ObservedWorkloads:
@@ -328,15 +331,15 @@ class ObservedWorkloads:
                 found.append(convert(ClusterTaintPolicy, document.raw))
         return tuple(found)
 
-    def existing(self, policies: Iterable[Policy]) -> Existing:
-        return self._existing(dict.fromkeys(waited_for(policies)))
+    def existing(self, policies: Iterable[Policy]) -> Existence:
+        return self._existing(dict.fromkeys(prerequisites(policies)))
 
-    def _existing(self, names: Iterable[str]) -> Existing:
+    def _existing(self, names: Iterable[str]) -> Existence:
         if self._templates is None:
-            return UNKNOWN
-        wanted = {name: WaitedFor.of(name) for name in names}
+            return NOTHING_KNOWN
+        wanted = {name: Prerequisite.of(name) for name in names}
         found = {name: self._templates.has(KindName(*each[:2]), each.key) for name, each in wanted.items()}
-        return Existing({name: exists for name, exists in found.items() if exists is not None})
+        return Existence({name: exists for name, exists in found.items() if exists is not None})
 
     def _identities(self, bindings: Iterable["_Identity"]) -> Iterator[tuple["_Identity", Document | None]]:
         """Yield the identity of each resource, and its template if it is known."""
@@ -387,7 +390,7 @@ class ObservedWorkloads:
         """Return what was built with these policies. Of what was built with others, the rest stays that they share."""
         before = self._pairing
         same = before.policies is policies
-        names = before.waited_for if same else tuple(dict.fromkeys(waited_for(policies)))
+        names = before.prerequisites if same else tuple(dict.fromkeys(prerequisites(policies)))
         existing = self._existing(names)
         others = [name for name in names if existing.has(name) is not before.existing.has(name)]
         if same and not others:
@@ -399,7 +402,7 @@ class ObservedWorkloads:
         return pairing
 
     def _paired_with(
-        self, policies: Sequence[Policy], names: Sequence[str] = (), existing: Existing = UNKNOWN
+        self, policies: Sequence[Policy], names: Sequence[str] = (), existing: Existence = NOTHING_KNOWN
     ) -> "_Pairing":
         catalog = PolicyCatalog(policies)
         builder = WorkloadBuilder(
@@ -426,10 +429,10 @@ class _Pairing:
         policies: Sequence[Policy],
         catalog: PolicyCatalog,
         builder: WorkloadBuilder,
-        waited_for: tuple[Sequence[str], Existing] = ((), UNKNOWN),
+        prerequisites: tuple[Sequence[str], Existence] = ((), NOTHING_KNOWN),
     ) -> None:
         self.policies = policies
-        self.waited_for, self.existing = waited_for
+        self.prerequisites, self.existing = prerequisites
         self.builder = builder
         self.built: dict[_Identity, _Built] = {}
         self._catalog = catalog

@@ -8,7 +8,7 @@ import yaml
 from charts.values_table import readme, table
 from tables import cases, data
 
-from berthmaster.model.validation import LIMIT_NAMES, MAX_LIMIT
+from berthmaster.model.placement_limits import LIMIT_NAMES, MAX_LIMIT
 from berthmaster.version import __version__
 from charts import helm
 

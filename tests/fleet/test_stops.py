@@ -16,7 +16,7 @@ from fleet.member import SPACE, volume
 from karmada_model.replicas import RETAINED
 from kube_store import JSON
 
-from berthmaster.model.move import Cause
+from berthmaster.model.move_refusal import Cause
 
 pytestmark = pytest.mark.e2e
 

@@ -13,17 +13,12 @@ from preempting import READER, WEB, Stage, policy, template
 
 from berthmaster.kube.requests import APIRequest
 from berthmaster.model.binding import holder
-from berthmaster.model.claims import (
-    Resource,
-    claim_patch,
-    may_preempt,
-    named_resources,
-    rank,
-)
+from berthmaster.model.claims import claim_patch
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import ApiError
 from berthmaster.model.meta import ObjectMeta
 from berthmaster.model.policy import Policy, PolicyReference
+from berthmaster.model.policy_preemption import Resource, may_preempt, named_resources, rank
 
 RESOURCES = (WEB, READER)
 EXAMPLES = int(os.environ.get("PREEMPTION_EXAMPLES", "60"))

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from berthmaster.model.control_planes import CONTROL_PLANES
-from berthmaster.model.kinds import group_of, unknown_type
+from berthmaster.model.kinds import group_of
+from berthmaster.model.unknown_types import unknown_type
 from webhook.admission.catalog import ROUTES
 from webhook.admission.context import AdmissionContext
 from webhook.admission.field_problem import ABSENT, FieldProblem, bounded

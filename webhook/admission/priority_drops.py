@@ -20,13 +20,13 @@ outcome.
 
 from typing import NamedTuple
 
-from berthmaster.model.claims import (
+from berthmaster.model.policy import Policy
+from berthmaster.model.priority_drops import (
     PRIORITY_DROP_ANNOTATION,
     PriorityDrop,
     format_priority_drop,
     parse_priority_drop,
 )
-from berthmaster.model.policy import Policy
 from webhook.admission.json_patch import Draft
 
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from berthmaster.model.kinds import Scope, group_of, scope_of
+from berthmaster.model.placement_limits import DEFAULT_LIMITS, PlacementLimits
 from berthmaster.model.releases import KarmadaReleases
-from berthmaster.model.validation import DEFAULT_LIMITS, PlacementLimits
 from webhook.admission.impact import DEFAULT_RADIUS, BlastRadius
 
 

@@ -16,8 +16,8 @@ from berthmaster.model.kinds import group_of, metadata_suffices
 from berthmaster.model.meta import Key
 from berthmaster.model.move import MOVE, move_of
 from berthmaster.model.policy import PolicyReference
+from berthmaster.model.shared_parts import SharingReader
 from berthmaster.model.template_facts import kind_of
-from berthmaster.model.unsupported import SharingReader
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -28,7 +28,7 @@ from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import encode_json
 from berthmaster.model.meta import Key
 from berthmaster.model.move import move_of
-from berthmaster.model.unsupported import unsupported_parts
+from berthmaster.model.unsupported_placement import unsupported_parts
 from berthmaster.runtime.feature_gates import SCHEDULING_OVERCOMMIT_PROTECTION
 from berthmaster.runtime.logs import BurstFilter, fields
 from berthmaster.runtime.stopping import RepeatingThread

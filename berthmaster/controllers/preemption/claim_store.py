@@ -10,10 +10,10 @@ from berthmaster.kube.kinds import POLICIES_BY_KIND
 from berthmaster.kube.requests import Collection, get, merge_patch
 from berthmaster.kube.served_types import Discovery, ServedType
 from berthmaster.model import claims
-from berthmaster.model.claims import Resource
 from berthmaster.model.decode import decode_json
 from berthmaster.model.meta import ObjectMeta
 from berthmaster.model.policy import Policy, PolicyReference
+from berthmaster.model.policy_preemption import Resource
 
 
 class FoundResource(NamedTuple):

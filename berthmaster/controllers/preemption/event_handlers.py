@@ -5,9 +5,10 @@ from typing import Final
 
 from berthmaster.controllers.preemption.policy_index import NamedKind, PolicyIndex
 from berthmaster.model import claims
-from berthmaster.model.claims import Resource
 from berthmaster.model.meta import INT32_MIN, Key
 from berthmaster.model.policy import Policy, PolicyReference
+from berthmaster.model.policy_preemption import Resource, named_resources
+from berthmaster.model.priority_drops import PRIORITY_DROP_ANNOTATION, PriorityDrop
 
 _BELOW_ALL_PRIORITIES: Final = INT32_MIN - 1
 PreemptionKey = Resource | NamedKind | PolicyReference
@@ -23,7 +24,7 @@ class PolicyHandler:
 
     def __call__(self, key: Key, before: Policy | None, after: Policy | None) -> None:  # noqa: ARG002 - see Handler
         self._index.update(before, after)
-        if after is not None and claims.PRIORITY_DROP_ANNOTATION in after.metadata.annotations:
+        if after is not None and PRIORITY_DROP_ANNOTATION in after.metadata.annotations:
             self._enqueue(after.reference)
         if before is not None and after is not None and _relevant(before) == _relevant(after):
             return
@@ -42,14 +43,14 @@ class PolicyHandler:
         created before the deleted one's resources are released.
         """
         priority = after.explicit_priority if after is not None else _BELOW_ALL_PRIORITIES
-        drop = claims.PriorityDrop(from_=before.explicit_priority, to=priority)
+        drop = PriorityDrop(from_=before.explicit_priority, to=priority)
         for policy in self._index.newly_eligible(drop, before):
-            for resource in claims.named_resources(policy):
+            for resource in named_resources(policy):
                 self._enqueue(resource)
 
 
 def _named(policy: Policy | None) -> tuple[Resource, ...]:
-    return claims.named_resources(policy) if policy is not None else ()
+    return named_resources(policy) if policy is not None else ()
 
 
 def _relevant(policy: Policy) -> tuple[object, ...]:

@@ -3,9 +3,9 @@
 import threading
 from typing import NamedTuple
 
-from berthmaster.model import claims
-from berthmaster.model.claims import Resource
 from berthmaster.model.policy import Policy, PolicyReference
+from berthmaster.model.policy_preemption import Resource, named_resources, strongest_first
+from berthmaster.model.priority_drops import PriorityDrop, newly_eligible
 
 
 class NamedKind(NamedTuple):
@@ -34,7 +34,7 @@ class PolicyIndex:
     def naming(self, resource: Resource) -> list[Policy]:
         """Return the policies that may take over a resource, the strongest first."""
         with self._lock:
-            return claims.strongest_first(self._policies[each] for each in self._naming.get(resource, ()))
+            return strongest_first(self._policies[each] for each in self._naming.get(resource, ()))
 
     def names(self, resource: Resource) -> bool:
         with self._lock:
@@ -44,13 +44,13 @@ class PolicyIndex:
         with self._lock:
             return any(each[:2] == kind for each in self._naming)
 
-    def newly_eligible(self, drop: claims.PriorityDrop, dropped: Policy) -> list[Policy]:
+    def newly_eligible(self, drop: PriorityDrop, dropped: Policy) -> list[Policy]:
         """Return the policies that may preempt after a policy has dropped in priority, the strongest first."""
         with self._lock:
-            return claims.newly_eligible(drop, dropped, self._policies.values())
+            return newly_eligible(drop, dropped, self._policies.values())
 
     def _add(self, policy: Policy) -> None:
-        resources = claims.named_resources(policy)
+        resources = named_resources(policy)
         if not resources:
             return
         self._policies[policy.reference] = policy
@@ -61,7 +61,7 @@ class PolicyIndex:
         indexed = self._policies.pop(policy.reference, None)
         if indexed is None:
             return
-        for resource in claims.named_resources(indexed):
+        for resource in named_resources(indexed):
             self._naming[resource].discard(policy.reference)
             if not self._naming[resource]:
                 del self._naming[resource]

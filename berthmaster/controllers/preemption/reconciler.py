@@ -14,10 +14,10 @@ from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.controllers.work_queue import WorkQueue
 from berthmaster.kube.kinds import POLICIES_BY_KIND
 from berthmaster.kube.served_types import Discovery
-from berthmaster.model import claims
-from berthmaster.model.claims import Resource
 from berthmaster.model.errors import ApiError, BerthmasterError
 from berthmaster.model.policy import Policy, PolicyReference
+from berthmaster.model.policy_preemption import Resource, named_resources
+from berthmaster.model.priority_drops import PRIORITY_DROP_ANNOTATION, PriorityDrop, parse_priority_drop
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import fields
 
@@ -73,14 +73,14 @@ class PreemptionReconciler:
         started_s = self._clock.monotonic_s()
         dropped = self._store.policy(reference)
         annotations = dropped.metadata.annotations if dropped is not None else {}
-        drop = claims.parse_priority_drop(annotations.get(claims.PRIORITY_DROP_ANNOTATION))
+        drop = parse_priority_drop(annotations.get(PRIORITY_DROP_ANNOTATION))
         if dropped is None or drop is None:
             return None
         self._settle_eligible(drop, dropped)
-        after = self._store.remove_annotation(dropped, claims.PRIORITY_DROP_ANNOTATION)
+        after = self._store.remove_annotation(dropped, PRIORITY_DROP_ANNOTATION)
         if after is None:
             return None
-        if claims.PRIORITY_DROP_ANNOTATION in after.metadata.annotations:
+        if PRIORITY_DROP_ANNOTATION in after.metadata.annotations:
             self._events.not_cleared(dropped)
             return Requeue(NOT_CLEARED_WAIT_S)
         self._events.drop_handled(dropped, drop)
@@ -89,12 +89,12 @@ class PreemptionReconciler:
         _LOG.info("priority drop handled", extra=values)
         return None
 
-    def _settle_eligible(self, drop: claims.PriorityDrop, dropped: Policy) -> None:
+    def _settle_eligible(self, drop: PriorityDrop, dropped: Policy) -> None:
         """Settle what newly eligible policies name, the strongest policy first.
 
         A failure does not stop the others, unless the API server is unavailable.
         """
-        eligible = (claims.named_resources(policy) for policy in self._index.newly_eligible(drop, dropped))
+        eligible = (named_resources(policy) for policy in self._index.newly_eligible(drop, dropped))
         failure: BerthmasterError | None = None
         for resource in dict.fromkeys(resource for resources in eligible for resource in resources):
             try:

@@ -17,10 +17,11 @@ from berthmaster.deciding.decision_recorder import DecisionRecorder
 from berthmaster.kube.events import EventContent, Recorder, Reference
 from berthmaster.model import claims
 from berthmaster.model.binding import holder
-from berthmaster.model.claims import Resource
 from berthmaster.model.errors import ApiError
 from berthmaster.model.note import Note
 from berthmaster.model.policy import Policy, PolicyReference
+from berthmaster.model.policy_preemption import Resource, may_preempt, named_resources
+from berthmaster.model.priority_drops import PRIORITY_DROP_ANNOTATION, PriorityDrop
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import BurstFilter, fields
 
@@ -60,7 +61,7 @@ class Preemption(NamedTuple):
         if self.preemptor.reference == self.holder:
             return False
         if self.holder_policy is not None:
-            return claims.may_preempt(self.preemptor, self.holder_policy)
+            return may_preempt(self.preemptor, self.holder_policy)
         return self.holder.kind == "ClusterPropagationPolicy" and not self.preemptor.cluster_scoped
 
     @property
@@ -109,12 +110,12 @@ class PreemptionEvents:
 
     def not_cleared(self, dropped: Policy) -> None:
         note = (
-            f"the priority drop in the annotation {claims.PRIORITY_DROP_ANNOTATION} is handled, but admission restored "
+            f"the priority drop in the annotation {PRIORITY_DROP_ANNOTATION} is handled, but admission restored "
             "the annotation. Start the webhook with --drop-handler and the name of this controller's user"
         )
         self._record(_policy(dropped), NOT_CLEARED, note, None, "Warning", "ClearingPriorityDrop")
 
-    def drop_handled(self, dropped: Policy, drop: claims.PriorityDrop) -> None:
+    def drop_handled(self, dropped: Policy, drop: PriorityDrop) -> None:
         """Record that all takeovers after a priority drop are done. It has no event: the takeovers have theirs."""
         note = f"the priority of {dropped} fell from {drop.from_} to {drop.to}; preemption ran for its resources"
         self._note("priority-drop", note, _policy(dropped), dropped)
@@ -229,7 +230,7 @@ class Takeover:
         A later change of a policy requeues the resource.
         """
         preemptor = self._store.policy(preemption.preemptor.reference)
-        if preemptor is None or resource not in claims.named_resources(preemptor) or not claims.permanent_id(preemptor):
+        if preemptor is None or resource not in named_resources(preemptor) or not claims.permanent_id(preemptor):
             return None
         confirmed = Preemption(preemptor, preemption.holder, self._store.policy(preemption.holder))
         return confirmed if confirmed.allowed else None

@@ -15,9 +15,9 @@ from berthmaster.kube.informer import Handler, Informer
 from berthmaster.kube.served_types import ServedType
 from berthmaster.model import claims
 from berthmaster.model.binding import holder
-from berthmaster.model.claims import Resource
 from berthmaster.model.meta import Key
 from berthmaster.model.policy import PolicyReference
+from berthmaster.model.policy_preemption import Resource
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import fields
 

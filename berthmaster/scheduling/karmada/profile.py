@@ -10,7 +10,7 @@ import numpy as np
 from berthmaster.model.cached import cached_property
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.placement import Placement
-from berthmaster.model.validation import DEFAULT_LIMITS, PlacementLimits
+from berthmaster.model.placement_limits import DEFAULT_LIMITS, PlacementLimits
 from berthmaster.scheduling import filters
 from berthmaster.scheduling.columns import Column, IntArray
 from berthmaster.scheduling.context import Context

@@ -27,7 +27,7 @@ import numpy as np
 
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.placement import Placement, ReplicaSchedulingStrategy, SpreadConstraint
-from berthmaster.model.validation import OPTION
+from berthmaster.model.placement_limits import OPTION
 from berthmaster.scheduling.candidates import Candidates
 from berthmaster.scheduling.columns import AFFINITY_STEPS, PYTHON_STEPS, BoolArray, Column, IntArray, Journal, Work
 from berthmaster.scheduling.component_sets import sets_column

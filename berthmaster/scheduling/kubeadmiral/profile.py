@@ -11,7 +11,7 @@ from typing import Final
 
 from berthmaster.model.errors import FieldError, shown
 from berthmaster.model.kubeadmiral import PluginReference, PluginSet, SchedulingProfile
-from berthmaster.model.validation import DEFAULT_LIMITS, PlacementLimits
+from berthmaster.model.placement_limits import DEFAULT_LIMITS, PlacementLimits
 from berthmaster.scheduling.filters import Filter, Score
 from berthmaster.scheduling.fleet import CompiledPlacement
 from berthmaster.scheduling.kubeadmiral import plugins

@@ -19,6 +19,7 @@ from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import FieldError
 from berthmaster.model.kubeadmiral import ClusterSelectorTerm, DesiredPlacement, KubeAdmiralSpec
 from berthmaster.model.placement import Placement
+from berthmaster.model.placement_limits import PlacementLimits, kubeadmiral_excess, placement_excess
 from berthmaster.model.quantity import Quantity
 from berthmaster.model.selector import (
     NODE_OPERATORS,
@@ -28,7 +29,6 @@ from berthmaster.model.selector import (
     requirement_error,
 )
 from berthmaster.model.taint import Toleration
-from berthmaster.model.validation import PlacementLimits, kubeadmiral_excess, placement_excess
 from berthmaster.scheduling.columns import BoolArray
 from berthmaster.scheduling.context import Context
 from berthmaster.scheduling.decision import Decision

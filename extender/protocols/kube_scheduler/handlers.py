@@ -17,8 +17,8 @@ from berthmaster.model.cluster import Cluster
 from berthmaster.model.cluster_node import Node, NodeIdentity, cluster_of_node
 from berthmaster.model.decode import encode_json
 from berthmaster.model.errors import FieldError
+from berthmaster.model.placement_limits import DEFAULT_LIMITS, PlacementLimits
 from berthmaster.model.selector import LabelSelector
-from berthmaster.model.validation import DEFAULT_LIMITS, PlacementLimits
 from berthmaster.runtime.logs import fields
 from berthmaster.scheduling.columns import TooLargeError, Work
 from berthmaster.scheduling.karmada.profile import karmada_profile

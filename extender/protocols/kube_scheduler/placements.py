@@ -10,14 +10,15 @@ import msgspec
 from berthmaster.model.claims import claims
 from berthmaster.model.decode import convert, decode_json, encode_json
 from berthmaster.model.errors import FieldError
-from berthmaster.model.kinds import reason_not_propagated
 from berthmaster.model.placement import Placement
+from berthmaster.model.placement_limits import DEFAULT_LIMITS, PlacementLimits, placement_excess
 from berthmaster.model.policy import Policy
 from berthmaster.model.policy_defaults import defaulted_placement
 from berthmaster.model.replicas import Template, pod_requests
+from berthmaster.model.skipped_resources import reason_not_propagated
 from berthmaster.model.taint import Toleration
 from berthmaster.model.unknown_fields import unknown_fields
-from berthmaster.model.validation import DEFAULT_LIMITS, PlacementLimits, placement_errors, placement_excess
+from berthmaster.model.validation import placement_errors
 from berthmaster.scheduling.columns import BYTES_OF_JSON, BoundedCache
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.resources import requests_of

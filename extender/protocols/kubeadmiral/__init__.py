@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from berthmaster.model.validation import DEFAULT_LIMITS, PlacementLimits
+from berthmaster.model.placement_limits import DEFAULT_LIMITS, PlacementLimits
 from extender.protocols.kubeadmiral import plugin
 from extender.protocols.kubeadmiral.schedule import federation_route
 from extender.protocols.route import Route

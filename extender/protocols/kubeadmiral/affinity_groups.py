@@ -22,8 +22,9 @@ from berthmaster.model.errors import FieldError, shown
 from berthmaster.model.kubeadmiral import as_summary
 from berthmaster.model.meta import with_spec
 from berthmaster.model.placement import Placement
+from berthmaster.model.placement_limits import DEFAULT_LIMITS, PlacementLimits, placement_excess
 from berthmaster.model.unknown_fields import unknown_fields
-from berthmaster.model.validation import DEFAULT_LIMITS, PlacementLimits, affinity_errors, placement_excess
+from berthmaster.model.validation import affinity_errors
 from berthmaster.scheduling.columns import AFFINITY_STEPS, CANDIDATE_STEPS, Work
 from berthmaster.scheduling.fleet import AffinityColumn, Fleet
 from extender.protocols.kubeadmiral.wire import Member

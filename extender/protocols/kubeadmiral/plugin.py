@@ -15,8 +15,8 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import FieldError
 from berthmaster.model.meta import Value
+from berthmaster.model.placement_limits import DEFAULT_LIMITS, OPTION, PlacementLimits
 from berthmaster.model.taint import repelling_taints
-from berthmaster.model.validation import DEFAULT_LIMITS, OPTION, PlacementLimits
 from berthmaster.native_api.wire import Problem
 from berthmaster.runtime.logs import fields
 from berthmaster.scheduling.columns import PYTHON_STEPS, TooLargeError, Work

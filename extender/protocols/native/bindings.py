@@ -22,11 +22,11 @@ from berthmaster.model.binding import Binding, binding_name, holder
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import builtins
 from berthmaster.model.errors import ApiError, FieldError, InputError, name_list, shown
-from berthmaster.model.gaps import Reader, about
 from berthmaster.model.meta import with_spec
 from berthmaster.model.move import move_of, move_problem
 from berthmaster.model.policy import PolicyReference
-from berthmaster.model.unsupported import unsupported_parts
+from berthmaster.model.readers import Reader, reader_about
+from berthmaster.model.unsupported_placement import unsupported_parts
 from berthmaster.native_api.why import (
     BindingEvents,
     BindingManifests,
@@ -105,7 +105,7 @@ def explained(services: Services, key: Key, most: int | None = None) -> BindingE
         followed = companions([outcome.workload, *found.related]).get(0, NO_COMPANIONS)
         outcome = replace(outcome, companions=followed)
     answer = explanation(outcome, present(World({}, [workload]))[0])
-    gaps = state.gaps(about(key[0]))
+    gaps = state.gaps(reader_about(key[0]))
     return BindingExplanation(**msgspec.structs.asdict(answer), gaps=gaps, staleness=state.staleness)
 
 
@@ -142,7 +142,7 @@ def described(services: Services, key: Key) -> BindingView:
         conditions=list(status.conditions),
         last_scheduled_time=status.last_scheduled_time,
         notes=list(workload.notes),
-        gaps=services.state.gaps(about(key[0])),
+        gaps=services.state.gaps(reader_about(key[0])),
         staleness=services.state.staleness,
         requests=spec.replica_requirements.resource_request if spec.replica_requirements is not None else {},
     )
@@ -198,7 +198,7 @@ def binding_outlook(services: Services, key: Key, group: str | None, most: int |
         move,
         move_note(stored) if move is not None else "",
         notes,
-        state.gaps(about(key[0])),
+        state.gaps(reader_about(key[0])),
         state.staleness,
     )
 
@@ -262,7 +262,7 @@ def claims_of(services: Services, key: tuple[str, str]) -> ClaimsView:
         holder=str(workload.held_by) if workload.held_by is not None else None,
         why=why_held(workload),
         claims=claim_rows(workload),
-        gaps=state.gaps(about(key[0])),
+        gaps=state.gaps(reader_about(key[0])),
         version=version,
         staleness=state.staleness,
     )
@@ -350,7 +350,7 @@ class Investigator:
             except InputError as error:
                 raise Refusal(409, str(error)) from None
             answer = why_not(question, cluster, check)
-        gaps = state.gaps(about(key[0]))
+        gaps = state.gaps(reader_about(key[0]))
         return WhyNotView(**msgspec.structs.asdict(answer), gaps=gaps, version=version, staleness=state.staleness)
 
     def _why_not_then(self, services: Services, call: Call, record: str, cluster: str) -> WhyNotView:

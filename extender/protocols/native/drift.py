@@ -9,7 +9,7 @@ from typing import Final
 from msgspec.structs import asdict, replace
 
 from berthmaster.kube.watch_options import BINDINGS
-from berthmaster.model.gaps import ANY_READER, Reader
+from berthmaster.model.readers import ANY_READER, Reader
 from berthmaster.native_api.why import DRIFT_SORTS, DriftQuery, DriftView
 from berthmaster.runtime.forked import Forked
 from berthmaster.scheduling.karmada.minimal import DriftKind

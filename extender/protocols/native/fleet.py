@@ -6,7 +6,7 @@ from typing import Final
 from berthmaster.deciding.move_targets import is_draining
 from berthmaster.kube.watch_options import BINDINGS
 from berthmaster.model.cluster import Cluster
-from berthmaster.model.gaps import NO_NAMES
+from berthmaster.model.readers import NO_NAMES
 from berthmaster.native_api.fleet import FleetAmount, FleetCluster, FleetView, StateVersion
 from berthmaster.native_api.wire import Amounts, ClusterList, ClusterView
 from berthmaster.scheduling.resources import amount_of

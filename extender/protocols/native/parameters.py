@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import shown
-from berthmaster.model.gaps import Reader
+from berthmaster.model.readers import Reader
 from berthmaster.native_api.wire import InvalidField, ReaderRequest
 from extender.protocols.problem import Refusal
 from extender.protocols.route import JSON, Operation, Parameter, Route

@@ -18,11 +18,13 @@ from msgspec.structs import replace
 from berthmaster.kube.watch_options import BINDINGS, WORKLOADS
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import FieldError, InputError, shown
-from berthmaster.model.gaps import ANY_READER, Gap, Reader
+from berthmaster.model.gaps import Gap
 from berthmaster.model.meta import with_spec
+from berthmaster.model.placement_limits import placement_excess
 from berthmaster.model.policy import Policy, PolicyReference
 from berthmaster.model.policy_defaults import defaulted
-from berthmaster.model.validation import placement_excess, policy_errors, update_errors
+from berthmaster.model.readers import ANY_READER, Reader
+from berthmaster.model.validation import policy_errors, update_errors
 from berthmaster.native_api.what_if import PlanAnswer, PlanCounts, PlanLine, PlanRequest, PolicyName
 from berthmaster.native_api.wire import Progress, Staleness
 from berthmaster.runtime.forked import Forked

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import msgspec.structs
 
 from berthmaster.kube.watch_options import BINDINGS
-from berthmaster.model.gaps import NO_NAMES
+from berthmaster.model.readers import NO_NAMES
 from berthmaster.native_api.why import MAX_NAMES, ImpactView, ResilienceView
 from berthmaster.runtime.forked import Forked
 from berthmaster.simulation.failures import FailureDomain, Failures, Impact, losses, ranked

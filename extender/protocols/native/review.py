@@ -26,8 +26,9 @@ from msgspec.structs import replace
 
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import InputError
-from berthmaster.model.gaps import ANY_READER, Gap, texts
+from berthmaster.model.gaps import Gap, texts
 from berthmaster.model.policy import Policy, PolicyReference
+from berthmaster.model.readers import ANY_READER
 from berthmaster.native_api.what_if import (
     ChangeReview,
     PlanAnswer,

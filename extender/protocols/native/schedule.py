@@ -13,8 +13,9 @@ from berthmaster.kube.watch_options import CLUSTER_KINDS, CLUSTERS, WatchOptions
 from berthmaster.model.binding import Binding
 from berthmaster.model.decode import NOT_JSON, decode_json, encode_json, read_json
 from berthmaster.model.errors import FieldError
-from berthmaster.model.unsupported import unknown_placement_fields
-from berthmaster.model.validation import OPTION, binding_errors, cluster_errors, placement_excess
+from berthmaster.model.placement_limits import OPTION, placement_excess
+from berthmaster.model.unsupported_placement import unknown_placement_fields
+from berthmaster.model.validation import binding_errors, cluster_errors
 from berthmaster.native_api.wire import ABOUT_BLANK, NOT_READY, Decided, ScheduleRequest
 from berthmaster.runtime.logs import fields
 from berthmaster.scheduling.columns import Work

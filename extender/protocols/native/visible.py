@@ -10,9 +10,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from berthmaster.ledger.records import PastExplanation
-from berthmaster.model.gaps import ELSEWHERE, Reader
 from berthmaster.model.meta import with_metadata, with_spec
 from berthmaster.model.policy import Policy
+from berthmaster.model.readers import ELSEWHERE, Reader
 from berthmaster.native_api.why import ImpactView
 from berthmaster.native_api.wire import BindingExplanation, BindingView
 from berthmaster.simulation.plan_answer import Loss, Plan, PlanSummary, PolicyEffect

@@ -11,8 +11,8 @@ from berthmaster.deciding.running import hosts_of
 from berthmaster.kube.watch_options import BINDINGS, WORKLOADS
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import InputError
-from berthmaster.model.gaps import Reader
 from berthmaster.model.meta import CLUSTER_SCOPED
+from berthmaster.model.readers import Reader
 from berthmaster.model.selector import parse_selector
 from berthmaster.native_api.fleet import (
     MAX_FACETS,

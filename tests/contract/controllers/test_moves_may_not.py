@@ -16,7 +16,8 @@ from berthmaster.deciding.config import Budget, MoveRule, MovesConfig, MoveSelec
 from berthmaster.kube.requests import APIRequest
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError
-from berthmaster.model.move import DRAINING, MOVE, Cause, MovePhase, MoveState
+from berthmaster.model.move import DRAINING, MOVE, MovePhase, MoveState
+from berthmaster.model.move_refusal import Cause
 
 BOTH = pytest.mark.parametrize(
     "moves", [pytest.param(ON, id="MakeBeforeBreak"), pytest.param(BREAK, id="BreakBeforeMake")]

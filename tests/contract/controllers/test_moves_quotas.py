@@ -8,7 +8,8 @@ from kube_store import JSON
 from move_plays import BREAK, ON, STATIC, WEB, Play, terms_of
 
 from berthmaster.deciding.config import MovesConfig
-from berthmaster.model.move import Cause, MovePhase
+from berthmaster.model.move import MovePhase
+from berthmaster.model.move_refusal import Cause
 
 GROUPS = {"g": ["m1"], "next": ["m2"]}
 NEXT = deployment("next", 2)

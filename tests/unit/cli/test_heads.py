@@ -9,7 +9,7 @@ from tables import cases, data
 
 from berthmaster.manifests.heads import head_errors
 from berthmaster.model.errors import BerthmasterError
-from berthmaster.model.kinds import unknown_type
+from berthmaster.model.unknown_types import unknown_type
 from berthmaster_cli.main import main
 
 WRONG = {name: tuple(each.values()) for name, each in data("heads").items()}

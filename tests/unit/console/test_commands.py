@@ -6,7 +6,7 @@ from console_answers import move_row
 from console_fleet import HOSTILE
 from tables import cases
 
-from berthmaster.model.kinds import BUILT_IN_NAMES
+from berthmaster.model.kind_names import BUILT_IN_NAMES
 from berthmaster.native_api.problems import Damage, FleetProblem, Subject
 from berthmaster.views.move_rows import RowState
 from berthmaster_cli.main import main

@@ -11,7 +11,8 @@ from berthmaster.deciding.copy_checks import blocked_failover, blocked_move, can
 from berthmaster.model.binding import Binding
 from berthmaster.model.decode import convert, decode_json
 from berthmaster.model.meta import with_spec
-from berthmaster.model.move import Cause, MovePhase, MoveReason, MoveState, MoveStrategy, VolumeLoss
+from berthmaster.model.move import MovePhase, MoveReason, MoveState, MoveStrategy, VolumeLoss
+from berthmaster.model.move_refusal import Cause
 from berthmaster.model.placement import Placement
 from berthmaster.model.policy import Suspension
 from berthmaster.model.template_facts import TemplateFacts, facts_of

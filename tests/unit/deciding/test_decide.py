@@ -13,8 +13,8 @@ from berthmaster.deciding.failover import FailoverOptions
 from berthmaster.deciding.writes import Version, status_write
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
-from berthmaster.model.unsupported import checked_placement
-from berthmaster.model.validation import DEFAULT_LIMITS
+from berthmaster.model.placement_limits import DEFAULT_LIMITS
+from berthmaster.model.unsupported_placement import checked_placement
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.karmada.trigger import Trigger

@@ -9,7 +9,7 @@ from tables import cases
 from berthmaster.deciding.failover import Replacement, eviction_tasks, replacement
 from berthmaster.model.binding import Binding, BindingStatus, GracefulEvictionTask
 from berthmaster.model.failover_behavior import ClusterFailoverBehavior, FailoverBehavior
-from berthmaster.model.move import MoveRefusal
+from berthmaster.model.move_refusal import MoveRefusal
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.request import Request

@@ -11,9 +11,9 @@ import pytest
 from berthmaster.deciding import lease_record
 from berthmaster.ledger.entries import FORMAT
 from berthmaster.ledger.schema import REVISION
-from berthmaster.model.claims import PRIORITY_DROP_ANNOTATION, PriorityDrop
 from berthmaster.model.meta import Value
 from berthmaster.model.move import MOVE, MoveState
+from berthmaster.model.priority_drops import PRIORITY_DROP_ANNOTATION, PriorityDrop
 
 ROOT = Path(__file__).parents[3]
 PACKAGES = ("berthmaster", "webhook", "extender", "certs", "console", "berthmaster_cli")

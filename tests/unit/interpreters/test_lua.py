@@ -9,13 +9,9 @@ from tables import cases
 from berthmaster.interpreters.lua import KUBE, lua_interpreter
 from berthmaster.interpreters.sandbox import Sandbox
 from berthmaster.interpreters.worker import ScriptProcess
+from berthmaster.model.customization import ResourceInterpreterCustomization, replica_scripts
 from berthmaster.model.decode import convert
-from berthmaster.model.interpretation import (
-    ResourceInterpreterCustomization,
-    UnknownReplicas,
-    interpreted,
-    replica_scripts,
-)
+from berthmaster.model.interpretation import UnknownReplicas, interpreted
 from berthmaster.model.replicas import ReplicaPath, ReplicaRequirements, Replicas
 
 WIDGET = {

@@ -35,7 +35,7 @@ from berthmaster.model.errors import InputError, NotRecordedError
 from berthmaster.model.meta import with_metadata, with_spec, with_status
 from berthmaster.model.move import MOVE, MoveStrategy, annotation_of, move_of
 from berthmaster.model.note import Note
-from berthmaster.model.unsupported import UnsupportedPlacement
+from berthmaster.model.unsupported_placement import UnsupportedPlacement
 
 GROUPS = [{"affinityName": "a", "clusterNames": ["a"]}, {"affinityName": "b", "clusterNames": ["b"]}]
 KEY = "shop", "web-deployment"

@@ -9,7 +9,7 @@ from tables import cases, data
 from berthmaster.manifests import load_manifests
 from berthmaster.model.decode import builtins
 from berthmaster.model.errors import InputError, ManifestError
-from berthmaster.model.unsupported import unsupported_parts
+from berthmaster.model.unsupported_placement import unsupported_parts
 
 MEMBER = {"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "member1"}}
 POLICY = {

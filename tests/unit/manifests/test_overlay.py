@@ -8,7 +8,8 @@ import yaml
 from berthmaster.manifests import load_manifests
 from berthmaster.manifests.snapshot import FleetSnapshot, ListRecord
 from berthmaster.model.errors import ManifestError
-from berthmaster.model.gaps import ANY_READER, Gap, GapKind
+from berthmaster.model.gaps import Gap, GapKind
+from berthmaster.model.readers import ANY_READER
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 SNAPSHOT = FleetSnapshot(

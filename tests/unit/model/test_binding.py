@@ -25,7 +25,8 @@ from berthmaster.model.binding import (
     binding_of,
     short_assignment,
 )
-from berthmaster.model.claims import PolicyCatalog, claims
+from berthmaster.model.claims import claims
+from berthmaster.model.holding import PolicyCatalog
 from berthmaster.model.meta import ObjectMeta
 from berthmaster.model.move import (
     APPLIED_AFFINITY,

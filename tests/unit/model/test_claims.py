@@ -7,23 +7,12 @@ from kube_store import merged
 from tables import cases, data
 
 from berthmaster.model.binding import holder
-from berthmaster.model.claims import (
-    PriorityDrop,
-    Resource,
-    claim_patch,
-    claimed_externally,
-    claims,
-    match_level,
-    may_preempt,
-    named_resources,
-    newly_eligible,
-    permanent_id,
-    rank,
-    strongest_first,
-)
+from berthmaster.model.claims import claim_patch, claimed_externally, claims, match_level, permanent_id
 from berthmaster.model.decode import builtins, convert
 from berthmaster.model.meta import ObjectMeta
 from berthmaster.model.policy import Policy, PolicyReference, ResourceSelector
+from berthmaster.model.policy_preemption import Resource, may_preempt, named_resources, rank, strongest_first
+from berthmaster.model.priority_drops import PriorityDrop, newly_eligible
 from berthmaster.model.replicas import Template
 
 NGINX = Template(api_version="apps/v1", kind="Deployment", name="nginx", namespace="default", labels={"app": "nginx"})

@@ -10,8 +10,8 @@ from berthmaster.model.binding import AggregatedStatusItem, Binding, BindingStat
 from berthmaster.model.cluster import APIEnablement, APIResource, Cluster, Condition
 from berthmaster.model.cluster_node import UNSCHEDULABLE, Node, NodeIdentity, cluster_of_node
 from berthmaster.model.decode import convert, decode_json, encode_json
+from berthmaster.model.shared_parts import SharedParts, SharingReader
 from berthmaster.model.taint import Toleration, repelling_taints
-from berthmaster.model.unsupported import SharedParts, SharingReader
 from berthmaster.model.work import FederatedResourceQuota, is_looser
 
 NOT_READY = taint("not-ready:NoSchedule")

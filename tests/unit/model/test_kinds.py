@@ -7,10 +7,12 @@ from tables import cases, data
 from berthmaster.model.decode import builtins
 from berthmaster.model.dependencies import DEPENDENCIES, Dependency, dependencies_of, recorded_dependencies
 from berthmaster.model.errors import FieldError
-from berthmaster.model.interpretation import OF_SEVERAL_PARTS, UnknownReplicas, interpreted
-from berthmaster.model.kinds import Scope, group_of, is_namespaced, reason_not_propagated, scope_of
+from berthmaster.model.interpretation import UnknownReplicas, interpreted
+from berthmaster.model.kinds import Scope, group_of, is_namespaced, scope_of
 from berthmaster.model.replicas import Replicas
 from berthmaster.model.selector import LabelSelector
+from berthmaster.model.skipped_resources import reason_not_propagated
+from berthmaster.model.third_party_replicas import OF_SEVERAL_PARTS
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,7 @@ from berthmaster.model.durations import MAX_DURATION_S, duration_text, parse_dur
 from berthmaster.model.errors import InputError
 from berthmaster.model.kubeadmiral import KubeAdmiralSpec
 from berthmaster.model.placement import Placement
-from berthmaster.model.policy import Policy
-from berthmaster.model.quantity import Quantity
-from berthmaster.model.validation import (
+from berthmaster.model.placement_limits import (
     DEFAULT_LIMITS,
     LIMIT_NAMES,
     MAX_LIMIT,
@@ -25,6 +23,8 @@ from berthmaster.model.validation import (
     placement_excess,
     policy_excess,
 )
+from berthmaster.model.policy import Policy
+from berthmaster.model.quantity import Quantity
 
 MAX = 2**63 - 1
 

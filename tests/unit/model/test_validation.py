@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tables import cases, data
 
-from berthmaster.model import gaps
 from berthmaster.model.binding import Binding, Component
 from berthmaster.model.cluster import ResourceModel, ResourceModelRange
 from berthmaster.model.decode import convert, decode_json, encode_json
@@ -24,13 +23,14 @@ from berthmaster.model.errors import (
     printable,
     shown,
 )
-from berthmaster.model.gaps import ANY_READER, NO_NAMES, Gap, GapKind, Reader, texts
+from berthmaster.model.gaps import Gap, GapKind, texts
 from berthmaster.model.placement import Placement
 from berthmaster.model.quantity import Quantity
+from berthmaster.model.readers import ANY_READER, NO_NAMES, Reader, reader_about
 from berthmaster.model.replicas import ReplicaRequirements
+from berthmaster.model.shared_parts import SharingReader
 from berthmaster.model.unknown_fields import has_unknown_fields, unknown_fields
-from berthmaster.model.unsupported import (
-    SharingReader,
+from berthmaster.model.unsupported_placement import (
     checked_placement,
     decode_checked_policy,
     decode_held_binding,
@@ -208,8 +208,8 @@ def test_no_gap_names_what_its_reader_may_not_see(kind, names):
         "of all namespaces": (ANY_READER, [MINE, THEIRS, WIDE]),
         "of one namespace": (SHOP, [MINE]),
         "of one namespace and of cluster-scoped objects": (Reader(frozenset({"shop", "-"})), [MINE, WIDE]),
-        "of an answer about one object": (gaps.about("vault"), [THEIRS]),
-        "of an answer about one cluster-scoped object": (gaps.about(""), [WIDE]),
+        "of an answer about one object": (reader_about("vault"), [THEIRS]),
+        "of an answer about one cluster-scoped object": (reader_about(""), [WIDE]),
         "of no namespace": (NO_NAMES, []),
     },
 )

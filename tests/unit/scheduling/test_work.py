@@ -2,7 +2,7 @@ import pytest
 from builders import cluster
 from decisions import asked, spread, static
 
-from berthmaster.model.validation import DEFAULT_LIMITS
+from berthmaster.model.placement_limits import DEFAULT_LIMITS
 from berthmaster.scheduling.columns import TooLargeError, Work
 from berthmaster.scheduling.decision import FailureKind
 from berthmaster.scheduling.diagnosis import explain

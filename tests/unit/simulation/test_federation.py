@@ -14,7 +14,7 @@ from tables import cases
 from berthmaster.manifests import Document, load_manifests
 from berthmaster.manifests.loader import manifests_of
 from berthmaster.model.errors import InputError, ManifestError
-from berthmaster.model.gaps import ANY_READER
+from berthmaster.model.readers import ANY_READER
 from berthmaster.model.taint import Taint
 from berthmaster.scheduling.kubeadmiral.trigger import ObjectTrigger
 from berthmaster.simulation.changes import AddLabel, AddTaint, Down, RemoveCluster, Reschedule, Scale

@@ -5,11 +5,11 @@ from typing import Final
 
 from berthmaster.deciding.config import SourceSettings, failback_annotation, pause_annotation
 from berthmaster.model.affinity import ClusterAffinity
-from berthmaster.model.claims import PRIORITY_DROP_ANNOTATION
 from berthmaster.model.errors import FieldError, InputError
 from berthmaster.model.hints import closest
 from berthmaster.model.move import FAILBACK, PAUSE, STRATEGY, VOLUMES, MoveStrategy, VolumeLoss
 from berthmaster.model.placement import Placement
+from berthmaster.model.priority_drops import PRIORITY_DROP_ANNOTATION
 from webhook.admission.field_problem import ABSENT, FieldProblem
 from webhook.admission.placements import divides_by_static_weight, named_clusters
 from webhook.admission.rules.rule import ReviewedPolicy, rule

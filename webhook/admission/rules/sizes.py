@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from berthmaster.model.errors import FieldError
+from berthmaster.model.placement_limits import PlacementLimits, policy_excess
 from berthmaster.model.policy import PropagationSpec
-from berthmaster.model.validation import PlacementLimits, policy_excess
 from webhook.admission.field_problem import ABSENT, FieldProblem
 from webhook.admission.rules.rule import AdmissionRule, ReviewedPolicy
 from webhook.admission.settings import Level

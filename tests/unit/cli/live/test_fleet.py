@@ -14,7 +14,8 @@ from berthmaster.manifests import manifests_of
 from berthmaster.manifests.document import Document
 from berthmaster.manifests.snapshot import FleetSnapshot
 from berthmaster.model.errors import ApiError, InputError, ServiceError
-from berthmaster.model.gaps import ANY_READER, texts
+from berthmaster.model.gaps import texts
+from berthmaster.model.readers import ANY_READER
 from berthmaster.simulation.workload import ResourceName
 from berthmaster_cli.live.collections import CollectionReader, ListingBars, ReadLimits
 from berthmaster_cli.live.source import LiveRead, resolved

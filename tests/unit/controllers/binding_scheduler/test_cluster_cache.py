@@ -21,7 +21,7 @@ from berthmaster.kube.informer import Informer
 from berthmaster.kube.requests import RESOURCE_BINDINGS
 from berthmaster.model.binding import AggregatedStatusItem, Binding, WorkloadAffinityGroups
 from berthmaster.model.meta import Key
-from berthmaster.model.unsupported import unsupported_parts
+from berthmaster.model.unsupported_placement import unsupported_parts
 from berthmaster.scheduling.karmada.profile import built_in, karmada_profile
 from berthmaster.scheduling.pending_replicas import LIFETIME_S
 

@@ -23,7 +23,7 @@ from berthmaster.kube.requests import RESOURCE_BINDINGS
 from berthmaster.model.binding import Binding
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import ApiError
-from berthmaster.model.unsupported import checked_placement
+from berthmaster.model.unsupported_placement import checked_placement
 from berthmaster.runtime.console_link import ConsoleLink
 from berthmaster.runtime.logs import BurstFilter
 from berthmaster.scheduling.karmada.profile import karmada_profile

@@ -19,9 +19,11 @@ from berthmaster.controllers.preemption.takeover import FAILED, NOT_CLEARED, SUC
 from berthmaster.controllers.preemption.watches import claim_state_of
 from berthmaster.controllers.rbac import RULES
 from berthmaster.kube.served_types import CACHE_S
-from berthmaster.model.claims import PERMANENT_ID, PRIORITY_DROP_ANNOTATION, Resource
+from berthmaster.model.claims import PERMANENT_ID
 from berthmaster.model.decode import convert, encode_json
 from berthmaster.model.policy import Policy, PolicyReference
+from berthmaster.model.policy_preemption import Resource
+from berthmaster.model.priority_drops import PRIORITY_DROP_ANNOTATION
 from berthmaster.runtime.feature_gates import POLICY_PREEMPTION
 
 WEB_KEY = Resource("apps/v1", "Deployment", "default", "web")

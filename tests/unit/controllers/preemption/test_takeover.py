@@ -12,7 +12,8 @@ from tables import cases
 
 from berthmaster.controllers.preemption.reconciler import NOT_CLEARED_WAIT_S
 from berthmaster.controllers.preemption.takeover import ORPHAN_WAIT_S
-from berthmaster.model.claims import PRIORITY_DROP_ANNOTATION, Resource
+from berthmaster.model.policy_preemption import Resource
+from berthmaster.model.priority_drops import PRIORITY_DROP_ANNOTATION
 
 WEB_KEY = Resource("apps/v1", "Deployment", "default", "web")
 WEAK = policy("weak", 1, always=False)

@@ -23,7 +23,7 @@ from berthmaster.kube.requests import APIRequest
 from berthmaster.kube.source_check import UNCONFIRMED_S
 from berthmaster.kube.watch_options import CLUSTER_KINDS, WatchOptions
 from berthmaster.model.errors import ApiError, InputError
-from berthmaster.model.gaps import ANY_READER
+from berthmaster.model.readers import ANY_READER
 from berthmaster.native_api.wire import Staleness
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.scheduling import fleet as columns

@@ -20,9 +20,9 @@ from berthmaster.kube.watch_options import WatchOptions
 from berthmaster.manifests import Document, manifests_of
 from berthmaster.model.decode import convert, encode_json
 from berthmaster.model.errors import InputError
-from berthmaster.model.gaps import ANY_READER
 from berthmaster.model.policy import Policy
 from berthmaster.model.policy_defaults import defaulted
+from berthmaster.model.readers import ANY_READER
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.change_set import ChangeSet, PlanIndex
 from berthmaster.simulation.changes import Down

@@ -9,8 +9,13 @@ from policy_pages import REBALANCER, made
 from reviews import admission_review, answer, denied_fields, operations, patched
 from tables import cases
 
-from berthmaster.model.claims import PRIORITY_DROP_ANNOTATION, PriorityDrop, format_priority_drop, parse_priority_drop
 from berthmaster.model.kinds import Scope
+from berthmaster.model.priority_drops import (
+    PRIORITY_DROP_ANNOTATION,
+    PriorityDrop,
+    format_priority_drop,
+    parse_priority_drop,
+)
 from webhook.admission.priority_drops import record_after
 from webhook.admission.settings import AdmissionSettings
 

@@ -5,7 +5,7 @@ import pytest
 from reviews import admission_review, answer
 from tables import cases
 
-from berthmaster.model.validation import PlacementLimits
+from berthmaster.model.placement_limits import PlacementLimits
 from webhook.admission.catalog import ALL_RULES, RULE_IDS
 from webhook.admission.settings import AdmissionSettings, Level
 

@@ -13,8 +13,8 @@ from tables import cases
 from berthmaster.model.cluster_node import Node, cluster_of_node
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import FieldError
+from berthmaster.model.placement_limits import DEFAULT_LIMITS
 from berthmaster.model.selector import parse_selector
-from berthmaster.model.validation import DEFAULT_LIMITS
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from extender.protocols.kube_scheduler import placements

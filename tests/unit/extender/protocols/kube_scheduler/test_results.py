@@ -11,7 +11,7 @@ from tables import cases
 
 from berthmaster.model.cluster_node import Node, cluster_of_node
 from berthmaster.model.decode import convert
-from berthmaster.model.validation import DEFAULT_LIMITS
+from berthmaster.model.placement_limits import DEFAULT_LIMITS
 from berthmaster.scheduling.columns import Work
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from extender.protocols.kube_scheduler import KubeSchedulerOptions, nodes

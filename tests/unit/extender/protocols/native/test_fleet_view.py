@@ -13,8 +13,8 @@ from berthmaster.kube.kinds import NODES
 from berthmaster.kube.requests import APIRequest
 from berthmaster.model.cluster import Cluster, ResourceSummary
 from berthmaster.model.decode import encode_json
-from berthmaster.model.gaps import Reader
 from berthmaster.model.meta import ObjectMeta
+from berthmaster.model.readers import Reader
 from berthmaster.native_api.fleet import FleetAmount, Restriction, SortKey, WorkloadQuery
 from berthmaster.simulation.workload import SimulatedWorkload
 from berthmaster.simulation.world import World

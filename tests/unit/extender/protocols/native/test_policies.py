@@ -6,11 +6,11 @@ from karmada_plane import binding, cluster, deployment, policy, selector
 from tables import cases
 
 from berthmaster.ledger.records import HistoryRow, Page
-from berthmaster.model.claims import PRIORITY_DROP_ANNOTATION
 from berthmaster.model.decode import encode_json
 from berthmaster.model.errors import LedgerError
-from berthmaster.model.gaps import ELSEWHERE
-from berthmaster.model.validation import DEFAULT_LIMITS
+from berthmaster.model.placement_limits import DEFAULT_LIMITS
+from berthmaster.model.priority_drops import PRIORITY_DROP_ANNOTATION
+from berthmaster.model.readers import ELSEWHERE
 from berthmaster.native_api.why import PolicyList, PolicyView
 from berthmaster_cli.rule_options import policy_findings
 from extender.protocols.problem import Refusal

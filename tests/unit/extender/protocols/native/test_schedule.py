@@ -13,7 +13,7 @@ from berthmaster.model.binding import APPLIED_PLACEMENT
 from berthmaster.model.decode import convert, decode_json, encode_json
 from berthmaster.model.meta import with_status
 from berthmaster.model.placement import Placement
-from berthmaster.model.validation import DEFAULT_LIMITS
+from berthmaster.model.placement_limits import DEFAULT_LIMITS
 from berthmaster.native_api.wire import ScheduleRequest
 from berthmaster.scheduling.decision import FailureKind
 from berthmaster.scheduling.karmada.profile import karmada_profile

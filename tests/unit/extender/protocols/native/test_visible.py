@@ -9,8 +9,8 @@ from tables import cases
 from berthmaster.ledger.records import HistoryRow, PastExplanation
 from berthmaster.model.binding import WorkloadAffinityGroups
 from berthmaster.model.decode import encode_json
-from berthmaster.model.gaps import ANY_READER, Reader
 from berthmaster.model.placement import Placement
+from berthmaster.model.readers import ANY_READER, Reader
 from berthmaster.native_api.what_if import PlanRequest
 from berthmaster.native_api.why import ImpactView
 from berthmaster.native_api.wire import RequiringBinding

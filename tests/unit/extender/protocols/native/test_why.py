@@ -12,7 +12,7 @@ from tables import cases
 
 from berthmaster.kube.requests import APIRequest
 from berthmaster.model.errors import ApiError
-from berthmaster.model.gaps import ANY_READER
+from berthmaster.model.readers import ANY_READER
 from berthmaster.native_api.what_if import PlanRequest
 from berthmaster.native_api.why import ClaimsView, WhyNotView
 from berthmaster.simulation import planner
