@@ -6,7 +6,7 @@ from typing import Final, assert_never
 
 from berthmaster.manifests import Document, Ignored, Manifests
 from berthmaster.model.errors import name_list
-from berthmaster.model.overrides import OverrideEffect, OverridePolicy, override_policy
+from berthmaster.model.overrides import OVERRIDE_KINDS, OverrideEffect, OverridePolicy, override_policy
 from berthmaster.model.replicas import Template, template_of
 from berthmaster.model.taint_policy import TAINT_POLICY
 from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload
@@ -14,10 +14,10 @@ from berthmaster.simulation.world import World
 from berthmaster.views.texts import count_text
 from berthmaster_cli.output import complain
 
-_OVERRIDES: Final = frozenset({"OverridePolicy", "ClusterOverridePolicy"})
+_OVERRIDES: Final = frozenset(OVERRIDE_KINDS)
 _QUOTA: Final = "FederatedResourceQuota"
-NOT_CONSIDERED: Final = frozenset({*_OVERRIDES, _QUOTA})
-"""The kinds that no answer considers, and about which each one says what follows."""
+REPORTED_APART: Final = frozenset({*_OVERRIDES, _QUOTA})
+"""The kinds about which each answer says what follows, instead of that it ignores an object."""
 _READ: Final = frozenset({"Lease", TAINT_POLICY})
 """Kinds that are read for the switches of the controllers, and for losses."""
 _NAMED: Final = 5
@@ -26,7 +26,7 @@ _NAMED: Final = 5
 def report_unused(manifests: Manifests) -> None:
     """Report on standard error what was not used, and what is suspicious."""
     for ignored in manifests.ignored:
-        if ignored.document.kind not in {*_READ, *NOT_CONSIDERED}:
+        if ignored.document.kind not in {*_READ, *REPORTED_APART}:
             complain(f"{ignored.document.place}: ignored: {ignored.reason}")
     report_not_considered(manifests.ignored, manifests.templates)
     for sentence in manifests.warnings:
@@ -98,16 +98,19 @@ def _sentence(policy: OverridePolicy, what: str) -> str:
                 f"{name_list(each.clusters, _NAMED) or 'the clusters that it selects'}"
                 for each in policy.replicas
             ]
-            return (
-                f"{policy.name} sets the replicas of {what} to {'; to '.join(parts)}: "
-                "this answer counts the replicas that Karmada assigns"
-            )
+            return f"{policy.name} sets the replicas of {what} to {'; to '.join(parts)}: {_counted(policy)}"
         case OverrideEffect.IMAGES:
             return f"{policy.name} changes images of {what}, and not where clusters run it"
         case OverrideEffect.OTHERS:
             return f"{policy.name} changes fields of {what}, and not where clusters run it"
         case _:
             assert_never(policy.effect)
+
+
+def _counted(policy: OverridePolicy) -> str:
+    if any(each.value is None for each in policy.replicas):
+        return "it is not known how many run, and this answer counts the replicas that Karmada assigns"
+    return "tables show the replicas that Karmada assigns, and losses count those that run"
 
 
 def _about_quotas(documents: Sequence[Document], templates: Sequence[Template]) -> Iterator[str]:

@@ -42,13 +42,13 @@ class FleetMetrics:
         self._version, self._next_s = version, now_s + _REFRESH_S
         with state.reading() as cache:
             clusters = cache.world.clusters
-        hosts = hosts_of(clusters)
+        hosts, counts = hosts_of(clusters), state.copy_counts()
         with state.placed() as index:
-            rows, outages = list(index.by_name()), known_outages(index, hosts)
+            rows, outages = list(index.by_name()), known_outages(index, hosts, counts)
             uses = {name: index.use(name) if state.observed is not None else None for name in clusters}
             found = {name: amounts(each, uses[name], RESOURCES) for name, each in clusters.items()}
         # The rows do not change. Looking at all of them takes long, and must not hold up questions.
-        self.show(fleet_figures(rows, outages, clusters, hosts, found))
+        self.show(fleet_figures(rows, outages, clusters, hosts, found, counts))
 
     def show(self, found: FleetFigures) -> None:
         """Set the metrics. What has left the fleet has 0: shared metrics cannot forget a label."""

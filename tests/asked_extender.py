@@ -73,10 +73,10 @@ class AskedExtender:
         state = self._extender.state
         with state.reading() as cache:
             clusters = cache.world.clusters
-        hosts = hosts_of(clusters)
+        hosts, counts = hosts_of(clusters), state.copy_counts()
         with state.placed() as index:
-            rows, outages = list(index.by_name()), known_outages(index, hosts)
-        found = fleet_figures(rows, outages, clusters, hosts, {name: {} for name in clusters}).worst
+            rows, outages = list(index.by_name()), known_outages(index, hosts, counts)
+        found = fleet_figures(rows, outages, clusters, hosts, {name: {} for name in clusters}, counts).worst
         return {domain: each.workloads for domain, each in found.items()}
 
     def planned(self, changes: Sequence[Change], failover: Switch) -> Figures:

@@ -37,7 +37,7 @@ from berthmaster.simulation.scheduling_cycle import run
 from berthmaster.simulation.workload import NotScheduled
 from berthmaster.simulation.world import World, world_of
 
-KINDS: Final = ("Cluster", "PropagationPolicy", "ResourceBinding", "Deployment")
+KINDS: Final = ("Cluster", "PropagationPolicy", "OverridePolicy", "ResourceBinding", "Deployment")
 REGIONS: Final = ("eu", "us")
 GONE: Final = "gone"
 """The name of a cluster whose object does not exist."""

@@ -15,13 +15,14 @@ from fleet_in_use import FleetInUse
 from kube_store import JSON
 from one_question import Figures, failed, losses_of, planned, reviewed, simulated
 
-from berthmaster.manifests import Document, manifests_of
-from berthmaster.model.decode import encode_json
+from berthmaster.model.decode import convert, encode_json
+from berthmaster.model.meta import with_spec
+from berthmaster.model.policy import Policy
+from berthmaster.model.policy_defaults import defaulted
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.failures import DomainLoss, Failures
 from berthmaster.simulation.plan_answer import DEFAULT_BRAKE, Switch
-from berthmaster.simulation.world import World, world_of
-from berthmaster_cli.ignored import notes_about_overrides
+from berthmaster.simulation.world import World
 
 _PROFILE: Final = karmada_profile()
 _PURGE_MODES: Final = ("", "", "Directly", "Gracefully")
@@ -35,10 +36,9 @@ _EDITED: Final = 2
 class LosingFleet:
     """A fleet in use, and what happens to it: the loss of a cluster or region, and another placement in a policy.
 
-    Some policies say how a failover purges, and some workloads are overridden. Not compared are workloads whose move is
-    under way, those that only a restart of their scheduler would place, and those of which an override sets the
-    replicas: the answer must say that it counts others. After an edit, neither are those that wait for a purge in any
-    case.
+    Some policies say how a failover purges, and some workloads are overridden: their replicas, or their image. Not
+    compared are workloads whose move is under way, and those that only a restart of their scheduler would place. After
+    an edit, neither are those that wait for a purge in any case.
 
     Args:
         seed: of everything random.
@@ -125,7 +125,9 @@ class LosingFleet:
         eager = [each for each in fleet.edited_policies() if not (each.lazy or each.metadata.name in lazy)]
         if not eager:
             return
-        world, now, edited = fleet.world(), fleet.stage.clock.now(), eager[0]
+        world, now, placement = fleet.world(), fleet.stage.clock.now(), eager[0].spec.placement
+        stored = next(each for each in fleet.policies if each["metadata"]["name"] == eager[0].metadata.name)
+        edited = with_spec(defaulted(convert(Policy, fleet.stage.get(stored))), placement=placement)
         answers: dict[str, Figures] = reviewed(world, edited, now)
         counts = tuple(len(answers["plan"][each]) for each in _LOSSES)
         if self._seed % _ASKED == 0:
@@ -134,9 +136,8 @@ class LosingFleet:
             if judged != counts:
                 yield f"{edited.reference}: the gate counts {judged}, plan {counts}"
         unknown = _started(fleet, other, world)
-        stored = next(each for each in fleet.policies if each["metadata"]["name"] == edited.metadata.name)
         fleet.stage.edit(stored, spec={"placement": None})
-        fleet.stage.edit(stored, spec={"placement": json.loads(encode_json(edited.spec.placement))})
+        fleet.stage.edit(stored, spec={"placement": json.loads(encode_json(placement))})
         for name, happened in self._happened(fleet, other, unknown):
             if _waits_for_a_purge(other, next(each for each in other.templates if each["metadata"]["name"] == name)):
                 continue  # nothing that the edit changes starts, as without it
@@ -153,12 +154,9 @@ class LosingFleet:
             name = template["metadata"]["name"]
             if name in unknown:
                 continue
-            if _is_overridden(fleet, template):
-                assert _note_about(fleet, template), f"{name}: no answer says that its replicas are overridden"
-                self.cases["overridden"] += 1
-                continue
             happened = _left(fleet, other, template)
             self.cases[happened] += 1
+            self.cases["overridden"] += bool(_replicas_set(fleet, template))
             yield name, happened
 
 
@@ -207,9 +205,12 @@ def _left(fleet: FleetInUse, other: FleetInUse, template: JSON) -> str:
     if scheduling.get("replicaSchedulingType") != "Divided":
         return ""
     assigned, wanted = fleet.assignment(template), _wanted(fleet, template)
-    in_vain = any(count > runs.get(name, 0) for name, count in assigned.items())
+    overridden = {name: _replicas_set(fleet, template).get(name, count) for name, count in assigned.items()}
+    in_vain = any(count > runs.get(name, 0) for name, count in overridden.items())
     if not in_vain or assigned == other.assignment(template):
         wanted = min(sum(otherwise.values()), wanted)
+    else:
+        wanted += sum(overridden.values()) - sum(assigned.values())
     return "short" if sum(runs.values()) < wanted else ""
 
 
@@ -227,23 +228,14 @@ def _fails(fleet: FleetInUse, template: JSON) -> bool:
     return bool(fleet.stage.condition(template).get("status") == "False")
 
 
-def _is_overridden(fleet: FleetInUse, template: JSON) -> bool:
-    """Return whether an override sets the replicas of a workload."""
+def _replicas_set(fleet: FleetInUse, template: JSON) -> dict[str, int]:
+    """Return the replicas that overrides set for the copies of a workload, by cluster."""
+    found = {}
     for each in fleet.stage.model.objects.all("OverridePolicy"):
-        selected = [selector["name"] for selector in each["spec"]["resourceSelectors"]]
-        paths = [
-            written["path"] for rule in each["spec"]["overrideRules"] for written in rule["overriders"]["plaintext"]
-        ]
-        if template["metadata"]["name"] in selected and "/spec/replicas" in paths:
-            return True
-    return False
-
-
-def _note_about(fleet: FleetInUse, template: JSON) -> bool:
-    """Return whether the answers of the command say that an override sets the replicas of a workload."""
-    overrides = fleet.stage.model.objects.all("OverridePolicy")
-    documents = [*fleet.documents(), *(Document("OverridePolicy", 0, "", dict(each)) for each in overrides)]
-    manifests = manifests_of(documents, "the model")
-    name = template["metadata"]["name"]
-    workload = next(each for each in world_of(manifests).workloads if each.resource.name == name)
-    return any("sets the replicas" in each for each in notes_about_overrides(manifests.ignored, workload))
+        if template["metadata"]["name"] not in [selector["name"] for selector in each["spec"]["resourceSelectors"]]:
+            continue
+        for rule in each["spec"]["overrideRules"]:
+            for written in rule["overriders"]["plaintext"]:
+                if written["path"] == "/spec/replicas":
+                    found |= dict.fromkeys(rule["targetCluster"]["clusterNames"], written["value"])
+    return found

@@ -7,6 +7,7 @@ copies that exist there stay as they are, and no replicas are added or removed.
 
 from collections.abc import Collection, Mapping
 from enum import Enum
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from berthmaster.model.binding import Binding
@@ -16,6 +17,9 @@ FULLY_APPLIED: Final = "FullyApplied"
 """The condition of a binding whose copies all clusters have applied."""
 COUNTED: Final = frozenset({"Deployment", "StatefulSet", "ReplicaSet"})
 """The kinds that always have replicas. Their status leaves out a number of replicas only if it is 0."""
+
+
+_NONE_SET: Final[Mapping[str, int]] = MappingProxyType({})
 
 
 class Hosts(NamedTuple):
@@ -98,10 +102,14 @@ def _unreachable(clusters: Mapping[str, Cluster]) -> frozenset[str]:
     )
 
 
-def existing(binding: Binding | None, assignment: Mapping[str, int]) -> dict[str, int]:
+def existing(
+    binding: Binding | None, assignment: Mapping[str, int], overridden: Mapping[str, int] = _NONE_SET
+) -> dict[str, int]:
     """Return the replicas by cluster of the copies that exist, also those that wait for the end of an eviction task.
 
     A workload without replicas has 0 on each of its clusters. One with replicas exists where it has at least one.
+
+    ``overridden``: the replicas that overrides set, by cluster.
     """
     if binding is None:
         return {}
@@ -109,6 +117,7 @@ def existing(binding: Binding | None, assignment: Mapping[str, int]) -> dict[str
     for task in binding.spec.graceful_eviction_tasks:
         if task.keeps_copy:
             found.setdefault(task.from_cluster, task.replicas or 0)
+    found = with_overrides(binding, found, overridden)
     if binding.spec.suspension is not None and _is_reported(binding):
         found = _dispatched(binding, found)
     return with_replicas(binding, found)
@@ -218,6 +227,13 @@ def why_not_running(binding: Binding, cluster: str, hosts: Hosts, *, held: bool)
     if binding.spec.suspension is not None and not binding.dispatches_to(cluster):
         return NotRunning.SUSPENDED
     return NotRunning.PURGE if held else None
+
+
+def with_overrides(binding: Binding, found: Mapping[str, int], overridden: Mapping[str, int]) -> dict[str, int]:
+    """Return an assignment with the replicas that overrides set. They change copies that there are, and make none."""
+    if not overridden or not binding.spec.is_workload or binding.spec.components:
+        return dict(found)
+    return {name: overridden.get(name, count) if count else count for name, count in found.items()}
 
 
 def with_replicas(binding: Binding, found: dict[str, int]) -> dict[str, int]:

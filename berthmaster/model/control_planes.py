@@ -17,6 +17,8 @@ class Role(Enum):
     PROFILE = auto()
     """The plugins that schedule the workloads of policies that name it."""
     TAINT_POLICY = auto()
+    OVERRIDE = auto()
+    """What changes copies. Some set replicas."""
     BINDING = auto()
     """A workload, and the clusters that it is assigned to."""
     INTERPRETER = auto()
@@ -70,9 +72,9 @@ KARMADA: Final = ControlPlane(
     {
         "cluster.karmada.io": "*Cluster/clusters",
         "policy.karmada.io": """
-            *~ClusterOverridePolicy/clusteroverridepolicies/cop
+            *ClusterOverridePolicy/clusteroverridepolicies/cop
             *ClusterPropagationPolicy/clusterpropagationpolicies/cpp *ClusterTaintPolicy
-            FederatedResourceQuota/federatedresourcequotas ~OverridePolicy/overridepolicies/op
+            FederatedResourceQuota/federatedresourcequotas OverridePolicy/overridepolicies/op
             PropagationPolicy/propagationpolicies/pp""",
         "work.karmada.io": """
             *ClusterResourceBinding/clusterresourcebindings/crb ResourceBinding/resourcebindings/rb Work/works/wk""",
@@ -91,6 +93,8 @@ KARMADA: Final = ControlPlane(
         PlaneKind("policy.karmada.io/v1alpha1", "PropagationPolicy", Role.POLICY),
         PlaneKind("policy.karmada.io/v1alpha1", "ClusterPropagationPolicy", Role.POLICY),
         PlaneKind("policy.karmada.io/v1alpha1", "ClusterTaintPolicy", Role.TAINT_POLICY),
+        PlaneKind("policy.karmada.io/v1alpha1", "OverridePolicy", Role.OVERRIDE),
+        PlaneKind("policy.karmada.io/v1alpha1", "ClusterOverridePolicy", Role.OVERRIDE),
         PlaneKind("work.karmada.io/v1alpha2", "ResourceBinding", Role.BINDING),
         PlaneKind("work.karmada.io/v1alpha2", "ClusterResourceBinding", Role.BINDING),
         PlaneKind("config.karmada.io/v1alpha1", "ResourceInterpreterCustomization", Role.INTERPRETER),

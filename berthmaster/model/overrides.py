@@ -4,19 +4,28 @@ An override changes the copies that clusters run. Karmada's schedulers never rea
 Karmada decides the replicas of each copy before overrides, which may set others (karmada ``pkg/util/overridemanager``).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
-from berthmaster.model.claims import match_level
+from berthmaster.model.affinity import AffinityTerm, ClusterAffinity
+from berthmaster.model.claims import MatchLevel, match_level
+from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import FieldError
 from berthmaster.model.policy import ResourceSelector
-from berthmaster.model.replicas import Template
+from berthmaster.model.replicas import BUILT_IN_REPLICA_PATHS, THIRD_PARTY_REPLICA_PATHS, Template
 
+OVERRIDE_KINDS: Final = ("OverridePolicy", "ClusterOverridePolicy")
 _REPLICAS: Final = "/spec/replicas"
+_PARALLELISM: Final = "/spec/parallelism"
+_COUNTED_BY: Final = {
+    (each.api_version, each.kind): f"/{each.replicas.replace('.', '/')}"
+    for each in (*BUILT_IN_REPLICA_PATHS, *THIRD_PARTY_REPLICA_PATHS)
+}
+"""The field that has the replicas of a kind. That of other kinds is ``/spec/replicas``."""
 _IMAGE: Final = "/image"
-_CLUSTER_SCOPED: Final = "ClusterOverridePolicy"
+_CLUSTER_SCOPED: Final = OVERRIDE_KINDS[1]
 
 
 class OverrideEffect(Enum):
@@ -31,12 +40,16 @@ class ReplicasOverride(NamedTuple):
     """The replicas that an override sets.
 
     Attributes:
-        value: the number; None if it is removed or no number.
+        value: the number; None if it is no number.
         clusters: the clusters that it names; empty if it selects them in another way, or all.
+        term: the clusters that it selects; None for all.
+        path: the field that it sets.
     """
 
     value: int | None
     clusters: tuple[str, ...]
+    term: AffinityTerm | None = None
+    path: str = _REPLICAS
 
 
 class OverridePolicy(NamedTuple):
@@ -53,10 +66,20 @@ class OverridePolicy(NamedTuple):
     effect: OverrideEffect
     replicas: tuple[ReplicasOverride, ...]
 
+    @property
+    def cluster_scoped(self) -> bool:
+        return self.name.startswith(_CLUSTER_SCOPED)
+
     def selects(self, template: Template) -> bool:
+        return self.match(template) is not None
+
+    def match(self, template: Template) -> MatchLevel | None:
+        """Return how closely it selects a resource; None if it does not. One without selectors selects all."""
         if self.namespace not in {"", template.namespace}:
-            return False
-        return not self.selectors or any(match_level(each, template) for each in self.selectors)
+            return None
+        if not self.selectors:
+            return MatchLevel.KIND
+        return max(match_level(each, template) for each in self.selectors) or None
 
 
 def override_policy(raw: Mapping[str, Any]) -> OverridePolicy:
@@ -69,10 +92,13 @@ def override_policy(raw: Mapping[str, Any]) -> OverridePolicy:
         overriders = _mapping(rule.get("overriders"))
         for each in map(_mapping, _list(overriders.get("plaintext"))):
             path, value = str(each.get("path")), each.get("value")
-            if path == _REPLICAS:
+            if path in {_REPLICAS, _PARALLELISM}:
                 number = value if isinstance(value, int) and not isinstance(value, bool) else None
-                named = _list(_mapping(rule.get("targetCluster")).get("clusterNames"))
-                replicas.append(ReplicasOverride(number, tuple(map(str, named))))
+                # Without the field, the API server of a member takes its default.
+                number = 1 if each.get("operator") == "remove" else number
+                target = rule.get("targetCluster")
+                named = _list(_mapping(target).get("clusterNames"))
+                replicas.append(ReplicasOverride(number, tuple(map(str, named)), _term(target), path))
             elif path.endswith(_IMAGE):
                 effect = OverrideEffect.IMAGES
         if overriders.get("imageOverrider"):
@@ -81,6 +107,43 @@ def override_policy(raw: Mapping[str, Any]) -> OverridePolicy:
     selectors = tuple(_selectors(_list(spec.get("resourceSelectors"))))
     found = OverrideEffect.REPLICAS if replicas else effect
     return OverridePolicy(name, scope, selectors, found, tuple(replicas))
+
+
+def replica_overrides(objects: Iterable[Mapping[str, Any]]) -> tuple[OverridePolicy, ...]:
+    """Return the overrides among objects that set replicas."""
+    found = (override_policy(each) for each in objects if each.get("kind") in OVERRIDE_KINDS)
+    return tuple(each for each in found if each.replicas)
+
+
+def replicas_set(policies: Iterable[OverridePolicy], template: Template, cluster: Cluster) -> int | None:
+    """Return the replicas that overrides set for a copy of a resource on a cluster; None if they set none.
+
+    Of several overrides the last one counts: cluster-scoped ones come first, then the less specific ones (karmada
+    ``getOverridersFromOverridePolicies``). A value that is no number makes the replicas unknown, which is None, too.
+    """
+    path, found = _COUNTED_BY.get((template.api_version, template.kind), _REPLICAS), None
+    for each in _in_order(policies, template):
+        for rule in each.replicas:
+            if rule.path == path and (rule.term is None or rule.term.matches(cluster)):
+                found = rule.value
+    return found
+
+
+def _in_order(policies: Iterable[OverridePolicy], template: Template) -> Sequence[OverridePolicy]:
+    matching = [(each, level) for each in policies if (level := each.match(template)) is not None]
+    matching.sort(key=lambda pair: (not pair[0].cluster_scoped, pair[1], pair[0].name))
+    # For a resource without a namespace, Karmada reads cluster-scoped overrides only.
+    return [each for each, _ in matching if each.cluster_scoped or template.namespace]
+
+
+def _term(target: object) -> AffinityTerm | None:
+    """Return the clusters that a rule selects; None for all."""
+    if not isinstance(target, Mapping):
+        return None
+    try:
+        return AffinityTerm(convert(ClusterAffinity, target))
+    except FieldError:
+        return AffinityTerm(ClusterAffinity(cluster_names=("",)))  # none
 
 
 def _selectors(written: list[Any]) -> Iterator[ResourceSelector]:

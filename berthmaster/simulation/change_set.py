@@ -20,6 +20,7 @@ from berthmaster.model.decode import builtins
 from berthmaster.model.gaps import Gap, GapKind
 from berthmaster.model.holding import PolicyCatalog
 from berthmaster.model.kinds import group_of
+from berthmaster.model.overrides import OverridePolicy
 from berthmaster.model.policy import Policy, PolicyReference, ResourceSelector
 from berthmaster.model.policy_preemption import Resource
 from berthmaster.model.prerequisites import NOTHING_KNOWN, Existence, prerequisites
@@ -32,6 +33,7 @@ from berthmaster.simulation.changes import AddCluster, RemoveCluster, Scale, cha
 from berthmaster.simulation.cluster_totals import pods_of
 from berthmaster.simulation.detector import Detector, PolicyEdit, labels_matter, preemptors
 from berthmaster.simulation.not_scheduled import waits
+from berthmaster.simulation.overriding import overridden
 from berthmaster.simulation.workload import NotScheduled, ResourceName, SimulatedWorkload
 from berthmaster.simulation.world import Change, World, peers_of
 
@@ -243,6 +245,7 @@ class ChangeSet(msgspec.Struct, frozen=True):
         workloads: the workloads that are new or whose template changes, built with the policies that are stored now.
         existence: the objects that policies can wait for, and whether they exist after the changes.
         overrides: the OverridePolicies and ClusterOverridePolicies. They change what clusters run, and never where.
+        deleted_overrides: the names of those that are deleted.
     """
 
     policies: tuple[Policy, ...] = ()
@@ -251,7 +254,8 @@ class ChangeSet(msgspec.Struct, frozen=True):
     deleted_clusters: tuple[str, ...] = ()
     workloads: tuple[SimulatedWorkload, ...] = ()
     deleted_workloads: tuple[ResourceName, ...] = ()
-    overrides: tuple[str, ...] = ()
+    overrides: tuple[OverridePolicy, ...] = ()
+    deleted_overrides: tuple[str, ...] = ()
     existence: Mapping[str, bool] = msgspec.field(default_factory=dict)
     scales: tuple[Scale, ...] = ()
     edits: tuple[Change, ...] = ()
@@ -271,7 +275,8 @@ class ChangeSet(msgspec.Struct, frozen=True):
 
         Metadata that no decision reads does not enter: annotations, resource versions, managed fields, status.
         """
-        return sorted(self._parts(), key=lambda part: msgspec.json.encode(part, order="sorted"))
+        parts = [*self._parts(), *self._override_parts()]
+        return sorted(parts, key=lambda part: msgspec.json.encode(part, order="sorted"))
 
     def _parts(self) -> Iterator[list[Any]]:
         for policy in self.policies:
@@ -293,6 +298,13 @@ class ChangeSet(msgspec.Struct, frozen=True):
                 yield ["set", "Cluster", edit.cluster.name, edit.cluster.metadata.labels, builtins(edit.cluster.spec)]
             else:
                 yield ["edit", type(edit).__name__, builtins(edit)]
+
+    def _override_parts(self) -> Iterator[list[Any]]:
+        for override in self.overrides:
+            if override.replicas:
+                yield ["set", override.name, [[each.value, each.clusters] for each in override.replicas]]
+        for name in self.deleted_overrides:
+            yield ["delete", name]
 
 
 def what_if(changes: Iterable[Change], world: World) -> ChangeSet:
@@ -401,7 +413,23 @@ def changed_workloads(
             pass
     if changes.changes_clusters:
         _change_clusters(index, changes, now, found, find)
+    _override(index, changes, found, find)
     return found
+
+
+def _override(index: PlanIndex, changes: ChangeSet, found: ChangedWorkloads, find: FindWorkload) -> None:
+    """Let the changed workloads have what overrides set, and all workloads if overrides or clusters change."""
+    world, edited = index.world, {each.name for each in changes.overrides} | {*changes.deleted_overrides}
+    kept = (each for each in world.overrides if each.name not in edited)
+    overrides = tuple(each for each in (*kept, *changes.overrides) if each.replicas)
+    if not (overrides or edited):
+        return
+    clusters = (found.clusters_world or world).clusters
+    everywhere = edited or found.clusters_world is not None
+    for key in list(dict.fromkeys([*found.after, *(index.workloads if everywhere else ())])):
+        before = found.after[key] if key in found.after else find(key)
+        if before is not None and (after := overridden(before, overrides, clusters)) is not before:
+            found.put(key, after)
 
 
 def _carried(

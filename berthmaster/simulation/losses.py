@@ -4,7 +4,7 @@ A lost cluster stops all copies on it. A deletion of a cluster deletes its Works
 that its copies are gone before any new one runs; members keep the copies of a workload that preserves its resources.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from berthmaster.deciding.running import (
     Hosts,
@@ -14,6 +14,7 @@ from berthmaster.deciding.running import (
     is_divided,
     running,
     wants_copies,
+    with_overrides,
     with_replicas,
 )
 from berthmaster.model.binding import Binding
@@ -24,7 +25,19 @@ from berthmaster.simulation.workload import NotScheduled
 
 def copies(result: WorkloadResult) -> dict[str, int]:
     """Return the replicas by cluster of the copies that exist by a result."""
-    return existing(result.workload.binding, result.assignment)
+    return existing(result.workload.binding, result.assignment, result.workload.overridden)
+
+
+def _wanted(result: WorkloadResult) -> dict[str, int]:
+    """Return the replicas by cluster that members should run by a result: the assignment, as overrides change it."""
+    binding = result.workload.binding
+    return {} if binding is None else with_overrides(binding, result.assignment, result.workload.overridden)
+
+
+def overridden_copies(result: WorkloadResult) -> dict[str, int]:
+    """Return the replicas by cluster that a member runs because of overrides, where Karmada assigns others."""
+    assigned = result.assignment
+    return {name: count for name, count in sorted(_wanted(result).items()) if count != assigned[name]}
 
 
 def stopping(planned: PlannedWorkload, hosts: Hosts) -> dict[str, int]:
@@ -44,7 +57,7 @@ def has_no_other_copy(planned: PlannedWorkload, hosts: Hosts) -> bool:
 def running_after(planned: PlannedWorkload, hosts: Hosts) -> dict[str, int]:
     """Return the replicas by cluster that run after the changes."""
     after = planned.after
-    return running(after.workload.binding, after.assignment, hosts, copies(planned.before), _due(planned))
+    return running(after.workload.binding, _wanted(after), hosts, copies(planned.before), _due(planned))
 
 
 def _due(planned: PlannedWorkload) -> dict[str, int] | None:
@@ -57,7 +70,7 @@ def not_running(planned: PlannedWorkload, hosts: Hosts) -> dict[str, NotRunning]
     if planned.is_deleted:
         return {}
     after = planned.after
-    return arriving_in_vain(after.workload.binding, after.assignment, hosts, copies(planned.before), _due(planned))
+    return arriving_in_vain(after.workload.binding, _wanted(after), hosts, copies(planned.before), _due(planned))
 
 
 def is_left(planned: PlannedWorkload, hosts: Hosts) -> bool:
@@ -97,7 +110,18 @@ def has_too_few(planned: PlannedWorkload, hosts: Hosts) -> bool:
         return False
     if is_left(planned, hosts) or planned.after.has_no_place:
         return True
-    return is_divided(binding) and sum(running_after(planned, hosts).values()) < binding.spec.replicas
+    return _lacks_replicas(planned, running_after(planned, hosts))
+
+
+def _lacks_replicas(planned: PlannedWorkload, found: Mapping[str, int]) -> bool:
+    """Return whether a divided workload runs fewer replicas than it should."""
+    binding = planned.after.workload.binding
+    return binding is not None and is_divided(binding) and sum(found.values()) < _asked(binding, planned.after)
+
+
+def _asked(binding: Binding, result: WorkloadResult) -> int:
+    """Return the replicas that a divided workload asks for, as overrides change them where it is assigned."""
+    return binding.spec.replicas - sum(result.assignment.values()) + sum(_wanted(result).values())
 
 
 def keeps_all(planned: PlannedWorkload, hosts: Hosts) -> bool:
@@ -106,7 +130,7 @@ def keeps_all(planned: PlannedWorkload, hosts: Hosts) -> bool:
     if planned.after.failure is None or binding is None or planned.moves or stopping(planned, hosts):
         return False
     found = running_after(planned, hosts)
-    return bool(found) and (not is_divided(binding) or sum(found.values()) >= binding.spec.replicas)
+    return bool(found) and not _lacks_replicas(planned, found)
 
 
 def _is_short(planned: PlannedWorkload, hosts: Hosts) -> bool:
@@ -118,12 +142,12 @@ def _is_short(planned: PlannedWorkload, hosts: Hosts) -> bool:
         return False
     after, binding = running_after(planned, hosts), planned.after.workload.binding
     stops = stopping(planned, hosts)
-    if not stops and not planned.moves:
+    if not stops and not planned.moves and planned.before.workload.overridden == planned.after.workload.overridden:
         return False  # most workloads
     if binding is not None and not wants_copies(binding):
         return False
     reference = planned.settled or planned.before
-    before = running(reference.workload.binding, reference.assignment, hosts.before, copies(planned.before))
+    before = running(reference.workload.binding, _wanted(reference), hosts.before, copies(planned.before))
     if planned.settled is not None and not before:
         return False  # it would not run without the changes either
     if stops and planned.after.failure is not None:
@@ -131,11 +155,12 @@ def _is_short(planned: PlannedWorkload, hosts: Hosts) -> bool:
     if binding is None:
         return bool(stops)
     if not after:  # without an assignment nothing needs it any more, or its failure says why
-        return bool(stops) or bool(with_replicas(binding, planned.after.assignment))
+        assigned = planned.after.assignment if before else _wanted(planned.after)
+        return bool(stops) or bool(with_replicas(binding, assigned))
     if not is_divided(binding):
         return False
     arrives = bool(not_running(planned, hosts)) and not planned.is_due
-    wanted = binding.spec.replicas if arrives else min(sum(before.values()), binding.spec.replicas)
+    wanted = _asked(binding, planned.after) if arrives else min(sum(before.values()), binding.spec.replicas)
     return sum(after.values()) < wanted
 
 

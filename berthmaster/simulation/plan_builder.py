@@ -125,7 +125,7 @@ class PlanBuilder:
                     for workload, policy, reason in blocked
                 ),
             ],
-            overrides=list(changes.overrides),
+            overrides=[*(each.name for each in changes.overrides), *changes.deleted_overrides],
             assumptions=decider.assumptions,
             preemption_matters=changed.preemption_matters,
             evicting_taints=_gains_no_execute(self._index.world.clusters, decider),

@@ -24,7 +24,7 @@ from berthmaster.scheduling.request import Request
 from berthmaster.simulation import plan_answer
 from berthmaster.simulation.change_set import PlanIndex
 from berthmaster.simulation.detector import PolicyEdit
-from berthmaster.simulation.losses import is_left, keeps_all, not_running, preserves, runs_nowhere, stopping
+from berthmaster.simulation.losses import copies, is_left, keeps_all, not_running, preserves, runs_nowhere, stopping
 from berthmaster.simulation.plan_answer import ClaimChange, StayReason
 from berthmaster.simulation.report import notes_on, row
 from berthmaster.simulation.results import Moves, PlannedWorkload
@@ -64,7 +64,7 @@ def move_of(planned: PlannedWorkload, hosts: Hosts) -> plan_answer.PlannedMove:
         due=planned.is_due,
         removed=planned.is_deleted,
         not_running=not_running(planned, hosts),
-        notes=[*notes_on(after, names_evictions=False), *dip_notes(planned)],
+        notes=[*notes_on(after, names_evictions=False), *dip_notes(planned), *override_notes(planned)],
     )
 
 
@@ -74,6 +74,20 @@ def dip_notes(planned: PlannedWorkload) -> list[str]:
     passed = [f"{name} {before[name]} → {least} → {after[name]}" for name, least in sorted(planned.dips.items())]
     what = "placement and template change one after the other, so that replicas may dip"
     return [f"{what}: {name_list(passed)}"] if passed else []
+
+
+def override_notes(planned: PlannedWorkload) -> list[str]:
+    """Return the sentence about replicas that a change of overrides changes where the workload stays."""
+    then, now = copies(planned.before), copies(planned.after)
+    if planned.before.workload.overridden == planned.after.workload.overridden:
+        return []
+    passed = [f"{name} {then.get(name, 0)} → {now.get(name, 0)}" for name in sorted(planned.after.assignment)
+              if name in planned.before.assignment and then.get(name, 0) != now.get(name, 0)]  # fmt: skip
+    return [f"overrides change its replicas: {name_list(passed)}"] if passed else []
+
+
+def _notes(planned: PlannedWorkload) -> list[str]:
+    return [*notes_on(planned.after), *dip_notes(planned), *override_notes(planned)]
 
 
 def _cause(planned: PlannedWorkload) -> PlannedWorkload:
@@ -131,7 +145,7 @@ def _why(found: NotRunning) -> str:
 def staying_of(planned: PlannedWorkload) -> plan_answer.StayingWorkload:
     """Return the row of a workload that does not move."""
     reason, message = why_stays(planned)
-    policy, notes = policy_text(planned.holder_after), [*notes_on(planned.after), *dip_notes(planned)]
+    policy, notes = policy_text(planned.holder_after), _notes(planned)
     return plan_answer.StayingWorkload(planned.resource, policy, reason, message, notes)
 
 

@@ -4,9 +4,11 @@ from collections.abc import Sequence
 
 import msgspec
 
+from berthmaster.model.errors import name_list
 from berthmaster.scheduling.decision import FailureKind, Mode
 from berthmaster.scheduling.diagnosis import Diagnosis, GroupFailure
 from berthmaster.scheduling.karmada.trigger import Trigger
+from berthmaster.simulation.losses import overridden_copies
 from berthmaster.simulation.move_notes import move_note
 from berthmaster.simulation.plan_answer import Assumptions, Loss
 from berthmaster.simulation.results import WorkloadResult
@@ -168,6 +170,8 @@ def notes_on(result: WorkloadResult, *, names_evictions: bool = True) -> list[st
         notes.append(note)
     for field in result.companions.disputed:
         notes.append(f"the workloads that need it differ in {field.value}: {field.counting} counts for it")
+    if changed := overridden_copies(result):
+        notes.append(f"overrides set its replicas: {name_list([f'{name}={count}' for name, count in changed.items()])}")
     if result.workload.components_are_old:
         notes.append("its components are those of its binding: what the new template asks for is not known")
     if result.workload.dependencies is None:

@@ -75,6 +75,7 @@ class SimulatedWorkload(msgspec.Struct, frozen=True):
         dependencies: the resources that it needs and that follow it (``propagateDeps``); None if they are not known.
         scripted: what the script of a control plane says that it needs; None for a kind without such a script.
         components_are_old: whether the components of its binding are those of an earlier template.
+        overridden: the replicas that overrides set for a copy, by cluster (``overriding``).
     """
 
     resource: ObjectReference
@@ -94,6 +95,7 @@ class SimulatedWorkload(msgspec.Struct, frozen=True):
     dependencies: tuple[Dependency, ...] | None = ()
     scripted: ScriptedDependencies | None = None
     components_are_old: bool = False
+    overridden: Mapping[str, int] = {}
 
     def __str__(self) -> str:
         return str(self.name)

@@ -16,6 +16,7 @@ from berthmaster.model.errors import ManifestError
 from berthmaster.model.gaps import Gap, GapKind
 from berthmaster.model.holding import PolicyCatalog
 from berthmaster.model.interpretation import Interpreter
+from berthmaster.model.overrides import OverridePolicy, replica_overrides
 from berthmaster.model.policy import Policy
 from berthmaster.model.prerequisites import NOTHING_KNOWN, Existence
 from berthmaster.model.replicas import ReplicaPath
@@ -24,6 +25,7 @@ from berthmaster.scheduling.peers import Peers
 from berthmaster.scheduling.request import Request
 from berthmaster.simulation.detector import Detector, PolicyEdit, WorkloadBuilder, with_claims
 from berthmaster.simulation.not_scheduled import SCHEDULERS
+from berthmaster.simulation.overriding import all_overridden
 from berthmaster.simulation.plan_answer import ALL_OFF, Assumptions
 from berthmaster.simulation.workload import ResourceName, SimulatedWorkload
 
@@ -35,6 +37,7 @@ class World(msgspec.Struct, frozen=True):
         workload_affinity: whether Karmada's gate ``WorkloadAffinity`` is on.
         schedulers: the names of the schedulers that are simulated; bindings of others stay as they are.
         existing: whether the objects exist that policies wait for.
+        overrides: the overrides that set replicas. Workloads have what they set (``overriding``).
         lazy_counts: whether changes count what may happen later: what Lazy policies put off, as if all templates
             changed at once, and claims of policies that do not select the template any more, as if they ended.
         unclaimed: returns resources that a dependency means and that ``workloads`` may leave out: no policy selects
@@ -53,6 +56,7 @@ class World(msgspec.Struct, frozen=True):
     taint_policies: tuple[ClusterTaintPolicy, ...] = ()
     unclaimed: Callable[[Dependency], Iterable[SimulatedWorkload]] = lambda _: ()
     lazy_counts: bool = False
+    overrides: tuple[OverridePolicy, ...] = ()
 
     def detector(self, edit: PolicyEdit, catalog: PolicyCatalog, existing: Existence | None = None) -> Detector:
         """Return what applies an edit of a policy to workloads, with the gates and switches of the world."""
@@ -153,15 +157,17 @@ def world_of(
             manifests.leave_out(document, error)
     workloads += builder.of_remaining_bindings()
     clusters = {cluster.name: cluster for cluster in manifests.clusters}
+    overrides = replica_overrides(each.document.raw for each in manifests.ignored)
     world = World(
         clusters,
-        workloads,
+        all_overridden(workloads, overrides, clusters),
         tuple(manifests.policies),
         workload_affinity,
         frozenset(schedulers) | {assumptions.scheduler},
         existing=manifests.existing,
         assumptions=assumptions,
         taint_policies=tuple(manifests.taint_policies),
+        overrides=overrides,
     )
     return _after_edits(world, manifests) if manifests.policy_edits else world
 

@@ -13,6 +13,7 @@ from berthmaster.model.hints import closest
 from berthmaster.model.interpretation import check_replica_paths
 from berthmaster.model.kind_names import BUILT_IN_NAMES, resolve
 from berthmaster.model.kinds import group_of
+from berthmaster.model.overrides import OVERRIDE_KINDS, override_policy
 from berthmaster.model.policy import POLICY_KINDS, PolicyReference
 from berthmaster.model.replicas import ReplicaPath, template_of
 from berthmaster.model.selector import parse_selector
@@ -22,7 +23,7 @@ from berthmaster.simulation.detector import WorkloadBuilder
 from berthmaster.simulation.workload import ResourceName, SimulatedWorkload
 from berthmaster.simulation.world import World
 from berthmaster_cli import inputs
-from berthmaster_cli.ignored import NOT_CONSIDERED
+from berthmaster_cli.ignored import REPORTED_APART
 from berthmaster_cli.output import complain
 from berthmaster_cli.policy_checks import check_policies
 from berthmaster_cli.resource_names import name_in, resource_name
@@ -31,7 +32,6 @@ from berthmaster_cli.source_options import PresentFlags
 _NAMED: Final = 10
 _CLUSTER: Final = "Cluster"
 _GROUPS: Final = frozenset({"policy.karmada.io", "cluster.karmada.io"})
-_OVERRIDES: Final = ("OverridePolicy", "ClusterOverridePolicy")
 _REFUSED: Final = {
     "work.karmada.io": "Karmada writes it: change the policy or the workload",
     "apps.karmada.io": "`berthmaster simulate -f` shows what it reschedules",
@@ -70,8 +70,8 @@ class Deletions:
             if name.name not in known:
                 raise InputError(f"--delete {name}: there is no such Cluster{_hint(name.name, known)}")
             self.clusters.append(name.name)
-        elif kind in _OVERRIDES:
-            self.overrides.append(f"{kind} {name.name}")
+        elif kind in OVERRIDE_KINDS:
+            self.overrides.append(_override(name, kind, manifests, namespace))
         else:
             self.workloads.append(_workload(name, manifests, namespace))
 
@@ -104,7 +104,7 @@ def _karmada_kind(text: str) -> str:
     names = resolve(text, [each for each in BUILT_IN_NAMES if each.group in _GROUPS])
     if names is not None:
         return names.kind
-    return next((each for each in (*POLICY_KINDS, *_OVERRIDES, _CLUSTER) if each.lower() == text.lower()), "")
+    return next((each for each in (*POLICY_KINDS, *OVERRIDE_KINDS, _CLUSTER) if each.lower() == text.lower()), "")
 
 
 def _policy(name: ResourceName, kind: str, manifests: Manifests, namespace: str) -> PolicyReference:
@@ -117,6 +117,18 @@ def _policy(name: ResourceName, kind: str, manifests: Manifests, namespace: str)
         places = name_list([f"{each.namespace}/{kind}/{each.name}" for each in found])
         raise InputError(f"--delete {name}: {len(found)} policies have this name; name one of {places}")
     raise InputError(f"--delete {name}: there is no such {kind}{_hint(name.name, [each.name for each in same_kind])}")
+
+
+def _override(name: ResourceName, kind: str, manifests: Manifests, namespace: str) -> str:
+    """Return the name of an override, as ``override_policy`` has it. One that was not read counts as named."""
+    documents = (each.document for each in manifests.ignored if each.document.kind == kind)
+    known = [each for each in documents if each.name == name.name]
+    wanted = name.namespace or (namespace if kind == OVERRIDE_KINDS[0] else "")
+    found = [each for each in known if wanted in {"", each.namespace}]
+    if len(found) > 1:
+        places = name_list([f"{each.namespace}/{kind}/{each.name}" for each in found])
+        raise InputError(f"--delete {name}: {len(found)} overrides have this name; name one of {places}")
+    return override_policy(found[0].raw).name if found else f"{kind} {'/'.join(filter(None, (wanted, name.name)))}"
 
 
 def _workload(name: ResourceName, manifests: Manifests, namespace: str) -> ResourceName:
@@ -148,7 +160,7 @@ def checked_objects(documents: Sequence[Document], flags: PresentFlags) -> Manif
     objects = objects_of(documents, **flags.reading)
     check_policies(objects, lenient=flags.lenient)
     for ignored in objects.ignored:
-        if ignored.document.kind not in NOT_CONSIDERED:
+        if ignored.document.kind not in REPORTED_APART:
             complain(f"{ignored.document.place}: ignored: {ignored.reason}")
     for sentence in objects.warnings:
         complain(sentence)
@@ -163,8 +175,9 @@ def change_set(
     both = next((each for each in removed.policies if each in written), None)
     if both is not None:
         raise InputError(f"--delete {both}: a file of -f would apply it; leave one of them out")
-    overrides = [each.document for each in objects.ignored if each.document.kind in _OVERRIDES]
-    named = [f"{each.kind} {'/'.join(filter(None, (each.namespace, each.name)))}" for each in overrides]
+    raws = [each.document.raw for each in objects.ignored if each.document.kind in OVERRIDE_KINDS]
+    overrides = {each.name: each for each in map(override_policy, raws)}
+    deleted = tuple(each for each in dict.fromkeys(removed.overrides) if each not in overrides)
     return ChangeSet(
         policies=tuple(objects.policies),
         deleted_policies=tuple(dict.fromkeys(removed.policies)),
@@ -172,8 +185,9 @@ def change_set(
         deleted_clusters=tuple(dict.fromkeys(removed.clusters)),
         workloads=tuple(_workloads(objects, manifests, paths, world)),
         deleted_workloads=tuple(dict.fromkeys(removed.workloads)),
-        overrides=(*named, *dict.fromkeys(removed.overrides)),
-        existence={**dict.fromkeys(objects.found, True), **dict.fromkeys(removed.overrides, False)},
+        overrides=tuple(overrides.values()),
+        deleted_overrides=deleted,
+        existence={**dict.fromkeys(objects.found, True), **dict.fromkeys(deleted, False)},
     )
 
 

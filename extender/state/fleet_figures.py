@@ -8,11 +8,12 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Final, NamedTuple
 
-from berthmaster.deciding.running import Hosts, existing, wants_copies
+from berthmaster.deciding.running import Hosts, wants_copies
 from berthmaster.model.cluster import Cluster
 from berthmaster.native_api.fleet import FleetAmount, WorkloadState, sum_of
 from berthmaster.native_api.problems import Damage
-from extender.state.placed_workload import PlacedWorkload, clusters_of
+from extender.state.copy_counts import AS_ASSIGNED, CopyCounts
+from extender.state.placed_workload import PlacedWorkload
 from extender.state.problems import Outage
 
 RESOURCES: Final = ("cpu", "memory", "pods")
@@ -56,12 +57,14 @@ def fleet_figures(
     clusters: Mapping[str, Cluster],
     hosts: Hosts,
     amounts: Mapping[str, Mapping[str, FleetAmount]],
+    counts: CopyCounts = AS_ASSIGNED,
 ) -> FleetFigures:
     """Return the figures of workloads and clusters.
 
     Args:
         outages: what clusters stop now.
         amounts: what each cluster has of each resource.
+        counts: how many replicas copies have.
     """
     wrong: Counter[Wrong] = Counter()
     for outage in outages:
@@ -74,7 +77,7 @@ def fleet_figures(
         wrong[Wrong.SHORT] += placed.state is WorkloadState.SHORT
         wrong[Wrong.NOT_PREFERRED] += placed.preferred is False
         wrong[Wrong.MOVING] += placed.moving
-        exist = _copies(placed)
+        exist = _copies(placed, counts)
         only["cluster"].update(_ends(exist, itself, hosts))
         only["region"].update(_ends(exist, region_of, hosts))
     regions = sorted({each for each in region_of.values() if each})
@@ -86,11 +89,10 @@ def fleet_figures(
     )
 
 
-def _copies(placed: PlacedWorkload) -> Mapping[str, int]:
+def _copies(placed: PlacedWorkload, counts: CopyCounts) -> Mapping[str, int]:
     """Return the replicas by cluster of the copies of a workload; none for what has no replicas."""
-    binding = placed.binding
-    counts = placed.present and binding.spec.is_workload
-    return existing(binding, clusters_of(binding)) if counts else {}
+    counted = placed.present and placed.binding.spec.is_workload
+    return counts.existing(placed.binding) if counted else {}
 
 
 def _ends(exist: Iterable[str], place_of: Mapping[str, str], hosts: Hosts) -> set[str]:

@@ -11,7 +11,7 @@ from heapq import nsmallest
 from typing import Final, NamedTuple
 
 from berthmaster.deciding.lease_record import LeaseRecord
-from berthmaster.deciding.running import Hosts, existing, is_divided, running, wants_copies
+from berthmaster.deciding.running import Hosts, is_divided, running, wants_copies
 from berthmaster.model.binding import Binding, holder
 from berthmaster.model.cluster import Cluster
 from berthmaster.native_api.fleet import WorkloadState
@@ -19,8 +19,9 @@ from berthmaster.native_api.problems import MAX_PROBLEMS, Damage, FleetProblem, 
 from berthmaster.native_api.wire import Staleness
 from berthmaster.views.move_rows import RowState, StatedMove
 from extender.state.cluster_health import not_ready_since, why_not_ready
+from extender.state.copy_counts import AS_ASSIGNED, CopyCounts
 from extender.state.placed_index import PlacedIndex
-from extender.state.placed_workload import PlacedWorkload, clusters_of, message_of, since_of
+from extender.state.placed_workload import PlacedWorkload, message_of, since_of
 
 _STUCK: Final = frozenset({RowState.OVERDUE, RowState.INVALID})
 _GONE: Final = "the fleet has no such cluster"
@@ -41,7 +42,7 @@ class Outage(NamedTuple):
     clusters: Mapping[str, int]
 
 
-def outages(rows: Iterable[PlacedWorkload], hosts: Hosts) -> Iterator[Outage]:
+def outages(rows: Iterable[PlacedWorkload], hosts: Hosts, counts: CopyCounts = AS_ASSIGNED) -> Iterator[Outage]:
     """Yield the workloads of which too little runs where they are assigned. What has no replicas is no workload.
 
     Copies of a workload that is not divided each have all its replicas: one that runs is enough.
@@ -50,7 +51,7 @@ def outages(rows: Iterable[PlacedWorkload], hosts: Hosts) -> Iterator[Outage]:
         binding = placed.binding
         if not placed.present or placed.state is WorkloadState.DELETING or not binding.spec.is_workload:
             continue
-        exist = existing(binding, clusters_of(binding))
+        exist = counts.existing(binding)
         if all(map(hosts.runs, exist)):
             continue
         runs = running(binding, exist, hosts, exist)
@@ -59,14 +60,15 @@ def outages(rows: Iterable[PlacedWorkload], hosts: Hosts) -> Iterator[Outage]:
             continue
         if not runs:
             yield Outage(placed, Damage.NO_COPY, sum(stopped.values()), stopped)
-        elif is_divided(binding) and (missing := binding.spec.replicas - sum(runs.values())) > 0:
+        elif is_divided(binding) and (missing := counts.asked(binding) - sum(runs.values())) > 0:
             yield Outage(placed, Damage.SHORT, missing, stopped)
 
 
-def known_outages(index: PlacedIndex, hosts: Hosts) -> Sequence[Outage]:
+def known_outages(index: PlacedIndex, hosts: Hosts, counts: CopyCounts = AS_ASSIGNED) -> Sequence[Outage]:
     """Return the outages of all workloads. They are found once for each state of the workloads and clusters."""
     down = index.totals().clusters.keys() - hosts.ready
-    return index.kept(("outages", hosts.ready), lambda: list(outages(index.on_clusters(down), hosts)))
+    question = "outages", hosts.ready, counts.overrides
+    return index.kept(question, lambda: list(outages(index.on_clusters(down), hosts, counts)))
 
 
 class HurtWorkload(NamedTuple):

@@ -27,10 +27,12 @@ from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
+from berthmaster.simulation.overriding import overridden
 from berthmaster.simulation.plan_answer import Switch, assumptions, evicting_policies
 from berthmaster.simulation.workload import SimulatedWorkload
 from berthmaster.simulation.world import World, peers_of
 from extender.state.controllers_lease import DEFAULT_LEASE, LeaseReading, no_lease
+from extender.state.copy_counts import CopyCounts, OverriddenWorkloads
 from extender.state.events import AskForEvents
 from extender.state.fingerprint import Fingerprint, text_of
 from extender.state.placed_index import PlacedIndex
@@ -141,6 +143,7 @@ class State:
         self._cache = FleetCache(profile)
         self.staleness = Staleness(None, None, "")
         self.stale_by_objects = False
+        self._overridden = OverriddenWorkloads()
         self._placing = threading.Lock()
         self._placed: tuple[Sequence[SimulatedWorkload], PlacedIndex] | None = None
         self.owner = ""
@@ -187,15 +190,24 @@ class State:
             world = self._cache.world
         if self.observed is None:
             return world
+        counts = self.copy_counts()
         workloads = self.observed.workloads(world.policies, check, claimants)
         return replace(
             world,
-            workloads=workloads,
+            workloads=self._overridden.of(workloads, counts),
+            overrides=counts.overrides,
             workload_affinity=self.observed.workload_affinity,
             existing=self.observed.existing((*world.policies, *claimants)),
             taint_policies=self.observed.taint_policies(),
             unclaimed=partial(self.observed.unclaimed, world.policies),
         )
+
+    def copy_counts(self) -> CopyCounts:
+        """Return how many replicas copies have: what overrides set."""
+        with self._lock:
+            world = self._cache.world
+        overrides = self.observed.overrides() if self.observed is not None else world.overrides
+        return CopyCounts(overrides, world.clusters, self.metadata_of)
 
     def assuming(
         self, world: World, now: datetime, failover: Switch = Switch.AUTO, preemption: Switch = Switch.AUTO
@@ -228,7 +240,10 @@ class State:
         with self._lock:
             known, policies = self._cache.workload(key), self._cache.policies
         if self.observed is not None:
-            return self.observed.workload(key, policies)
+            found, counts = self.observed.workload(key, policies), self.copy_counts()
+            if found is None or not counts.overrides:
+                return found
+            return found._replace(workload=overridden(found.workload, counts.overrides, counts.clusters))
         return WatchedWorkload(known, None) if known is not None else None
 
     def metadata_of(self, binding: Binding) -> Mapping[str, Any]:

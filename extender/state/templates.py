@@ -22,6 +22,7 @@ from berthmaster.model.errors import ApiError, FieldError
 from berthmaster.model.gaps import Gap, GapKind, unread_object
 from berthmaster.model.kinds import metadata_suffices
 from berthmaster.model.meta import Key
+from berthmaster.model.overrides import OVERRIDE_KINDS
 from berthmaster.model.shared_parts import SharedParts
 from berthmaster.model.taint_policy import TAINT_POLICY, TAINT_POLICY_API
 from berthmaster.runtime.clock import Clock
@@ -54,7 +55,9 @@ class KindName(NamedTuple):
 
 
 TAINT_POLICIES: Final = KindName(TAINT_POLICY_API, TAINT_POLICY)
-"""Watched always. Releases of Karmada before 1.14 do not serve it, which is no gap."""
+OVERRIDES: Final = tuple(KindName(TAINT_POLICY_API, each) for each in OVERRIDE_KINDS)
+_ALWAYS: Final = frozenset({TAINT_POLICIES, *OVERRIDES})
+"""Watched always. A release of Karmada that does not serve them has none of them, which is no gap."""
 
 
 class _KindWatch(NamedTuple):
@@ -105,7 +108,7 @@ class TemplateWatches:
     def want(self, kinds: Collection[KindName]) -> None:
         """Watch these kinds, and those that a request asked for, and no others. Returns at once."""
         with self._changed:
-            self._named = frozenset({*kinds, TAINT_POLICIES})
+            self._named = frozenset({*kinds, *_ALWAYS})
             self._update_wanted()
 
     def watch(self, kinds: Collection[KindName], timeout_s: float) -> None:
@@ -204,7 +207,7 @@ class TemplateWatches:
 
     def gaps(self) -> list[Gap]:
         unserved = GapKind.NOT_WATCHABLE
-        found = {kind: gap for kind, gap in self._refused.items() if kind != TAINT_POLICIES or gap.kind is not unserved}
+        found = {kind: gap for kind, gap in self._refused.items() if kind not in _ALWAYS or gap.kind is not unserved}
         for kind, informer in self._informers():
             if (gap := _unlisted(kind, informer)) is not None:
                 found[kind] = gap

@@ -22,6 +22,7 @@ from berthmaster.model.gaps import Gap, GapKind
 from berthmaster.model.holding import PolicyCatalog
 from berthmaster.model.kinds import group_of
 from berthmaster.model.meta import Key
+from berthmaster.model.overrides import OverridePolicy, replica_overrides
 from berthmaster.model.policy import Policy, PolicyReference, ResourceSelector
 from berthmaster.model.prerequisites import NOTHING_KNOWN, Existence, Prerequisite, prerequisites
 from berthmaster.model.replicas import ReplicaPath, template_of
@@ -31,7 +32,7 @@ from berthmaster.simulation.detector import WorkloadBuilder
 from berthmaster.simulation.workload import SimulatedWorkload
 from extender.state.controllers_lease import DEFAULT_LEASE
 from extender.state.placed_index import ObservedIndex
-from extender.state.templates import TAINT_POLICIES, KindName, TemplateWatches
+from extender.state.templates import OVERRIDES, TAINT_POLICIES, KindName, TemplateWatches
 
 _MAX_CHANGED: Final = 100
 """With more changed policies it is cheaper to build all workloads again than to find out which stay the same."""
@@ -215,6 +216,7 @@ class ObservedWorkloads:
         self._building = threading.Lock()
         self._changed = object()
         self._known: _KnownWorkloads | None = None
+        self._overrides: tuple[object, tuple[OverridePolicy, ...]] | None = None
         self.placed = ObservedIndex(self._binding, lambda: (pair for each in bindings for pair in each.items()))
         for each in bindings:
             each.subscribe(self._binding_changed)
@@ -330,6 +332,16 @@ class ObservedWorkloads:
             with suppress(FieldError):
                 found.append(convert(ClusterTaintPolicy, document.raw))
         return tuple(found)
+
+    def overrides(self) -> tuple[OverridePolicy, ...]:
+        """Return the overrides that set replicas: the same object until a template changes."""
+        if self._templates is None:
+            return ()
+        version, known = self._templates.version, self._overrides
+        if known is None or known[0] is not version:
+            documents = (each for kind in OVERRIDES for each in self._templates.items(kind))
+            known = self._overrides = version, replica_overrides(each.raw for each in documents)
+        return known[1]
 
     def existing(self, policies: Iterable[Policy]) -> Existence:
         return self._existing(dict.fromkeys(prerequisites(policies)))

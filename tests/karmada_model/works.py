@@ -70,6 +70,11 @@ class BindingController:
 
     def observe(self, news: News) -> None:
         before, after = news
+        if news.latest["kind"] == "OverridePolicy":  # karmada binding_controller.go newOverridePolicyFunc
+            for each in self._objects.all("ResourceBinding"):
+                if each["metadata"]["namespace"] == news.latest["metadata"]["namespace"]:
+                    self._queue(ident(each))
+            return
         if after is None or after["kind"] not in bindings.PERMANENT_ID:
             return
         if before is None or before["metadata"]["generation"] != after["metadata"]["generation"]:

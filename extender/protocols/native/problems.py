@@ -28,10 +28,10 @@ def problem_list(services: Services, call: Call) -> ProblemList:
         lease = lease._replace(sources=visible_sources(lease, reader))
     with state.reading() as cache:
         clusters = cache.world.clusters
-    hosts = hosts_of(clusters)
+    hosts, counts = hosts_of(clusters), state.copy_counts()
     with state.placed() as index:
         services.check_deadline(call)
-        outages = known_outages(index, hosts)
+        outages = known_outages(index, hosts, counts)
         moves = index.moves()
         if reader.namespaces is not None:
             outages = [each for each in outages if reader.sees(each.placed.binding.spec.resource.namespace)]
@@ -42,7 +42,7 @@ def problem_list(services: Services, call: Call) -> ProblemList:
             return hurt_workloads(index.by_name() if names is None else index.in_namespaces(names), outages)
 
         # To look at all workloads takes long, and few questions come after a change of one.
-        found = index.kept(("hurt", hosts.ready, reader.namespaces), hurt)
+        found = index.kept(("hurt", hosts.ready, counts.overrides, reader.namespaces), hurt)
         context = RowContext(now, "" if lease is None else lease.brake.reason)
         stated = stated_moves(moves, context)
         facts = ProblemFacts(clusters, hosts, found, outages, stated, lease, shown, now)

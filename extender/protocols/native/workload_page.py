@@ -66,9 +66,10 @@ def workload_page(services: Services, call: Call) -> WorkloadPage:
     gaps = state.gaps(Reader(query.namespaces))
     with state.reading() as cache:
         hosts = hosts_of(cache.world.clusters)
+    counts = state.copy_counts()
     with state.placed() as index:
         services.check_deadline(call)
-        stopped = [each.placed for each in known_outages(index, hosts) if each.damage is Damage.NO_COPY]
+        stopped = [each.placed for each in known_outages(index, hosts, counts) if each.damage is Damage.NO_COPY]
         met = _Met(services.clock.now(), frozenset(map(id, stopped)))
         totals, seen = index.totals(query.namespaces), sum(map(Reader(query.namespaces).sees, map(_place, stopped)))
         conditions = _conditions(index, query, met, _by_metadata(state, query))

@@ -58,8 +58,8 @@ def answered(tmp_path):
         "replicas": (
             [NONE],
             (
-                "OverridePolicy default/none sets the replicas of 1 resource to 0 on a: this answer counts the "
-                "replicas that Karmada assigns"
+                "OverridePolicy default/none sets the replicas of 1 resource to 0 on a: tables show the "
+                "replicas that Karmada assigns, and losses count those that run"
             ),
         ),
         "an image": (

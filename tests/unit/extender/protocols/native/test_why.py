@@ -10,9 +10,11 @@ from kube_in_memory import KubeInMemory
 from msgspec.structs import replace
 from tables import cases
 
+from berthmaster.deciding.running import hosts_of
 from berthmaster.kube.requests import APIRequest
 from berthmaster.model.errors import ApiError
 from berthmaster.model.readers import ANY_READER
+from berthmaster.native_api.problems import Damage
 from berthmaster.native_api.what_if import PlanRequest
 from berthmaster.native_api.why import ClaimsView, WhyNotView
 from berthmaster.simulation import planner
@@ -23,6 +25,7 @@ from berthmaster.simulation.report import row
 from berthmaster.simulation.workload import NotScheduled
 from extender.protocols import native
 from extender.protocols.problem import Refusal
+from extender.state.problems import outages
 
 HELD = policy("web", selector(name="web"), placement={"clusterAffinity": {"clusterNames": ["first"]}})
 OTHER = policy("other", selector(), priority=5, placement={})
@@ -208,22 +211,50 @@ class TestWatched:
         assert [each.reason for each in plans[0].staying] == [StayReason.WAITS]
 
     def test_what_may_not_be_listed_is_named_and_counts_as_existing(self, extender, spec, namespace, awaited, reason):
-        del awaited, reason
-        running, _ = extender(waiting(namespace, **spec), forbidden={plural for _, _, plural, _ in KINDS})
+        del reason
+        forbidden = {plural for _, kind, plural, _ in KINDS if kind == awaited["kind"]}
+        running, _ = extender(waiting(namespace, **spec), forbidden=forbidden)
         after, (gap,) = simulated(running)
         assert after.clusters == {"member3": 2}
-        assert gap.endswith("policies that wait for such an object count as if it existed")
+        assert "policies that wait for such an object count as if it existed" in gap
         edited = waiting(namespace, **spec, priority=1)
         found = running.client().plan(PlanRequest(update=(edited,))).plan
         assert (found.complete, len(found.gaps)) == (False, 1)
         assert "it is not known whether they exist" in found.gaps[0]
 
 
-def test_only_what_policies_wait_for_is_watched_as_metadata(extender):
+def test_overrides_are_watched_in_full_and_priority_classes_as_metadata_if_a_policy_waits_for_one(extender):
     _, api = extender(waiting(**PRIORITY))
     asked = {each.path: each for each in api.requests if each.path.rsplit("/", 1)[-1] in {kind[2] for kind in KINDS}}
-    assert list(asked) == ["/apis/scheduling.k8s.io/v1/priorityclasses"]
-    assert all("PartialObjectMetadata" in each.accept for each in asked.values())
+    assert {path.rsplit("/", 1)[-1]: "PartialObjectMetadata" in each.accept for path, each in asked.items()} == {
+        "overridepolicies": False, "clusteroverridepolicies": False, "priorityclasses": True,
+    }  # fmt: skip
+
+
+def test_an_override_that_sets_replicas_counts_in_each_answer_of_the_service(extender):
+    rule = {
+        "targetCluster": {"clusterNames": ["member2"]},
+        "overriders": {"plaintext": [{"path": "/spec/replicas", "operator": "replace", "value": 0}]},
+    }
+    web = {"resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}]}
+    running, api = extender()
+    before = running.state.version
+    store(api, resource("none", "OverridePolicy", POLICY_API, spec={**web, "overrideRules": [rule]}))
+    running.wait(lambda: running.state.version != before)
+    client = running.client()
+    answers = [client.plan(PlanRequest(changes=(Down(each),))) for each in ("member1", "member2")]
+    assert [(each.plan.loss.replicas, each.counts.lost) for each in answers] == [(2, 1), (0, 0)]
+    shown = client.decision("web-deployment", "shop")
+    assert "overrides set its replicas: member2=0" in shown.notes
+    with running.state.reading() as cache:
+        hosts = hosts_of(cache.world.clusters, frozenset({"member1"}))
+    with running.state.placed() as index:
+        found = list(
+            outages(index.by_name(), hosts._replace(ready=hosts.ready - {"member1"}), running.state.copy_counts())
+        )
+    assert [(each.placed.text, each.damage, each.replicas) for each in found] == [
+        ("shop/deployment/web", Damage.NO_COPY, 2)
+    ]
 
 
 def test_cluster_taint_policies_taint_a_lost_cluster(extender):
