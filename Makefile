@@ -95,6 +95,10 @@ fleet: $(VENV)/.e2e ## Play scenarios of moves on member clusters that run pods 
 chaos: $(VENV)/.e2e ## Play random events on member clusters that run pods (DURATION=600 SEED=1, after e2e-assets)
 	@PYTHONPATH=tests $(BIN)/python -m fleet.chaos $(ARGS)
 
+.PHONY: karmada-suite
+karmada-suite: $(VENV)/.e2e ## Play Karmada's own end-to-end suite with karmada-scheduler and with Berthmaster (after e2e-assets)
+	@PYTHONPATH=tests $(BIN)/python -m karmada_suite $(ARGS)
+
 .PHONY: helm
 helm: $(BIN)/python ## Download the helm binary that the chart tests use (once)
 	@$(BIN)/python tests/charts/assets.py

@@ -20,11 +20,11 @@ class Forwarder:
     """A TCP forwarder in a thread of its own.
 
     Attributes:
-        port: where it listens.
+        host, port: where it listens.
     """
 
-    def __init__(self, port: int) -> None:
-        self.port = port
+    def __init__(self, port: int, host: str = HOST) -> None:
+        self.host, self.port = host, port
         self._probes: dict[int, Callable[[], bool]] = {}
         self._ready: list[int] = []
         self._open: set[asyncio.StreamWriter] = set()
@@ -80,7 +80,7 @@ class Forwarder:
         self._loop.close()
 
     async def _listen(self) -> None:
-        server = await asyncio.start_server(self._connect, HOST, self.port)
+        server = await asyncio.start_server(self._connect, self.host, self.port)
         self._listening.set()
         await self._stop.wait()
         server.close()

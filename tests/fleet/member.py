@@ -9,7 +9,7 @@ import secrets
 import signal
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
@@ -120,6 +120,10 @@ class Member:
         pods: what kwok makes of its pods.
     """
 
+    controllers: Sequence[str] = _CONTROLLERS
+    """The controllers of Kubernetes in it."""
+    control_plane: type[ControlPlane] = ControlPlane
+
     def __init__(self, name: str, folder: Path) -> None:
         self.name = name
         folder.mkdir()
@@ -127,7 +131,7 @@ class Member:
         try:
             tokens = folder / "tokens.csv"
             tokens.write_text(f'{TOKEN},karmada,karmada,"{ADMIN}"\n')
-            self.plane = ControlPlane(self.processes, flags=[f"--token-auth-file={tokens}"])
+            self.plane = self.control_plane(self.processes, flags=[f"--token-auth-file={tokens}"])
             self._add_node()
             self._start_controllers()
             self._scheduler = self.plane.start_scheduler({})
@@ -213,7 +217,7 @@ class Member:
         self.plane.api.patch(node, {"status": {"allocatable": ROOM, "capacity": ROOM}}, subresource="status")
 
     def _start_controllers(self) -> None:
-        self._controllers = start_controller_manager(self.processes, self.plane, _CONTROLLERS)
+        self._controllers = start_controller_manager(self.processes, self.plane, self.controllers)
 
     def _start_kwok(self) -> Process:
         file = self.processes.folder / f"kwok-{self.pods.value}.yaml"
@@ -224,10 +228,12 @@ class Member:
         ])  # fmt: skip
 
 
-def start_controller_manager(processes: Processes, plane: ControlPlane, controllers: tuple[str, ...]) -> Process:
+def start_controller_manager(processes: Processes, plane: ControlPlane, controllers: Sequence[str]) -> Process:
     return processes.start("kube-controller-manager", [
         binary("kube-controller-manager"), f"--kubeconfig={plane.kubeconfig}",
         f"--controllers={','.join(controllers)}", "--leader-elect=false", "--secure-port=0",
+        f"--root-ca-file={processes.folder / 'ca.crt'}",
+        f"--service-account-private-key-file={processes.folder / 'service-accounts.key'}",
     ])  # fmt: skip
 
 

@@ -6,10 +6,12 @@ CustomResourceDefinitions of the same version. karmada-scheduler is optional: on
 
 import os
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import yaml
 from e2e.assets import MissingAssetError
 from e2e.control_plane import HOST, START_LIMIT_S, ControlPlane, fetch
 from e2e.processes import Process, Processes, wait_for
@@ -29,7 +31,25 @@ DETECTION: Final = (
     "--cluster-failure-threshold=10s", "--cluster-success-threshold=10s",
 )  # fmt: skip
 _AGGREGATED: Final = "karmada-aggregated-apiserver"
-_HOST_CONTROLLERS: Final = ("namespace-controller", "garbage-collector-controller")
+_WEBHOOK: Final = "karmada-webhook"
+_MANAGER: Final = "karmada-controller-manager"
+
+
+@dataclass(frozen=True)
+class Setup:
+    """How Karmada runs.
+
+    Attributes:
+        webhook: more options of its webhook.
+        manager: more options of its controller manager.
+        controllers: the controllers of Kubernetes beside it.
+        webhooks: Karmada's own file of webhook configurations; None for those of ``karmada_webhooks.yaml``.
+    """
+
+    webhook: Sequence[str] = (GATES,)
+    manager: Sequence[str] = (GATES,)
+    controllers: Sequence[str] = ("namespace-controller", "garbage-collector-controller")
+    webhooks: Path | None = None
 
 
 def binaries(environment: Mapping[str, str] = os.environ) -> Path | None:
@@ -37,7 +57,7 @@ def binaries(environment: Mapping[str, str] = os.environ) -> Path | None:
     named = environment.get(VARIABLE)
     if not named:
         return None
-    for name in (_AGGREGATED, "karmada-webhook", "karmada-controller-manager"):
+    for name in (_AGGREGATED, _WEBHOOK, _MANAGER):
         if not os.access(Path(named) / name, os.X_OK):
             raise MissingAssetError(f"{VARIABLE}={named} holds no executable {name}: unset it to use the model")
     return Path(named)
@@ -48,20 +68,21 @@ class RealKarmada:
 
     real = True
 
-    def __init__(self, plane: ControlPlane, folder: Path) -> None:
+    def __init__(self, plane: ControlPlane, folder: Path, setup: Setup = Setup()) -> None:
         """Start them.
 
         Args:
             plane: the API server, without Karmada's definitions.
             folder: see ``binaries``.
+            setup: how they run.
         """
-        self._plane, self._folder = plane, folder
+        self._plane, self._folder, self._setup = plane, folder, setup
         self._processes: Processes = plane.processes
         plane.install(folder)
         for name in (SYSTEM, "karmada-cluster"):
             plane.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         self._aggregated_port = self._processes.ports.free()
-        self._host = start_controller_manager(self._processes, plane, _HOST_CONTROLLERS)
+        self._host = start_controller_manager(self._processes, plane, setup.controllers)
         self._aggregated = self._start_aggregated_apiserver()
         self._serve_clusters()
         self._webhook_port = self._processes.ports.free()
@@ -86,7 +107,7 @@ class RealKarmada:
         """Kill all processes, and start them again. What they watch may have gone back."""
         for each in (self._host, self._aggregated, self._webhook, self._manager):
             each.kill()
-        self._host = start_controller_manager(self._processes, self._plane, _HOST_CONTROLLERS)
+        self._host = start_controller_manager(self._processes, self._plane, self._setup.controllers)
         self._aggregated = self._start_aggregated_apiserver()
         self._wait_for_clusters()
         self._webhook = self._start_webhook()
@@ -96,21 +117,30 @@ class RealKarmada:
         """Start karmada-scheduler; return None if the folder does not hold it."""
         if not os.access(self._folder / SCHEDULER, os.X_OK):
             return None
-        command = [*self._common(SCHEDULER), "--leader-elect=false"]
-        return self._ready(self._processes.start(SCHEDULER, command), command)
+        return self.start(SCHEDULER, "--leader-elect=false")
+
+    def start(self, name: str, *flags: str, kubeconfig: Path | None = None) -> Process:
+        """Start a component of Karmada, and wait until it serves its metrics.
+
+        Args:
+            name: its binary.
+            flags: its options, without addresses of metrics and probes.
+            kubeconfig: its access; by default an administrator's.
+        """
+        ports = self._processes.ports
+        metrics = f"{HOST}:{ports.free()}"
+        process = self._processes.start(name, [
+            self._folder / name, f"--kubeconfig={kubeconfig or self._plane.kubeconfig}",
+            f"--metrics-bind-address={metrics}", f"--health-probe-bind-address={HOST}:{ports.free()}", *flags,
+        ])  # fmt: skip
+        process.wait_for("to be ready", lambda: fetch(f"http://{metrics}/metrics") is not None, START_LIMIT_S)
+        return process
 
     def close(self) -> None:
         """Do nothing: its processes end with those of the API server."""
 
     def _file(self, name: str) -> Path:
         return self._processes.folder / name
-
-    def _common(self, name: str) -> list[str | Path]:
-        ports = self._processes.ports
-        return [
-            self._folder / name, f"--kubeconfig={self._plane.kubeconfig}",
-            f"--metrics-bind-address={HOST}:{ports.free()}", f"--health-probe-bind-address={HOST}:{ports.free()}",
-        ]  # fmt: skip
 
     def _start_aggregated_apiserver(self) -> Process:
         hosts = ("localhost", f"{_AGGREGATED}.{SYSTEM}.svc")
@@ -148,35 +178,30 @@ class RealKarmada:
         wait_for("the Clusters to be served", lambda: self._plane.text(served), START_LIMIT_S)
 
     def _start_webhook(self) -> Process:
-        folder = self._file("karmada-webhook")
+        folder = self._file(_WEBHOOK)
         folder.mkdir(exist_ok=True)
-        self._plane.authority.issue("karmada-webhook", hosts=(HOST,)).write(folder / "tls.crt", folder / "tls.key")
-        command = [
-            *self._common("karmada-webhook"), f"--bind-address={HOST}", f"--secure-port={self._webhook_port}",
-            f"--cert-dir={folder}", GATES,
-        ]  # fmt: skip
-        return self._ready(self._processes.start("karmada-webhook", command), command)
+        self._plane.authority.issue(_WEBHOOK, hosts=(HOST,)).write(folder / "tls.crt", folder / "tls.key")
+        address = (f"--bind-address={HOST}", f"--secure-port={self._webhook_port}", f"--cert-dir={folder}")
+        return self.start(_WEBHOOK, *address, *self._setup.webhook)
 
     def _register_webhooks(self) -> None:
-        url, authority = f"https://{HOST}:{self._webhook_port}", self._plane.authority.certificate
+        for each in self._webhooks(f"https://{HOST}:{self._webhook_port}"):
+            self._plane.api.create(each)
+
+    def _webhooks(self, url: str) -> Iterator[JSON]:
+        authority = self._plane.authority.certificate
+        if self._setup.webhooks is not None:
+            text = self._setup.webhooks.read_text().replace("{{caBundle}}", b64encode(authority).decode())
+            yield from yaml.safe_load_all(text.replace(f"https://{_WEBHOOK}.{SYSTEM}.svc:443", url))
+            return
         for verb, hooks in data("karmada_webhooks").items():
-            kind = KINDS[verb]
             entries = [
                 Hook(f"/{verb}-{name}", group, resource, operations).entry(
                     f"{name}.karmada.io", url, authority, timeout_s=3
                 )
                 for group, resource, name, operations in hooks
             ]
-            self._plane.api.create(configuration(kind, f"{verb}.karmada.io", entries))
+            yield configuration(KINDS[verb], f"{verb}.karmada.io", entries)
 
     def _start_manager(self, *flags: str) -> Process:
-        command = [
-            *self._common("karmada-controller-manager"), "--controllers=*", "--leader-elect=false", GATES, *DETECTION,
-            *flags,
-        ]  # fmt: skip
-        return self._ready(self._processes.start("karmada-controller-manager", command), command)
-
-    def _ready(self, process: Process, command: list[str | Path]) -> Process:
-        address = next(str(each).partition("=")[2] for each in command if "metrics" in str(each))
-        process.wait_for("to be ready", lambda: fetch(f"http://{address}/metrics") is not None, START_LIMIT_S)
-        return process
+        return self.start(_MANAGER, "--controllers=*", "--leader-elect=false", *DETECTION, *self._setup.manager, *flags)
