@@ -284,7 +284,8 @@ class ModelNodes:
         if (demand := _demand(self._names, requests)) is None or replicas <= 0:
             return []
         found: list[_Placed] = []
-        for run in range(bisect_right(self._starts, self._full.get(demand, 0)) - 1, len(self._starts)):
+        first_run = max(0, bisect_right(self._starts, self._full.get(demand, 0)) - 1)  # without any node there is none
+        for run in range(first_run, len(self._starts)):
             fitting = min(replicas, *[self._free[run][column] // amount for column, amount in demand])
             if fitting <= 0:
                 continue

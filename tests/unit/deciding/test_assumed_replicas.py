@@ -315,6 +315,12 @@ def test_resources_that_nodes_do_not_have(requests: tuple[tuple[str, int], ...],
     assert placed.classes() == free
 
 
+def test_a_cluster_whose_models_have_no_nodes_takes_nothing():
+    placed = nodes(0, 0)
+    assert placed.place((("cpu", 1000),), 2) == []
+    assert placed.classes() == cores((2, 0))
+
+
 def test_a_node_with_110_pods_is_full():
     placed = nodes(1, 1)
     tiny = placed.place((("cpu", 1),), 110)
