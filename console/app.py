@@ -38,7 +38,7 @@ from console.commands import CommandWriter
 from console.context import AppOptions, ConsoleServices
 from console.links import LinkWriter
 from console.live import EVENTS, EventStreams, StateWatcher
-from console.pages import search, workload_words
+from console.pages import record_words, search, workload_words
 from console.pages.plan_model import binding_place
 from console.pages.policies import policy_address
 from console.pages.registry import PAGES
@@ -132,9 +132,9 @@ def create_app(options: AppOptions, parts: ConsoleParts) -> Flask:
         sentence=workload_words.sentence,
         assignment=workload_words.assignment_words,
         moment_of=moment_of,
-        trigger=workload_words.recorded_trigger_words,
-        change=workload_words.change_words,
-        record_badge=workload_words.record_badge,
+        trigger=record_words.recorded_trigger_words,
+        change=record_words.change_words,
+        record_badge=record_words.record_badge,
     )
     app.jinja_env.globals.update(
         form_field=security.form_field, address_with=_address_with, static=_static_address,

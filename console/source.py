@@ -26,6 +26,7 @@ from berthmaster.native_api.connection import (
     ServiceConnection,
     UnansweredError,
 )
+from berthmaster.native_api.days import FleetDays
 from berthmaster.native_api.fleet import FleetView, StateVersion, WorkloadPage, WorkloadQuery
 from berthmaster.native_api.problems import ProblemList
 from berthmaster.native_api.what_if import PlanAnswer, PlanRequest
@@ -389,6 +390,9 @@ class VisibleSource:
         if query.name:
             self._require(query.namespace)
         return self._source.recorded(Client.history, query._replace(namespaces=self._seen))
+
+    def days(self) -> FleetDays:
+        return self._source.kept(Client.days, namespaces=self._seen)
 
     def moves(self, query: MoveQuery) -> why.MovesView:
         # Windows open and deadlines pass without a new version.

@@ -96,9 +96,13 @@ class BindingDecision(msgspec.Struct, frozen=True):
 
     @property
     def is_news(self) -> bool:
-        """Whether a ledger records this: it changes something, or it fails for another reason than the last time."""
-        known = (each.message for each in self.binding.status.conditions if each.type == SCHEDULED)
-        return self.write is not None or (self.attempted and (self.result.ok or self.result.message not in known))
+        """Whether a ledger records this: it changes something, fails for another reason, or ends a failure."""
+        known = [each for each in self.binding.status.conditions if each.type == SCHEDULED]
+        if self.write is not None:
+            return True
+        if self.result.ok:
+            return self.attempted or any(each.status == "False" for each in known)
+        return self.attempted and self.result.message not in {each.message for each in known}
 
     @property
     def waits_for_capacity(self) -> bool:

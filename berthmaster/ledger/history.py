@@ -7,6 +7,7 @@ from typing import Any, Final
 from sqlalchemy import Column, ColumnElement, Select, Table, and_, exists, func, or_, select, true
 
 from berthmaster.ledger.entries import DecisionEntry, Entry, concerned_clusters, evicted_from, trigger_of
+from berthmaster.ledger.outcomes import DECISION
 from berthmaster.ledger.past import content_of
 from berthmaster.ledger.records import HistoryRow, Page, Query, RecordId
 from berthmaster.ledger.schema import batches, records, segments, touched
@@ -79,20 +80,23 @@ def batch_of(store: Store, key: RecordId) -> int:
 
 def row_for(segment: int, entry: Entry) -> HistoryRow:
     """Return an entry for people."""
-    key = str(RecordId(segment, entry.sequence))
     if not isinstance(entry, DecisionEntry):
         note = entry.note
         return HistoryRow(
-            key, time_text(entry.at_us), note.kind, note.namespace, note.resource_kind, note.name,
-            message=note.message, policy=note.policy, details=dict(note.details),
+            str(RecordId(segment, entry.sequence)), time_text(entry.at_us), note.kind, note.namespace,
+            note.resource_kind, note.name, message=note.message, policy=note.policy, details=dict(note.details),
         )  # fmt: skip
-    binding, outcome = decode_json(Binding, entry.binding), entry.outcome
-    resource, meta = binding.spec.resource, binding.metadata
+    return decision_row_for(segment, entry, decode_json(Binding, entry.binding))
+
+
+def decision_row_for(segment: int, entry: DecisionEntry, binding: Binding) -> HistoryRow:
+    """Return a decision for people. ``binding`` is the one that it read; its placement and its status do not matter."""
+    outcome, resource, meta = entry.outcome, binding.spec.resource, binding.metadata
     before = {target.name: target.replicas for target in binding.spec.clusters}
     return HistoryRow(
-        key,
+        str(RecordId(segment, entry.sequence)),
         time_text(entry.at_us),
-        "decision",
+        DECISION,
         resource.namespace,
         resource.kind,
         resource.name,
@@ -217,14 +221,14 @@ def _statement(
     if query.trigger:
         statement = statement.where(or_(columns.trigger == query.trigger, columns.kind == query.trigger))
     if query.decisions_only or query.moves_only:
-        statement = statement.where(columns.kind == "decision")
+        statement = statement.where(columns.kind == DECISION)
     if query.cluster_scoped:
         statement = statement.where(columns.namespace == "")
     if query.namespaces is not None:
         seen = ["" if each == CLUSTER_SCOPED else each for each in sorted(query.namespaces)]
         statement = statement.where(columns.namespace.in_(seen))
     if query.user:
-        statement = statement.where(columns.kind != "decision")
+        statement = statement.where(columns.kind != DECISION)
     if query.cluster:
         statement = _of_batches(statement, query.cluster, within, rare=rare)
     if position is not None:

@@ -2,6 +2,7 @@
 
 import zlib
 from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
 from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
@@ -10,8 +11,9 @@ from msgspec.structs import replace
 from sqlalchemy import select
 
 from berthmaster.deciding.decision_recorder import DecisionOutcome, GroupKey
+from berthmaster.deciding.writes import AssignmentWrite, SchedulingResult, Version, status_write
 from berthmaster.ledger.batches import BatchContent, decode_batch
-from berthmaster.ledger.entries import NO_DOCUMENT, Configuration, DecisionEntry, Entry
+from berthmaster.ledger.entries import MICROSECONDS, NO_DOCUMENT, Configuration, DecisionEntry, Entry
 from berthmaster.ledger.fleet_versions import FleetReader
 from berthmaster.ledger.schema import batches
 from berthmaster.ledger.store import Store
@@ -141,23 +143,34 @@ class SegmentReader:
         """
         if self.fleet.version() != entry.version:
             raise DamagedLedgerError(f"the fleet of decision {self._segment}.{entry.sequence} is damaged in the ledger")
-        applied = self._text(entry.applied)
-        binding = decode_json(Binding, entry.binding)
-        if applied is not None:
-            annotations = {**binding.metadata.annotations, APPLIED_PLACEMENT: applied}
-            binding = with_metadata(binding, annotations=annotations)
-        placement = self._part(entry.placement, _placement)
-        binding = with_spec(binding, placement=placement)
         return PastDecision(
             self._segment,
             entry,
-            binding,
+            self._binding(entry),
             self._part(entry.configuration, partial(decode_json, Configuration)) or Configuration("", ()),
             self._part(entry.unready, partial(decode_json, dict[str, float])) or {},
             self._part(entry.peers, _peers) or {},
             entry.bounds,
             self._outcome(entry),
         )
+
+    def bindings(self, entry: DecisionEntry) -> tuple[Binding, Binding]:
+        """Return the binding of a decision as it was read, and as the decision left it. Reads no fleet version."""
+        before, outcome = self._binding(entry), self._outcome(entry)
+        if entry.error:
+            return before, before
+        after, at = before, datetime.fromtimestamp(entry.at_us / MICROSECONDS, UTC)
+        if outcome.annotations or outcome.targets is not None or outcome.evictions is not None:
+            after = AssignmentWrite(outcome.annotations, outcome.targets, outcome.evictions).annotated(before)
+        result = SchedulingResult(outcome.reason, outcome.message, outcome.group)
+        status = status_write(after, result, at, refresh=outcome.refresh)
+        return before, status.applied(after, Version(after.metadata.resource_version, after.metadata.generation))
+
+    def _binding(self, entry: DecisionEntry) -> Binding:
+        binding, applied = decode_json(Binding, entry.binding), self._text(entry.applied)
+        if applied is not None:
+            binding = with_metadata(binding, annotations={**binding.metadata.annotations, APPLIED_PLACEMENT: applied})
+        return with_spec(binding, placement=self._part(entry.placement, _placement))
 
     def _outcome(self, entry: DecisionEntry) -> DecisionOutcome:
         written = self._text(entry.written)

@@ -1,10 +1,11 @@
 """A ledger that a service reads. The database is opened with the first question, in the process that asks it."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from berthmaster.ledger.decided import DecidedPart, decided, first_us
 from berthmaster.ledger.explanations import explain_decision, why_not_then
 from berthmaster.ledger.history import page
 from berthmaster.ledger.records import Page, PastExplanation, Query, RecordId
@@ -34,6 +35,16 @@ class LedgerReader:
     def why_not(self, wanted: Query | RecordId, cluster: str) -> WhyNot:
         with self._reading() as store:
             return why_not_then(store, wanted, cluster)
+
+    def first_us(self) -> int | None:
+        """Return the time from which on there are decisions, in microseconds since 1970; None without any."""
+        with self._reading() as store:
+            return first_us(store)
+
+    def decided(self, since_us: int, known: Mapping[int, int]) -> Iterator[DecidedPart]:
+        """Yield decisions in parts; see ``berthmaster.ledger.decided``."""
+        with self._reading() as store:
+            yield from decided(store, since_us, known)
 
     @contextmanager
     def _reading(self) -> Iterator[Store]:

@@ -18,6 +18,7 @@ from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import FieldError, InputError, ServiceError
 from berthmaster.native_api import why, wire
 from berthmaster.native_api.connection import ExtenderAccess, RequestRefusedError, ServiceConnection
+from berthmaster.native_api.days import FleetDays
 from berthmaster.native_api.fleet import FleetView, StateVersion, WorkloadPage, WorkloadQuery
 from berthmaster.native_api.problems import ProblemList
 from berthmaster.native_api.what_if import PlanAnswer, PlanLine, PlanRequest
@@ -145,6 +146,10 @@ class Client:
     def history(self, query: wire.HistoryQuery) -> wire.HistoryPage:
         """Return what is on record, the latest first."""
         return self._listed("/v1/history", wire.HistoryPage, query)
+
+    def days(self, *, namespaces: Iterable[str] | None = None) -> FleetDays:
+        """Return how many workloads had which problem on each of the last days."""
+        return self._for_reader("/v1/days", FleetDays, namespaces)
 
     def why_not(self, cluster: str, name: str, namespace: str = "", *, record: str = "") -> why.WhyNotView:
         """Return the smallest change under which a cluster would get a workload.

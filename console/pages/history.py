@@ -6,15 +6,16 @@ from typing import Final, get_args
 
 from flask import Blueprint, Response, render_template, request
 
+from berthmaster.ledger.outcomes import MOVED, RecordOutcome
 from berthmaster.model.note import NoteKind
+from berthmaster.native_api.days import FleetDays
 from berthmaster.native_api.wire import HistoryPage, HistoryQuery
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.views.words import trigger_words
-from console.context import NOT_HERE, optional, services
+from console.context import NOT_HERE, Offered, optional, services
 from console.pages import downloads
-from console.pages.days import SHOWN as DAY_COLUMNS
-from console.pages.days import days_of
-from console.pages.workload_words import MOVED, sentence
+from console.pages.week import shown_week
+from console.pages.workload_words import sentence
 from console.query import PageQuery
 from console.search_terms import named_in
 
@@ -34,8 +35,14 @@ TRIGGERS: Final[Mapping[str, str]] = {
 """What a decision may be made for, by the word in the address."""
 NOTES: Final = get_args(NoteKind)
 _WEEK: Final = "7d"
-_OF_WEEK: Final = 1000
-"""The most records that the days of a week are counted from."""
+_OUTCOMES: Final[Mapping[str, str]] = {
+    RecordOutcome.LOST.value: "Lost all clusters",
+    RecordOutcome.FEWER.value: "Fewer replicas",
+    RecordOutcome.EVICTED.value: "Evicted",
+    RecordOutcome.STEP.value: "Steps of moves",
+    RecordOutcome.PLACED.value: "Placed",
+}
+"""What decisions of a day did, as the columns of the table. A decision is counted once."""
 _USUAL: Final = "24h"
 _EVERYTHING: Final = "everything"
 
@@ -70,9 +77,10 @@ def show() -> Response | str:
     if file := downloads.asked({"records": rows}):
         return file
     found = optional(lambda: ask(question), NOT_HERE)
-    week = None
-    if within == _WEEK and question.moves and not question.after and found.answer is not None:
-        week = optional(lambda: ask(question._replace(limit=_OF_WEEK)), NOT_HERE).answer
+    week: Offered[FleetDays] = Offered(None, "")
+    # The days are those of the whole fleet.
+    if question == HistoryQuery(since=since, moves=True, limit=question.limit) and within == _WEEK and not found.hint:
+        week = optional(services().source.days, NOT_HERE)
     return render_template(
         "history.html",
         found=found.answer or HistoryPage([], None),
@@ -82,9 +90,9 @@ def show() -> Response | str:
         within=within,
         workload=query.text("workload"),
         triggers=TRIGGERS,
-        days=[] if week is None else days_of(week.items, services().clock.now()),
-        outcomes=DAY_COLUMNS,
-        more_days=week is not None and week.next is not None,
+        week=None if week.answer is None else shown_week(week.answer),
+        week_hint=sentence(week.hint),
+        outcomes=_OUTCOMES,
         notes=NOTES,
         times={name: query.text(name) for name in ("from", "to")},
         everything=everything,

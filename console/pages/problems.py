@@ -12,7 +12,8 @@ from berthmaster.model.meta import CLUSTER_SCOPED, moment_of
 from berthmaster.native_api.fleet import Restriction
 from berthmaster.native_api.problems import Damage, FleetProblem, ProblemList, Subject, worst_first
 from berthmaster.views.texts import count_text
-from console.pages.workload_words import recorded_trigger_words, sentence
+from console.pages.record_words import recorded_trigger_words
+from console.pages.workload_words import sentence
 
 SHOWN: Final = 4
 """The most problems of one damage, unless the visitor asks for all."""

@@ -14,8 +14,10 @@ from console.commands import NamedWorkload
 from console.context import NOT_HERE, Offered, optional, services, visitor
 from console.pages import downloads
 from console.pages.manifests import yaml_lines
+from console.pages.record_words import departure_of
+from console.pages.workload_answers import answers, past_answers
 from console.pages.workload_model import ROWS, ShownWorkload
-from console.pages.workload_words import answers, departure_of, filter_words, past_answers, sentence
+from console.pages.workload_words import filter_words, sentence
 from console.query import PageQuery
 
 _RECORDS: Final = 20

@@ -9,7 +9,7 @@ from pathlib import Path
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from ledger_histories import filled, opened, sqlite_url
-from random_histories import FLEETS, HISTORIES, check_replay
+from random_histories import DAYS, FLEETS, HISTORIES, check_days, check_replay
 
 from berthmaster.ledger.audit import audit
 
@@ -23,6 +23,13 @@ EXAMPLES = int(os.environ.get("LEDGER_HISTORIES", "0"))
 def test_a_replay_gives_every_decision_byte_for_byte(fleet, history):
     with tempfile.TemporaryDirectory() as folder:
         check_replay(sqlite_url(Path(folder)), fleet, history)
+
+
+@settings(max_examples=EXAMPLES or 25, phases=UNSHRUNK)
+@given(DAYS)
+def test_the_last_days_are_those_of_the_bindings_then(history):
+    with tempfile.TemporaryDirectory() as folder:
+        check_days(sqlite_url(Path(folder)), history)
 
 
 @cache

@@ -8,10 +8,22 @@ from berthmaster.ledger.records import PastExplanation
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.native_api import what_if, why, wire
 from berthmaster.native_api.connection import REVIEW_PATH
+from berthmaster.native_api.days import FleetDays
 from berthmaster.native_api.fleet import FleetView, StateVersion, WorkloadPage, WorkloadQuery
 from berthmaster.native_api.problems import ProblemList
 from extender.protocols.cheap_requests import never_cheap
-from extender.protocols.native import bindings, drift, examples, history, moves, openapi, policies, problems, resilience
+from extender.protocols.native import (
+    bindings,
+    days,
+    drift,
+    examples,
+    history,
+    moves,
+    openapi,
+    policies,
+    problems,
+    resilience,
+)
 from extender.protocols.native import fleet as fleets
 from extender.protocols.native import schedule as schedules
 from extender.protocols.native import workload_page as workloads
@@ -46,7 +58,7 @@ def routes(planner: Planner | None = None, drifts: drift.Drifts | None = None) -
     """Return the routes of the API. What is computed in the background is shared by all of their requests."""
     planner, known_drifts = planner or Planner(), drifts or drift.Drifts()
     reviewer, investigator = PlanReviewer(planner), bindings.Investigator()
-    known_policies, failures = policies.Policies(), resilience.Resilience()
+    known_policies, failures, on_record = policies.Policies(), resilience.Resilience(), days.DaysOnRecord()
 
     @cache
     def document() -> bytes:
@@ -106,6 +118,8 @@ def routes(planner: Planner | None = None, drifts: drift.Drifts | None = None) -
                       "List the events of a binding that the API server has", why.BindingEvents),
         *_listed("/v1/history", history.history, "listHistory", "List what the ledger recorded, the latest first",
                  wire.HistoryPage, history.PARAMETERS, synced=False),
+        *_listed("/v1/days", on_record.answer, "listDays",
+                 "List how many workloads had which problem on each of the last days", FleetDays, NAMESPACES),
         *_of_bindings("/decisions", history.binding_history, ("listBindingDecisions", "listClusterBindingDecisions"),
                       "List the recorded decisions on a binding", wire.HistoryPage, history.BINDING_PARAMETERS,
                       synced=False),

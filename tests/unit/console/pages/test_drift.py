@@ -13,7 +13,7 @@ from berthmaster.native_api.wire import Progress
 from berthmaster.scheduling.karmada.minimal import DriftKind
 from berthmaster.scheduling.prices import CostChange
 from console.pages.drift import KINDS, changes_of
-from console.pages.workload_words import answers
+from console.pages.workload_answers import answers
 from console.source import SourceError
 
 COMPUTING = refused_question("the drift is being computed", 503, progress=Progress("the drift", FakeClock().now()))

@@ -31,17 +31,10 @@ from berthmaster.scheduling.diagnosis import ClusterDiagnosis, Diagnosis, GroupD
 from berthmaster.scheduling.fleet import Strategy
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.workload import NotScheduled
+from console.pages.record_words import Departure, change_words, departure_of, record_badge
+from console.pages.workload_answers import answers, past_answers
 from console.pages.workload_model import ROWS, ShownWorkload, counted, group_rows, stages_of
-from console.pages.workload_words import (
-    Departure,
-    answers,
-    change_words,
-    departure_of,
-    listed,
-    past_answers,
-    record_badge,
-    sentence,
-)
+from console.pages.workload_words import listed, sentence
 from console.source import SourceError
 
 WORDS = data("console_words")
