@@ -13,8 +13,8 @@ import click
 import msgspec
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from berthmaster.controllers.binding_scheduler.binding_cache import NeedIndex
-from berthmaster.controllers.moves.supervisor import with_needs
+from berthmaster.controllers.binding_scheduler.need_index import NeedIndex
+from berthmaster.controllers.moves.copies_reader import with_needs
 from berthmaster.deciding.config import MoveSettings
 from berthmaster.deciding.copy_checks import UNREAD, blocked_move
 from berthmaster.deciding.decision_recorder import PolicyMoves

@@ -9,7 +9,7 @@ from kube_store import Place
 from berthmaster.controllers.binding_scheduler.cluster_cache import Ask
 from berthmaster.controllers.binding_scheduler.controller import BindingScheduler
 from berthmaster.controllers.controller_context import ControllerContext
-from berthmaster.controllers.moves.supervisor import ROUND_S
+from berthmaster.controllers.moves.drift_looks import ROUND_S
 from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.deciding.budgets import Admissions, Budgets, MoveCandidate
 from berthmaster.deciding.config import MovesConfig

@@ -13,16 +13,20 @@ from typing import Final
 
 from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache
 from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
-from berthmaster.controllers.binding_scheduler.event_handlers import EventHandlers, IgnoredGates, SchedulingQueue
+from berthmaster.controllers.binding_scheduler.event_handlers import EventHandlers
+from berthmaster.controllers.binding_scheduler.ignored_gates import IgnoredGates
 from berthmaster.controllers.binding_scheduler.kept_quotas import WITHOUT, KeptQuotas
 from berthmaster.controllers.binding_scheduler.metrics import ASSUMPTIONS, INCOMING, PENDING
 from berthmaster.controllers.binding_scheduler.reconciler import BindingReconciler
+from berthmaster.controllers.binding_scheduler.scheduling_queue import SchedulingQueue
 from berthmaster.controllers.controller import QueueController
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.estimators.estimators import open_estimators
 from berthmaster.controllers.metrics import ControllerLoad
 from berthmaster.controllers.moves.control import LiveControl
-from berthmaster.controllers.moves.supervisor import MoveSupervisor, PolicyAnnotations, read_copies
+from berthmaster.controllers.moves.copies_reader import read_copies
+from berthmaster.controllers.moves.policy_annotations import PolicyAnnotations
+from berthmaster.controllers.moves.supervisor import MoveSupervisor
 from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.deciding.failover import FailoverOptions
 from berthmaster.deciding.writes import QUOTA_EXCEEDED

@@ -10,22 +10,17 @@ import msgspec.structs
 
 from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache
 from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
-from berthmaster.controllers.binding_scheduler.event_handlers import SchedulingQueue, eligible
+from berthmaster.controllers.binding_scheduler.event_handlers import eligible
 from berthmaster.controllers.binding_scheduler.kept_quotas import KeptQuotas
 from berthmaster.controllers.binding_scheduler.metrics import ATTEMPTS, DURATION
+from berthmaster.controllers.binding_scheduler.scheduling_queue import SchedulingQueue
 from berthmaster.controllers.binding_scheduler.scheduling_times import SchedulingTimes
 from berthmaster.controllers.controller import Requeue
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.moves.supervisor import MoveSupervisor
 from berthmaster.deciding.decide import BindingDecision, outcome_of
 from berthmaster.deciding.decision_recorder import DecisionRecord
-from berthmaster.deciding.writes import (
-    QUOTA_EXCEEDED,
-    SCHEDULER_ERROR,
-    SchedulingResult,
-    Version,
-    status_write,
-)
+from berthmaster.deciding.writes import QUOTA_EXCEEDED, SCHEDULER_ERROR, SchedulingResult, Version, status_write
 from berthmaster.kube.client import ask
 from berthmaster.kube.events import NOTE_BYTES, EventContent, Reference, truncate
 from berthmaster.kube.requests import ONLY_METADATA, binding_collection, key_text, merge_patch

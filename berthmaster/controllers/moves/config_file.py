@@ -39,6 +39,8 @@ _LIMITS: Final = ManifestLimits(file_bytes=2**20, depth=16, documents=1)
 _ERRORS_SHOWN: Final = 20
 _HOLD_DOWN: Final = PositiveSeconds(600)
 _MAX_HOLD_DOWN: Final = PositiveSeconds(86400)
+SCHEMA_FILE: Final = Path(__file__).with_name("moves-config.schema.json")
+"""The JSON schema of the file, for editors and for checks before an installation."""
 
 
 class HoldDownFields(Value, frozen=True):
@@ -67,10 +69,6 @@ class MovesConfigFile(MoveOverrides, frozen=True, kw_only=True):
             max_hold_down_s=int(self.hold_down.max),
         )
         return MovesConfig(self.pause, self.applied(base), self.rules, self.budgets, self.brake)
-
-
-SCHEMA_FILE: Final = Path(__file__).with_name("moves-config.schema.json")
-"""The JSON schema of the file, for editors and for checks before an installation."""
 
 
 def json_schema() -> dict[str, Any]:

@@ -15,10 +15,9 @@ from berthmaster.controllers.rebalancer.progress import (
     NotMarked,
     RebalanceProgress,
     decide_progress,
-    mark_event,
-    progress_events,
     working_list,
 )
+from berthmaster.controllers.rebalancer.rebalance_events import mark_event, progress_events
 from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.controllers.work_queue import WorkQueue
 from berthmaster.kube.client import APIClient, ask

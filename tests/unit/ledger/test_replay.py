@@ -23,7 +23,7 @@ from ledger_histories import (
 )
 from tables import cases
 
-from berthmaster.controllers.moves.supervisor import ROUND_S
+from berthmaster.controllers.moves.drift_looks import ROUND_S
 from berthmaster.deciding.config import MovesConfig, RebalanceSettings
 from berthmaster.ledger import history
 from berthmaster.ledger.reader import LedgerReader

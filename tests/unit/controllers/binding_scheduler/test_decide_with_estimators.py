@@ -15,7 +15,8 @@ from waiting import LIMIT_S
 
 from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache
 from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
-from berthmaster.controllers.binding_scheduler.event_handlers import EventHandlers, SchedulingQueue
+from berthmaster.controllers.binding_scheduler.event_handlers import EventHandlers
+from berthmaster.controllers.binding_scheduler.scheduling_queue import SchedulingQueue
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.estimators.estimators import open_estimators
 from berthmaster.controllers.estimators.queries import EstimatorQuery

@@ -16,19 +16,14 @@ from prometheus_client import REGISTRY
 from retained import retained
 from tables import cases, data
 
-from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache, BindingIndex
+from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache
+from berthmaster.controllers.binding_scheduler.binding_index import BindingIndex
 from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
 from berthmaster.controllers.binding_scheduler.controller import BindingScheduler
-from berthmaster.controllers.binding_scheduler.event_handlers import (
-    ACTIVATED,
-    IGNORED_GATES,
-    EventHandlers,
-    IgnoredGates,
-    SchedulingQueue,
-    eligible,
-    gains_capacity,
-)
+from berthmaster.controllers.binding_scheduler.event_handlers import ACTIVATED, EventHandlers, eligible, gains_capacity
+from berthmaster.controllers.binding_scheduler.ignored_gates import IGNORED_GATES, IgnoredGates
 from berthmaster.controllers.binding_scheduler.reconciler import count_attempt
+from berthmaster.controllers.binding_scheduler.scheduling_queue import SchedulingQueue
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.settings import GATES, ControllerSettings
 from berthmaster.deciding.failover import FailoverOptions

@@ -6,7 +6,7 @@ import pytest
 from builders import binding
 from tables import cases
 
-from berthmaster.controllers.binding_scheduler.binding_cache import NeedIndex
+from berthmaster.controllers.binding_scheduler.need_index import NeedIndex
 from berthmaster.model.binding import Binding, BindingSnapshot, GracefulEvictionTask, TargetCluster
 from berthmaster.model.meta import with_spec
 

@@ -5,7 +5,7 @@ from fake_clock import FakeClock
 from retained import retained
 from tables import cases
 
-from berthmaster.controllers.binding_scheduler.event_handlers import (
+from berthmaster.controllers.binding_scheduler.scheduling_queue import (
     FIRST_WAIT_S,
     LATE_SHARE,
     LONGEST_UNSCHEDULABLE_S,

@@ -14,8 +14,8 @@ from tables import cases
 
 from berthmaster.controllers.binding_scheduler import reconciler
 from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
-from berthmaster.controllers.binding_scheduler.event_handlers import SchedulingQueue
 from berthmaster.controllers.binding_scheduler.reconciler import BindingReconciler, _with_page
+from berthmaster.controllers.binding_scheduler.scheduling_queue import SchedulingQueue
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.deciding.decision_recorder import DecisionRecord
 from berthmaster.deciding.failover import FailoverOptions

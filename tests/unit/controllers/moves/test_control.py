@@ -15,7 +15,8 @@ from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.moves import control
 from berthmaster.controllers.moves.config_file import SCHEMA_FILE, json_schema, parse_moves_config, read_moves_config
 from berthmaster.controllers.moves.control import LiveControl
-from berthmaster.controllers.moves.supervisor import INTERVAL_S, LOOKS_PER_S, ROUND_S, DriftLooks, WaitingMoves
+from berthmaster.controllers.moves.drift_looks import LOOKS_PER_S, ROUND_S, DriftLooks
+from berthmaster.controllers.moves.waiting_moves import INTERVAL_S, WaitingMoves
 from berthmaster.deciding.config import DEFAULT_BUDGET, MoveSubject, RebalanceSettings
 from berthmaster.deciding.lease_record import SOURCES
 from berthmaster.kube.lease import Lease, LeaseOptions

@@ -9,7 +9,7 @@ from prometheus_client import REGISTRY
 from tables import cases
 
 from berthmaster.controllers.controller_context import ControllerContext
-from berthmaster.controllers.moves.control import StormWatch
+from berthmaster.controllers.moves.storm_watch import StormWatch
 from berthmaster.deciding.config import BrakeSettings
 from berthmaster.deciding.lease_record import BRAKE, RESUME
 from berthmaster.kube.kinds import KARMADA_CLUSTERS

@@ -10,15 +10,8 @@ from rebalancing import CREATED, LATER, item, rebalancer, workload
 from tables import cases
 
 from berthmaster.controllers.rbac import RULES
-from berthmaster.controllers.rebalancer.progress import (
-    BindingMissing,
-    Marked,
-    NotMarked,
-    decide_progress,
-    mark_event,
-    progress_events,
-    working_list,
-)
+from berthmaster.controllers.rebalancer.progress import BindingMissing, Marked, NotMarked, decide_progress, working_list
+from berthmaster.controllers.rebalancer.rebalance_events import mark_event, progress_events
 from berthmaster.controllers.registry import REGISTRY
 from berthmaster.kube.events import Reference
 from berthmaster.model.decode import builtins, convert
