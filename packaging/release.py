@@ -87,7 +87,7 @@ def release(output: Path, facts: statements.Facts, platforms: list[str], reposit
     )  # fmt: skip
     if repository:
         script = str(ROOT / "packaging" / "krew" / "archive.py")
-        arguments = (f"--wheel={wheel}", f"--repository={repository}", f"--time={facts.epoch}", str(output))
+        arguments = (f"--version={facts.version}", f"--repository={repository}", f"--time={facts.epoch}", str(output))
         image.install.run(sys.executable, script, *arguments)
     (output / "SHA256SUMS").write_text(checksums(output))
 

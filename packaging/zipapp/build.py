@@ -11,6 +11,7 @@ import hashlib
 import io
 import json
 import platform
+import re
 import subprocess
 import sys
 import tempfile
@@ -21,10 +22,20 @@ from typing import Final
 
 HERE: Final = Path(__file__).resolve().parent
 ROOT: Final = HERE.parents[1]
-sys.path.insert(0, str(ROOT / "packaging" / "krew"))
-
-import archive  # noqa: E402 - beside this folder
-
+PYTHON_VERSIONS: Final = ("3.11", "3.12", "3.13", "3.14")
+PLATFORMS: Final[Mapping[str, tuple[str, ...]]] = {
+    "linux-amd64": ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64"),
+    "linux-arm64": ("manylinux_2_28_aarch64", "manylinux_2_17_aarch64", "manylinux2014_aarch64"),
+    "darwin-amd64": (
+        "macosx_14_0_x86_64", "macosx_11_0_x86_64", "macosx_10_15_x86_64", "macosx_10_13_x86_64", "macosx_10_12_x86_64",
+        "macosx_10_9_x86_64", "macosx_11_0_universal2", "macosx_10_13_universal2", "macosx_10_9_universal2",
+    ),
+    "darwin-arm64": (
+        "macosx_14_0_arm64", "macosx_11_0_arm64", "macosx_11_0_universal2", "macosx_10_13_universal2",
+        "macosx_10_9_universal2",
+    ),
+}  # fmt: skip
+"""The tags of the wheels that a platform runs."""
 _NO_TIME: Final = (1980, 1, 1, 0, 0, 0)
 _DROPPED: Final = ("RECORD", "direct_url.json", "INSTALLER", "REQUESTED")
 """Files that pip writes about the installation."""
@@ -42,6 +53,28 @@ def wheel_of(folder: Path) -> Path:
     subprocess.run([*pip, "--wheel-dir", folder, ROOT], check=True)  # noqa: S603 - pip of this interpreter
     [wheel] = folder.glob("*.whl")
     return wheel
+
+
+def pins(platform_name: str) -> str:
+    """Return the pins of a platform: those of ``requirements/run.txt``, unless a file of the platform replaces one."""
+    found, own = (ROOT / "requirements" / "run.txt").read_text(), HERE / f"{platform_name}.txt"
+    if not own.exists():
+        return found
+    replaced = own.read_text()
+    for name in re.findall(r"^([a-z0-9-]+)==", replaced, re.MULTILINE):
+        found = re.sub(rf"^{re.escape(name)}==.*\n(?: .*\n)*", "", found, flags=re.MULTILINE)
+    return f"{found}\n{replaced}"
+
+
+def install(wheel: Path, platform_name: str, version: str, folder: Path) -> None:
+    """Unpack the wheels of a platform and a version of Python into a folder. Nothing is compiled."""
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--only-binary=:all:", "--no-compile", "--target", folder]
+    target = [f"--platform={tag}" for tag in PLATFORMS[platform_name]] + [f"--python-version={version}"]
+    with tempfile.TemporaryDirectory() as work:
+        requirements = Path(work, "requirements.txt")
+        requirements.write_text(pins(platform_name))
+        subprocess.run([*pip, *target, "--requirement", requirements], check=True)  # noqa: S603 - pip of this interpreter
+    subprocess.run([*pip, *target, "--no-deps", "--upgrade", wheel], check=True)  # noqa: S603 - the same
 
 
 def packaged(library: Path) -> Iterator[tuple[str, bytes]]:
@@ -90,7 +123,7 @@ def build(wheel: Path, target: str, pythons: Sequence[str], file: Path) -> str:
     with tempfile.TemporaryDirectory() as work:
         libraries = {python: Path(work, python) for python in pythons}
         for python, library in libraries.items():
-            archive.install(wheel, target, python, library)
+            install(wheel, target, python, library)
         return write(libraries, file)
 
 
@@ -98,14 +131,14 @@ def main(arguments: Iterable[str] | None = None) -> None:
     """Build the file of one platform or of several."""
     parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
     parser.add_argument("--wheel", type=Path, help="the wheel of this release; default: that of the checkout")
-    parser.add_argument("--platform", nargs="+", default=[this_platform()], choices=[*sorted(archive.PLATFORMS), "all"])
-    parser.add_argument("--python", nargs="+", default=list(archive.PYTHON_VERSIONS), metavar="VERSION")
+    parser.add_argument("--platform", nargs="+", default=[this_platform()], choices=[*sorted(PLATFORMS), "all"])
+    parser.add_argument("--python", nargs="+", default=list(PYTHON_VERSIONS), metavar="VERSION")
     parser.add_argument("--output", type=Path, default=ROOT / "dist", metavar="FOLDER", help="where to write")
     given = parser.parse_args(None if arguments is None else list(arguments))
     given.output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as work:
         wheel = given.wheel or wheel_of(Path(work))
-        for target in sorted(archive.PLATFORMS) if "all" in given.platform else given.platform:
+        for target in sorted(PLATFORMS) if "all" in given.platform else given.platform:
             file = given.output / f"berthmaster-{target}.pyz"
             checksum = build(wheel, target, given.python, file)
             print(f"{checksum}  {file}")  # noqa: T201 - a script

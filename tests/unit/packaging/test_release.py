@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tarfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -74,6 +73,7 @@ SCRIPT_LIMIT_BYTES = 200_000
 
 assets = program("packaging/console_assets.py")
 archive = program("packaging/krew/archive.py")
+zipapp = program("packaging/zipapp/build.py")
 wheels = program("packaging/wheels.py")
 DECLARED = json.loads((assets.PINS / "package.json").read_text())
 LOCKED = json.loads((assets.PINS / "package-lock.json").read_text())["packages"]
@@ -131,70 +131,42 @@ def test_a_missing_npm_is_an_error_with_a_remedy(tmp_path, monkeypatch, capsys):
 
 
 TEMPLATE = (ROOT / "packaging" / "krew" / "berthmaster.yaml").read_text()
-VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
-@pytest.fixture
-def installed(tmp_path):
-    """The path of the plugin after krew has unpacked an archive: a link to the launcher."""
-    library = tmp_path / "library"
-    package = library / VERSION / "berthmaster_cli"
-    package.mkdir(parents=True)
-    (package / "__init__.py").touch()
-    (package / "main.py").write_text("import sys\ndef run_plugin(): print('plugin', *sys.argv[1:])\n")
-    archive.pack(library, tmp_path / "plugin.tar.gz")
-    store = tmp_path / "store"
-    with tarfile.open(tmp_path / "plugin.tar.gz") as tar:
-        # Python 3.11.3 and older know no filter, and 3.13 warns without one.
-        tar.extractall(store, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))  # noqa: S202 - ours
-    (tmp_path / "bin").mkdir()
-    link = tmp_path / "bin" / "kubectl-berthmaster"
-    link.symlink_to(Path("..") / "store" / "kubectl-berthmaster")
-    return link
+def test_an_archive_holds_the_file_of_its_platform_as_the_plugin(tmp_path):
+    zipapp = tmp_path / "berthmaster-linux-amd64.pyz"
+    zipapp.write_bytes(b"#!/usr/bin/env python3\n")
+    checksum = archive.pack(zipapp, tmp_path / "a.tar.gz", 5)
+    os.utime(zipapp, (1, 1))
+    assert archive.pack(zipapp, tmp_path / "b.tar.gz", 5) == checksum
+    with tarfile.open(tmp_path / "a.tar.gz") as tar:
+        assert [(each.name, each.mode, each.mtime) for each in tar] == [
+            ("kubectl-berthmaster", 0o755, 5), ("LICENSE", 0o644, 5),
+        ]  # fmt: skip
+        assert tar.extractfile("kubectl-berthmaster").read() == zipapp.read_bytes()
 
 
-def start(path, *args, **environ):
-    env = {**os.environ, "PYTHONPATH": "", **environ}
-    return subprocess.run([path, *args], env=env, capture_output=True, text=True, check=False)  # noqa: S603 - ours
+def test_a_release_has_an_archive_for_each_platform(tmp_path):
+    for platform in zipapp.PLATFORMS:
+        (tmp_path / f"berthmaster-{platform}.pyz").write_text(platform)
+    archive.main(["--version=1.2.3", "--repository=https://example.org", str(tmp_path)])
+    found = {each.name for each in tmp_path.glob("*.tar.gz")}
+    assert found == {f"kubectl-berthmaster-{platform}.tar.gz" for platform in zipapp.PLATFORMS}
+    for each in yaml.safe_load((tmp_path / "berthmaster.yaml").read_text())["spec"]["platforms"]:
+        file = tmp_path / each["uri"].rpartition("/")[2]
+        assert hashlib.sha256(file.read_bytes()).hexdigest() == each["sha256"]
 
 
-def with_python(folder, text):
-    """A PATH whose python3 is a script."""
-    (folder / "python3").write_text(f"#!/bin/sh\n{text}\n")
-    (folder / "python3").chmod(0o755)
-    return f"{folder}:{os.environ['PATH']}"
-
-
-def test_the_launcher_starts_the_plugin_from_its_own_folder(installed, tmp_path):
-    path = with_python(tmp_path, f'exec {sys.executable} "$@"')
-    result = start(installed, "explain", "deploy/web shop", PATH=path)
-    assert (result.stdout, result.returncode) == ("plugin explain deploy/web shop\n", 0), result.stderr
-
-
-@cases(
-    ("python", "message"),
-    {
-        "an old Python": ("echo 3.9", "this archive has no packages for Python 3.9; it has: "),
-        "no Python": ("exit 127", "needs Python 3.11 or newer"),
-    },
-)
-def test_the_launcher_says_which_python_it_needs(installed, tmp_path, python, message):
-    result = start(installed, PATH=with_python(tmp_path, python))
-    assert (result.returncode, result.stdout) == (2, "")
-    assert message in result.stderr
-
-
-def test_two_archives_of_one_release_are_equal(tmp_path):
-    library = tmp_path / "library"
-    (library / VERSION).mkdir(parents=True)
-    (library / VERSION / "module.py").write_text("")
-    first = archive.pack(library, tmp_path / "a.tar.gz", 5)
-    os.utime(library / VERSION / "module.py", (1, 1))
-    assert archive.pack(library, tmp_path / "b.tar.gz", 5) == first
+def test_the_pins_of_a_platform_replace_those_of_all():
+    every, own = zipapp.pins("linux-amd64"), zipapp.pins("darwin-amd64")
+    assert len(re.findall(r"^cryptography==", own, re.MULTILINE)) == 1
+    names = [re.findall(r"^([a-z0-9-]+)==", text, re.MULTILINE) for text in (every, own)]
+    assert sorted(names[0]) == sorted(names[1])
+    assert "cryptography==48.0.1" in own
 
 
 def test_the_manifest_has_the_form_that_krew_validates():
-    checksums = {platform: f"{number:064x}" for number, platform in enumerate(archive.PLATFORMS, 1)}
+    checksums = {platform: f"{number:064x}" for number, platform in enumerate(zipapp.PLATFORMS, 1)}
     plugin = yaml.safe_load(archive.manifest(TEMPLATE, "1.2.3", "https://example.org/berthmaster/", checksums))
     assert (plugin["apiVersion"], plugin["kind"]) == ("krew.googlecontainertools.github.com/v1alpha2", "Plugin")
     assert re.fullmatch(r"[a-z0-9-]+", plugin["metadata"]["name"])
@@ -267,4 +239,4 @@ def test_a_missing_wheel_is_reported(monkeypatch, code, errors, expected):
 
 
 def test_the_platforms_are_those_of_the_plugin():
-    assert {name: archive.PLATFORMS[name] for name in wheels.PLATFORMS} == wheels.PLATFORMS
+    assert {name: zipapp.PLATFORMS[name] for name in wheels.PLATFORMS} == wheels.PLATFORMS
