@@ -1,11 +1,10 @@
 """``simulate --jsonl``: JSON Lines in, JSON Lines out.
 
-A line is a fleet with bindings, in the types of Karmada, or a federation with a policy and an object, in the types of
-KubeAdmiral.
+A line is a fleet with bindings, in the types of Karmada, or of a kind that the caller answers.
 """
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -14,15 +13,9 @@ from berthmaster.model.binding import Binding, BindingSpec, BindingStatus
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import FieldError, InputError
-from berthmaster.model.kubeadmiral import FederatedCluster, KubeAdmiralSpec, as_cluster
-from berthmaster.model.meta import Count, ObjectMeta
-from berthmaster.model.placement_limits import PlacementLimits
-from berthmaster.model.quantity import Quantity
+from berthmaster.model.meta import ObjectMeta
 from berthmaster.scheduling.decision import Decision, FailureKind
 from berthmaster.scheduling.fleet import Fleet, fleet_of
-from berthmaster.scheduling.kubeadmiral.preparation import UnitWorkload, policy_unit
-from berthmaster.scheduling.kubeadmiral.profile import kubeadmiral_profile
-from berthmaster.scheduling.kubeadmiral.unit import GPU, placed, request_of
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
@@ -66,43 +59,6 @@ class KarmadaAnswer(msgspec.Struct):
     results: list[BindingResult]
 
 
-class ObjectToSchedule(msgspec.Struct, rename="camel"):
-    """An object of a federation."""
-
-    api_version: str
-    kind: str
-    name: str
-    namespace: str = ""
-    resource: str = ""
-    replicas: Count = 0  # those desired in Divide mode
-    gpu: Count | None = None  # nvidia.com/gpu of each replica
-    current: dict[str, Count | None] = {}  # by cluster; None where the number is not set
-
-
-class FederationLine(msgspec.Struct):
-    """The clusters of a federation, the spec of a policy without further defaults, and an object to schedule."""
-
-    clusters: tuple[FederatedCluster, ...]
-    policy: KubeAdmiralSpec
-    object: ObjectToSchedule
-    id: LineID = None
-
-
-class FederationResult(msgspec.Struct):
-    """The decision on the object: replicas by cluster, None where the mode assigns no numbers, or an error."""
-
-    clusters: dict[str, int | None]
-    error: str | None
-    message: str | msgspec.UnsetType = msgspec.UNSET
-
-
-class BatchFederationAnswer(msgspec.Struct):
-    """The result of a line."""
-
-    id: LineID
-    result: FederationResult
-
-
 class LineProblem(msgspec.Struct):
     """What is wrong with a line: the JSON path, and what is accepted there."""
 
@@ -117,35 +73,47 @@ class LineError(msgspec.Struct):
     error: LineProblem
 
 
+LineAnswer = Callable[[bytes, Profile], msgspec.Struct]
+"""Answers a line. Raises ``FieldError`` or, about its clusters, ``InputError``."""
+
+
 class _LineWithID(msgspec.Struct):
     id: LineID = None
 
 
-def answer_lines(profile: Profile) -> None:
-    """Answer each line of standard input by a line on standard output. Empty lines have no answer."""
+def answer_lines(profile: Profile, by_member: Mapping[str, LineAnswer]) -> None:
+    """Answer each line of standard input by a line on standard output. Empty lines have no answer.
+
+    Args:
+        by_member: what answers lines that have a member with this name. All other lines are fleets with bindings.
+    """
     with counting("Deciding", "lines") as progress:
         for number, line in enumerate(_lines(), 1):
             if line.strip():
-                sys.stdout.buffer.write(json_line(answer(line, profile)))
+                sys.stdout.buffer.write(json_line(answer(line, profile, by_member)))
                 sys.stdout.buffer.flush()
             if number % _LINES_PER_UPDATE == 0:
                 progress(number, 0)
 
 
-def answer(line: bytes, profile: Profile) -> KarmadaAnswer | BatchFederationAnswer | LineError:
-    """Decide what a line asks for, or describe what is wrong with it."""
+def answer(line: bytes, profile: Profile, by_member: Mapping[str, LineAnswer]) -> msgspec.Struct:
+    """Decide what a line asks for, or describe what is wrong with it; see ``answer_lines``."""
     if len(line) > MAX_LINE_BYTES:
         return LineError(None, LineProblem("", f"the line is longer than {MAX_LINE_BYTES} bytes"))
     try:
-        if _is_federation(line):
-            return _answer_federation(decode_json(FederationLine, line), profile.limits)
-        parsed = decode_json(KarmadaLine, line)
-        scheduler = Scheduler(_fleet(parsed.clusters), profile)
-        return KarmadaAnswer(parsed.id, [_decide(scheduler, binding) for binding in parsed.bindings])
+        members = _members(line)
+        answered = next((each for name, each in by_member.items() if name in members), _answer_karmada)
+        return answered(line, profile)
     except FieldError as error:
         return LineError(_id_of(line), LineProblem(error.path, error.problem))
     except InputError as error:
         return LineError(_id_of(line), LineProblem("clusters", str(error)))
+
+
+def _answer_karmada(line: bytes, profile: Profile) -> KarmadaAnswer:
+    parsed = decode_json(KarmadaLine, line)
+    scheduler = Scheduler(checked_fleet(parsed.clusters), profile)
+    return KarmadaAnswer(parsed.id, [_decide(scheduler, binding) for binding in parsed.bindings])
 
 
 def _lines() -> Iterator[bytes]:
@@ -156,7 +124,8 @@ def _lines() -> Iterator[bytes]:
             line = sys.stdin.buffer.readline(MAX_LINE_BYTES + 1)
 
 
-def _fleet(clusters: Sequence[Cluster]) -> Fleet:
+def checked_fleet(clusters: Sequence[Cluster]) -> Fleet:
+    """Return the fleet of a line. Raises ``FieldError`` for an invalid cluster."""
     try:
         return fleet_of(clusters)
     except FieldError as error:
@@ -165,27 +134,10 @@ def _fleet(clusters: Sequence[Cluster]) -> Fleet:
 
 def _decide(scheduler: Scheduler, named: NamedBinding) -> BindingResult:
     decision = scheduler.schedule(Request.of(Binding(named.spec, ObjectMeta(named.name), named.status)))
-    return BindingResult(named.name, decision.group, decision.assignment, *_failure(decision))
+    return BindingResult(named.name, decision.group, decision.assignment, *failure_of(decision))
 
 
-def _answer_federation(line: FederationLine, limits: PlacementLimits) -> BatchFederationAnswer:
-    fleet, wanted = _fleet([as_cluster(each) for each in line.clusters]), line.object
-    workload = UnitWorkload(
-        api_version=wanted.api_version,
-        kind=wanted.kind,
-        name=wanted.name,
-        namespace=wanted.namespace,
-        replicas=wanted.replicas,
-        requests={GPU: Quantity.parse(wanted.gpu)} if wanted.gpu is not None else {},
-        current=wanted.current,
-    )
-    unit = policy_unit(workload, line.policy)
-    profile = kubeadmiral_profile(limits=limits)
-    decision = Scheduler(fleet, profile).schedule(request_of(unit))
-    return BatchFederationAnswer(line.id, FederationResult(placed(unit, decision), *_failure(decision)))
-
-
-def _failure(decision: Decision) -> tuple[str | None, str | msgspec.UnsetType]:
+def failure_of(decision: Decision) -> tuple[str | None, str | msgspec.UnsetType]:
     """Return the error, and why a decision is too large. Other failures have no message here."""
     if decision.failure is None:
         return None, msgspec.UNSET
@@ -193,11 +145,12 @@ def _failure(decision: Decision) -> tuple[str | None, str | msgspec.UnsetType]:
     return decision.failure.kind.value, decision.failure.message if is_large else msgspec.UNSET
 
 
-def _is_federation(line: bytes) -> bool:
+def _members(line: bytes) -> Collection[str]:
+    """Return the names of the members of a line; none if it is no JSON object."""
     try:
-        return "object" in decode_json(dict[str, msgspec.Raw], line)
+        return decode_json(dict[str, msgspec.Raw], line)
     except FieldError:
-        return False
+        return ()
 
 
 def _id_of(line: bytes) -> LineID:

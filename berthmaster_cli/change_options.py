@@ -25,7 +25,7 @@ CHANGES_HELP: Final = (
 
 
 class ChangeFlags(Flags):
-    """The changes of a simulation, and how a federation of KubeAdmiral is simulated."""
+    """The changes of a simulation."""
 
     down: tuple[str, ...] = option(
         "Change: the cluster is lost. What moves then depends on --failover. CLUSTER may be a pattern such as 'eu-*', "
@@ -61,10 +61,6 @@ class ChangeFlags(Flags):
         "Change: the workload gets N replicas. Repeatable.", metavar="[NAMESPACE/]KIND/NAME=N"
     )
     reschedule: bool = option("Change: all workloads are rescheduled, as by a WorkloadRebalancer.")
-    duplicate_limits: bool = option(
-        "For KubeAdmiral: minReplicas and maxReplicas limit the replicas of each cluster in mode Duplicate, as its "
-        "manual says. Its scheduler ignores them.",
-    )  # fmt: skip
 
 
 def changes_from(flags: ChangeFlags, clusters: Iterable[Cluster] = ()) -> list[changes.WhatIf]:

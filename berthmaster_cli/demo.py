@@ -211,12 +211,10 @@ def _show_extender(service: DemoService) -> None:
         failure = group["failure"]
         print_line(f"  {group['group']}: {failure['message'] if failure else 'chosen'}")
 
-    _title("KubeAdmiral's scheduler webhooks filter and score one cluster:")
-    unit = {**_OBJECTS["unit"], "annotations": {"policy.berthmaster.io/cluster-affinities": json.dumps(groups)}}
-    request = {"schedulingUnit": unit, "cluster": _OBJECTS["federatedCluster"]}
-    for verb in ("filter", "score"):
-        response = service.ask("POST", f"/kubeadmiral/v1alpha1/{verb}", request)
-        print_line(f"  {verb}: {json.dumps(response)}")
+    plugin = _OBJECTS["plugin"]
+    _title(plugin["title"])
+    for verb, path in plugin["paths"].items():
+        print_line(f"  {verb}: {json.dumps(service.ask('POST', path, plugin['request']))}")
 
     _title("kube-scheduler's extender protocol filters nodes that represent clusters:")
     annotations = {"policy.berthmaster.io/placement": json.dumps({"clusterAffinities": groups})}

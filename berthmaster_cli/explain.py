@@ -34,6 +34,7 @@ from berthmaster_cli.answers import AnswerKind
 from berthmaster_cli.flags import argument, option, options
 from berthmaster_cli.history import moves_text, workload_query
 from berthmaster_cli.ignored import notes_about_overrides
+from berthmaster_cli.kubeadmiral.options import FederationFlags
 from berthmaster_cli.output import WorkloadOutputFlags, echo, is_printed, print_answer, print_line, print_table, styled
 from berthmaster_cli.remote_extender import explain_remotely, remote_from
 from berthmaster_cli.resource_names import name_in, resource_argument
@@ -149,6 +150,7 @@ class _ExplainFlags(
     PastFlags,
     AssumptionFlags,
     change_options.ChangeFlags,
+    FederationFlags,
     WatchFlags,
 ):
     resource: tuple[str, ...] = argument(metavar="[TYPE/NAME]", nargs=-1, shell_complete=completion.workloads)

@@ -20,6 +20,7 @@ from berthmaster_cli import change_options, inputs, tables
 from berthmaster_cli.flags import option, options
 from berthmaster_cli.idle_policies import report_idle_policies, written_policies
 from berthmaster_cli.ignored import report_unused
+from berthmaster_cli.kubeadmiral.options import FederationFlags
 from berthmaster_cli.ledger_options import LedgerFlags
 from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.output import WorkloadOutputFlags, complain, echo, print_answer, print_line, styled
@@ -42,6 +43,7 @@ class _SimulateFlags(
     InputFlags,
     AssumptionFlags,
     change_options.ChangeFlags,
+    FederationFlags,
     SharedCapacityFlags,
     tables.ViewFlags,
     LedgerFlags,
@@ -85,8 +87,9 @@ def command(flags: _SimulateFlags) -> None:
     _check_usage(flags, has_changes=bool(changes) or change_options.chooses_clusters(flags))
     if flags.jsonl:
         from berthmaster_cli.batch import answer_lines  # noqa: PLC0415 - a plain simulation needs neither
+        from berthmaster_cli.kubeadmiral.lines import answer_federation  # noqa: PLC0415 - the same
 
-        answer_lines(profile)
+        answer_lines(profile, {"object": answer_federation})
         return
     if remote is not None:
         all_placed = _simulate_remotely(remote, changes, flags)

@@ -9,6 +9,7 @@ from click.testing import CliRunner
 from tables import cases, data
 
 from berthmaster_cli import batch
+from berthmaster_cli.kubeadmiral import lines
 from berthmaster_cli.main import main
 
 VECTORS = Path(__file__).resolve().parents[2] / "conformance"
@@ -104,8 +105,8 @@ def test_a_policy_above_a_limit_has_a_message():
 def test_the_page_names_every_field_of_lines_and_answers():
     page = (Path(__file__).parents[3] / "docs" / "simulate.md").read_text().split("## JSON Lines")[1]
     types = (
-        batch.KarmadaLine, batch.NamedBinding, batch.BindingResult, batch.KarmadaAnswer, batch.FederationLine,
-        batch.ObjectToSchedule, batch.FederationResult, batch.BatchFederationAnswer, batch.LineError, batch.LineProblem,
+        batch.KarmadaLine, batch.NamedBinding, batch.BindingResult, batch.KarmadaAnswer, lines.FederationLine,
+        lines.ObjectToSchedule, lines.FederationResult, lines.BatchFederationAnswer, batch.LineError, batch.LineProblem,
     )  # fmt: skip
     ignored = {"resource"}
     names = {field.encode_name for kind in types for field in msgspec.structs.fields(kind)} - ignored
