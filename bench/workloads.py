@@ -11,7 +11,7 @@ import msgspec
 from berthmaster.model.binding import Binding, BindingSpec, BindingStatus
 from berthmaster.model.cluster import Cluster, Condition
 from berthmaster.model.decode import convert, decode_json
-from berthmaster.model.kubeadmiral import JOINED
+from berthmaster.model.kubeadmiral.clusters import JOINED
 from berthmaster.model.meta import ObjectMeta
 from berthmaster.model.taint import Toleration
 from berthmaster.scheduling.kubeadmiral.unit import Preference, ReplicasStrategy, SchedulingUnit

@@ -28,7 +28,8 @@ from berthmaster.model.cluster import Cluster
 from berthmaster.model.cluster_node import Node, cluster_of_node
 from berthmaster.model.decode import convert, decode_json
 from berthmaster.model.errors import InputError
-from berthmaster.model.kubeadmiral import FederatedCluster, KubeAdmiralPolicy
+from berthmaster.model.kubeadmiral.clusters import FederatedCluster
+from berthmaster.model.kubeadmiral.policies import KubeAdmiralPolicy
 from berthmaster.model.policy import Policy
 from berthmaster.model.policy_defaults import defaulted
 from berthmaster.model.policy_preemption import Resource

@@ -11,17 +11,15 @@ from builders import quantities, taint
 
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import convert
-from berthmaster.model.kubeadmiral import (
+from berthmaster.model.kubeadmiral.clusters import (
     APIResourceType,
-    ClusterSelectorTerm,
     FederatedCluster,
     FederatedClusterResources,
     FederatedClusterSpec,
     FederatedClusterStatus,
-    KubeAdmiralPolicy,
-    KubeAdmiralSpec,
     as_cluster,
 )
+from berthmaster.model.kubeadmiral.policies import ClusterSelectorTerm, KubeAdmiralPolicy, KubeAdmiralSpec
 from berthmaster.model.meta import ObjectMeta, Timestamp
 from berthmaster.scheduling.decision import Decision
 from berthmaster.scheduling.diagnosis import GroupDiagnosis, explain_groups

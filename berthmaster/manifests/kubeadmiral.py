@@ -5,9 +5,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, Protocol
 
 from berthmaster.manifests.document import Document
-from berthmaster.model import kubeadmiral
 from berthmaster.model.cluster import Cluster
-from berthmaster.model.federated_object import FederatedObject
+from berthmaster.model.kubeadmiral.clusters import FederatedCluster, as_cluster
+from berthmaster.model.kubeadmiral.objects import FederatedObject
+from berthmaster.model.kubeadmiral.policies import KubeAdmiralPolicy, defaulted_spec
+from berthmaster.model.kubeadmiral.profiles import SchedulerPluginWebhookConfiguration, SchedulingProfile
 from berthmaster.model.quantity import negative_amounts
 from berthmaster.model.unknown_fields import unknown_fields
 
@@ -37,9 +39,9 @@ class FederationManifests:
     """
 
     clusters: list[Cluster] = field(default_factory=list)
-    policies: list[kubeadmiral.KubeAdmiralPolicy] = field(default_factory=list)
-    profiles: list[kubeadmiral.SchedulingProfile] = field(default_factory=list)
-    webhooks: list[kubeadmiral.SchedulerPluginWebhookConfiguration] = field(default_factory=list)
+    policies: list[KubeAdmiralPolicy] = field(default_factory=list)
+    profiles: list[SchedulingProfile] = field(default_factory=list)
+    webhooks: list[SchedulerPluginWebhookConfiguration] = field(default_factory=list)
     objects: list[FederatedDocument] = field(default_factory=list)
 
 
@@ -75,23 +77,23 @@ class FederationReader:
             read(document)
 
     def _cluster(self, document: Document) -> None:
-        federated = document.decode(kubeadmiral.FederatedCluster, _API_VERSION)
+        federated = document.decode(FederatedCluster, _API_VERSION)
         document.reject(negative_amounts("status.resources.allocatable", federated.status.resources.allocatable))
-        self._append(self._found.clusters, kubeadmiral.as_cluster(federated), document)
+        self._append(self._found.clusters, as_cluster(federated), document)
 
     def _policy(self, document: Document) -> None:
-        document.reject(unknown_fields(kubeadmiral.KubeAdmiralPolicy, document.raw))
+        document.reject(unknown_fields(KubeAdmiralPolicy, document.raw))
         spec = document.raw.get("spec")
-        raw = {**document.raw, "spec": kubeadmiral.defaulted_spec(spec)} if isinstance(spec, dict) else document.raw
-        policy = replace(document, raw=raw).decode(kubeadmiral.KubeAdmiralPolicy, _API_VERSION)
+        raw = {**document.raw, "spec": defaulted_spec(spec)} if isinstance(spec, dict) else document.raw
+        policy = replace(document, raw=raw).decode(KubeAdmiralPolicy, _API_VERSION)
         self._append(self._found.policies, policy, document)
 
     def _profile(self, document: Document) -> None:
-        document.reject(unknown_fields(kubeadmiral.SchedulingProfile, document.raw))
-        self._append(self._found.profiles, document.decode(kubeadmiral.SchedulingProfile, _API_VERSION), document)
+        document.reject(unknown_fields(SchedulingProfile, document.raw))
+        self._append(self._found.profiles, document.decode(SchedulingProfile, _API_VERSION), document)
 
     def _webhook(self, document: Document) -> None:
-        webhook = document.decode(kubeadmiral.SchedulerPluginWebhookConfiguration, _API_VERSION)
+        webhook = document.decode(SchedulerPluginWebhookConfiguration, _API_VERSION)
         self._append(self._found.webhooks, webhook, document)
 
     def _object(self, document: Document) -> None:

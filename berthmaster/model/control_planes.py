@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import decode_json
-from berthmaster.model.kubeadmiral import FederatedCluster, as_cluster
+from berthmaster.model.kubeadmiral.clusters import FederatedCluster, as_cluster
 
 
 class Role(Enum):

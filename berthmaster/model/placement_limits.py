@@ -10,7 +10,6 @@ from typing import Final, NamedTuple, Self
 
 from berthmaster.model.affinity import ClusterAffinity
 from berthmaster.model.errors import FieldError, InputError, shown
-from berthmaster.model.kubeadmiral import KubeAdmiralSpec
 from berthmaster.model.placement import Placement
 from berthmaster.model.policy import Policy, ResourceSelector
 from berthmaster.model.selector import SelectorRequirement
@@ -77,34 +76,23 @@ LIMIT_NAMES: Final[Mapping[str, str]] = {_camel(name): name for name in Placemen
 def policy_excess(policy: Policy, limits: PlacementLimits = DEFAULT_LIMITS) -> list[FieldError]:
     """Return what exceeds the limits in a policy, in linear time; at most 16 errors. Paths start at the policy."""
     selectors, path = policy.spec.resource_selectors, "spec.resourceSelectors"
-    own = [(path, len(selectors), "resource_selectors", ""), *_in_selectors(path, *_of_labels(selectors))]
-    errors = _excess(own, limits)
+    own = [(path, len(selectors), "resource_selectors", ""), *in_selectors(path, *_of_labels(selectors))]
+    errors = excess(own, limits)
     errors += [error.below("spec.placement") for error in placement_excess(policy.spec.placement, limits)]
     return errors[:_MAX_ERRORS]
 
 
 def placement_excess(placement: Placement, limits: PlacementLimits = DEFAULT_LIMITS) -> list[FieldError]:
     """Return what exceeds the limits in a placement, in linear time; at most 16 errors."""
-    return _excess(_counts(placement), limits)
-
-
-def kubeadmiral_excess(spec: KubeAdmiralSpec, limits: PlacementLimits = DEFAULT_LIMITS) -> list[FieldError]:
-    """Return what exceeds the limits in the spec of a KubeAdmiral policy, in linear time. Paths start at ``spec``."""
-    lists = [each for term in spec.cluster_affinity for each in (term.match_expressions, term.match_fields)]
-    counts = [
-        ("spec.clusterAffinity", len(spec.cluster_affinity), "groups", "terms"),
-        ("spec.tolerations", len(spec.tolerations), "tolerations", ""),
-        ("spec.placement", len(spec.placement), "cluster_names", "clusters"),
-        *_in_selectors("spec", len(spec.cluster_selector), lists),
-    ]
-    return _excess(counts, limits)
+    return excess(_counts(placement), limits)
 
 
 _Count = tuple[str, int, str, str]
 """How many things a field has: its path, their number, the attribute of their limit, and a name if it is unusual."""
 
 
-def _excess(counts: Sequence[_Count], limits: PlacementLimits) -> list[FieldError]:
+def excess(counts: Sequence[_Count], limits: PlacementLimits) -> list[FieldError]:
+    """Return what exceeds the limits; at most 16 errors."""
     errors = []
     for path, found, limit, noun in counts:
         if found and found > (accepted := getattr(limits, limit)):
@@ -139,7 +127,7 @@ def _counts(placement: Placement) -> list[_Count]:
         names += len(each.cluster_names) + len(each.exclude)
         if each.field_selector is not None:
             lists.append(each.field_selector.match_expressions)
-    return [*counts, *_in_selectors("", labels, lists), ("", names, "cluster_names", "")]
+    return [*counts, *in_selectors("", labels, lists), ("", names, "cluster_names", "")]
 
 
 def _of_labels(
@@ -153,7 +141,7 @@ def _of_labels(
     return labels, lists
 
 
-def _in_selectors(path: str, labels: int, lists: Iterable[tuple[SelectorRequirement, ...]]) -> tuple[_Count, _Count]:
+def in_selectors(path: str, labels: int, lists: Iterable[tuple[SelectorRequirement, ...]]) -> tuple[_Count, _Count]:
     """Return how many expressions and values selectors have together. A label is an expression with one value."""
     expressions = values = labels
     for each in lists:

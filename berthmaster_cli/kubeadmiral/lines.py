@@ -3,7 +3,8 @@
 import msgspec
 
 from berthmaster.model.decode import decode_json
-from berthmaster.model.kubeadmiral import FederatedCluster, KubeAdmiralSpec, as_cluster
+from berthmaster.model.kubeadmiral.clusters import FederatedCluster, as_cluster
+from berthmaster.model.kubeadmiral.policies import KubeAdmiralSpec
 from berthmaster.model.meta import Count
 from berthmaster.model.quantity import Quantity
 from berthmaster.scheduling.kubeadmiral.preparation import UnitWorkload, policy_unit

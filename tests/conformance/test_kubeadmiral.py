@@ -9,7 +9,7 @@ import pytest
 from kubeadmiral_builders import unit_from
 
 from berthmaster.model.decode import convert
-from berthmaster.model.kubeadmiral import FederatedCluster, as_cluster
+from berthmaster.model.kubeadmiral.clusters import FederatedCluster, as_cluster
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.kubeadmiral.profile import kubeadmiral_profile
 from berthmaster.scheduling.kubeadmiral.unit import placed, request_of

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from berthmaster.model.cluster import Cluster
-from berthmaster.model.kubeadmiral import JOINED
+from berthmaster.model.kubeadmiral.clusters import JOINED
 from berthmaster.model.meta import INT64_MAX
 from berthmaster.model.quantity import Quantity
 from berthmaster.model.selector import Requirement

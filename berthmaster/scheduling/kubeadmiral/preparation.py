@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, TypeVar
 
-from berthmaster.model import federated_object as names
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import FieldError, shown
-from berthmaster.model.federated_object import (
+from berthmaster.model.kubeadmiral import objects as names
+from berthmaster.model.kubeadmiral.objects import (
     AffinityOverride,
     AppliedMigration,
     AutoMigrationInfo,
@@ -23,7 +23,7 @@ from berthmaster.model.federated_object import (
     MigrationConfiguration,
     UnavailableCluster,
 )
-from berthmaster.model.kubeadmiral import DesiredPlacement, KubeAdmiralSpec
+from berthmaster.model.kubeadmiral.policies import DesiredPlacement, KubeAdmiralSpec
 from berthmaster.model.meta import Timestamp, int64_of
 from berthmaster.model.quantity import Quantity
 from berthmaster.model.taint import Toleration

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final
 
 from berthmaster.model.errors import FieldError, shown
-from berthmaster.model.kubeadmiral import PluginReference, PluginSet, SchedulingProfile
+from berthmaster.model.kubeadmiral.profiles import PluginReference, PluginSet, SchedulingProfile
 from berthmaster.model.placement_limits import DEFAULT_LIMITS, PlacementLimits
 from berthmaster.scheduling.filters import Filter, Score
 from berthmaster.scheduling.fleet import CompiledPlacement

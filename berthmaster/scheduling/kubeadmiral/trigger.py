@@ -13,11 +13,12 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from berthmaster.model import federated_object as names
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import FieldError
-from berthmaster.model.kubeadmiral import JOINED, KubeAdmiralPolicy, KubeAdmiralSpec, RescheduleWhen
+from berthmaster.model.kubeadmiral import objects as names
+from berthmaster.model.kubeadmiral.clusters import JOINED
+from berthmaster.model.kubeadmiral.policies import KubeAdmiralPolicy, KubeAdmiralSpec, RescheduleWhen
 from berthmaster.model.meta import Int64, Value
 from berthmaster.model.quantity import Quantity
 from berthmaster.scheduling.columns import fnv1_32

@@ -17,9 +17,10 @@ import numpy as np
 from berthmaster.model.affinity import ClusterAffinity
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import FieldError
-from berthmaster.model.kubeadmiral import ClusterSelectorTerm, DesiredPlacement, KubeAdmiralSpec
+from berthmaster.model.kubeadmiral.limits import kubeadmiral_excess
+from berthmaster.model.kubeadmiral.policies import ClusterSelectorTerm, DesiredPlacement, KubeAdmiralSpec
 from berthmaster.model.placement import Placement
-from berthmaster.model.placement_limits import PlacementLimits, kubeadmiral_excess, placement_excess
+from berthmaster.model.placement_limits import PlacementLimits, placement_excess
 from berthmaster.model.quantity import Quantity
 from berthmaster.model.selector import (
     NODE_OPERATORS,

@@ -15,9 +15,10 @@ from berthmaster.manifests import Manifests
 from berthmaster.manifests.kubeadmiral import FederatedDocument
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import FieldError, InputError
-from berthmaster.model.federated_object import SCHEDULING_TRIGGERS
 from berthmaster.model.kinds import group_of
-from berthmaster.model.kubeadmiral import KubeAdmiralPolicy, SchedulingProfile
+from berthmaster.model.kubeadmiral.objects import SCHEDULING_TRIGGERS
+from berthmaster.model.kubeadmiral.policies import KubeAdmiralPolicy
+from berthmaster.model.kubeadmiral.profiles import SchedulingProfile
 from berthmaster.model.replicas import ReplicaPath, replica_path_of, replicas_of, template_of
 from berthmaster.scheduling.decision import Decision, Failure, FailureKind, Mode
 from berthmaster.scheduling.diagnosis import GroupDiagnosis, explain_groups

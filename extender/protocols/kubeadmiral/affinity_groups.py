@@ -19,7 +19,7 @@ from berthmaster.model.cluster import Cluster, ClusterSpec, ClusterStatus
 from berthmaster.model.cluster_node import REGION_LABEL, ZONE_LABEL
 from berthmaster.model.decode import convert, decode_json
 from berthmaster.model.errors import FieldError, shown
-from berthmaster.model.kubeadmiral import as_summary
+from berthmaster.model.kubeadmiral.clusters import as_summary
 from berthmaster.model.meta import with_spec
 from berthmaster.model.placement import Placement
 from berthmaster.model.placement_limits import DEFAULT_LIMITS, PlacementLimits, placement_excess

@@ -6,7 +6,7 @@ from typing import Final
 from berthmaster.manifests import Manifests
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import FieldError
-from berthmaster.model.kubeadmiral import FederatedClusterResources, FederatedClusterSpec
+from berthmaster.model.kubeadmiral.clusters import FederatedClusterResources, FederatedClusterSpec
 from berthmaster.model.quantity import Quantity
 from berthmaster.scheduling.filters import UnscorableError
 from berthmaster.scheduling.kubeadmiral.plugins import ScoredCluster, Webhooks

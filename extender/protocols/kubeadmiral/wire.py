@@ -1,6 +1,7 @@
 """The requests and responses of KubeAdmiral's scheduler webhook (payload version v1alpha1)."""
 
-from berthmaster.model.kubeadmiral import ClusterSelectorTerm, FederatedClusterResources, FederatedClusterSpec
+from berthmaster.model.kubeadmiral.clusters import FederatedClusterResources, FederatedClusterSpec
+from berthmaster.model.kubeadmiral.policies import ClusterSelectorTerm
 from berthmaster.model.meta import Int64, ObjectMeta, Value
 from berthmaster.model.quantity import Quantity
 from berthmaster.model.taint import Toleration

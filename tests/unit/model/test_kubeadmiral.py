@@ -9,14 +9,9 @@ from tables import cases, data
 
 from berthmaster.model.decode import builtins, convert
 from berthmaster.model.errors import FieldError
-from berthmaster.model.kubeadmiral import (
-    FederatedCluster,
-    KubeAdmiralPolicy,
-    KubeAdmiralSpec,
-    SchedulingProfile,
-    as_cluster,
-    defaulted_spec,
-)
+from berthmaster.model.kubeadmiral.clusters import FederatedCluster, as_cluster
+from berthmaster.model.kubeadmiral.policies import KubeAdmiralPolicy, KubeAdmiralSpec, defaulted_spec
+from berthmaster.model.kubeadmiral.profiles import SchedulingProfile
 from berthmaster.model.quantity import Quantity
 from berthmaster.model.unknown_fields import unknown_fields
 

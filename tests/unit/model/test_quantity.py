@@ -12,14 +12,14 @@ from tables import cases, data
 from berthmaster.model.decode import convert
 from berthmaster.model.durations import MAX_DURATION_S, duration_text, parse_duration_s
 from berthmaster.model.errors import InputError
-from berthmaster.model.kubeadmiral import KubeAdmiralSpec
+from berthmaster.model.kubeadmiral.limits import kubeadmiral_excess
+from berthmaster.model.kubeadmiral.policies import KubeAdmiralSpec
 from berthmaster.model.placement import Placement
 from berthmaster.model.placement_limits import (
     DEFAULT_LIMITS,
     LIMIT_NAMES,
     MAX_LIMIT,
     PlacementLimits,
-    kubeadmiral_excess,
     placement_excess,
     policy_excess,
 )

@@ -6,7 +6,7 @@ The checks deny policies that KubeAdmiral's scheduler cannot process or reads in
 from collections.abc import Iterator
 from typing import Final
 
-from berthmaster.model.kubeadmiral import DesiredPlacement, KubeAdmiralSpec, missing_defaults
+from berthmaster.model.kubeadmiral.policies import DesiredPlacement, KubeAdmiralSpec, missing_defaults
 from berthmaster.model.selector import (
     NODE_OPERATORS,
     SelectorRequirement,

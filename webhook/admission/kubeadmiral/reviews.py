@@ -5,8 +5,8 @@ from typing import Any, Final, NamedTuple
 
 from berthmaster.model.decode import convert, decode_json
 from berthmaster.model.errors import FieldError
-from berthmaster.model.kubeadmiral import KubeAdmiralPolicy, KubeAdmiralSpec
-from berthmaster.model.placement_limits import kubeadmiral_excess
+from berthmaster.model.kubeadmiral.limits import kubeadmiral_excess
+from berthmaster.model.kubeadmiral.policies import KubeAdmiralPolicy, KubeAdmiralSpec
 from webhook.admission.context import AdmissionContext
 from webhook.admission.field_problem import FieldProblem, bounded
 from webhook.admission.json_patch import Draft

@@ -3,7 +3,7 @@ from tables import cases, data
 
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import FieldError
-from berthmaster.model.kubeadmiral import SchedulingProfile
+from berthmaster.model.kubeadmiral.profiles import SchedulingProfile
 from berthmaster.scheduling.kubeadmiral.plugins import DEFAULT_FILTERS, DEFAULT_SCORES
 from berthmaster.scheduling.kubeadmiral.profile import DEFAULT_PLUGINS, PluginNames, plugin_names
 

@@ -6,7 +6,7 @@ The annotations hold KubeAdmiral's own state, and the overrides of users for one
 from collections.abc import Mapping
 from typing import Any, Final
 
-from berthmaster.model.kubeadmiral import ClusterSelectorTerm
+from berthmaster.model.kubeadmiral.policies import ClusterSelectorTerm
 from berthmaster.model.meta import Int64, ObjectMeta, Timestamp, Value
 
 _PREFIX: Final = "kubeadmiral.io/"

@@ -1,4 +1,4 @@
-"""KubeAdmiral's policies, their defaults, scheduling profiles and clusters (``core.kubeadmiral.io/v1alpha1``).
+"""KubeAdmiral's policies and their defaults (``core.kubeadmiral.io/v1alpha1``).
 
 Enumerations are decoded as text, and decoding sets no defaults: the scheduler takes a policy as the API server stores
 it, and validation reports every invalid value, not only the first.
@@ -14,19 +14,9 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from berthmaster.model.cluster import (
-    APIEnablement,
-    APIResource,
-    Cluster,
-    ClusterSpec,
-    ClusterStatus,
-    Condition,
-    ResourceSummary,
-)
 from berthmaster.model.meta import Int64, ObjectMeta, Value
-from berthmaster.model.quantity import Quantity
 from berthmaster.model.selector import SelectorRequirement
-from berthmaster.model.taint import Taint, Toleration
+from berthmaster.model.taint import Toleration
 
 _SPEC: Final[Mapping[str, Any]] = {
     "replicasStrategy": "Spread",
@@ -45,8 +35,6 @@ _DOCUMENTED: Final[Mapping[str, Any]] = {
     **_SPEC,
     "reschedulePolicy": {"disableRescheduling": False, **_SPEC["reschedulePolicy"]},
 }
-JOINED: Final = "Joined"
-_ZERO: Final = Quantity(0, "0")
 
 
 class ClusterSelectorTerm(Value, frozen=True):
@@ -164,129 +152,3 @@ def _missing(defaults: Mapping[str, Any], given: Mapping[str, Any], path: tuple[
 def _copied(given: Mapping[str, Any]) -> dict[str, Any]:
     """Copy an object and the objects in it; other values are shared."""
     return {key: _copied(value) if isinstance(value, Mapping) else value for key, value in given.items()}
-
-
-class PluginReference(Value, frozen=True):
-    """A plugin or a webhook configuration, by name. KubeAdmiral ignores type and weight."""
-
-    name: str = ""
-    type: str = ""
-    weight: Int64 = msgspec.field(default=0, name="wait")
-    """KubeAdmiral's API spells this field ``wait``."""
-
-
-class PluginSet(Value, frozen=True):
-    """The changes at one extension point. ``disabled`` removes default plugins (``*`` all), ``enabled`` adds some."""
-
-    enabled: tuple[PluginReference, ...] = ()
-    disabled: tuple[PluginReference, ...] = ()
-
-
-class ExtensionPoints(Value, frozen=True):
-    filter: PluginSet = PluginSet()
-    score: PluginSet = PluginSet()
-    select: PluginSet = PluginSet()
-
-
-class PluginConfig(Value, frozen=True):
-    """The arguments of a plugin. KubeAdmiral does not pass them on."""
-
-    name: str
-    args: Any = None
-
-
-class SchedulingProfileSpec(Value, frozen=True):
-    plugins: ExtensionPoints = ExtensionPoints()
-    plugin_config: tuple[PluginConfig, ...] = ()
-
-
-class SchedulingProfile(Value, frozen=True):
-    metadata: ObjectMeta
-    spec: SchedulingProfileSpec
-    api_version: str = "core.kubeadmiral.io/v1alpha1"
-    kind: str = "SchedulingProfile"
-
-
-class SchedulerPluginWebhookSpec(Value, frozen=True):
-    url_prefix: str = ""
-
-
-class SchedulerPluginWebhookConfiguration(Value, frozen=True):
-    """A scheduler plugin that is a webhook. Profiles refer to it by name."""
-
-    metadata: ObjectMeta
-    api_version: str = "core.kubeadmiral.io/v1alpha1"
-    kind: str = "SchedulerPluginWebhookConfiguration"
-    spec: SchedulerPluginWebhookSpec = SchedulerPluginWebhookSpec()
-
-
-class FederatedClusterSpec(Value, frozen=True):
-    taints: tuple[Taint, ...] = ()
-
-
-class APIResourceType(Value, frozen=True):
-    """A kind that a cluster serves. The core group is empty."""
-
-    version: str
-    kind: str
-    group: str = ""
-    plural_name: str = ""
-    scope: str = ""
-
-
-class FederatedClusterResources(Value, frozen=True):
-    """The resources of the schedulable nodes of a cluster. ``available`` is not requested yet; it may be negative."""
-
-    schedulable_nodes: int | None = None
-    allocatable: dict[str, Quantity] = {}
-    available: dict[str, Quantity] = {}
-
-
-class FederatedClusterStatus(Value, frozen=True):
-    conditions: tuple[Condition, ...] = ()
-    resources: FederatedClusterResources = FederatedClusterResources()
-    api_resource_types: tuple[APIResourceType, ...] = ()
-    join_performed: bool = False
-
-
-class FederatedCluster(Value, frozen=True):
-    metadata: ObjectMeta
-    api_version: str = "core.kubeadmiral.io/v1alpha1"
-    kind: str = "FederatedCluster"
-    spec: FederatedClusterSpec = FederatedClusterSpec()
-    status: FederatedClusterStatus = FederatedClusterStatus()
-
-
-def as_cluster(federated: FederatedCluster) -> Cluster:
-    status = federated.status
-    return Cluster(
-        metadata=federated.metadata,
-        spec=ClusterSpec(taints=federated.spec.taints),
-        status=ClusterStatus(
-            api_enablements=tuple(
-                APIEnablement(
-                    f"{each.group}/{each.version}" if each.group else each.version,
-                    (APIResource(each.plural_name, each.kind),),
-                )
-                for each in status.api_resource_types
-            ),
-            conditions=status.conditions,
-            resource_summary=as_summary(status.resources),
-        ),
-    )
-
-
-def as_summary(resources: FederatedClusterResources) -> ResourceSummary:
-    """Convert resources to a summary: the allocated amount is the allocatable one minus the available one.
-
-    As in KubeAdmiral, an allocatable resource without an available amount is used up. An available resource without
-    an allocatable amount counts as 0 allocatable.
-    """
-    available = resources.available
-    allocatable = {**dict.fromkeys(available, _ZERO), **resources.allocatable}
-    return ResourceSummary(
-        allocatable=allocatable,
-        allocated={
-            name: Quantity(amount.nanos - available.get(name, _ZERO).nanos, "") for name, amount in allocatable.items()
-        },
-    )

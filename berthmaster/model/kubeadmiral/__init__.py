@@ -1,0 +1,1 @@
+"""Values of KubeAdmiral's API (``core.kubeadmiral.io/v1alpha1``)."""
