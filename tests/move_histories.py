@@ -829,6 +829,7 @@ class History:
             self._check_begin(before, now)
         if now is not None and now.under_way and now.until is None:
             raise self._violation(f"no end: {now}")
+        self._check_tasks(after)
         self._check_first(then, now)
         self._check_kept(then, now, before, after)
         self._check_truth(then, now, after)
@@ -869,6 +870,13 @@ class History:
         if left < min(wanted, ran):
             raise self._violation(f"{left} of {ran} healthy replicas stay, {wanted} wanted: {now}")
 
+    def _check_tasks(self, after: JSON) -> None:
+        """No write of the scheduler leaves a cluster assigned and evicted. Another client could not tell which counts."""
+        assigned = {each["name"] for each in after["spec"].get("clusters") or ()}
+        evicted = {each["fromCluster"] for each in after["spec"].get("gracefulEvictionTasks") or ()}
+        if assigned & evicted:
+            raise self._violation(f"{assigned & evicted} are assigned and evicted: {after['spec']}")
+
     def _check_begin(self, before: JSON, now: MoveState) -> None:
         self.moves += 1
         self._check_volumes(before, now)
@@ -883,8 +891,11 @@ class History:
             self._check_rest(before["metadata"]["name"])
 
     def _check_kept(self, then: MoveState | None, now: MoveState | None, before: JSON, after: JSON) -> None:
-        """With BreakBeforeMake, healthy new copies go only for a lost cluster, an edit, an eviction or a scale down."""
-        if then is None or then.strategy is not MoveStrategy.BREAK_BEFORE_MAKE or then.phase not in _NEW_RUN:
+        """With BreakBeforeMake, healthy copies go only for a lost cluster, an edit, an eviction or a scale down.
+
+        These are the new copies, and the part of a workload that stays where it is.
+        """
+        if then is None or then.strategy is not MoveStrategy.BREAK_BEFORE_MAKE or not then.under_way:
             return
         if now is None or now.phase is MovePhase.HELD_DOWN or _is_scaled_down(then, after):
             return
@@ -893,13 +904,15 @@ class History:
         ready = {each for each in self._clusters if _is_ready(self.stage.get(cluster(each))) and not self._goes(each)}
         known = {each["name"]: each.get("replicas", 0) for each in before["spec"].get("clusters") or ()}
         healthy = {name: min(count, known.get(name, 0)) for name, count in _healthy_by_report(before).items()}
+        if then.phase is MovePhase.ADMITTED:  # a part that the move does not take away stays
+            healthy = {name: min(count, now.target.get(name, 0)) for name, count in healthy.items()}
         assigned = {each["name"]: each.get("replicas", 0) for each in after["spec"].get("clusters") or ()}
         gone = {name for name, count in healthy.items() if name in ready and count > assigned.get(name, 0)}
         if any(_is_of(self._templates[index], before) for index in self._retained):
             gone -= assigned.keys()  # the members decide how many of them run
         self.checked += 1
         if gone:
-            raise self._violation(f"the healthy new copies on {gone} go: {then}\n{now}")
+            raise self._violation(f"the healthy copies on {gone} go: {then}\n{now}")
 
     def _check_frozen(self, template: JSON, now: MoveState, before: JSON, after: JSON) -> None:
         """No move removes a copy that runs where dispatching is suspended. A scale to zero does, as without a move."""

@@ -811,10 +811,11 @@ def _returned(binding: Binding, state: MoveState, around: Surroundings, why: str
     The hold-down begins when they run.
     """
     waits = state.phase is MovePhase.ADMITTED
-    leaving = state.source if state.origin else {}  # the copies of a target that failed before
+    # The copies of a target that failed before leave. A part of the workload that is still assigned stays.
+    leaving = state.source if state.origin else {}
     back = msgspec.structs.replace(
         state,
-        source=leaving if waits else state.target,
+        source={**leaving, **written_clusters(state)} if waits else state.target,
         target=state.first,
         source_group=state.source_group if waits else state.target_group,
         target_group=state.first_group,

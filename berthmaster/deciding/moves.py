@@ -205,8 +205,10 @@ def continued(decider: MoveDecider, binding: Binding, move: MoveState) -> Bindin
         step = _retargeted(decider, binding, move, found)
     else:
         step = lifecycle.advanced(binding, move, around)
-    if tasks and step.tasks is None:
-        step = replace(step, tasks=(*binding.spec.graceful_eviction_tasks, *tasks))
+    assigned = step.clusters if step.clusters is not None else binding.assignment
+    left = tuple(task for task in tasks if task.from_cluster not in assigned)  # a move that waits leaves none yet
+    if left and step.tasks is None:
+        step = replace(step, tasks=(*binding.spec.graceful_eviction_tasks, *left))
     retargets = isinstance(found, Target) and (step.change is CopiesChange.RETARGETED or found.clusters == move.target)
     requested = trigger is Trigger.RESCHEDULED and retargets
     decision = decider.stepped(binding, step, Trigger.RESCHEDULED if requested else Trigger.NONE)

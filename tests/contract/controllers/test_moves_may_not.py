@@ -121,6 +121,19 @@ def test_a_failover_does_not_go_where_dispatching_is_suspended():
     assert play.clusters == {"m3": 4}
 
 
+def test_a_part_of_a_workload_stays_while_the_other_part_returns():
+    """Karmada is deleting the copy on m1, so it starts again when it is gone. The copies that stay serve meanwhile."""
+    play = Play({"g": ["m1", "m2", "m3"]}, STATIC, moves=BREAK)
+    play.drain("m1")
+    play.until(MovePhase.ADMITTED)
+    play.watch()
+    play.amend(suspension=on("m2", "m3"))
+    play.run(300)
+    assert "MoveReturning" in play.events
+    assert play.lowest >= REPLICAS - 1, "one replica was on m1"
+    assert play.healthy == REPLICAS
+
+
 # What a member keeps
 
 
