@@ -871,7 +871,7 @@ class History:
             raise self._violation(f"{left} of {ran} healthy replicas stay, {wanted} wanted: {now}")
 
     def _check_tasks(self, after: JSON) -> None:
-        """No write of the scheduler leaves a cluster assigned and evicted. Another client could not tell which counts."""
+        """No cluster is assigned and evicted at once. The next look would take that for a change by another client."""
         assigned = {each["name"] for each in after["spec"].get("clusters") or ()}
         evicted = {each["fromCluster"] for each in after["spec"].get("gracefulEvictionTasks") or ()}
         if assigned & evicted:
