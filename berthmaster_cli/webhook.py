@@ -12,8 +12,8 @@ from berthmaster_cli.flags import Parsed, environment_text, group, option, optio
 from berthmaster_cli.ledger_options import LedgerFlags
 from berthmaster_cli.options import KubeconfigFlags, config_option
 from berthmaster_cli.rule_options import RuleFlags, rule_levels, scopes
-from webhook.admission.impact import DEFAULT_RADIUS, BlastRadius
-from webhook.admission.impact import RULE as BLAST_RADIUS
+from webhook.admission.blast_radius import DEFAULT_RADIUS, BlastRadius
+from webhook.admission.blast_radius import RULE as BLAST_RADIUS
 from webhook.admission.settings import AdmissionSettings, Level, WebhookMode
 
 if TYPE_CHECKING:

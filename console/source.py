@@ -20,14 +20,11 @@ from berthmaster.ledger.records import PastExplanation
 from berthmaster.model.errors import InputError, ServiceError
 from berthmaster.native_api import why, wire
 from berthmaster.native_api.client import Client
-from berthmaster.native_api.connection import (
-    ExtenderAccess,
-    RequestRefusedError,
-    ServiceConnection,
-    UnansweredError,
-)
+from berthmaster.native_api.connection import ExtenderAccess, RequestRefusedError, ServiceConnection, UnansweredError
 from berthmaster.native_api.days import FleetDays
+from berthmaster.native_api.drift import DriftQuery, DriftView
 from berthmaster.native_api.fleet import FleetView, StateVersion, WorkloadPage, WorkloadQuery
+from berthmaster.native_api.policies import PolicyList, PolicyQuery, PolicyView
 from berthmaster.native_api.problems import ProblemList
 from berthmaster.native_api.what_if import PlanAnswer, PlanRequest
 from berthmaster.runtime.clock import Clock
@@ -402,10 +399,10 @@ class VisibleSource:
         # Deadlines of moves pass without a new version.
         return self._source.remembered(Client.problems, namespaces=self._seen)
 
-    def policies(self, query: why.PolicyQuery) -> why.PolicyList:
+    def policies(self, query: PolicyQuery) -> PolicyList:
         return self._source.kept(Client.policies, query._replace(namespaces=self._seen))
 
-    def policy(self, name: str, namespace: str = "") -> why.PolicyView:
+    def policy(self, name: str, namespace: str = "") -> PolicyView:
         return self._source.kept(Client.policy, name, namespace, namespaces=self._seen)
 
     def resilience(
@@ -415,7 +412,7 @@ class VisibleSource:
             Client.resilience, tuple(by), limit=limit, namespaces=self._seen, failover=failover, stale=True
         )
 
-    def drift(self, query: why.DriftQuery) -> why.DriftView:
+    def drift(self, query: DriftQuery) -> DriftView:
         return self._source.kept(Client.drift, query._replace(namespaces=self._seen))
 
     def plan(self, request: PlanRequest) -> PlanAnswer:

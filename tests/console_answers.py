@@ -20,7 +20,9 @@ from berthmaster.model.move import MovePhase, MoveState
 from berthmaster.model.policy import Policy
 from berthmaster.model.taint import Taint
 from berthmaster.native_api import why
+from berthmaster.native_api.drift import DriftView
 from berthmaster.native_api.fleet import FleetAmount, FleetCluster, FleetView, WorkloadFacets, WorkloadPage, WorkloadRow
+from berthmaster.native_api.policies import AllowedGroup, ClaimsView, PolicyList, PolicyView
 from berthmaster.native_api.what_if import PlanAnswer, PlanCounts
 from berthmaster.native_api.wire import BindingExplanation, BindingView, HistoryPage, Staleness
 from berthmaster.scheduling.decision import Failure, FailureKind
@@ -55,7 +57,7 @@ def _answer(kind: Any, /, **changes: Any) -> Any:
 
 
 binding_view = partial(_answer, BindingView)
-claims_view = partial(_answer, why.ClaimsView)
+claims_view = partial(_answer, ClaimsView)
 why_not_view = partial(_answer, why.WhyNotView)
 budget = partial(_answer, BudgetUse)
 lost_workload = partial(_answer, UnplacedWorkload)
@@ -240,13 +242,13 @@ def policy_view(row, groups=(), **placement):
     """Return a policy with a placement in the form of the API, and its groups: pairs of a name and clusters."""
     kind = {"kind": row.kind, "metadata": {"name": row.name, "namespace": row.namespace}}
     policy = convert(Policy, {**kind, "spec": {"resourceSelectors": [], "placement": placement}})
-    allowed = [why.AllowedGroup(name, "", 3 + len(each), 2, 1, list(each), {}) for name, each in groups]
-    return why.PolicyView(row, policy, allowed, None, [], "1", FRESH)
+    allowed = [AllowedGroup(name, "", 3 + len(each), 2, 1, list(each), {}) for name, each in groups]
+    return PolicyView(row, policy, allowed, None, [], "1", FRESH)
 
 
 def policy_list(*rows, matched=None, total=None, gaps=()):
     count = len(rows)
-    return why.PolicyList(list(rows), matched or count, total or count, list(gaps), "1", FRESH)
+    return PolicyList(list(rows), matched or count, total or count, list(gaps), "1", FRESH)
 
 
 def workload_drift(resource: str = "shop/Deployment/web", **changes: Any) -> WorkloadDrift:
@@ -256,4 +258,4 @@ def workload_drift(resource: str = "shop/Deployment/web", **changes: Any) -> Wor
 def drift_view(*drifts, **changes):
     found = asdict(summary(drifts))
     given = {"matched": len(found["workloads"]), "computed_at": NOW, "gaps": [], "version": "1", "staleness": FRESH}
-    return why.DriftView(**{**found, **given, **changes})
+    return DriftView(**{**found, **given, **changes})

@@ -26,9 +26,10 @@ from berthmaster.kube.kinds import KARMADA_BINDINGS
 from berthmaster.native_api.connection import REVIEW_PATH, Answer
 from extender.state.templates import KindName
 from webhook.admission import wire
+from webhook.admission.blast_radius import BlastRadius
 from webhook.admission.catalog import ROUTES
 from webhook.admission.context import AdmissionContext
-from webhook.admission.impact import BlastRadius, NotComputed, PolicyImpact, ReviewedChange
+from webhook.admission.impact import NotComputed, PolicyImpact, ReviewedChange
 from webhook.admission.reviews import review
 from webhook.admission.settings import AdmissionSettings, Level
 from webhook.impact import ExtenderImpact

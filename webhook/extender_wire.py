@@ -5,7 +5,9 @@ from typing import Any, Final
 
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.native_api.what_if import ReviewAnswer, ReviewedWorkload
-from webhook.admission.impact import BlastRadius, PolicyImpact, ReviewedChange, line
+from webhook.admission.blast_radius import BlastRadius
+from webhook.admission.impact import PolicyImpact, ReviewedChange
+from webhook.admission.impact_texts import line
 
 _MAX_USER: Final = 1_024
 _MAX_GAPS: Final = 3

@@ -3,7 +3,7 @@
 from typing import Final
 
 from berthmaster.kube.events import EventContent, EventType, Recorder, Reference
-from webhook.admission.impact import GateDecision, GateResult
+from webhook.admission.gate_decision import GateDecision, GateResult
 from webhook.admission.wire import RequestHead
 from webhook.notes import verb_of
 

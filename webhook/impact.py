@@ -12,7 +12,8 @@ from berthmaster.model.errors import FieldError
 from berthmaster.native_api.connection import REVIEW_PATH, Answer, UnansweredError
 from berthmaster.native_api.wire import NOT_READY, Problem
 from berthmaster.runtime.clock import Clock
-from webhook.admission.impact import BlastRadius, NotComputed, PolicyImpact, ReviewedChange, Unanswered
+from webhook.admission.blast_radius import BlastRadius
+from webhook.admission.impact import NotComputed, PolicyImpact, ReviewedChange, Unanswered
 from webhook.circuit_breaker import Breaker
 from webhook.extender_client import LATE_S, ReviewClient
 from webhook.extender_wire import impact_of, review_request

@@ -5,7 +5,7 @@ from typing import Any, Final
 from berthmaster.model.errors import printable
 from berthmaster.model.note import Note, NoteKind
 from berthmaster.model.policy import POLICY_KINDS
-from webhook.admission.impact import GateResult
+from webhook.admission.gate_decision import GateResult
 from webhook.admission.review_outcome import ReviewOutcome
 from webhook.admission.wire import RequestHead
 

@@ -19,7 +19,8 @@ from webhook import metrics
 from webhook.admission import wire
 from webhook.admission.catalog import IMPACT_PATHS, ROUTES
 from webhook.admission.context import AdmissionContext
-from webhook.admission.impact import GateDecision, GateResult, NotComputed, PolicyImpact, ReviewedChange
+from webhook.admission.gate_decision import GateDecision, GateResult
+from webhook.admission.impact import NotComputed, PolicyImpact, ReviewedChange
 from webhook.admission.large import review_body
 from webhook.admission.review_outcome import ReviewOutcome
 from webhook.admission.reviews import ReviewRoute

@@ -16,8 +16,8 @@ from berthmaster.serving.request_parser import BodyCollection
 from berthmaster.serving.server import ReportReadiness, ServedApp, ServerOptions
 from berthmaster.serving.server import serve as run_server
 from berthmaster.version import __version__
+from webhook.admission.blast_radius import RULE
 from webhook.admission.catalog import IMPACT_PATHS, ROUTES
-from webhook.admission.impact import RULE
 from webhook.admission.settings import AdmissionSettings, Level
 
 if TYPE_CHECKING:

@@ -142,6 +142,16 @@ def _policy(raw: Mapping[str, Any]) -> dict[str, Any]:
     return {**raw, "spec": _rule(kept)}
 
 
+_BY_GROUP: Final[Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]]] = {
+    "berthmaster.io": dict,
+    "cluster.karmada.io": _cluster,
+    "config.karmada.io": _interpreter,
+    "policy.karmada.io": _policy,
+    "work.karmada.io": _binding,
+    **{group: _own for plane in _WITH_TEMPLATES for group in plane.kinds},
+}
+
+
 def _rule(rule: Any) -> Any:  # noqa: ANN401 - any JSON value
     if not isinstance(rule, dict) or "overriders" not in rule:
         return rule
@@ -225,13 +235,3 @@ def _references(value: Any) -> Any:  # noqa: ANN401 - any JSON value
         for key, inner in value.items()
         if key in _NAMES or isinstance(inner, dict | list)
     }
-
-
-_BY_GROUP: Final[Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]]] = {
-    "berthmaster.io": dict,
-    "cluster.karmada.io": _cluster,
-    "config.karmada.io": _interpreter,
-    "policy.karmada.io": _policy,
-    "work.karmada.io": _binding,
-    **{group: _own for plane in _WITH_TEMPLATES for group in plane.kinds},
-}

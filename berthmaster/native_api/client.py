@@ -19,14 +19,16 @@ from berthmaster.model.errors import FieldError, InputError, ServiceError
 from berthmaster.native_api import why, wire
 from berthmaster.native_api.connection import ExtenderAccess, RequestRefusedError, ServiceConnection
 from berthmaster.native_api.days import FleetDays
+from berthmaster.native_api.drift import DriftQuery, DriftView
 from berthmaster.native_api.fleet import FleetView, StateVersion, WorkloadPage, WorkloadQuery
+from berthmaster.native_api.policies import PolicyList, PolicyQuery, PolicyView
 from berthmaster.native_api.problems import ProblemList
 from berthmaster.native_api.what_if import PlanAnswer, PlanLine, PlanRequest
 from berthmaster.simulation.plan_answer import Switch
 from berthmaster.views.move_rows import MoveQuery
 
 T = TypeVar("T")
-_ListQuery = why.DriftQuery | wire.HistoryQuery | MoveQuery | why.PolicyQuery
+_ListQuery = DriftQuery | wire.HistoryQuery | MoveQuery | PolicyQuery
 
 
 class Client:
@@ -170,14 +172,14 @@ class Client:
         state, sort = asked.state and asked.state.word, f"{'-' if asked.descending else ''}{asked.sort.value}"
         return self._listed("/v1/moves", why.MovesView, asked, state=state, sort=sort, descending=None)
 
-    def policies(self, query: why.PolicyQuery | None = None) -> why.PolicyList:
+    def policies(self, query: PolicyQuery | None = None) -> PolicyList:
         """Return policies: what they claim, what the rules find, takeovers and priority drops."""
-        return self._listed("/v1/policies", why.PolicyList, query or why.PolicyQuery())
+        return self._listed("/v1/policies", PolicyList, query or PolicyQuery())
 
-    def policy(self, name: str, namespace: str = "", *, namespaces: Iterable[str] | None = None) -> why.PolicyView:
+    def policy(self, name: str, namespace: str = "", *, namespaces: Iterable[str] | None = None) -> PolicyView:
         """Return one policy and what its placement allows; one without a namespace is a ClusterPropagationPolicy."""
         where = f"policies/{quote(namespace, safe='')}" if namespace else "clusterpolicies"
-        return self._for_reader(f"/v1/{where}/{quote(name, safe='')}", why.PolicyView, namespaces)
+        return self._for_reader(f"/v1/{where}/{quote(name, safe='')}", PolicyView, namespaces)
 
     def resilience(
         self,
@@ -198,9 +200,9 @@ class Client:
             "/v1/resilience", why.ResilienceView, namespaces, by=tuple(by), limit=limit, failover=failover, stale=stale
         )
 
-    def drift(self, query: why.DriftQuery) -> why.DriftView:
+    def drift(self, query: DriftQuery) -> DriftView:
         """Return how far the fleet is from its policies, and what a repair would move."""
-        return self._listed("/v1/drift", why.DriftView, query)
+        return self._listed("/v1/drift", DriftView, query)
 
     def manifests(
         self, name: str, namespace: str = "", *, namespaces: Iterable[str] | None = None

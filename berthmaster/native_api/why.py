@@ -4,20 +4,17 @@ Recorded decisions are explained by ``berthmaster.ledger.records.PastExplanation
 """
 
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from berthmaster.model.move import MoveState
-from berthmaster.model.policy import Policy
-from berthmaster.native_api.fleet import FleetAmount
+from berthmaster.native_api.policies import ClaimsView
 from berthmaster.native_api.wire import AnswerPart, BindingExplanation, BindingView, Staleness
 from berthmaster.scheduling.diagnosis import GroupDiagnosis, GroupOutlook
-from berthmaster.simulation.drift import FleetDrift, WorkloadDrift
+from berthmaster.simulation.drift import WorkloadDrift
 from berthmaster.simulation.failures import FailureDomain, Impact
 from berthmaster.simulation.plan_answer import Assumptions
-from berthmaster.simulation.report import ClaimRow
 from berthmaster.simulation.why_not import WhyNot
 from berthmaster.views.move_rows import MovesReport
-from berthmaster.views.policy_rows import PolicyRow
 
 MAX_NAMES: Final = 100
 """The most names of workloads in each list of a failure."""
@@ -34,95 +31,6 @@ class MovesView(MovesReport, frozen=True, rename="camel", omit_defaults=True):
     matched: int = 0
     version: str = ""
     staleness: Staleness | None = None
-
-
-POLICY_SORTS: Final = ("name", "priority", "claims", "findings", "takeovers")
-"""The orders of policies. A number of findings or takeovers that is not known comes last."""
-
-
-class PolicyQuery(NamedTuple):
-    """Which policies to list. All conditions must hold.
-
-    Attributes:
-        q: a part of ``NAMESPACE/NAME``, in any case; empty for all.
-    """
-
-    q: str = ""
-    kind: str = ""
-    name: str = ""
-    only: tuple[str, ...] = ()
-    namespaces: frozenset[str] | None = None
-    sort: str = ""
-    offset: int = 0
-    limit: int = 200
-
-
-class PolicyList(AnswerPart, frozen=True):
-    """A page of the policies."""
-
-    items: list[PolicyRow]
-    matched: int
-    total: int
-    gaps: list[str]
-    version: str
-    staleness: Staleness
-
-
-class AllowedGroup(AnswerPart, frozen=True):
-    """The clusters that a group of a placement allows. Whether a workload fits there is another question.
-
-    Attributes:
-        extends: the group that overflows to this one; empty for a group of its own.
-        repelling: how many of them have a taint that the placement does not tolerate.
-        unready: how many of the others are not ready or are being removed.
-        names: the clusters that remain, by name; at most ``MAX_NAMES``.
-    """
-
-    name: str
-    extends: str
-    matching: int
-    repelling: int
-    unready: int
-    names: list[str]
-    resources: dict[str, FleetAmount]
-
-    @property
-    def remaining(self) -> int:
-        return self.matching - self.repelling - self.unready
-
-
-class PolicyView(AnswerPart, frozen=True):
-    """One policy, and what its placement allows.
-
-    Attributes:
-        policy: the policy as the service reads it: the fields that decisions use, with Karmada's defaults.
-        failback: the default mode of failbacks of the controllers; null if it is not known.
-    """
-
-    row: PolicyRow
-    policy: Policy
-    groups: list[AllowedGroup]
-    failback: str | None
-    gaps: list[str]
-    version: str
-    staleness: Staleness
-
-
-class ClaimsView(AnswerPart, frozen=True):
-    """Which policy holds a workload, and which others match it.
-
-    Attributes:
-        holder: the policy that holds it: kind, namespace and name; null if none does or it is not known.
-        claims: the policies that match, the holder first, then the best. Each other one says why it does not hold.
-    """
-
-    resource: str
-    holder: str | None
-    why: str
-    claims: list[ClaimRow]
-    gaps: list[str]
-    version: str
-    staleness: Staleness
 
 
 class WhyNotView(WhyNot, frozen=True, rename="camel"):
@@ -167,46 +75,6 @@ class ResilienceView(AnswerPart, frozen=True):
     harmless: int
     workloads: int
     clusters: list[str]
-    computed_at: datetime
-    gaps: list[str]
-    version: str
-    staleness: Staleness
-
-
-DRIFT_SORTS: Final = ("moves", "fullMoves", "name")
-
-
-class DriftQuery(NamedTuple):
-    """Which workloads that drift to list. All conditions must hold. The summaries are about all of them.
-
-    Attributes:
-        q: a part of ``NAMESPACE/KIND/NAME``, in any case; empty for all.
-        kind: a kind of drift; empty for all.
-        policy, cluster: a part of the policy, and of the name of a cluster that has replicas before or after a repair.
-        tolerance: by how many percent a share may differ from its weight.
-        namespaces: as in ``PolicyQuery``.
-        sort: one of ``DRIFT_SORTS``, with a leading ``-`` for descending; empty for the most moves first.
-        offset: how many workloads to leave out first.
-        limit: the most workloads; 0 for the figures without any list.
-        stale: whether to answer at once, with the last figures.
-    """
-
-    q: str = ""
-    kind: str = ""
-    policy: str = ""
-    cluster: str = ""
-    tolerance: int = 10
-    namespaces: frozenset[str] | None = None
-    sort: str = ""
-    offset: int = 0
-    limit: int = 200
-    stale: bool = False
-
-
-class DriftView(FleetDrift, frozen=True, rename="camel", kw_only=True):
-    """The drift of the workloads that a reader may see. ``workloads`` is a page of those that the question selects."""
-
-    matched: int
     computed_at: datetime
     gaps: list[str]
     version: str

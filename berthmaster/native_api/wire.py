@@ -25,6 +25,7 @@ from berthmaster.simulation.report import Explanation
 ABOUT_BLANK: Final = "about:blank"
 NOT_READY: Final = "urn:berthmaster:not-ready"
 """The type of a problem that does not depend on the request: the service does not know the present."""
+MAX_NAMESPACES: Final = 10_000
 
 
 class InvalidField(msgspec.Struct, frozen=True):
@@ -64,9 +65,6 @@ class Problem(msgspec.Struct, frozen=True, rename="camel"):
     errors: list[InvalidField] = []
     type: str = ABOUT_BLANK
     progress: Progress | msgspec.UnsetType = msgspec.UNSET
-
-
-MAX_NAMESPACES: Final = 10_000
 
 
 class RequestPart(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):

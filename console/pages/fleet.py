@@ -7,9 +7,9 @@ from flask import Blueprint, Response, abort, current_app, render_template, requ
 from flask.blueprints import BlueprintSetupState
 from markupsafe import Markup
 
+from berthmaster.native_api.drift import DriftQuery
 from berthmaster.native_api.fleet import FleetView, SortKey, WorkloadQuery
 from berthmaster.native_api.problems import MAX_PROBLEMS
-from berthmaster.native_api.why import DriftQuery
 from berthmaster.native_api.wire import HistoryQuery
 from console.context import NOT_HERE, optional, services, visitor
 from console.pages import downloads, fleet_model

@@ -7,7 +7,7 @@ from flask import Blueprint, Response, render_template, request
 from berthmaster.model.decode import builtins
 from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.model.policy import POLICY_KINDS
-from berthmaster.native_api.why import POLICY_SORTS, PolicyQuery
+from berthmaster.native_api.policies import POLICY_SORTS, PolicyQuery
 from berthmaster.views import policy_rows
 from console.context import services, visitor
 from console.pages import downloads, lists

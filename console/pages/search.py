@@ -6,7 +6,7 @@ from flask import Blueprint, render_template, request, url_for
 
 from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.native_api.fleet import WorkloadPage, WorkloadQuery
-from berthmaster.native_api.why import PolicyList, PolicyQuery
+from berthmaster.native_api.policies import PolicyList, PolicyQuery
 from console.context import Offered, optional, services
 from console.query import PageQuery
 from console.search_terms import named_in

@@ -19,12 +19,16 @@ from webhook.admission.policy_group import PolicyGroup
 from webhook.admission.priority_drops import review_drop
 from webhook.admission.review_outcome import ReviewOutcome
 from webhook.admission.reviews import outcome_of
-from webhook.admission.rules.affinities import AFFINITY_RULES, SPREADING_RULES, TOLERATION_RULES
-from webhook.admission.rules.division import DIVISION_RULES, MOVE_RULES
+from webhook.admission.rules.affinities import AFFINITY_RULES
+from webhook.admission.rules.division import DIVISION_RULES
 from webhook.admission.rules.failover import FAILOVER_RULES
+from webhook.admission.rules.move_annotations import MOVE_RULES
 from webhook.admission.rules.rule import AdmissionRule, ReviewedPolicy, about
-from webhook.admission.rules.selection import SELECTION_RULES, UNSUPPORTED_RULES
+from webhook.admission.rules.selection import SELECTION_RULES
 from webhook.admission.rules.sizes import SIZE_RULES, has_long_list
+from webhook.admission.rules.spreading import SPREADING_RULES
+from webhook.admission.rules.tolerations import TOLERATION_RULES
+from webhook.admission.rules.unsupported_placements import UNSUPPORTED_RULES
 from webhook.admission.wire import AdmissionRequest, UnreadRequest
 
 POLICY_RULES: Final[tuple[AdmissionRule[ReviewedPolicy], ...]] = (

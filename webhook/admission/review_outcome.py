@@ -5,7 +5,7 @@ from typing import Any, Final
 import msgspec
 
 from webhook.admission.field_problem import FieldProblem
-from webhook.admission.impact import GateDecision
+from webhook.admission.gate_decision import GateDecision
 from webhook.admission.json_patch import PatchOperation
 
 

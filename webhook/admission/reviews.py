@@ -8,9 +8,9 @@ from berthmaster.model.errors import FieldError
 from berthmaster.model.meta import Value
 from webhook.admission.context import AdmissionContext
 from webhook.admission.field_problem import ABSENT, FieldProblem
-from webhook.admission.impact_review import Complete, spec_is_unchanged
 from webhook.admission.json_patch import MAX_PATCH_BYTES, PatchTooLargeError
 from webhook.admission.review_outcome import ALLOWED, ReviewOutcome
+from webhook.admission.spec_changes import Complete, spec_is_unchanged
 from webhook.admission.wire import AdmissionRequest, RequestHead
 
 S = TypeVar("S", bound=Value)

@@ -7,7 +7,7 @@ from enum import StrEnum
 from berthmaster.model.kinds import Scope, group_of, scope_of
 from berthmaster.model.placement_limits import DEFAULT_LIMITS, PlacementLimits
 from berthmaster.model.releases import KarmadaReleases
-from webhook.admission.impact import DEFAULT_RADIUS, BlastRadius
+from webhook.admission.blast_radius import DEFAULT_RADIUS, BlastRadius
 
 
 class WebhookMode(StrEnum):

@@ -23,6 +23,7 @@ MAX_MESSAGE_LENGTH: Final = 16_384
 _ABSENT: Final = msgspec.Raw(b"null")
 # A broken document may still contain the UID of its review. API servers write the UID first.
 _UID_IN_TEXT: Final = re.compile(rb'"request"\s*:\s*\{\s*"uid"\s*:\s*("(?:[^"\\\x00-\x1f]|\\.){0,512}")')
+_ENCODER: Final = msgspec.json.Encoder()
 
 
 class _Wire(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -146,7 +147,6 @@ class NotAReview(Exception):  # noqa: N818 - an outcome of decoding, answered li
 R = TypeVar("R", ReviewRequest, UnreadReview)
 _DECODER: Final = msgspec.json.Decoder(ReviewRequest)
 _UNREAD_DECODER: Final = msgspec.json.Decoder(UnreadReview)
-_ENCODER: Final = msgspec.json.Encoder()
 
 
 def decode(body: bytes) -> AdmissionRequest:

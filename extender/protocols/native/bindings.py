@@ -27,12 +27,12 @@ from berthmaster.model.move import move_of, move_problem
 from berthmaster.model.policy import PolicyReference
 from berthmaster.model.readers import Reader, reader_about
 from berthmaster.model.unsupported_placement import unsupported_parts
+from berthmaster.native_api.policies import ClaimsView
 from berthmaster.native_api.why import (
     BindingEvents,
     BindingManifests,
     BindingOutlook,
     BindingOverview,
-    ClaimsView,
     FreeAmount,
     Room,
     WhyNotView,

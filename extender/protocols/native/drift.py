@@ -10,7 +10,7 @@ from msgspec.structs import asdict, replace
 
 from berthmaster.kube.watch_options import BINDINGS
 from berthmaster.model.readers import ANY_READER, Reader
-from berthmaster.native_api.why import DRIFT_SORTS, DriftQuery, DriftView
+from berthmaster.native_api.drift import DRIFT_SORTS, DriftQuery, DriftView
 from berthmaster.runtime.forked import Forked
 from berthmaster.scheduling.karmada.minimal import DriftKind
 from berthmaster.simulation.drift import FleetDrift, WorkloadDrift, summary, workload_drifts

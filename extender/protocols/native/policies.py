@@ -22,7 +22,8 @@ from berthmaster.model.placement import Placement
 from berthmaster.model.policy import POLICY_KINDS, Policy, PolicyReference
 from berthmaster.model.taint import repelling_taints
 from berthmaster.native_api.fleet import FleetAmount, sum_of
-from berthmaster.native_api.why import MAX_NAMES, POLICY_SORTS, AllowedGroup, PolicyList, PolicyQuery, PolicyView
+from berthmaster.native_api.policies import POLICY_SORTS, AllowedGroup, PolicyList, PolicyQuery, PolicyView
+from berthmaster.native_api.why import MAX_NAMES
 from berthmaster.simulation.workload import SimulatedWorkload
 from berthmaster.views.policy_rows import (
     PolicyFinding,

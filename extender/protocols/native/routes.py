@@ -9,7 +9,9 @@ from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.native_api import what_if, why, wire
 from berthmaster.native_api.connection import REVIEW_PATH
 from berthmaster.native_api.days import FleetDays
+from berthmaster.native_api.drift import DriftView
 from berthmaster.native_api.fleet import FleetView, StateVersion, WorkloadPage, WorkloadQuery
+from berthmaster.native_api.policies import ClaimsView, PolicyList, PolicyView
 from berthmaster.native_api.problems import ProblemList
 from extender.protocols.cheap_requests import never_cheap
 from extender.protocols.native import (
@@ -130,16 +132,16 @@ def routes(planner: Planner | None = None, drifts: drift.Drifts | None = None) -
         *_listed("/v1/resilience", failures.asked, "listFailures",
                  "List what each failure alone would do, the worst first", why.ResilienceView, resilience.PARAMETERS),
         *_listed("/v1/drift", known_drifts.answer, "listDrift",
-                 "List which workloads do not satisfy their policies any more", why.DriftView, drift.PARAMETERS),
+                 "List which workloads do not satisfy their policies any more", DriftView, drift.PARAMETERS),
         *_listed("/v1/policies", known_policies.listed, "listPolicies",
-                 "List what policies claim, what rules find, takeovers and priority drops", why.PolicyList,
+                 "List what policies claim, what rules find, takeovers and priority drops", PolicyList,
                  policies.PARAMETERS),
         *_listed("/v1/policies/{namespace}/{name}", known_policies.shown, "getPolicy",
-                 "Read a policy, and which clusters its placement allows", why.PolicyView, {}, (404, 409)),
+                 "Read a policy, and which clusters its placement allows", PolicyView, {}, (404, 409)),
         *_listed("/v1/clusterpolicies/{name}", known_policies.shown, "getClusterPolicy",
-                 "Read a policy for all namespaces, and which clusters it allows", why.PolicyView, {}, (404, 409)),
+                 "Read a policy for all namespaces, and which clusters it allows", PolicyView, {}, (404, 409)),
         *_of_bindings("/claims", lambda services, call: bindings.claims_of(services, key_of(call)), _ids("listClaims"),
-                      "Read which policy holds a workload", why.ClaimsView, example=True),
+                      "Read which policy holds a workload", ClaimsView, example=True),
         *_of_bindings("/why-not", investigator.why_not, _ids("whyNot"),
                       "Find the smallest change under which a cluster would get a workload",
                       why.WhyNotView, _WHY_NOT, example=True, synced=False),

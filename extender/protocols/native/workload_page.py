@@ -55,6 +55,11 @@ PARAMETERS: Final = {
 
 Filter = Callable[[Sequence[PlacedWorkload]], Sequence[PlacedWorkload]]
 """Returns those of some workloads that meet a condition, in their order. One call looks at all: lists are long."""
+_STATES: Final = {
+    Restriction.NOWHERE: WorkloadState.NOWHERE,
+    Restriction.SHORT: WorkloadState.SHORT,
+    Restriction.SUSPENDED: WorkloadState.SUSPENDED,
+}
 
 
 def workload_page(services: Services, call: Call) -> WorkloadPage:
@@ -186,14 +191,6 @@ def _totals_by_facet(
     }
 
 
-_COUNTERS: Final[Mapping[str, Callable[[Iterable[PlacedWorkload]], Iterable[str]]]] = {
-    "namespaces": partial(map, namespace_of),
-    "policies": lambda rows: (each.policy for each in rows if each.policy),
-    "clusters": lambda rows: chain.from_iterable(map(_cluster_names, rows)),
-    "groups": lambda rows: (each.group for each in rows if each.group),
-}
-
-
 def query_of(query: Mapping[str, str], reader: Reader) -> WorkloadQuery:
     """Return the query of a request with query parameters."""
     found = parameters.values(PARAMETERS, query)
@@ -262,15 +259,16 @@ def _cluster_names(placed: PlacedWorkload) -> Iterable[str]:
     return clusters_of(placed.binding) if spec.required_by else [target.name for target in spec.clusters]
 
 
+_COUNTERS: Final[Mapping[str, Callable[[Iterable[PlacedWorkload]], Iterable[str]]]] = {
+    "namespaces": partial(map, namespace_of),
+    "policies": lambda rows: (each.policy for each in rows if each.policy),
+    "clusters": lambda rows: chain.from_iterable(map(_cluster_names, rows)),
+    "groups": lambda rows: (each.group for each in rows if each.group),
+}
+
+
 def _containing(word: str, rows: Sequence[PlacedWorkload]) -> Sequence[PlacedWorkload]:
     return [each for each in rows if word in each.text]
-
-
-_STATES: Final = {
-    Restriction.NOWHERE: WorkloadState.NOWHERE,
-    Restriction.SHORT: WorkloadState.SHORT,
-    Restriction.SUSPENDED: WorkloadState.SUSPENDED,
-}
 
 
 def _meeting_any(

@@ -15,8 +15,8 @@ from berthmaster.model.errors import ServiceError
 from berthmaster.native_api.client import Client
 from berthmaster.native_api.connection import AbandonedError, RequestRefusedError, UnansweredError
 from berthmaster.native_api.fleet import WorkloadQuery
+from berthmaster.native_api.policies import PolicyQuery
 from berthmaster.native_api.what_if import PlanRequest
-from berthmaster.native_api.why import PolicyQuery
 from berthmaster.simulation.changes import Down
 from berthmaster.simulation.plan_answer import Switch
 from berthmaster.views.move_rows import MoveQuery

@@ -21,7 +21,7 @@ from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import convert
 from berthmaster.model.move import MOVE
 from berthmaster.model.note import Note
-from berthmaster.native_api.why import DriftQuery
+from berthmaster.native_api.drift import DriftQuery
 from console.question import WhatIfQuestion, encoded
 from console.source import ExtenderSource
 from extender.state.controllers_lease import LeaseReading

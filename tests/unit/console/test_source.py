@@ -9,9 +9,10 @@ from tables import cases
 
 from berthmaster.model.errors import ServiceError
 from berthmaster.native_api.connection import RequestRefusedError, UnansweredError
+from berthmaster.native_api.drift import DriftQuery
 from berthmaster.native_api.fleet import WorkloadQuery
+from berthmaster.native_api.policies import PolicyQuery
 from berthmaster.native_api.what_if import PlanRequest
-from berthmaster.native_api.why import DriftQuery, PolicyQuery
 from berthmaster.native_api.wire import HistoryQuery, Problem
 from berthmaster.simulation.changes import Scale
 from berthmaster.simulation.workload import ResourceName

@@ -4,6 +4,7 @@ import ast
 import importlib
 import inspect
 import json
+import pkgutil
 import re
 from pathlib import Path
 
@@ -16,11 +17,12 @@ from rule_pages import FOLDER, LISTED, RULES, findings, pages
 from tables import cases
 
 from webhook import reviewer as reviewer_module
-from webhook.admission import karmada_checks, rebalancer
+from webhook.admission import karmada_checks, rebalancer, rules
+from webhook.admission.blast_radius import BlastRadius
 from webhook.admission.catalog import ROUTES
 from webhook.admission.field_problem import FieldProblem
-from webhook.admission.impact import BlastRadius, PolicyImpact
-from webhook.admission.impact_review import ACCEPT_PLAN
+from webhook.admission.gate import ACCEPT_PLAN
+from webhook.admission.impact import PolicyImpact
 from webhook.admission.kubeadmiral import policies as kubeadmiral_policies
 from webhook.admission.rules.rule import AdmissionRule
 from webhook.admission.settings import AdmissionSettings, Level
@@ -200,13 +202,11 @@ def test_the_table_has_every_default_of_the_examples():
 
 
 def test_the_catalog_has_every_rule_that_a_module_defines():
-    names = (
-        *("rules.affinities", "rules.division", "rules.failover", "rules.selection", "rules.sizes"),
-        *("kubeadmiral.policies", "rebalancer"),
-    )
+    of_karmada = (each.name for each in pkgutil.iter_modules(rules.__path__, "rules."))
+    names = (*of_karmada, "kubeadmiral.policies", "rebalancer")
     modules = [importlib.import_module(f"webhook.admission.{name}") for name in names]
     tuples = [value for module in modules for value in vars(module).values() if isinstance(value, tuple)]
-    assert {rule.id for rules in tuples for rule in rules if isinstance(rule, AdmissionRule)} == set(RULES)
+    assert {rule.id for each in tuples for rule in each if isinstance(rule, AdmissionRule)} == set(RULES)
 
 
 VALIDATE, IMPACT = "/validate-propagationpolicy", "/impact-propagationpolicy"

@@ -16,7 +16,8 @@ from berthmaster.native_api.connection import Answer, ExtenderAccess, Unanswered
 from berthmaster.native_api.what_if import ChangeReview
 from berthmaster.native_api.wire import NOT_READY
 from berthmaster.runtime.clock import SystemClock
-from webhook.admission.impact import BlastRadius, NotComputed, PolicyImpact, ReviewedChange, Unanswered
+from webhook.admission.blast_radius import BlastRadius
+from webhook.admission.impact import NotComputed, PolicyImpact, ReviewedChange, Unanswered
 from webhook.circuit_breaker import FAILURES, OPEN_S, Breaker
 from webhook.extender_client import ExtenderClient
 from webhook.extender_wire import impact_of, review_request

@@ -8,7 +8,8 @@ from fake_clock import START, FakeClock
 from msgspec.structs import replace
 from tables import cases
 
-from berthmaster.native_api.why import BindingOverview, DriftQuery
+from berthmaster.native_api.drift import DriftQuery
+from berthmaster.native_api.why import BindingOverview
 from berthmaster.native_api.wire import Progress
 from berthmaster.scheduling.karmada.minimal import DriftKind
 from berthmaster.scheduling.prices import CostChange

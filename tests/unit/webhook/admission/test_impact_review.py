@@ -10,19 +10,13 @@ from reviews import FRESH_ID, admission_review, patched
 from tables import cases
 
 from webhook.admission import wire
+from webhook.admission.blast_radius import BlastRadius
 from webhook.admission.catalog import ROUTES
 from webhook.admission.context import AdmissionContext
-from webhook.admission.impact import (
-    MAX_LENGTH,
-    MAX_LINES,
-    BlastRadius,
-    GateResult,
-    NotComputed,
-    PolicyImpact,
-    Unanswered,
-    warnings,
-)
-from webhook.admission.impact_review import ACCEPT_PLAN
+from webhook.admission.gate import ACCEPT_PLAN
+from webhook.admission.gate_decision import GateResult
+from webhook.admission.impact import NotComputed, PolicyImpact, Unanswered
+from webhook.admission.impact_texts import MAX_LENGTH, MAX_LINES, warnings
 from webhook.admission.large import review_body
 from webhook.admission.settings import AdmissionSettings, Level
 

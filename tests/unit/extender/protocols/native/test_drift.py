@@ -5,7 +5,8 @@ from extender_services import asked, services_of, world_with
 from karmada_plane import binding, cluster, deployment, policy, selector
 from tables import cases
 
-from berthmaster.native_api.why import BindingOverview, DriftView
+from berthmaster.native_api.drift import DriftView
+from berthmaster.native_api.why import BindingOverview
 from extender.protocols import native
 from extender.protocols.native.background import Background
 

@@ -11,7 +11,7 @@ from berthmaster.model.errors import LedgerError
 from berthmaster.model.placement_limits import DEFAULT_LIMITS
 from berthmaster.model.priority_drops import PRIORITY_DROP_ANNOTATION
 from berthmaster.model.readers import ELSEWHERE
-from berthmaster.native_api.why import PolicyList, PolicyView
+from berthmaster.native_api.policies import PolicyList, PolicyView
 from berthmaster_cli.rule_options import policy_findings
 from extender.protocols.problem import Refusal
 

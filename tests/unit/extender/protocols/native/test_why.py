@@ -14,9 +14,10 @@ from berthmaster.deciding.running import hosts_of
 from berthmaster.kube.requests import APIRequest
 from berthmaster.model.errors import ApiError
 from berthmaster.model.readers import ANY_READER
+from berthmaster.native_api.policies import ClaimsView
 from berthmaster.native_api.problems import Damage
 from berthmaster.native_api.what_if import PlanRequest
-from berthmaster.native_api.why import ClaimsView, WhyNotView
+from berthmaster.native_api.why import WhyNotView
 from berthmaster.simulation import planner
 from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.changes import Down
