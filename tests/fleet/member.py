@@ -75,7 +75,14 @@ FAIL_S: Final = {Pods.FAILING: 0.5, Pods.CRASHING: 12.0}
 STOP_S: Final = 2.0
 
 
-def stages(pods: Pods) -> str:
+def stages(pods: Pods, missing_images: Sequence[str] = (), *, jobs_finish: bool = False) -> str:
+    """Return the stages of kwok.
+
+    Args:
+        pods: what it makes of pods.
+        missing_images: pods with one of these images are never ready.
+        jobs_finish: whether the pods of Jobs end well.
+    """
     alive: JSON = {"key": ".metadata.deletionTimestamp", "operator": "DoesNotExist"}
     status = '.status.conditions.[] | select( .type == "Ready" ) | .status'
     gone = _stage("pod-gone", STOP_S, [{**alive, "operator": "Exists"}], finalizers={"empty": True}, delete=True)
@@ -85,11 +92,16 @@ def stages(pods: Pods) -> str:
     if pods in START_S:
         waits = {"key": status, "operator": "NotIn", "values": ["True"]}
         unfinished = {"key": ".status.phase", "operator": "NotIn", "values": ["Succeeded"]}
-        starts = [alive, waits, unfinished]
+        pulled = {"key": ".spec.containers.[].image", "operator": "NotIn", "values": list(missing_images)}
+        starts = [alive, waits, unfinished, *([pulled] if missing_images else [])]
         found.append(_stage("pod-ready", START_S[pods], starts, statusTemplate=_status(ready=True)))
     if pods in FAIL_S:
         runs = {"key": status, "operator": "In", "values": ["True"]}
         found.append(_stage("pod-fails", FAIL_S[pods], [alive, runs], statusTemplate=_status(ready=False)))
+    if jobs_finish:
+        of_job = {"key": ".metadata.ownerReferences.[].kind", "operator": "In", "values": ["Job"]}
+        runs = {"key": ".status.phase", "operator": "In", "values": ["Running"]}
+        found.append(_stage("pod-done", STOP_S, [alive, of_job, runs], statusTemplate="phase: Succeeded"))
     return yaml.safe_dump_all(found)
 
 
@@ -123,6 +135,8 @@ class Member:
     controllers: Sequence[str] = _CONTROLLERS
     """The controllers of Kubernetes in it."""
     control_plane: type[ControlPlane] = ControlPlane
+    missing_images: Sequence[str] = ()
+    jobs_finish = False
 
     def __init__(self, name: str, folder: Path) -> None:
         self.name = name
@@ -221,7 +235,7 @@ class Member:
 
     def _start_kwok(self) -> Process:
         file = self.processes.folder / f"kwok-{self.pods.value}.yaml"
-        file.write_text(stages(self.pods))
+        file.write_text(stages(self.pods, self.missing_images, jobs_finish=self.jobs_finish))
         return self.processes.start("kwok", [
             binary("kwok"), f"--kubeconfig={self.plane.kubeconfig}", f"--config={file}", "--manage-all-nodes=true",
             "--node-lease-duration-seconds=0", f"--server-address={HOST}:{self.processes.ports.free()}",
@@ -238,7 +252,7 @@ def start_controller_manager(processes: Processes, plane: ControlPlane, controll
 
 
 def _node(name: str) -> JSON:
-    labels = {"kubernetes.io/hostname": name}
+    labels = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux"}  # as kubelet labels it
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
 
 

@@ -6,7 +6,6 @@ The folder of binaries is that of the fleet (``fleet.real_karmada``). Besides, i
 - the suite, compiled, as ``base.test``, and ``ginkgo`` of the same version,
 - Karmada's ``artifacts/deploy/webhook-configuration.yaml`` as ``webhook-configuration.yaml.in``: it is no YAML yet,
 - optionally ``karmada-agent``: the last member then is in Pull mode,
-- optionally ``karmada-interpreter-webhook-example``, with the definition of its Workload in ``members/``.
 """
 
 import base64
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from e2e.assets import MissingAssetError, binary
-from e2e.control_plane import HOST, ControlPlane
+from e2e.control_plane import ControlPlane
 from e2e.processes import Process, Processes, wait_for
 from estimator_server import external
 from fleet.member import Member
@@ -30,15 +29,10 @@ GINKGO: Final = "ginkgo"
 WEBHOOKS: Final = "webhook-configuration.yaml.in"
 AGENT: Final = "karmada-agent"
 ESTIMATOR: Final = "karmada-scheduler-estimator"
-INTERPRETER: Final = "karmada-interpreter-webhook-example"
 MEMBERS: Final = ("member1", "member2", "member3")
 """The suite names them so."""
 GATES: Final = "--feature-gates=AllAlpha=true,AllBeta=true"
 LIMIT_S: Final = 180.0
-_INTERPRETED: Final = (
-    "InterpretReplica", "ReviseReplica", "Retain", "AggregateStatus", "InterpretHealth", "InterpretStatus",
-    "InterpretDependency",
-)  # fmt: skip
 
 
 def suite_binaries() -> Path:
@@ -64,7 +58,10 @@ class WholeMember(Member):
     controllers: Sequence[str] = (
         *Member.controllers, "serviceaccount-token-controller", "serviceaccount-controller",
         "resourcequota-controller", "disruption-controller", "clusterrole-aggregation-controller",
+        "horizontal-pod-autoscaler-controller", "cronjob-controller",
     )  # fmt: skip
+    missing_images = ("fake/nginx:1.19.0",)
+    jobs_finish = True
 
 
 def spare(name: str, folder: Path, address: str) -> WholeMember:
@@ -102,7 +99,6 @@ class SuitePlane:
         try:
             self.host = ControlPlane(self.processes)
             self.karmada = RealKarmada(self.host, binaries, _setup(binaries, manager))
-            self._start_interpreter()
             with ThreadPoolExecutor(2) as starters:
                 for member in starters.map(self._start, MEMBERS):
                     self._join(member)
@@ -121,8 +117,6 @@ class SuitePlane:
     def _start(self, name: str) -> Member:
         member = WholeMember(name, self.folder / name)
         self._members.append(member)
-        if (self._binaries / "members").is_dir():
-            member.plane.install(self._binaries / "members")
         return member
 
     def _join(self, member: Member) -> None:
@@ -151,17 +145,6 @@ class SuitePlane:
         named = {"namespace": SYSTEM, "name": f"{ESTIMATOR}-{member.name}"}
         self.host.api.create({"apiVersion": "v1", "kind": "Service", "metadata": named} | external(port, "localhost"))
 
-    def _start_interpreter(self) -> None:
-        if not os.access(self._binaries / INTERPRETER, os.X_OK):
-            return
-        folder, port = self.processes.folder / INTERPRETER, self.processes.ports.free()
-        folder.mkdir()
-        self.host.authority.issue(INTERPRETER, hosts=(HOST,)).write(folder / "tls.crt", folder / "tls.key")
-        self.processes.start(INTERPRETER, [
-            self._binaries / INTERPRETER, f"--bind-address={HOST}", f"--secure-port={port}", f"--cert-dir={folder}",
-        ])  # fmt: skip
-        self.host.api.create(_interpretation(f"https://{HOST}:{port}", self.host.authority.certificate))
-
     def _is_ready(self, name: str) -> bool:
         cluster = {"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": name}}
         if not self.host.api.exists(cluster):
@@ -183,26 +166,6 @@ def _setup(binaries: Path, manager: Sequence[str]) -> Setup:
         ),
         webhooks=binaries / WEBHOOKS,
     )  # fmt: skip
-
-
-def _interpretation(url: str, authority: bytes) -> JSON:
-    workloads = {"apiGroups": ["workload.example.io"], "apiVersions": ["v1alpha1"], "kinds": ["Workload"]}
-    return {
-        "apiVersion": "config.karmada.io/v1alpha1",
-        "kind": "ResourceInterpreterWebhookConfiguration",
-        "metadata": {"name": "examples"},
-        "webhooks": [
-            {
-                "name": "workloads.example.com",
-                "rules": [{"operations": list(_INTERPRETED), **workloads}],
-                "clientConfig": {
-                    "url": f"{url}/interpreter-workload", "caBundle": base64.b64encode(authority).decode(),
-                },
-                "interpreterContextVersions": ["v1alpha1"],
-                "timeoutSeconds": 3,
-            }
-        ],
-    }  # fmt: skip
 
 
 def access(plane: ControlPlane, *contexts: str, server: str = "") -> JSON:
