@@ -37,8 +37,9 @@ class LosingFleet:
     """A fleet in use, and what happens to it: the loss of a cluster or region, and another placement in a policy.
 
     Some policies say how a failover purges, and some workloads are overridden: their replicas, or their image. Not
-    compared are workloads whose move is under way, and those that only a restart of their scheduler would place. After
-    an edit, neither are those that wait for a purge in any case.
+    compared are those that only a restart of their scheduler would place, and those that move while an override sets
+    their replicas, which a simulation takes for healthy. After an edit, neither are those that move or wait for a
+    purge in any case.
 
     Args:
         seed: of everything random.
@@ -110,7 +111,8 @@ class LosingFleet:
         if self._seed % _ASKED == 0 and question is not None:
             with AskedExtender(fleet) as extender:
                 answers["What if"] = extender.what_if(question)
-        unknown = _started(fleet, other, world)
+        unknown = {each for each in fleet.moving() if _replicas_set(fleet, _template(fleet, each))}
+        unknown |= _started(fleet, other, world)
         for name in loss.clusters:
             fleet.stage.model.members.lose(name)
         for name, happened in self._happened(fleet, other, unknown):
@@ -135,11 +137,11 @@ class LosingFleet:
                 judged = extender.reviewed(edited)
             if judged != counts:
                 yield f"{edited.reference}: the gate counts {judged}, plan {counts}"
-        unknown = _started(fleet, other, world)
+        unknown = fleet.moving() | _started(fleet, other, world)
         fleet.stage.edit(stored, spec={"placement": None})
         fleet.stage.edit(stored, spec={"placement": json.loads(encode_json(placement))})
         for name, happened in self._happened(fleet, other, unknown):
-            if _waits_for_a_purge(other, next(each for each in other.templates if each["metadata"]["name"] == name)):
+            if _waits_for_a_purge(other, _template(other, name)):
                 continue  # nothing that the edit changes starts, as without it
             for answer, figures in answers.items():
                 said = next((each for each in _LOSSES if f"shop/Deployment/{name}" in figures[each]), "")
@@ -160,6 +162,10 @@ class LosingFleet:
             yield name, happened
 
 
+def _template(fleet: FleetInUse, name: str) -> JSON:
+    return next(each for each in fleet.templates if each["metadata"]["name"] == name)
+
+
 def _set_purge_modes(fleet: FleetInUse, modes: Mapping[str, str]) -> None:
     """Write into policies how a failover purges the copies on the clusters that it leaves. Empty leaves a policy."""
     for each in fleet.policies:
@@ -169,11 +175,11 @@ def _set_purge_modes(fleet: FleetInUse, modes: Mapping[str, str]) -> None:
 
 def _started(fleet: FleetInUse, other: FleetInUse, world: World) -> set[str]:
     """Start the schedulers of both fleets, let them do what is due, and return the workloads not to compare."""
-    unknown = fleet.waiting_for_a_restart(world) | fleet.moving()
+    unknown = fleet.waiting_for_a_restart(world)
     for each in (fleet, other):
         each.start_schedulers()
         each.stage.settle()
-    return unknown | fleet.moving()
+    return unknown
 
 
 def _is_plain(loss: DomainLoss, world: World) -> bool:

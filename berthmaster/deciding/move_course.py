@@ -20,6 +20,7 @@ from berthmaster.deciding.moves import MoveDecider, decide_with_moves
 from berthmaster.deciding.rules import BERTHMASTER, OWN, SchedulerRules, rules_of
 from berthmaster.deciding.writes import Version, status_write
 from berthmaster.model.binding import AggregatedStatusItem, Binding
+from berthmaster.model.cluster import Cluster
 from berthmaster.model.meta import Timestamp, with_status
 from berthmaster.model.move import MovePhase, as_moved, move_of, read_move
 from berthmaster.model.template_facts import TemplateFacts
@@ -32,6 +33,8 @@ _MOST_STEPS: Final = 200
 """A move with more steps than this does not end. What it has reached then counts."""
 _STANDS_AFTER_S: Final = 60.0
 """After this time without a change, a move that is overdue or waits for others stays as it is."""
+NOTICED_S: Final = 40.0
+"""How long it takes Karmada to notice that a cluster has failed, by default."""
 _NO_MOVES: Final = SourceSettings("Off")
 _GENERATIONS: Final = frozenset({"generation", "observedGeneration", "resourceTemplateGeneration"})
 """What a report says about the template. A copy that becomes healthy runs the newest one."""
@@ -48,6 +51,7 @@ class Surmise:
             time asks for: no failback, no drain, no rebalancing.
         facts: what the manifest of the workload says.
         producer: the name that Berthmaster's scheduler writes into eviction tasks.
+        silent: the clusters that have stopped answering, and still count as ready.
     """
 
     replaced_after_s: float | None = None
@@ -55,6 +59,7 @@ class Surmise:
     policy: PolicyMoves = field(default_factory=PolicyMoves)
     facts: TemplateFacts = field(default_factory=TemplateFacts)
     producer: str = OWN
+    silent: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +71,27 @@ class Course:
         trigger: why its scheduler has scheduled it meanwhile; NONE if the move alone goes on.
         last: the last decision. It changes nothing.
         ends_as_recorded: whether the move ends at its recorded target, and nothing else happens to the copies.
+        begun: the binding after the first step, which takes no time.
     """
 
     binding: Binding
     trigger: Trigger
     last: BindingDecision
     ends_as_recorded: bool
+    begun: Binding
+
+    @property
+    def stands(self) -> bool:
+        """Whether the move does not end: copies stay as they are."""
+        state = move_of(self.binding)
+        return state is not None and state.under_way
+
+    @property
+    def ends_as_begun(self) -> bool:
+        """Whether the move ends at the target of its first step."""
+        if self.stands or self.trigger is not Trigger.NONE:
+            return False
+        return _ends_as_recorded(self.begun, self.binding)
 
 
 def is_moving(binding: Binding, producer: str = OWN) -> bool:
@@ -82,10 +102,12 @@ def is_moving(binding: Binding, producer: str = OWN) -> bool:
     return bool(own_tasks(binding, producer))
 
 
-def course_of(scheduler: Scheduler, binding: Binding, now: Timestamp, surmise: Surmise) -> Course:
-    """Return how the move of a binding goes on from a time on."""
+def course_of(
+    scheduler: Scheduler, binding: Binding, now: Timestamp, surmise: Surmise, for_s: float | None = None
+) -> Course:
+    """Return how the move of a binding goes on from a time on. ``for_s``: for how long; None until nothing changes."""
     state = cluster_state(scheduler, surmise)
-    started, elapsed_s, idle_s, trigger = binding, 0.0, 0.0, Trigger.NONE
+    started, begun, elapsed_s, idle_s, trigger = binding, binding, 0.0, 0.0, Trigger.NONE
     copies = assumed_copies(binding, scheduler.fleet, surmise)
     for _ in range(_MOST_STEPS):
         at = now + timedelta(seconds=elapsed_s)
@@ -96,14 +118,17 @@ def course_of(scheduler: Scheduler, binding: Binding, now: Timestamp, surmise: S
         changes = _copies(after) != _copies(binding)
         idle_s = 0.0 if changes else idle_s
         binding = after
+        begun = begun if elapsed_s else after
         copies = assumed_copies(binding, scheduler.fleet, surmise, copies)
         wait_s = _wait_s(state, binding, last, elapsed_s, idle_s, at)
         if wait_s is None and not changes:
             break
         wait_s = wait_s or STATUS_LAG_S
         elapsed_s, idle_s = elapsed_s + wait_s, idle_s + wait_s
+        if for_s is not None and elapsed_s > for_s:
+            break
     as_recorded = trigger is Trigger.NONE and _ends_as_recorded(started, binding)
-    return Course(binding, trigger, last, as_recorded)
+    return Course(binding, trigger, last, as_recorded, begun)
 
 
 def ended(scheduler: Scheduler, binding: Binding, now: Timestamp, own: str = OWN) -> Binding:
@@ -163,7 +188,7 @@ def assumed_copies(binding: Binding, fleet: Fleet, surmise: Surmise, before: Cop
     wanted = {each.from_cluster: each.replicas or 0 for each in tasks if each.keeps_copy} | binding.assignment
     purged = {each.from_cluster for each in tasks if not each.keeps_copy}
     left = [each for name in sorted(there - wanted.keys()) if (each := fleet.get(name)) is not None]
-    hanging = {each.name for each in left if not each.ready and not each.deleting}
+    hanging = {each.name for each in left if _is_out_of_reach(each, surmise)}
     starts = hanging.isdisjoint(purged)
     preserved = bool(binding.spec.preserve_resources_on_deletion)
     found = {}
@@ -172,12 +197,16 @@ def assumed_copies(binding: Binding, fleet: Fleet, surmise: Surmise, before: Cop
         if cluster is None or cluster.deleting or not (starts or name in there):
             continue
         item = known.get(name, AggregatedStatusItem(name))
-        if name in wanted and cluster.ready and binding.dispatches_to(name):
+        if name in wanted and cluster.ready and name not in surmise.silent and binding.dispatches_to(name):
             item = _healthy(item, replicas)
         found[name] = CopyOfWorkload(
             name in hanging, replicas, 0, DEFAULT_GRACE_S, item, preserved=preserved, facts=surmise.facts
         )
     return Copies(found)
+
+
+def _is_out_of_reach(cluster: Cluster, surmise: Surmise) -> bool:
+    return cluster.name in surmise.silent or (not cluster.ready and not cluster.deleting)
 
 
 def _healthy(item: AggregatedStatusItem, replicas: int) -> AggregatedStatusItem:

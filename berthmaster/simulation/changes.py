@@ -319,7 +319,7 @@ class Up(ClusterEdit, frozen=True, tag="up"):
         return replace(super().applied(world, now), lost=world.lost - {self.cluster})
 
     def changed(self, cluster: Cluster) -> Cluster:
-        return _recovered(cluster)
+        return recovered(cluster)
 
 
 class AddCluster(WireChange, frozen=True, tag="addCluster"):
@@ -353,7 +353,7 @@ class RemoveCluster(ClusterEdit, frozen=True, tag="removeCluster"):
         return replace(left, removed=world.removed | {self.cluster})
 
 
-def _recovered(cluster: Cluster) -> Cluster:
+def recovered(cluster: Cluster) -> Cluster:
     ready = with_readiness(cluster, "True", "ClusterReady", "brought up by the simulation")
     taints = tuple(each for each in cluster.spec.taints if each.key not in {NOT_READY, UNREACHABLE})
     return with_spec(ready, taints=taints)

@@ -18,6 +18,7 @@ from berthmaster.deciding.running import (
     with_replicas,
 )
 from berthmaster.model.binding import Binding
+from berthmaster.model.move import as_moved
 from berthmaster.simulation.plan_answer import Loss
 from berthmaster.simulation.results import PlannedWorkload, WorkloadResult
 from berthmaster.simulation.workload import NotScheduled
@@ -142,7 +143,8 @@ def _is_short(planned: PlannedWorkload, hosts: Hosts) -> bool:
         return False
     after, binding = running_after(planned, hosts), planned.after.workload.binding
     stops = stopping(planned, hosts)
-    if not stops and not planned.moves and planned.before.workload.overridden == planned.after.workload.overridden:
+    same = planned.before.workload.overridden == planned.after.workload.overridden
+    if same and not (stops or planned.moves or planned.caused):
         return False  # most workloads
     if binding is not None and not wants_copies(binding):
         return False
@@ -155,7 +157,8 @@ def _is_short(planned: PlannedWorkload, hosts: Hosts) -> bool:
     if binding is None:
         return bool(stops)
     if not after:  # without an assignment nothing needs it any more, or its failure says why
-        assigned = planned.after.assignment if before else _wanted(planned.after)
+        # A move that stands can have removed the old copies before it assigns new ones.
+        assigned = planned.after.assignment or as_moved(binding).assignment if before else _wanted(planned.after)
         return bool(stops) or bool(with_replicas(binding, assigned))
     if not is_divided(binding):
         return False

@@ -152,7 +152,7 @@ class PlanDecider:
         if key in self._changed.after:
             return True
         if self._changed.clusters_world is not None:
-            if planned.moves or planned.after.failure is not None:
+            if planned.moves or planned.caused or planned.after.failure is not None:
                 settled = planned.settled
                 if (
                     settled is None

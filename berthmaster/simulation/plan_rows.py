@@ -207,6 +207,7 @@ def why_moved(planned: PlannedWorkload) -> str:
             state = recorded_move(old) if old is not None else None
             if state is not None and state.under_way:
                 end = "ends" if workload.binding is None or recorded_move(workload.binding) else "is rolled back"
+                end = "waits" if result.as_is else end
                 return _joined(cause, f"its move ({state.reason.value}) is under way and {end}")
             return cause or "no workload needs it any more"
 

@@ -6,7 +6,7 @@ Berthmaster's failover and the deletion of a cluster take workloads off a cluste
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import starmap
 from typing import Final, Literal
 
@@ -16,12 +16,21 @@ from berthmaster.deciding.config import MoveSettings
 from berthmaster.deciding.decide import Verdict, in_any_group, judge
 from berthmaster.deciding.decision_recorder import PolicyMoves
 from berthmaster.deciding.failover import Replacement
-from berthmaster.deciding.move_course import Surmise, course_of, decider_at, ended, is_moving, only_asked, written
+from berthmaster.deciding.move_course import (
+    NOTICED_S,
+    Surmise,
+    course_of,
+    decider_at,
+    ended,
+    is_moving,
+    only_asked,
+    written,
+)
 from berthmaster.deciding.policy_moves import policy_moves
 from berthmaster.deciding.rules import SchedulerRules, misses_cluster, needs_any_group
 from berthmaster.deciding.writes import effective
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, target_of
-from berthmaster.model.move import as_moved
+from berthmaster.model.move import MovePhase, as_moved, move_of
 from berthmaster.model.template_facts import TemplateFacts, facts_of
 from berthmaster.scheduling.decision import Decision, FailureKind
 from berthmaster.scheduling.diagnosis import explain, failures_of
@@ -30,6 +39,7 @@ from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
+from berthmaster.simulation.changes import recovered
 from berthmaster.simulation.evictions import evicted
 from berthmaster.simulation.not_scheduled import why_not_scheduled
 from berthmaster.simulation.results import WorkloadResult
@@ -47,6 +57,8 @@ from berthmaster.simulation.world import World, peers_of
 Diagnosed = Literal["all", "failures", "none"]
 """What is explained: all decisions and why groups failed, only why groups failed, or nothing."""
 _DEFAULTS: Final = World({}, ())
+_MOVE_STANDS: Final = frozenset({NotScheduled.SUSPENDED, NotScheduled.OTHER_SCHEDULER})
+"""Why no scheduler continues the move of a workload: its copies stay as they are."""
 _NO_BINDING: Final = Unscheduled(NotScheduled.UNCLAIMED, "it has no binding yet")
 
 
@@ -146,7 +158,8 @@ def schedule_one(
     workload = evicted(workload, scheduler.fleet, world.assumptions, now, is_scheduled=unscheduled is None)
     binding = workload.binding
     if binding is None or unscheduled is not None:
-        return WorkloadResult(workload, Trigger.NONE, unscheduled=unscheduled)
+        stands = unscheduled is not None and unscheduled.reason in _MOVE_STANDS
+        return WorkloadResult(workload, Trigger.NONE, unscheduled=unscheduled, as_is=stands)
     rules = world.rules_of(binding)
     seen = shared if shared is not None and shared.counts_for(rules) else None
     cycle = _Cycle(scheduler, now, world, rules, diagnose, seen, most, keeps_rows=keeps_rows)
@@ -197,19 +210,42 @@ class _Cycle:
     def moved(self, workload: SimulatedWorkload, binding: Binding) -> WorkloadResult:
         """Return the result once the move of a workload has ended, or stays as it is.
 
-        A move that ends as recorded stays on record: a later change may end it otherwise.
+        A move that ends as recorded stays on record, also one that only now gets its target: a later change may end it
+        otherwise.
         """
-        course = course_of(self.scheduler, binding, self.now, self._surmise(workload))
-        if course.ends_as_recorded:
+        started, now = self._started_unnoticed(workload, binding)
+        course = course_of(self.scheduler, started, now, self._surmise(workload))
+        if course.ends_as_recorded and not course.stands:
             return WorkloadResult(workload, Trigger.NONE)
-        after, last = course.binding, course.last
+        after, last = course.begun if course.ends_as_begun else course.binding, course.last
         self._take(as_moved(after), Request.of(effective(binding)))
         notes = (*workload.notes, *((last.warning,) if last.warning else ()))
         workload = replace(workload, binding=after, notes=notes)
         verdict = None if last.result.ok else judge(self.scheduler, after, self.rules)
         if verdict is None or verdict.decision is None:
-            return WorkloadResult(workload, course.trigger)
-        return self._result(workload, verdict, verdict.decision)
+            return WorkloadResult(workload, course.trigger, as_is=course.stands)
+        return replace(self._result(workload, verdict, verdict.decision), as_is=course.stands)
+
+    def _started_unnoticed(self, workload: SimulatedWorkload, binding: Binding) -> tuple[Binding, datetime]:
+        """Return a binding whose new copies may start on a lost cluster before its loss is noticed, and when it is.
+
+        A move with BreakBeforeMake then waits for the cluster: pods may have started there.
+        """
+        move, fleet = move_of(binding), self.scheduler.fleet
+        if move is None or move.phase is not MovePhase.ADMITTED:
+            return binding, self.now
+        lost = {name: found for name in self.world.lost & move.target.keys() if (found := fleet.get(name)) is not None}
+        if not lost:
+            return binding, self.now
+        try:
+            for each in lost.values():
+                fleet.apply(recovered(each))
+            unnoticed = self._surmise(workload, silent=frozenset(lost))
+            after = course_of(self.scheduler, binding, self.now, unnoticed, NOTICED_S).binding
+        finally:
+            for each in lost.values():
+                fleet.apply(each)
+        return after, self.now + timedelta(seconds=NOTICED_S)
 
     def _result(self, workload: SimulatedWorkload, verdict: Verdict, decision: Decision) -> WorkloadResult:
         """Return the result of a decision with its explanation."""
@@ -221,7 +257,7 @@ class _Cycle:
         decision.release(keeps_rows=self.keeps_rows)
         return WorkloadResult(workload, verdict.trigger, decision, diagnosis, failures)
 
-    def _surmise(self, workload: SimulatedWorkload) -> Surmise:
+    def _surmise(self, workload: SimulatedWorkload, silent: frozenset[str] = frozenset()) -> Surmise:
         """Return what is assumed while time passes: failover as configured, and no move that time alone begins."""
         assumed, binding, claim = self.world.assumptions, workload.binding, workload.claim
         annotations = claim.policy.metadata.annotations if claim is not None else {}
@@ -233,6 +269,7 @@ class _Cycle:
             only_asked(policy),
             facts=facts_of(workload.template) if workload.template is not None else TemplateFacts(),
             producer=assumed.scheduler,
+            silent=silent,
         )
 
     def in_any_group(self, workload: SimulatedWorkload, verdict: Verdict, failed: Decision) -> Decision:

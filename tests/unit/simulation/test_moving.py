@@ -115,30 +115,30 @@ BREAKING = state(strategy=MoveStrategy.BREAK_BEFORE_MAKE, phase=MovePhase.ADMITT
 
 
 @cases(
-    ("move", "written", "down", "after"),
+    ("move", "written", "down", "after", "end"),
     {
-        "new copies cannot become healthy": (state(), BOTH, "a", {"b": 4}),
-        "new copies are not written yet": (BREAKING, {}, "a", {"b": 4}),
-        "the source is lost": (BREAKING, {}, "b", {"a": 4}),
-        "a move that returns has no other place": (replace(BREAKING, returning=True), {}, "a", {"a": 4}),
+        "new copies cannot become healthy": (state(), BOTH, "a", {"b": 4}, "is rolled back"),
+        "new copies start before the loss is noticed": (BREAKING, {}, "a", {}, "waits"),
+        "nothing says that the old copies are gone": (BREAKING, {}, "b", {}, "waits"),
+        "a move that returns has no other place": (replace(BREAKING, returning=True), {}, "a", {"a": 4}, "ends"),
+        "a failover": (replace(BREAKING, reason=MoveReason.FAILOVER), {}, "a", {}, "waits"),
     },
 )
-def test_a_move_to_a_lost_cluster_is_rolled_back_if_nothing_evicts(
-    move: MoveState, written: dict[str, int], down: str, after: dict[str, int]
+def test_what_a_loss_makes_of_a_move_if_nothing_evicts(
+    move: MoveState, written: dict[str, int], down: str, after: dict[str, int], end: str
 ):
     default = world_of(manifests(moving(move, written)), assumptions=Assumptions())
     (planned,) = simulated(default, ChangeSet(edits=(Down(down),)), karmada_profile(), NOW).workloads
-    end = "is rolled back" if after == move.source else "ends"
     assert planned.after.assignment == after
     assert why_moved(planned) == f"its move ({move.reason.value}) is under way and {end}"
 
 
-def test_a_failover_to_a_lost_cluster_goes_elsewhere():
-    given = moving(replace(BREAKING, reason=MoveReason.FAILOVER), {})
-    default = world_of(manifests(given), assumptions=Assumptions())
-    (planned,) = simulated(default, ChangeSet(edits=(Down("a"),)), karmada_profile(), NOW).workloads
-    assert planned.after.assignment == {"b": 4}
-    assert why_moved(planned) == "its move (Failover) is under way and ends"
+def test_a_move_that_waits_for_a_lost_cluster_leaves_its_workload_nowhere():
+    default = world_of(manifests(moving(BREAKING, {})), assumptions=Assumptions())
+    (row,) = plan(PlanIndex(default, karmada_profile()), ChangeSet(edits=(Down("a"),)), NOW).unplaced
+    assert (row.nowhere, row.by_change) == (True, True)
+    impact = Failures(default, karmada_profile(), NOW).impact(DomainLoss(FailureDomain.CLUSTER, "a", ("a",)))
+    assert impact.nowhere == [row.resource]
 
 
 def test_a_failure_starts_from_what_is_while_a_move_is_under_way():
