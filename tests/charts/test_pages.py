@@ -91,7 +91,9 @@ def test_the_chart_takes_each_step_after_the_others_and_back():
 
 
 ROTATE = command.commands["rotate"]
-OPERATIONS_PAGE = (helm.CHART.parents[1] / "docs" / "operations.md").read_text()
+OPERATIONS_PAGE = "".join(
+    (helm.CHART.parents[1] / "docs" / f"{name}.md").read_text() for name in ("operations", "monitoring", "failures")
+)
 VALUES = yaml.safe_load((helm.CHART / "values.yaml").read_text())
 
 
@@ -161,7 +163,7 @@ def test_error_messages_quote_names_of_registered_webhooks():
     assert named <= registered
 
 
-SECURITY_PAGE = (helm.CHART.parents[1] / "docs" / "security.md").read_text()
+SECURITY_PAGE = (helm.CHART.parents[1] / "docs" / "security-rights.md").read_text()
 # The controllers' rights are in docs/controllers.md, which tests/unit compares with the code.
 COMPONENTS = ("webhook", "extender", "console", "certs", "register", "cleanup")
 SEVERAL = (

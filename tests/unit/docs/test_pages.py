@@ -153,7 +153,7 @@ def test_a_bound_is_the_commands_default(name, option, words, value):
     command = main.get_command(click.Context(main), name)
     [found] = [each for each in command.params if option in each.opts]
     assert found.default == value
-    assert words in TEXTS["docs/security.md"]
+    assert words in TEXTS["docs/security-limits.md"]
 
 
 CONSTANTS = [
@@ -172,7 +172,7 @@ CONSTANTS = [
 @pytest.mark.parametrize(("constant", "value", "words"), CONSTANTS, ids=[each[2] for each in CONSTANTS])
 def test_a_bound_is_the_codes(constant, value, words):
     assert constant == value
-    assert words in TEXTS["docs/security.md"]
+    assert words in TEXTS["docs/security-limits.md"]
 
 
 @pytest.mark.parametrize("page", TEXTS)

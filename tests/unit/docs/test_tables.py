@@ -45,3 +45,9 @@ def test_no_table_is_taken_for_text(page):
 def test_no_cell_is_a_page(page):
     rows = [line for line in (ROOT / page).read_text().splitlines() if line.startswith("|")]
     assert [cell for row in rows for cell in _PIPE.split(row) if len(cell.split()) > 90] == []
+
+
+@pytest.mark.parametrize("page", [str(path.relative_to(ROOT)) for path in PAGES])
+def test_no_cell_is_a_paragraph(page):
+    rows = (line for line in (ROOT / page).read_text().splitlines() if line.startswith("|"))
+    assert [cell for row in rows for cell in _PIPE.split(row) if len(cell.split()) >= 100] == []

@@ -314,7 +314,7 @@ def test_a_list_of_limits_that_is_invalid(text, problem):
 
 
 def test_the_page_lists_every_limit_with_its_default():
-    page = (ROOT / "docs" / "security.md").read_text().split("### Limits of placements")[1].split("\n## ")[0]
+    page = (ROOT / "docs" / "security-limits.md").read_text().split("### Limits of placements")[1].split("\n## ")[0]
     rows = re.findall(r"^\| `(\w+)` \| ([\d,]+) \|", page, re.MULTILINE)
     defaults = DEFAULT_LIMITS._asdict()
     assert rows == [(name, f"{defaults[field]:,}") for name, field in LIMIT_NAMES.items()]
