@@ -27,9 +27,16 @@ REQUEST_TIMEOUT_HELP: Final = "The time that the API server may let a request wa
 _EXISTING_FILE: Final = click.Path(dir_okay=False, exists=True, path_type=Path)
 _REPORTS_REQUESTS: Final = 6
 """The level from which kubectl prints requests."""
-_LEVEL: Final = Parsed("LEVEL", lambda text: int(text.removeprefix("=")))
-"""A level as people write it for kubectl: 6, or =6 after the short name of the option."""
+_MAX_DIGITS: Final = 4
 _LIMITS: Final = ManifestLimits(file_bytes=2**20, depth=8, documents=1)
+
+
+def _level(text: str) -> int:
+    """Return a level as people write it for kubectl: 6, or =6 after the short name of the option."""
+    number = text.removeprefix("=")
+    if not number.isdecimal() or len(number) > _MAX_DIGITS:
+        raise InputError(f"{text!r} is no level; accepted is a number, such as 6 for requests")
+    return int(number)
 
 
 class LeaseFlags(Flags):
@@ -114,7 +121,7 @@ class RequestFlags(Flags):
     )  # fmt: skip
     verbosity: int = option(
         "Print each request with its result and its time on standard error from level 6 on, as kubectl does.",
-        0, _LEVEL, names=("-v", "--v"), metavar="LEVEL", show_default=False,
+        0, Parsed("LEVEL", _level), names=("-v", "--v"), metavar="LEVEL", show_default=False,
     )  # fmt: skip
 
     @property

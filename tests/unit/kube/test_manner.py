@@ -100,7 +100,7 @@ def test_each_command_that_asks_an_api_server_has_the_options_with_one_meaning(n
     ("words", "says"),
     {
         "a group alone": (["--as-group", "dev"], "--as-group needs --as"),
-        "a word as a level": (["-v", "six"], "Invalid value for '-v'"),
+        "a word as a level": (["-v", "six"], "'six' is no level; accepted is a number, such as 6 for requests"),
     },
 )
 def test_wrong_values_are_refused(access, words, says):
