@@ -1,9 +1,10 @@
 """Time the pages of the console before an extender: ``make bench-console``.
 
-The extender reads a generated fleet in use from a file. The console asks it over HTTP. Both are the commands, with one
-worker each. A round asks for each page with another question each time, so that the console's cache of answers helps
-only where a visitor would notice it as well. The figures are the times that pass, and the processor time of both
-services for each page. On a machine that runs other programs, too, the processor time is the figure that counts.
+The extender reads a generated fleet in use from a file, and a small ledger. The console asks it over HTTP. Both are the
+commands, with one worker each. A round asks for each page with another question each time, so that the console's cache
+of answers helps only where a visitor would notice it as well. The figures are the times that pass, and the processor
+time of both services for each page. On a machine that runs other programs, too, the processor time is the figure that
+counts.
 """
 
 import random
@@ -20,6 +21,7 @@ from typing import Any, Final
 import click
 import urllib3
 from console_fleet import fleet, write
+from console_ledger import recorded
 from e2e.control_plane import HOST, fetch
 from e2e.processes import Process, Processes
 from e2e.serving import COMMAND
@@ -81,6 +83,7 @@ def pages(made: Fleet) -> dict[str, Addresses]:
         "Policies": lambda draw: f"/policies?q={draw.choice(('critical', 'everyday', 'platform'))}",
         "Search": lambda draw: f"/search?q={draw.choice(('web', 'api', 'cache'))}-{draw.randint(1, 99)}",
         "History": lambda _: "/history",
+        "History, week": lambda _: "/history?range=7d",
         "What if": lambda _: "/what-if",
         "Resilience": lambda _: "/resilience?by=region",
     }
@@ -93,6 +96,7 @@ def services(made: Fleet) -> Iterator[tuple[str, list[Process]]]:
         processes = Processes(Path(folder))
         manifests = Path(folder) / "manifests"
         write(made.manifests, manifests)
+        ledger, _ = recorded(Path(folder), datetime.now(UTC))
         ports = [processes.ports.free() for _ in range(4)]
         try:
             extender = processes.start(
@@ -100,7 +104,7 @@ def services(made: Fleet) -> Iterator[tuple[str, list[Process]]]:
                 [
                     COMMAND, "extender", "-f", manifests, f"--bind={HOST}:{ports[0]}",
                     f"--probe-bind={HOST}:{ports[1]}", "--workers=1", "--drain-s=0", "--interval-s=600",
-                    "--request-timeout-s=60",
+                    "--request-timeout-s=60", f"--ledger={ledger}",
                 ],
             )  # fmt: skip
             extender.wait_for("to be ready", lambda: fetch(f"http://{HOST}:{ports[1]}/readyz"), _START_S)

@@ -12,7 +12,7 @@ from berthmaster_cli.flags import Flags, environment_text, group, option, option
 from berthmaster_cli.options import KubeconfigFlags, config_option
 
 if TYPE_CHECKING:
-    from console.authentication import OidcOptions
+    from console.oidc_options import OidcOptions
 
 
 class OidcFlags(Flags):
@@ -54,7 +54,7 @@ def _oidc_from(flags: OidcFlags) -> "OidcOptions | None":
         if name is not None:
             raise InputError(f"--{name.replace('_', '-')} needs --oidc-issuer-url")
         return None
-    from console.authentication import OidcOptions  # noqa: PLC0415 - `--help` must not import the server
+    from console.oidc_options import OidcOptions  # noqa: PLC0415 - `--help` must not import the server
 
     return OidcOptions(
         flags.oidc_issuer_url,

@@ -13,8 +13,9 @@ from berthmaster.model.errors import ApiError, FieldError
 from berthmaster.model.meta import CLUSTER_SCOPED, Value
 from berthmaster.model.policy_defaults import DEFAULT_NAMESPACE
 from berthmaster.runtime.clock import Clock
-from console.authentication import Visitor
-from console.source import AnswerCache, SourceError
+from console.answer_cache import AnswerCache
+from console.source import SourceError
+from console.visitor import Visitor
 
 _REVIEWS: Final = Collection.of("authorization.k8s.io/v1", "subjectaccessreviews")
 _KEPT_S: Final = 30.0

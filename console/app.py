@@ -33,7 +33,7 @@ from berthmaster.version import __version__
 from berthmaster.views.plan_sections import heading
 from berthmaster.views.texts import count_text
 from console import markup, metrics, security
-from console.authentication import SESSION_LIFETIME, Authentication, SignInOptions, Visitor
+from console.authentication import SESSION_LIFETIME, Authentication, SignInOptions
 from console.commands import CommandWriter
 from console.context import AppOptions, ConsoleServices
 from console.links import LinkWriter
@@ -42,9 +42,11 @@ from console.pages import record_words, search, workload_words
 from console.pages.plan_model import binding_place
 from console.pages.policies import policy_address
 from console.pages.registry import PAGES
-from console.rate_limits import RateLimits, SignInAttempts
+from console.rate_limits import RateLimits
 from console.sign_in import SIGN_IN, sign_in_pages
+from console.sign_in_attempts import SignInAttempts
 from console.source import ExtenderSource, SourceError, VisibleSource
+from console.visitor import Visitor
 
 if TYPE_CHECKING:
     from console.oidc import OidcSignIn

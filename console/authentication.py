@@ -1,178 +1,21 @@
-"""Who a visitor is: by the header of a trusted proxy, a bearer token, a session, or a client certificate.
-
-The names of users and groups of OpenID Connect follow the rules of Kubernetes' API server, so a SubjectAccessReview
-means the same user.
-"""
+"""Who a visitor is: by the header of a trusted proxy, a bearer token, a session, or a client certificate."""
 
 import hashlib
 import hmac
 import ipaddress
 import secrets
 import ssl
-import time
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
-from urllib.parse import urlsplit
 
-from berthmaster.model.errors import InputError, shown
-from berthmaster.model.readers import Reader
-from berthmaster.serving.protection import is_loopback
+from berthmaster.model.errors import InputError
 from berthmaster.serving.tokens import TokenFile, TokenUser, bearer_token
-
-SignedInBy = Literal["loopback", "token", "session", "OpenID Connect", "certificate", "proxy"]
-
-
-@dataclass(frozen=True, slots=True)
-class Visitor:
-    """The client of a request.
-
-    Attributes:
-        name: the name of the user; empty if the console requires no sign-in.
-        signed_in_by: what proved the name. ``loopback``: nothing, because the console serves this machine only.
-        namespaces: the namespaces that the user may see, with ``-`` for cluster-scoped workloads; None for all.
-    """
-
-    name: str = ""
-    signed_in_by: SignedInBy = "loopback"
-    groups: tuple[str, ...] = ()
-    namespaces: frozenset[str] | None = None
-
-    @property
-    def has_session(self) -> bool:
-        """Whether the visitor can sign out."""
-        return self.signed_in_by in {"session", "OpenID Connect"}
-
-    def may_see(self, namespace: str) -> bool:
-        """Return whether the visitor may see what is in a namespace; an empty one is cluster-scoped."""
-        return Reader(self.namespaces).sees(namespace)
-
-
-_MAX_GROUPS: Final = 256
-_RESERVED: Final = "system:"
-CALLBACK: Final = "/sign-in/callback"
-OUTDATED: Final = "This sign-in is out of date. Begin it again."
-
-
-@dataclass(frozen=True, slots=True)
-class OidcOptions:
-    """The provider, and what its tokens say.
-
-    Attributes:
-        issuer_url: the issuer. Its metadata says where users sign in.
-        public_url: the address of the console as browsers know it, without a path.
-        client_secret_file: the secret of the client; None for a public client. It is read for each sign-in.
-        username_prefix, groups_prefix: what stands before them, as the API server has it.
-    """
-
-    issuer_url: str
-    client_id: str
-    public_url: str
-    client_secret_file: Path | None = None
-    ca_file: Path | None = None
-    scopes: str = "openid email"
-    username_claim: str = "email"
-    username_prefix: str = ""
-    groups_claim: str = "groups"
-    groups_prefix: str = ""
-
-    def __post_init__(self) -> None:
-        """Check what a wrong value would break without a message.
-
-        Raises:
-            InputError: an option is missing or invalid.
-        """
-        for option, url in (("--oidc-issuer-url", self.issuer_url), ("--public-url", self.public_url)):
-            _require_safe(option, url)
-        if urlsplit(self.public_url).path.strip("/"):
-            raise InputError(f"--public-url: {shown(self.public_url)} has a path; give https://HOST[:PORT] only")
-        if not self.client_id:
-            raise InputError("--oidc-issuer-url needs --oidc-client-id: the name of the console at the provider")
-        if "openid" not in self.scopes.split():
-            raise InputError(f"--oidc-scopes: {shown(self.scopes)} lacks openid; without it there is no ID token")
-
-    @property
-    def callback_url(self) -> str:
-        """The address to which the provider sends visitors back."""
-        return self.public_url.rstrip("/") + CALLBACK
-
-
-class SignInFailedError(Exception):
-    """A visitor could not sign in. The message is for the visitor."""
-
-    def __init__(self, reason: str, status: HTTPStatus = HTTPStatus.FORBIDDEN) -> None:
-        super().__init__(reason)
-        self.status = status
-
-
-def user_of(claims: Mapping[str, Any], options: OidcOptions) -> Visitor:
-    """Return the user that the claims of an ID token name, with the prefixes of the options.
-
-    Names that begin with ``system:`` belong to Kubernetes. The API server refuses such users of a provider; the
-    console also leaves out such groups.
-
-    Raises:
-        SignInFailedError: the claims name no user, or one that does not count.
-    """
-    named = claims.get(options.username_claim)
-    if not isinstance(named, str) or not named:
-        raise SignInFailedError(f"The ID token has no claim {options.username_claim!r} with a name.")
-    if options.username_claim == "email" and claims.get("email_verified", True) is not True:
-        raise SignInFailedError("The provider has not verified this email address.")
-    name = options.username_prefix + named
-    if name.startswith(_RESERVED) or not name.isprintable():
-        raise SignInFailedError(f"The name {shown(name)} is reserved, or has characters that no name has.")
-    listed = claims.get(options.groups_claim, [])
-    found = [listed] if isinstance(listed, str) else listed if isinstance(listed, list) else []
-    groups = [options.groups_prefix + each for each in found if isinstance(each, str) and each]
-    groups = [each for each in groups if not each.startswith(_RESERVED)]
-    if len(groups) > _MAX_GROUPS:
-        raise SignInFailedError(f"The ID token has {len(groups):,} groups; at most {_MAX_GROUPS} are possible.")
-    return Visitor(name, "OpenID Connect", tuple(groups))
-
-
-def _require_safe(option: str, url: str) -> None:
-    parts = urlsplit(url)
-    safe = parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
-    if not safe or not parts.hostname or parts.query or parts.fragment:
-        raise InputError(f"{option}: {shown(url)} is no address with https; http is possible on this machine only")
-
-
-_DIGEST_BYTES: Final = 16
-_SCANS: Final = 16
-"""How often a process looks for old files in the lifetime of a session."""
-
-
-class RevokedSessions:
-    """A folder with one empty file for each session that ended early. Safe for several processes."""
-
-    def __init__(self, folder: Path, lifetime_s: float) -> None:
-        """Use a folder, which exists."""
-        self._folder, self._lifetime_s, self._clean_at_s = folder, lifetime_s, 0.0
-
-    def add(self, session: str) -> None:
-        """End a session. Raises ``OSError`` if the folder cannot be written."""
-        self._file(session).touch()
-        now_s = time.time()
-        if now_s < self._clean_at_s:
-            return
-        # A scan takes time with the number of files, so it is not part of each sign-out.
-        self._clean_at_s = now_s + self._lifetime_s / _SCANS
-        for each in self._folder.glob("session-*"):
-            with suppress(FileNotFoundError):  # another process cleans, too
-                if each.stat().st_mtime < now_s - self._lifetime_s:
-                    each.unlink()
-
-    def __contains__(self, session: str) -> bool:
-        return self._file(session).exists()
-
-    def _file(self, session: str) -> Path:
-        return self._folder / f"session-{hashlib.sha256(session.encode()).hexdigest()[: 2 * _DIGEST_BYTES]}"
-
+from console.oidc_options import OidcOptions
+from console.revoked_sessions import RevokedSessions
+from console.visitor import MAX_GROUPS, Visitor
 
 SESSION_LIFETIME: Final = timedelta(hours=8)
 _SECRET_FIELD: Final = "HTTP_X_BERTHMASTER_PROXY_SECRET"  # noqa: S105 - a header field in a WSGI environment
@@ -361,7 +204,7 @@ class Authentication:
             return None
         listed = environ.get(_field(self.options.groups_header), "") if self.options.groups_header else ""
         groups = tuple(filter(None, (each.strip() for each in listed.split(","))))
-        return Visitor(name, "proxy", groups[:_MAX_GROUPS])
+        return Visitor(name, "proxy", groups[:MAX_GROUPS])
 
 
 def _begin(session: MutableMapping[str, Any], content: Mapping[str, Any], now: datetime) -> None:

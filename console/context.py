@@ -1,17 +1,16 @@
-"""What a page uses of the application: the services, the visitor of the request, and parts that may be missing."""
+"""What a page uses of the application: the services, and the visitor of the request."""
 
-from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from http import HTTPStatus
-from typing import Final, Generic, NamedTuple, TypeVar, cast
+from typing import Final, cast
 
 from flask import g
 
 from berthmaster.runtime.clock import Clock
-from console.authentication import SignInOptions, Visitor
+from console.authentication import SignInOptions
 from console.commands import CommandContexts
 from console.links import OutsideLink
-from console.source import SourceError, VisibleSource
+from console.source import VisibleSource
+from console.visitor import Visitor
 
 STREAM_LIFE_S: Final = 300.0
 """How long a stream of events lasts. Then the browser opens another one, and the visitor is checked again."""
@@ -57,37 +56,3 @@ def services() -> ConsoleServices:
 
 def visitor() -> Visitor:
     return cast("Visitor", g.visitor)
-
-
-T = TypeVar("T")
-NOT_HERE: Final = (HTTPStatus.CONFLICT, HTTPStatus.SERVICE_UNAVAILABLE)
-"""There is no ledger, or it cannot be read now. Of another answer: its objects are not watched, or it is computed."""
-
-
-class Offered(NamedTuple, Generic[T]):
-    """An answer, or why this installation has none.
-
-    Attributes:
-        answer: the answer; None if the installation lacks what it needs.
-    """
-
-    answer: T | None
-    hint: str
-
-
-def optional(question: Callable[[], T], missing: Collection[int] = (HTTPStatus.CONFLICT,)) -> Offered[T]:
-    """Ask a question about an optional part, such as the ledger.
-
-    Args:
-        missing: the statuses of the extender that leave out this part only. An extender that does not answer leaves
-            it out, too.
-
-    Raises:
-        SourceError: the extender refuses for another reason.
-    """
-    try:
-        return Offered(question(), "")
-    except SourceError as error:
-        if error.status not in missing and not error.unanswered:
-            raise
-        return Offered(None, error.detail or str(error))

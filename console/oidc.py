@@ -17,7 +17,8 @@ from requests import RequestException
 
 from berthmaster.model.errors import printable, shown
 from berthmaster.serving.reloaded_files import read_regular_file
-from console.authentication import OUTDATED, OidcOptions, SignInFailedError, Visitor, user_of
+from console.oidc_options import OUTDATED, OidcOptions, SignInFailedError, user_of
+from console.visitor import Visitor
 
 _LOG: Final = logging.getLogger("berthmaster.console")
 _NAME: Final = "oidc"

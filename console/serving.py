@@ -19,8 +19,9 @@ from berthmaster.serving.request_parser import BodyCollection
 from berthmaster.serving.server import ReportReadiness, ServedApp, ServerOptions, shared_folder
 from berthmaster.serving.server import serve as run_server
 from berthmaster.serving.tokens import TokenFile
-from console.authentication import SESSION_LIFETIME, RevokedSessions
+from console.authentication import SESSION_LIFETIME
 from console.context import AppOptions
+from console.revoked_sessions import RevokedSessions
 from console.source import PAGE_DEADLINE_S, ExtenderSource, extender_clients
 
 if TYPE_CHECKING:  # they define metrics

@@ -9,9 +9,10 @@ from flask.sessions import SecureCookieSessionInterface
 
 from berthmaster.model.errors import shown
 from berthmaster.runtime.clock import Clock
-from console.authentication import CALLBACK, OUTDATED, Authentication, SignInFailedError
+from console.authentication import Authentication
+from console.oidc_options import CALLBACK, OUTDATED, SignInFailedError
 from console.query import PageQuery
-from console.rate_limits import SignInAttempts
+from console.sign_in_attempts import SignInAttempts
 
 if TYPE_CHECKING:  # Authlib is slow to import
     from console.oidc import OidcSignIn

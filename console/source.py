@@ -5,14 +5,10 @@ Answers are kept while the state of the extender does not change. Errors have me
 
 import logging
 import math
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Concatenate, Final, NamedTuple, ParamSpec, Protocol, TypeVar
+from typing import Concatenate, Final, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from msgspec.structs import replace
 
@@ -33,90 +29,8 @@ from berthmaster.serving.reloaded_files import ReloadedFiles
 from berthmaster.simulation.changes import Scale
 from berthmaster.simulation.plan_answer import Switch
 from berthmaster.views.move_rows import MoveQuery
-from console.authentication import Visitor
-
-_MAX_ANSWERS: Final = 64
-
-T = TypeVar("T")
-
-
-class LastAnswer(NamedTuple):
-    """An earlier answer to a question."""
-
-    answer: Any
-    time: datetime
-
-
-@dataclass(slots=True)
-class _Kept:
-    version: str = ""
-    asked: "Future[Any] | None" = None
-    last: LastAnswer | None = None
-
-
-class AnswerCache:
-    """Answers by question. Safe for several threads. The answer that was not used for longest is forgotten."""
-
-    def __init__(self, max_answers: int = _MAX_ANSWERS) -> None:
-        self._max_answers = max_answers
-        self._kept: OrderedDict[Hashable, _Kept] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def answer(self, question: Hashable, version: str, ask: Callable[[], T], version_of: Callable[[T], str]) -> T:
-        """Return the answer to a question, and ask only if no answer about this version is kept.
-
-        Args:
-            version: the version of the extender's state; empty if it is not known. Then the question is asked.
-            ask: asks the question. Its errors are raised, and not kept.
-            version_of: returns the version that an answer is about. An answer about another version is not kept: the
-                processes of an extender see a change one after the other.
-        """
-        if not version:
-            return ask()
-        with self._lock:
-            kept = self._entry(question)
-            by_other = kept.asked if kept.version == version else None
-            if by_other is None:
-                own: Future[Any] = Future()
-                kept.version, kept.asked = version, own
-        if by_other is not None:
-            found: T = by_other.result()
-            return found
-        try:
-            answer = ask()
-        except BaseException as error:
-            self._forget(kept, own)
-            own.set_exception(error)
-            raise
-        if version_of(answer) != version:
-            self._forget(kept, own)
-        own.set_result(answer)
-        return answer
-
-    def remember(self, question: Hashable, answer: object, time: datetime) -> None:
-        with self._lock:
-            self._entry(question).last = LastAnswer(answer, time)
-
-    def last(self, question: Hashable) -> LastAnswer | None:
-        """Return the last answer to a question, also about another version; None if there is none."""
-        with self._lock:
-            kept = self._kept.get(question)
-            return None if kept is None else kept.last
-
-    def _entry(self, question: Hashable) -> _Kept:
-        kept = self._kept.get(question)
-        if kept is None:
-            kept = self._kept[question] = _Kept()
-            if len(self._kept) > self._max_answers:
-                self._kept.popitem(last=False)
-        self._kept.move_to_end(question)
-        return kept
-
-    def _forget(self, kept: _Kept, asked: "Future[Any]") -> None:
-        with self._lock:
-            if kept.asked is asked:
-                kept.version, kept.asked = "", None
-
+from console.answer_cache import AnswerCache
+from console.visitor import Visitor
 
 _LOG: Final = logging.getLogger("berthmaster.console")
 _FILE_CHECK_S: Final = 1.0
@@ -127,6 +41,7 @@ _LEDGER_S: Final = 2.0
 """What the ledger gets of the time of a page: without its answer, only its section is missing."""
 _LEAST_S: Final = 0.05
 
+T = TypeVar("T")
 P = ParamSpec("P")
 
 

@@ -24,10 +24,11 @@ from berthmaster.simulation.changes import AddLabel, AddTaint, Down, RemoveClust
 from berthmaster.simulation.failures import DomainLoss
 from berthmaster.simulation.plan_answer import Loss, Switch
 from berthmaster.simulation.world import Change
+from console.pages.form_boxes import domains_of
 from console.pages.plan_model import PlanView
 from console.pages.resilience import question_of
-from console.pages.what_if import domains_of
-from console.question import ReadQuestion, WhatIfQuestion, decoded, read
+from console.question import WhatIfQuestion, decoded
+from console.read_question import ReadQuestion, read
 from extender.state.controllers_lease import LeaseReading
 from extender.state.fleet_figures import fleet_figures
 from extender.state.problems import known_outages

@@ -14,9 +14,10 @@ from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.native_api.connection import RequestRefusedError
 from berthmaster.native_api.wire import InvalidField, Problem, Progress
 from console.app import ConsoleParts, create_app
-from console.authentication import Authentication, RevokedSessions, SignInOptions
+from console.authentication import Authentication, SignInOptions
 from console.context import AppOptions
 from console.live import StateWatcher
+from console.revoked_sessions import RevokedSessions
 from console.source import SourceError, for_visitors
 
 

@@ -13,7 +13,7 @@ from joserfc.jwk import OctKey, RSAKey
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from console.authentication import OidcOptions
+from console.oidc_options import OidcOptions
 
 Claims = dict[str, Any]
 

@@ -11,13 +11,14 @@ from berthmaster.native_api.drift import DriftQuery
 from berthmaster.native_api.fleet import FleetView, SortKey, WorkloadQuery
 from berthmaster.native_api.problems import MAX_PROBLEMS
 from berthmaster.native_api.wire import HistoryQuery
-from console.context import NOT_HERE, optional, services, visitor
+from console.answer_cache import AnswerCache
+from console.context import services, visitor
+from console.optional_answers import NOT_HERE, optional
 from console.pages import downloads, fleet_model
 from console.pages.problems import RECORDS, SHOWN, WINDOW, ProblemSection, sections
 from console.pages.workload_words import sentence
 from console.pages.workloads import workload_figures
 from console.query import PageQuery
-from console.source import AnswerCache
 
 BLUEPRINT: Final = Blueprint("fleet", __name__)
 _WORKLOADS: Final = 10

@@ -12,7 +12,8 @@ from berthmaster.native_api.days import FleetDays
 from berthmaster.native_api.wire import HistoryPage, HistoryQuery
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.views.words import trigger_words
-from console.context import NOT_HERE, Offered, optional, services
+from console.context import services
+from console.optional_answers import NOT_HERE, Offered, optional
 from console.pages import downloads
 from console.pages.week import shown_week
 from console.pages.workload_words import sentence

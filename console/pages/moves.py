@@ -13,6 +13,10 @@ from console.context import services
 from console.pages import downloads, lists
 from console.query import PageQuery
 
+BLUEPRINT: Final = Blueprint("moves", __name__)
+_REASONS: Final = tuple(each.value for each in MoveReason)
+_STATES: Final = {each.word: each for each in RowState}
+_SORTS: Final = tuple(each.value for each in MoveSort)
 BADGES: Final[Mapping[RowState, str]] = {
     RowState.OVERDUE: "bad",
     RowState.MOVING: "busy",
@@ -53,12 +57,6 @@ def limits_of(use: BudgetUse) -> Iterator[tuple[int, int, str]]:
     elif percent is not None and use.replicas is not None:
         limit = use.replicas * percent // 100
         yield moving, limit, f"{moving:,} of {limit:,} replicas ({percent} % of {use.replicas:,})"
-
-
-BLUEPRINT: Final = Blueprint("moves", __name__)
-_REASONS: Final = tuple(each.value for each in MoveReason)
-_STATES: Final = {each.word: each for each in RowState}
-_SORTS: Final = tuple(each.value for each in MoveSort)
 
 
 @BLUEPRINT.get("/moves")

@@ -16,6 +16,7 @@ from console.pages.manifests import yaml_lines
 from console.query import PageQuery
 from console.question import WhatIfQuestion, encoded
 
+BLUEPRINT: Final = Blueprint("policies", __name__)
 RESTRICTIONS: Final = {
     "findings": "with findings",
     "takeovers": "with takeovers",
@@ -29,9 +30,6 @@ def policy_address(text: str) -> tuple[str, str]:
     _, _, name = text.partition(" ")
     namespace, slash, rest = name.partition("/")
     return (namespace, rest) if slash else (CLUSTER_SCOPED, name or text)
-
-
-BLUEPRINT: Final = Blueprint("policies", __name__)
 
 
 @BLUEPRINT.get("/policies")

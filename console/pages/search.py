@@ -7,7 +7,8 @@ from flask import Blueprint, render_template, request, url_for
 from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.native_api.fleet import WorkloadPage, WorkloadQuery
 from berthmaster.native_api.policies import PolicyList, PolicyQuery
-from console.context import Offered, optional, services
+from console.context import services
+from console.optional_answers import Offered, optional
 from console.query import PageQuery
 from console.search_terms import named_in
 

@@ -12,7 +12,7 @@ HEIGHT: Final = 40
 _FIGURES: Final[Sequence[tuple[Restriction, str, Callable[[FleetDay], int]]]] = (
     (Restriction.NOWHERE, "Nowhere", attrgetter("nowhere")),
     (Restriction.SHORT, "Too few replicas", attrgetter("short")),
-    (Restriction.NOT_PREFERRED, "Not in the preferred group", attrgetter("not_preferred")),
+    (Restriction.NOT_PREFERRED, "Not preferred", attrgetter("not_preferred")),
     (Restriction.MOVING, "Moving", attrgetter("moving")),
 )
 

@@ -11,7 +11,8 @@ from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.native_api.why import BindingManifests, BindingOverview
 from berthmaster.native_api.wire import BindingView, HistoryPage, HistoryQuery
 from console.commands import NamedWorkload
-from console.context import NOT_HERE, Offered, optional, services, visitor
+from console.context import services, visitor
+from console.optional_answers import NOT_HERE, Offered, optional
 from console.pages import downloads
 from console.pages.manifests import yaml_lines
 from console.pages.record_words import departure_of

@@ -11,8 +11,8 @@ from waiting import wait_for
 
 from berthmaster.model.errors import ApiError
 from console.access import NamespaceAccess
-from console.authentication import Visitor
 from console.source import SourceError
+from console.visitor import Visitor
 
 REVIEW = "POST /apis/authorization.k8s.io/v1/subjectaccessreviews"
 ADA = Visitor("ada", "token", ("team-shop",))

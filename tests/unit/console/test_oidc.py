@@ -8,7 +8,9 @@ from openid_provider import SECRET, UNPROVEN, OpenIdProvider
 from tables import cases, data
 
 from berthmaster.model.errors import InputError
-from console.authentication import OidcOptions, SignInFailedError, SignInOptions, Visitor, user_of
+from console.authentication import SignInOptions
+from console.oidc_options import OidcOptions, SignInFailedError, user_of
+from console.visitor import Visitor
 
 HTML = {"Accept": "text/html"}
 

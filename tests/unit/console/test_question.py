@@ -14,17 +14,8 @@ from berthmaster.native_api.what_if import PolicyName
 from berthmaster.simulation.changes import AddTaint, Down, RemoveTaint, Scale
 from berthmaster.simulation.workload import ResourceName
 from console.query import QueryError
-from console.question import (
-    MAX_ADDRESS,
-    FormProblem,
-    WhatIfQuestion,
-    decoded,
-    encoded,
-    question_of,
-    question_words,
-    read,
-    refusals,
-)
+from console.question import MAX_ADDRESS, WhatIfQuestion, decoded, encoded, question_of
+from console.read_question import FormProblem, question_words, read, refusals
 
 POLICY = (DATA / "edited_policy.yaml").read_text()
 SECOND = POLICY.replace("name: web", "name: api")

@@ -10,7 +10,8 @@ from console_source import GivenSource, console_app
 from prometheus_client import REGISTRY
 from tables import cases, data
 
-from console.authentication import RevokedSessions, SignInOptions
+from console.authentication import SignInOptions
+from console.revoked_sessions import RevokedSessions
 from console.sign_in import local_address
 
 TOKEN = "token-of-ada-0123456789"  # noqa: S105 - for these tests only

@@ -17,8 +17,9 @@ from berthmaster.native_api.wire import HistoryQuery, Problem
 from berthmaster.simulation.changes import Scale
 from berthmaster.simulation.workload import ResourceName
 from berthmaster.views.move_rows import MoveQuery
-from console.authentication import Visitor
-from console.source import AnswerCache, SourceError, VisibleSource, for_visitors
+from console.answer_cache import AnswerCache
+from console.source import SourceError, VisibleSource, for_visitors
+from console.visitor import Visitor
 
 THEIRS = "vault/Deployment/secret"
 VAULT = frozenset({"vault"})

@@ -7,7 +7,8 @@ from console_answers import HOSTILE, impact, resilience_view
 from console_source import GivenSource, console_client, refused_question
 
 from berthmaster.simulation.plan_answer import Switch
-from console.pages.resilience import PICTURE, ROWS, hurt, picture_of, question_of
+from console.pages.resilience import ROWS, hurt, question_of
+from console.pages.resilience_picture import PICTURE, picture_of
 from console.question import WhatIfQuestion, decoded
 
 

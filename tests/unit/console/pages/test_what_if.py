@@ -14,8 +14,8 @@ from berthmaster.native_api.what_if import PlanCounts
 from berthmaster.simulation.changes import Down
 from berthmaster.simulation.plan_answer import Switch
 from berthmaster.views.texts import Word
+from console.pages.form_boxes import MAX_BOXES, form_boxes
 from console.pages.plan_model import MAX_ROWS, PlanView
-from console.pages.what_if import MAX_BOXES, form_boxes
 from console.question import WhatIfQuestion, decoded, encoded
 from console.source import SourceError
 
