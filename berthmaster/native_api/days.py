@@ -28,7 +28,8 @@ class FleetDays(AnswerPart, frozen=True):
     Attributes:
         days: those of whose end something is on record.
         recorded_since: since when decisions are on record; null if none are. It is not before the first day.
-        missing: what the ledger says about records of these days that are missing.
+        missing: what the ledger says about records of these days that are missing. It names processes, so only a
+            reader of objects without a namespace gets it.
     """
 
     days: list[FleetDay]

@@ -58,7 +58,7 @@ class DaysOnRecord:
         return FleetDays(
             days=found.days_for(reader),
             recorded_since=since,
-            missing=found.missing,
+            missing=found.missing if reader.sees("") else [],
             computed_at=result.computed_at,
             version=result.version,
             gaps=list(services.state.gaps(reader)),

@@ -88,7 +88,9 @@ def test_records_that_are_missing_are_said(tmp_path):
     recorder.step()
     recorder.finish()
     services = services_of(world_with(karmada_plane.cluster("a")), clock, ledger=LedgerReader(url))
-    assert asked(services, route_of("/v1/days"), FleetDays).missing == ["3 records are missing"]
+    route = route_of("/v1/days")
+    assert asked(services, route, FleetDays).missing == ["3 records are missing"]
+    assert asked(services, route, FleetDays, namespaces="shop").missing == []
 
 
 def test_an_empty_ledger_knows_today_only(tmp_path):
