@@ -158,9 +158,14 @@ class MoveState(Value, frozen=True):
 
     @property
     def home(self) -> dict[str, int]:
-        """The copies that a failed move restores. With MakeBeforeBreak, copies that are not evicted are enough."""
-        kept = self.strategy is MoveStrategy.MAKE_BEFORE_BREAK and self.source
-        return self.source if kept else self.first
+        """The copies that a failed move restores.
+
+        With MakeBeforeBreak, copies that are not evicted are enough, with those that the target has again.
+        """
+        if self.strategy is not MoveStrategy.MAKE_BEFORE_BREAK or not self.source:
+            return self.first
+        again = both(self.origin, self.target)
+        return {**again, **self.source}
 
     @property
     def home_group(self) -> str:

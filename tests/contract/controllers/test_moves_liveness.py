@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from decisions import DYNAMIC
+from decisions import DUPLICATED, DYNAMIC
 from karmada_model.evictions import evict
 from karmada_plane import cluster
 from move_plays import BREAK, ON, STATIC, WEB, Play, Twice, draining, refuse_if
@@ -296,3 +296,21 @@ def test_another_target_waits_if_it_would_take_healthy_copies_down_that_are_miss
     play.stage.edit(play.stage.binding(WEB) or {}, spec={"rescheduleTriggeredAt": at})
     play.run(300)
     assert play.lowest >= 4, play.clusters
+
+
+def test_a_copy_on_a_cluster_that_joined_again_stays_when_a_move_returns():
+    """Its Cluster was deleted in the middle, so it left the source. The target has it again."""
+    play = Play({"g": ["m1", "m2", "m3"]}, DUPLICATED, moves=MAKE)
+    play.stage.model.members.break_workload("m1", "web")  # the move waits for it
+    play.drain("m3")
+    play.until(MovePhase.SURGING)
+    play.stage.delete(cluster("m2"))
+    play.run(40)
+    play.stage.put(cluster("m2"))
+    play.run(40)
+    assert (play.move.phase, play.clusters.keys()) == (MovePhase.SURGING, {"m1", "m2", "m3"})
+    play.stage.edit(cluster("m3"), spec={"taints": []})
+    for _ in range(20):
+        play.run(5)
+        assert "m2" in play.clusters
+    assert play.move is None or play.move.phase is MovePhase.ROLLED_BACK
