@@ -34,12 +34,14 @@ from kube_store import JSON
 from berthmaster.ledger.reader import LedgerReader
 from berthmaster.ledger.records import HistoryRow, Query, RecordId
 from berthmaster.model.binding import short_assignment
+from berthmaster.model.move_refusal import Cause
 
 NAMES: Final = ("m1", "m2", "m3")
 REST_LIMIT_S: Final = 420.0
 BRAKE: Final = {"enabled": True, "unhealthyPercent": 30, "minClusters": 2, "window": "1m", "settle": "20s"}
 REBALANCE: Final = {"mode": "On", "after": "10s", "tolerance": "0%", "minGain": "0%"}
 JOBS_MOVE: Final = {"selector": {"kinds": ["Job"]}, "failback": {"mode": "On"}, "drain": {"mode": "On"}}
+STAY: Final = {Cause.JOB_DIVIDED.value, Cause.JOB_FINISHED.value}
 OWN_PREEMPTION: Final = ("--controllers=binding-scheduler,preemption", "--feature-gates=PolicyPreemption=true")
 PLAN_LIMIT_S: Final = 300.0
 REPLAY_LIMIT_S: Final = 600.0
@@ -262,8 +264,10 @@ class Chaos:
         def rests() -> bool:
             self._fleet.keep_berthmaster()
             problems[:] = filter(None, map(self._fleet.unrest, by_app))
-            waiting = (app for app in by_app if self._fleet.phase(app))  # after Released, a failback may follow
-            problems.extend(f"{app}: {self._fleet.move(app)}" for app in waiting)
+            # After Released, a failback may follow. A Job that clusters share, or that has finished, never returns.
+            found = [(app, self._fleet.move(app)) for app in by_app]
+            waiting = [each for each in found if each[1].get("phase") and each[1].get("cause") not in STAY]
+            problems.extend(f"{app}: {move}" for app, move in waiting)
             return not problems
 
         with suppress(NotInTimeError):
