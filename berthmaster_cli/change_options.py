@@ -12,6 +12,7 @@ from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import InputError, name_list
 from berthmaster.model.selector import LabelSelector, parse_selector
 from berthmaster.simulation import changes
+from berthmaster.simulation.change_texts import label_change, scale_change, taint_change
 from berthmaster_cli import completion
 from berthmaster_cli.flags import Flags, option
 
@@ -85,11 +86,11 @@ def changes_from(flags: ChangeFlags, clusters: Iterable[Cluster] = ()) -> list[c
     return [
         *map(changes.AddCluster, joining),
         *map(changes.Up, dict.fromkeys(up)),
-        *chosen.edits("--label", flags.label, changes.label_change),
-        *chosen.edits("--taint", flags.taint, changes.taint_change),
+        *chosen.edits("--label", flags.label, label_change),
+        *chosen.edits("--taint", flags.taint, taint_change),
         *map(changes.RemoveCluster, dict.fromkeys(removed)),
         *map(changes.Down, dict.fromkeys(down)),
-        *(_read("--scale", text, changes.scale_change) for text in flags.scale),
+        *(_read("--scale", text, scale_change) for text in flags.scale),
         *([changes.Reschedule()] if flags.reschedule else []),
     ]
 

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from berthmaster.ledger.records import HistoryRow
 from berthmaster.model.errors import LedgerError
-from berthmaster.simulation.changes import full_name
+from berthmaster.simulation.change_texts import full_name
 from berthmaster_cli import completion
 from berthmaster_cli.answers import AnswerKind
 from berthmaster_cli.flags import argument, option, options

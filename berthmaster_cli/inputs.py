@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final, NoReturn
 import click
 import msgspec.structs
 
-from berthmaster.deciding.config import DEFAULT_BRAKE
 from berthmaster.deciding.lease_record import lease_record
+from berthmaster.deciding.storm_brake import DEFAULT_BRAKE
 from berthmaster.interpreters.lua import ScriptError, lua_interpreter
 from berthmaster.interpreters.worker import ScriptProcess, is_available
 from berthmaster.manifests import Document, Manifests, manifests_of, overlaid

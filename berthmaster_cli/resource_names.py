@@ -8,7 +8,7 @@ from berthmaster.manifests import Manifests
 from berthmaster.model.errors import InputError
 from berthmaster.model.kind_names import BUILT_IN_NAMES, guessed_names
 from berthmaster.model.kinds import group_of
-from berthmaster.simulation import changes
+from berthmaster.simulation.change_texts import full_name
 from berthmaster.simulation.workload import ResourceName
 
 
@@ -37,4 +37,4 @@ def name_in(manifests: Manifests, name: ResourceName, namespace: str) -> Resourc
     # Kinds that the manifests contain come first: they are what the name can mean.
     known = [names for names in BUILT_IN_NAMES if (names.group, names.kind) in present]
     guessed = [guessed_names(*each) for each in sorted(present)]
-    return changes.full_name(name, namespace, [*known, *guessed])
+    return full_name(name, namespace, [*known, *guessed])

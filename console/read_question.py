@@ -15,16 +15,8 @@ from berthmaster.model.hints import closest
 from berthmaster.model.policy import Policy
 from berthmaster.model.readers import ANY_READER
 from berthmaster.native_api.what_if import PolicyName
-from berthmaster.simulation.changes import (
-    ClusterChange,
-    Down,
-    RemoveCluster,
-    Scale,
-    Up,
-    label_change,
-    scale_change,
-    taint_change,
-)
+from berthmaster.simulation.change_texts import label_change, scale_change, taint_change
+from berthmaster.simulation.changes import ClusterChange, Down, RemoveCluster, Scale, Up
 from berthmaster.simulation.workload import ResourceName
 from console.question import LABELS, MAX_ENTRIES, MAX_POLICY_BYTES, WhatIfQuestion
 from console.source import SourceError

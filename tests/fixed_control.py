@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from berthmaster.controllers.moves.supervisor import MoveSupervisor
-from berthmaster.deciding.budgets import Admissions, Budgets
+from berthmaster.deciding.admissions import Admissions, Budgets
 from berthmaster.deciding.config import MovesConfig
 from berthmaster.runtime.clock import Clock
 

@@ -19,8 +19,9 @@ from karmada_plane import cluster, deployment, policy, selector
 from kube_store import JSON
 
 from berthmaster.controllers.settings import ControllerSettings
-from berthmaster.deciding.config import MovesConfig, MoveSettings, SourceSettings
+from berthmaster.deciding.config import MovesConfig
 from berthmaster.deciding.lease_record import ControllersRecord
+from berthmaster.deciding.move_settings import MoveSettings, SourceSettings
 from berthmaster.manifests import Document, manifests_of
 from berthmaster.manifests.snapshot import FleetSnapshot
 from berthmaster.model.binding import Binding
@@ -141,6 +142,8 @@ class FleetInUse:
             name = result.workload.resource.name
             template = next(each for each in self.templates if each["metadata"]["name"] == name)
             happens = self.assignment(template)
+            returned = self._returned(template, texts[name])
+            happens = {each: count for each, count in happens.items() if each not in returned}
             waits = self._waits_for_a_restart(result, world)
             self.cases["moves" if happens != before[name] else "stays"] += 1
             if waits:
@@ -151,6 +154,16 @@ class FleetInUse:
                     f"happened {happens}\n  {texts[name]}"
                 )
         return found
+
+    def _returned(self, template: JSON, before: JSON | None) -> set[str]:
+        """Return the clusters that evicted a duplicated workload, which may have returned once the eviction ended.
+
+        A simulation takes the evictions as they are. After the end of one, any event lets the workload return.
+        """
+        scheduling = ((before or {}).get("spec", {}).get("placement") or {}).get("replicaScheduling") or {}
+        if scheduling.get("replicaSchedulingType") != "Duplicated":
+            return set()
+        return _evicting(before) - _evicting(self.stage.binding(template))
 
     def start_schedulers(self) -> None:
         """Start the schedulers again, which have not run since things happened."""
@@ -348,3 +361,9 @@ class FleetInUse:
         """Return where a workload goes. A move under way ends well."""
         found: Any = self.stage.binding(template)
         return as_moved(convert(Binding, found)).assignment if found is not None else {}
+
+
+def _evicting(binding: JSON | None) -> set[str]:
+    """Return the clusters that evict a workload gracefully."""
+    tasks = (binding or {}).get("spec", {}).get("gracefulEvictionTasks") or ()
+    return {each["fromCluster"] for each in tasks if each["producer"] == "Test"}

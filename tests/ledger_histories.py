@@ -14,11 +14,12 @@ from fixed_control import FixedControl
 
 from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
 from berthmaster.controllers.moves.supervisor import MoveSupervisor
-from berthmaster.deciding.budgets import Admissions, Budgets
-from berthmaster.deciding.config import MovesConfig, MoveSettings, SourceSettings
+from berthmaster.deciding.admissions import Admissions, Budgets
+from berthmaster.deciding.config import MovesConfig
 from berthmaster.deciding.decide import outcome_of
 from berthmaster.deciding.decision_recorder import DecisionRecord
 from berthmaster.deciding.failover import FailoverOptions
+from berthmaster.deciding.move_settings import MoveSettings, SourceSettings
 from berthmaster.deciding.writes import Version, status_write
 from berthmaster.ledger.entries import Configuration
 from berthmaster.ledger.recorder import LedgerRecorder

@@ -31,19 +31,11 @@ from kube_store import JSON, copied
 from berthmaster.controllers.estimators.messages import unschedulable_question
 from berthmaster.controllers.estimators.queries import EstimatorQuery
 from berthmaster.controllers.settings import ControllerSettings
-from berthmaster.deciding.config import (
-    Budget,
-    MoveRule,
-    MovesConfig,
-    MoveSelector,
-    MoveSettings,
-    RebalanceSettings,
-    Schedule,
-    SourceOverride,
-    SourceSettings,
-    Window,
-    WindowSeconds,
-)
+from berthmaster.deciding.budgets import Budget
+from berthmaster.deciding.config import MoveRule, MovesConfig
+from berthmaster.deciding.move_selector import MoveSelector
+from berthmaster.deciding.move_settings import MoveSettings, RebalanceSettings, SourceOverride, SourceSettings
+from berthmaster.deciding.windows import Schedule, Window, WindowSeconds
 from berthmaster.kube.requests import APIRequest
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError

@@ -13,7 +13,8 @@ from karmada_plane import cluster, deployment, policy, selector
 from kube_store import JSON
 
 from berthmaster.controllers.settings import ControllerSettings
-from berthmaster.deciding.config import MovesConfig, MoveSettings, SourceSettings
+from berthmaster.deciding.config import MovesConfig
+from berthmaster.deciding.move_settings import MoveSettings, SourceSettings
 from berthmaster.kube.requests import APIRequest
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError

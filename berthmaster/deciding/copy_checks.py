@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec.structs
 
-from berthmaster.deciding.config import MoveSettings
+from berthmaster.deciding.move_settings import MoveSettings
 from berthmaster.deciding.quotas import why_no_quota
 from berthmaster.model.binding import AggregatedStatusItem, Binding
 from berthmaster.model.errors import name_list

@@ -12,8 +12,8 @@ from typing import Final, NamedTuple, Protocol
 import msgspec
 from msgspec.structs import replace
 
-from berthmaster.deciding.budgets import Waiting
-from berthmaster.deciding.config import MoveSettings
+from berthmaster.deciding.admissions import Waiting
+from berthmaster.deciding.move_settings import MoveSettings
 from berthmaster.model.binding import Binding, GracefulEvictionTask, TargetCluster
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import decode_json, encode_json

@@ -12,7 +12,9 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from berthmaster.deciding.config import DEFAULT_BRAKE, BrakeLimits, Budget, MoveSettings
+from berthmaster.deciding.budgets import Budget
+from berthmaster.deciding.move_settings import MoveSettings
+from berthmaster.deciding.storm_brake import DEFAULT_BRAKE, BrakeLimits
 from berthmaster.model.decode import convert, decode_json, encode_json, read_json
 from berthmaster.model.errors import FieldError
 from berthmaster.model.meta import Count, Timestamp, Value

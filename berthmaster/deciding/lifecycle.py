@@ -12,7 +12,6 @@ from typing import Final, Literal, assert_never
 
 import msgspec.structs
 
-from berthmaster.deciding.config import MoveSettings
 from berthmaster.deciding.copies import (
     CopiesNotReadError,
     lag_left_s,
@@ -20,8 +19,6 @@ from berthmaster.deciding.copies import (
     required_clusters,
     rollback_loses_replicas,
     seconds_since,
-    tasks_after,
-    tasks_before,
     unhealthy_by_report,
     unhealthy_by_works,
 )
@@ -33,6 +30,8 @@ from berthmaster.deciding.copy_checks import (
     is_preserved,
     suspended_clusters,
 )
+from berthmaster.deciding.eviction_tasks import tasks_after, tasks_before
+from berthmaster.deciding.move_settings import MoveSettings
 from berthmaster.model.binding import Binding, GracefulEvictionTask, short_assignment
 from berthmaster.model.errors import name_list
 from berthmaster.model.meta import Timestamp

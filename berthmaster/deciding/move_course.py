@@ -10,11 +10,12 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Final
 
-from berthmaster.deciding.config import RebalanceSettings, SourceSettings
-from berthmaster.deciding.copies import STATUS_LAG_S, own_tasks
+from berthmaster.deciding.copies import STATUS_LAG_S
 from berthmaster.deciding.decide import BindingDecision, ClusterState
 from berthmaster.deciding.decision_recorder import MoveContext, PolicyMoves
+from berthmaster.deciding.eviction_tasks import own_tasks
 from berthmaster.deciding.failover import FailoverOptions
+from berthmaster.deciding.move_settings import RebalanceSettings, SourceSettings
 from berthmaster.deciding.move_targets import is_draining
 from berthmaster.deciding.moves import MoveDecider, decide_with_moves
 from berthmaster.deciding.rules import BERTHMASTER, OWN, SchedulerRules, rules_of

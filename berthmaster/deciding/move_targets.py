@@ -12,13 +12,14 @@ from typing import Final, NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
-from berthmaster.deciding.config import MoveSettings
-from berthmaster.deciding.copies import missing_replicas, why_not_broken
+from berthmaster.deciding.copies import missing_replicas
 from berthmaster.deciding.copy_checks import UNREAD, blocked_start, suspended_clusters
 from berthmaster.deciding.decide import ClusterState
 from berthmaster.deciding.decision_recorder import MoveContext, PolicyMoves
+from berthmaster.deciding.eviction_tasks import why_not_broken
 from berthmaster.deciding.failover import Replacement, replacement
 from berthmaster.deciding.lifecycle import is_over
+from berthmaster.deciding.move_settings import MoveSettings
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.meta import Timestamp

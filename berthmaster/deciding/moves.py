@@ -16,17 +16,13 @@ from typing import Final
 import msgspec.structs
 
 from berthmaster.deciding import lifecycle, move_targets, writes
-from berthmaster.deciding.config import MoveSettings
 from berthmaster.deciding.copies import (
     CopiesNotReadError,
     healthy_new_copies,
-    own_tasks,
     reported_copies,
     required_clusters,
     rollback_loses_replicas,
     seconds_since,
-    tasks_after,
-    why_not_broken,
 )
 from berthmaster.deciding.copy_checks import (
     UNREAD,
@@ -47,9 +43,11 @@ from berthmaster.deciding.decide import (
     unchanged,
 )
 from berthmaster.deciding.decision_recorder import MoveContext
+from berthmaster.deciding.eviction_tasks import own_tasks, tasks_after, why_not_broken
 from berthmaster.deciding.failover import FailoverOptions, Replacement, eviction_tasks, replacement
 from berthmaster.deciding.lifecycle import CopiesChange, Step, Surroundings
 from berthmaster.deciding.move_end import before_superseded, superseded
+from berthmaster.deciding.move_settings import MoveSettings
 from berthmaster.deciding.move_targets import MoveRequest, Target
 from berthmaster.deciding.rules import needs_any_group
 from berthmaster.deciding.writes import AssignmentWrite, SchedulingResult
@@ -85,6 +83,9 @@ LEFT_REASON: Final = "LeftByFailover"
 """The reason of the eviction tasks of healthy copies that a failover leaves without a union."""
 SOON_S: Final = 1.0
 """How soon a binding is looked at again that may have another reason to move."""
+LOOK_S: Final = 30.0
+"""How often a binding that waits for the end of its stabilisation looks whether its target still exists."""
+_RELOOK_S: Final = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -425,11 +426,6 @@ def _retargeted(decider: MoveDecider, binding: Binding, move: MoveState, found: 
     if returns and not move_targets.is_better(decider.state, binding, move.reason, found, source):
         return lifecycle.rolled_back(binding, move, around, "no target is better than the source")
     return lifecycle.retargeted(binding, move, found.clusters, found.group, around)
-
-
-LOOK_S: Final = 30.0
-"""How often a binding that waits for the end of its stabilisation looks whether its target still exists."""
-_RELOOK_S: Final = 300.0
 
 
 def decide_with_moves(

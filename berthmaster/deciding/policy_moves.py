@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from berthmaster.deciding.config import JOB, MoveSettings, failback_annotation
+from berthmaster.deciding.config import JOB
 from berthmaster.deciding.decision_recorder import PolicyMoves
+from berthmaster.deciding.move_settings import MoveSettings, failback_annotation
 from berthmaster.model.binding import Binding, holder
 from berthmaster.model.errors import FieldError
 from berthmaster.model.kinds import metadata_suffices

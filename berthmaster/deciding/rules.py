@@ -11,6 +11,9 @@ from berthmaster.model.binding import NO_CLUSTER_FIT, SCHEDULED, Binding
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.trigger import Trigger, trigger_of
 
+OWN: Final = "berthmaster"
+"""The ``spec.schedulerName`` of Berthmaster's binding scheduler, unless its controllers record another one."""
+
 
 @dataclass(frozen=True, slots=True)
 class SchedulerRules:
@@ -41,8 +44,6 @@ KARMADA: Final = SchedulerRules(
 BERTHMASTER: Final = SchedulerRules(
     retries=True, leaves_missing_clusters=True, notices_deletions=True, asks_every_group=True, deducts=True
 )
-OWN: Final = "berthmaster"
-"""The ``spec.schedulerName`` of Berthmaster's binding scheduler, unless its controllers record another one."""
 
 
 def rules_of(binding: Binding, own: str = OWN) -> SchedulerRules:

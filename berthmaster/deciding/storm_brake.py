@@ -23,15 +23,55 @@ wall clock, because the times of conditions do.
 
 from bisect import bisect_right
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final
 
-from berthmaster.deciding.config import BrakeSettings
+import msgspec
+
+from berthmaster.deciding.config_values import PositiveSeconds, Seconds, Share, duration_meta
+from berthmaster.model.meta import Value
 
 MIN_OUTAGE_S: Final = 10.0
 """Shorter outages happen in every rolling restart of an API server."""
 MAX_AGE_S: Final = 86400.0
 """At the start of a process without a record, clusters that turned unready earlier count as lost."""
 _NEVER_S: Final = float("-inf")
+
+
+class BrakeLimits(Value, frozen=True):
+    """How many clusters that turn unready at once engage the storm brake.
+
+    Attributes:
+        unhealthy_percent: more than this share of the clusters that were ready.
+        min_clusters: and at least so many.
+    """
+
+    enabled: bool = True
+    unhealthy_percent: Share = 30
+    min_clusters: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = 3
+
+    def exceeded(self, unready: int, ready: int) -> bool:
+        """Return whether so many clusters turned unready, and so many stayed ready, that the brake engages."""
+        enough = unready >= self.min_clusters
+        return self.enabled and enough and unready * 100 > self.unhealthy_percent * (unready + ready)
+
+
+DEFAULT_BRAKE: Final = BrakeLimits()
+
+
+class BrakeSettings(BrakeLimits, frozen=True):
+    """When the storm brake stops all moves.
+
+    Attributes:
+        window_s: the time within which the clusters turn unready.
+        settle_s: how long the clusters must be back, or the API server in reach, before the brake ends.
+    """
+
+    window_s: Annotated[PositiveSeconds, duration_meta("5m")] = msgspec.field(
+        default_factory=lambda: PositiveSeconds(300), name="window"
+    )
+    settle_s: Annotated[Seconds, duration_meta("2m")] = msgspec.field(
+        default_factory=lambda: Seconds(120), name="settle"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,7 @@
 """What-if changes to a world. Each change has the effect that it has in a Karmada control plane.
 
-A change is one type: the extender's API has its JSON, tagged by ``type``, and the simulation applies it. The options of
-the command and the form of the console accept it as people write it, such as ``member1=gpu=no:NoExecute``. Another form
-is an ``InputError`` with the text and what is accepted.
+A change is one type: the extender's API has its JSON, tagged by ``type``, and the simulation applies it.
+``change_texts.py`` reads it as people write it.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -18,9 +17,7 @@ from berthmaster.model.errors import FieldError, InputError, name_list, shown
 from berthmaster.model.hints import closest
 from berthmaster.model.holding import PolicyCatalog
 from berthmaster.model.interpretation import has_replica_count
-from berthmaster.model.kind_names import BUILT_IN_NAMES, KindNames, resolve
-from berthmaster.model.kinds import Scope, scope_of_group
-from berthmaster.model.meta import INT32_MAX, Count, with_metadata, with_spec
+from berthmaster.model.meta import Count, with_metadata, with_spec
 from berthmaster.model.policy import Policy
 from berthmaster.model.rebalancer import FAILED, SUCCESSFUL, RebalancedWorkload, WorkloadRebalancer
 from berthmaster.model.selector import is_label_key, is_label_value
@@ -393,53 +390,3 @@ def _is_detached(workload: SimulatedWorkload, policies: Iterable[Policy]) -> boo
     if workload.template is None or any(each.policy.reference == workload.held_by for each in workload.claims):
         return False
     return any(each.reference == workload.held_by for each in policies)
-
-
-_REMOVED: Final = "-"
-
-
-def taint_change(text: str) -> AddTaint | RemoveTaint:
-    """Read ``CLUSTER=KEY[=VALUE]:EFFECT``, or ``CLUSTER=KEY[:EFFECT]-`` for a taint that is removed."""
-    cluster, _, rest = text.partition("=")
-    if rest.endswith(_REMOVED):
-        key, _, effect = rest.removesuffix(_REMOVED).partition(":")
-        if cluster and is_label_key(key) and effect in {"", *EFFECTS}:
-            return RemoveTaint(cluster, key, effect)
-    pair, _, effect = rest.rpartition(":")
-    key, _, value = pair.partition("=")
-    if not (cluster and effect in EFFECTS and is_label_key(key) and is_label_value(value)):
-        accepted = "CLUSTER=KEY[=VALUE]:EFFECT, or CLUSTER=KEY[:EFFECT]- to remove the taint"
-        raise InputError(f"{shown(text)}: accepted is {accepted}; the effects are {', '.join(EFFECTS)}")
-    return AddTaint(cluster, Taint(key=key, value=value, effect=effect))
-
-
-def label_change(text: str) -> AddLabel | RemoveLabel:
-    """Read ``CLUSTER=KEY=VALUE``, or ``CLUSTER=KEY-`` for a label that is removed."""
-    cluster, _, pair = text.partition("=")
-    key, equals, value = pair.partition("=")
-    if cluster and not equals and is_label_key(key.removesuffix(_REMOVED)) and key.endswith(_REMOVED):
-        return RemoveLabel(cluster, key.removesuffix(_REMOVED))
-    if not (cluster and equals and is_label_key(key) and is_label_value(value)):
-        accepted = "CLUSTER=KEY=VALUE, for example member1=env=prod, or CLUSTER=KEY- to remove the label"
-        raise InputError(f"{shown(text)}: accepted is {accepted}")
-    return AddLabel(cluster, key, value)
-
-
-def scale_change(text: str) -> Scale:
-    """Read ``[NAMESPACE/]KIND/NAME=N``."""
-    written, _, number = text.rpartition("=")
-    if not (written and number.isascii() and number.isdigit() and len(number) <= 10 and int(number) <= INT32_MAX):
-        raise InputError(f"{shown(text)}: accepted is [NAMESPACE/]KIND/NAME=N, N from 0 to {INT32_MAX}")
-    return Scale(full_name(ResourceName.parse(written)), int(number))
-
-
-def full_name(name: ResourceName, namespace: str = "", known: Iterable[KindNames] = ()) -> ResourceName:
-    """Return a name with the kind that a plural or short name means, and without the namespace of a cluster-scoped one.
-
-    ``namespace``: the namespace if the name has none; empty for any.
-    """
-    found = resolve(name.kind, [*known, *BUILT_IN_NAMES])
-    if found is None:
-        return ResourceName(name.namespace or namespace, name.kind, name.name)
-    scoped = scope_of_group(found.group, found.kind) is Scope.CLUSTER
-    return ResourceName("" if scoped else name.namespace or namespace, found.kind, name.name)

@@ -48,6 +48,7 @@ from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload, Uns
 
 _CLAIMED: Final = frozenset({NotScheduled.DEFERRED, NotScheduled.MISSING_OVERRIDES, NotScheduled.NO_PRIORITY})
 """Why a resource has no binding although a policy would hold it."""
+_CLUSTER_KIND: Final = "ClusterPropagationPolicy"
 
 
 class _Given(NamedTuple):
@@ -378,9 +379,6 @@ def reasons(holding: Holding, template: Template) -> tuple[str, ...]:
     """Return why each policy that matches a resource does not hold it; empty for the holder."""
     held = holding.claim
     return tuple("" if each is held else why_not(each, holding, template) for each in holding.claims)
-
-
-_CLUSTER_KIND: Final = "ClusterPropagationPolicy"
 
 
 def recorded(workload: SimulatedWorkload) -> PolicyReference | None:

@@ -13,10 +13,10 @@ from typing import Final
 import msgspec
 import msgspec.structs
 
-from berthmaster.deciding.config import DEFAULT_BRAKE, BrakeLimits
 from berthmaster.deciding.lease_record import ControllersRecord
 from berthmaster.deciding.rules import OWN
 from berthmaster.deciding.running import NotRunning
+from berthmaster.deciding.storm_brake import DEFAULT_BRAKE, BrakeLimits
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster, Condition
 from berthmaster.model.meta import with_status

@@ -12,7 +12,6 @@ from typing import Final, Literal
 
 from msgspec.structs import replace
 
-from berthmaster.deciding.config import MoveSettings
 from berthmaster.deciding.decide import Verdict, in_any_group, judge
 from berthmaster.deciding.decision_recorder import PolicyMoves
 from berthmaster.deciding.failover import Replacement
@@ -26,6 +25,7 @@ from berthmaster.deciding.move_course import (
     only_asked,
     written,
 )
+from berthmaster.deciding.move_settings import MoveSettings
 from berthmaster.deciding.policy_moves import policy_moves
 from berthmaster.deciding.rules import SchedulerRules, misses_cluster, needs_any_group
 from berthmaster.deciding.writes import effective

@@ -12,9 +12,12 @@ from typing import Final, NamedTuple, assert_never, get_args
 
 import msgspec.structs
 
-from berthmaster.deciding.budgets import Budgets, CountedMoves, MoveCandidate, Waiting, pause_of
-from berthmaster.deciding.config import Budget, MovesConfig, MoveSelector, Pause, subject_of
+from berthmaster.deciding.admissions import Budgets, CountedMoves, MoveCandidate, Waiting, pause_of
+from berthmaster.deciding.budgets import Budget
+from berthmaster.deciding.config import MovesConfig
 from berthmaster.deciding.lease_record import LeaseRecord, SourcesRecord, budgets_of
+from berthmaster.deciding.move_selector import MoveSelector, subject_of
+from berthmaster.deciding.pause import Pause
 from berthmaster.model.binding import Binding, holder
 from berthmaster.model.cached import cached_property
 from berthmaster.model.errors import InputError, name_list
@@ -42,6 +45,7 @@ _HIDDEN_POLICY = "a policy in another namespace"
 _HIDDEN_NAMESPACE = "another namespace"
 _NO_NAMESPACE = "cluster-scoped resources"
 _NEXT_LOOK = "the controllers look at it again within a few seconds"
+_PAUSES: Final[dict[str, Pause]] = {each: each for each in get_args(Pause)}
 
 
 @dataclass(frozen=True)
@@ -255,9 +259,6 @@ def percent_totals(config: MovesConfig | None, scheduler: str, bindings: Iterabl
     return budgets.totals(
         (subject_of(each), sum(target.replicas for target in as_moved(each).spec.clusters)) for each in own
     )
-
-
-_PAUSES: Final[dict[str, Pause]] = {each: each for each in get_args(Pause)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,16 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from berthmaster.deciding.budgets import MoveCandidate, candidate_of
+from berthmaster.deciding.admissions import MoveCandidate, candidate_of
 from berthmaster.deciding.lease_record import BrakeRecord, SourcesRecord
 from berthmaster.model.binding import Binding
 from berthmaster.model.cached import cached_property
 from berthmaster.model.durations import duration_text
 from berthmaster.model.move import MOVE, UNDER_WAY, WAITING, MovePhase, MoveReason, MoveState, read_move
 from berthmaster.model.move_refusal import Cause
+
+_OVERDUE_S: Final = 60
+"""How long after a deadline a move is overdue: controllers look at moves every few seconds, and clocks differ."""
 
 
 class RowState(Enum):
@@ -85,8 +88,6 @@ class MoveQuery(NamedTuple):
         return [*known, *(each for each in moves if value(each) is None)]
 
 
-_OVERDUE_S: Final = 60
-"""How long after a deadline a move is overdue: controllers look at moves every few seconds, and clocks differ."""
 _ORDER: Final = {each: number for number, each in enumerate(RowState)}
 
 

@@ -36,6 +36,8 @@ _OF_ARRIVING: Final = "Clusters (what arriving replicas request / what is free n
 _OF_ALL: Final = "Clusters (what all replicas request / what is free; without bindings it is not known what runs)"
 INCOMPLETE: Final = "This plan is incomplete: more can move than it shows."
 _ABBREVIATIONS: Final = frozenset({"CPU"})
+_CLAIM_FIELDS = ("gains", "takes", "loses", "unclaimed")
+_OTHER: Mapping[str, str] = {"gains": " from {}", "takes": " from {}", "loses": " to {}", "unclaimed": ""}
 
 
 def _bad(text: str) -> Cell:
@@ -200,9 +202,6 @@ def _policies(plan: Plan) -> Section:
     return section("Policies", ("POLICY", "CHANGE", numbers("KEEPS"), "GAINS", "TAKES", "LOSES", "UNCLAIMED"), rows)
 
 
-_CLAIM_FIELDS = ("gains", "takes", "loses", "unclaimed")
-
-
 def _staying(plan: Plan) -> Section:
     names: dict[tuple[str, str], list[str]] = {}
     for each in plan.staying:
@@ -256,6 +255,3 @@ def _claims(effect: PolicyEffect, field: str) -> str:
         if others
         else (f"{len(changes)}: {names}")
     )
-
-
-_OTHER: Mapping[str, str] = {"gains": " from {}", "takes": " from {}", "loses": " to {}", "unclaimed": ""}

@@ -15,9 +15,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from berthmaster.controllers.binding_scheduler.need_index import NeedIndex
 from berthmaster.controllers.moves.copies_reader import with_needs
-from berthmaster.deciding.config import MoveSettings
 from berthmaster.deciding.copy_checks import UNREAD, blocked_move
 from berthmaster.deciding.decision_recorder import PolicyMoves
+from berthmaster.deciding.move_settings import MoveSettings
 from berthmaster.deciding.move_targets import drain_target
 from berthmaster.deciding.policy_moves import policy_moves
 from berthmaster.deciding.writes import effective

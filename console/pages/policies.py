@@ -8,7 +8,7 @@ from berthmaster.model.decode import builtins
 from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.model.policy import POLICY_KINDS
 from berthmaster.native_api.policies import POLICY_SORTS, PolicyQuery
-from berthmaster.views import policy_rows
+from berthmaster.views import policy_words
 from console.context import services, visitor
 from console.pages import downloads, lists
 from console.pages.amounts import Load
@@ -72,12 +72,12 @@ def one(namespace: str, name: str) -> Response | str:
     return render_template(
         "policy.html",
         view=found,
-        affinities=[policy_rows.affinity_words(each) for _, _, each in policy_rows.terms_of(placement)],
+        affinities=[policy_words.affinity_words(each) for _, _, each in policy_words.terms_of(placement)],
         asks={
-            "Spread": policy_rows.spread_words(placement),
-            "Replicas": policy_rows.division_words(placement),
-            "Tolerates": policy_rows.toleration_words(placement.cluster_tolerations) or ["No taint."],
-            "Failback": [policy_rows.failback_words(found.policy, found.failback)],
+            "Spread": policy_words.spread_words(placement),
+            "Replicas": policy_words.division_words(placement),
+            "Tolerates": policy_words.toleration_words(placement.cluster_tolerations) or ["No taint."],
+            "Failback": [policy_words.failback_words(found.policy, found.failback)],
         },
         load_of=Load,
         manifest=yaml_lines({"apiVersion": found.policy.api_version, **builtins(found.policy)}),

@@ -15,8 +15,8 @@ from typing import Any, Final
 from msgspec import structs
 from msgspec.structs import replace
 
-from berthmaster.deciding.config import DEFAULT_BRAKE
 from berthmaster.deciding.rules import OWN
+from berthmaster.deciding.storm_brake import DEFAULT_BRAKE
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.gaps import MOST_NAMED, Gap, GapKind, texts

@@ -11,7 +11,7 @@ from berthmaster.controllers.binding_scheduler.controller import BindingSchedule
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.moves.drift_looks import ROUND_S
 from berthmaster.controllers.settings import ControllerSettings
-from berthmaster.deciding.budgets import Admissions, Budgets, MoveCandidate
+from berthmaster.deciding.admissions import Admissions, Budgets, MoveCandidate
 from berthmaster.deciding.config import MovesConfig
 from berthmaster.deciding.decision_recorder import DecisionRecord, context_of
 from berthmaster.kube.events import EventContent

@@ -10,8 +10,11 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from berthmaster.deciding.budgets import QUIET_S, Admissions, Budgets, MoveCandidate
-from berthmaster.deciding.config import Budget, MovesConfig, MoveSelector, MoveSubject, Window
+from berthmaster.deciding.admissions import QUIET_S, Admissions, Budgets, MoveCandidate
+from berthmaster.deciding.budgets import Budget
+from berthmaster.deciding.config import MovesConfig
+from berthmaster.deciding.move_selector import MoveSelector, MoveSubject
+from berthmaster.deciding.windows import Window
 from berthmaster.model.move import MoveReason
 
 KEYS = [("shop", f"b{number}") for number in range(7)]

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from berthmaster.controllers.estimators import messages
 from berthmaster.controllers.estimators.messages import Question
-from berthmaster.deciding.config import RebalanceSettings
+from berthmaster.deciding.move_settings import RebalanceSettings
 from berthmaster.kube.requests import key_text
 from berthmaster.model.binding import Binding, BindingSpec, ObjectReference
 from berthmaster.scheduling.columns import TooLargeError, Work

@@ -10,19 +10,12 @@ from typing import Annotated, Any, Final, Literal, get_args, get_origin
 
 import msgspec
 
-from berthmaster.deciding.config import (
-    DEFAULT_BUDGET,
-    BrakeSettings,
-    Budget,
-    MoveOverrides,
-    MoveRule,
-    MovesConfig,
-    MoveSettings,
-    Pause,
-    PositiveSeconds,
-    SourceSettings,
-    duration_meta,
-)
+from berthmaster.deciding.budgets import DEFAULT_BUDGET, Budget
+from berthmaster.deciding.config import MoveRule, MovesConfig
+from berthmaster.deciding.config_values import PositiveSeconds, duration_meta
+from berthmaster.deciding.move_settings import MoveOverrides, MoveSettings, SourceSettings
+from berthmaster.deciding.pause import Pause
+from berthmaster.deciding.storm_brake import BrakeSettings
 from berthmaster.manifests.limits import ManifestLimits
 from berthmaster.manifests.yaml_reader import read_yaml
 from berthmaster.model.decode import builtins, convert

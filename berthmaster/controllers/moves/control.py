@@ -11,8 +11,10 @@ from berthmaster.controllers.moves import metrics
 from berthmaster.controllers.moves.config_file import read_moves_config
 from berthmaster.controllers.moves.storm_watch import StormWatch
 from berthmaster.deciding import lease_record
-from berthmaster.deciding.budgets import Admissions, Budgets
-from berthmaster.deciding.config import BrakeLimits, MovesConfig, MoveSubject, subject_of
+from berthmaster.deciding.admissions import Admissions, Budgets
+from berthmaster.deciding.config import MovesConfig
+from berthmaster.deciding.move_selector import MoveSubject, subject_of
+from berthmaster.deciding.storm_brake import BrakeLimits
 from berthmaster.model.binding import Binding
 from berthmaster.model.errors import InputError
 from berthmaster.model.meta import Key

@@ -8,8 +8,7 @@ from typing import Final, Literal
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.moves import metrics
 from berthmaster.deciding import lease_record
-from berthmaster.deciding.config import BrakeSettings
-from berthmaster.deciding.storm_brake import BrakeState, StormBrake
+from berthmaster.deciding.storm_brake import BrakeSettings, BrakeState, StormBrake
 from berthmaster.kube.informer import Informer
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.meta import Key

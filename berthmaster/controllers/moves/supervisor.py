@@ -13,11 +13,11 @@ from berthmaster.controllers.moves.drift_looks import DriftLooks
 from berthmaster.controllers.moves.metrics import ENDED, PHASE_SECONDS
 from berthmaster.controllers.moves.policy_annotations import PolicyAnnotations
 from berthmaster.controllers.moves.waiting_moves import WaitingMoves
-from berthmaster.deciding.budgets import MoveCandidate, Waiting, candidate_of, pause_of
-from berthmaster.deciding.config import subject_of
+from berthmaster.deciding.admissions import MoveCandidate, Waiting, candidate_of, pause_of
 from berthmaster.deciding.copies import seconds_since
 from berthmaster.deciding.decision_recorder import MoveContext, PolicyMoves
 from berthmaster.deciding.leaving import Leaving, leaving_of, room_after
+from berthmaster.deciding.move_selector import subject_of
 from berthmaster.deciding.policy_moves import policy_moves
 from berthmaster.deciding.quotas import given_up, use_of
 from berthmaster.model.binding import Binding, holder

@@ -36,6 +36,11 @@ from berthmaster.simulation.world import Change, World
 
 POLICY_LABEL: Final = "kubeadmiral.io/propagation-policy-name"
 CLUSTER_POLICY_LABEL: Final = "kubeadmiral.io/cluster-propagation-policy-name"
+LIMITS_IGNORED: Final = (
+    "KubeAdmiral's scheduler ignores minReplicas and maxReplicas in mode Duplicate, although its manual promises them; "
+    "--duplicate-limits, or duplicateLimits in a request, applies them"
+)
+UNBOUND: Final = f"no label {POLICY_LABEL} or {CLUSTER_POLICY_LABEL} binds it to a policy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,13 +200,6 @@ def _plugins(profile: SchedulingProfile, webhooks: Webhooks) -> PluginNames | Fi
         return plugin_names(profile, webhooks)
     except FieldError as error:
         return FieldError(f"SchedulingProfile {profile.metadata.name}: {error.path}", error.problem)
-
-
-LIMITS_IGNORED: Final = (
-    "KubeAdmiral's scheduler ignores minReplicas and maxReplicas in mode Duplicate, although its manual promises them; "
-    "--duplicate-limits, or duplicateLimits in a request, applies them"
-)
-UNBOUND: Final = f"no label {POLICY_LABEL} or {CLUSTER_POLICY_LABEL} binds it to a policy"
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,15 +25,8 @@ from berthmaster.native_api.fleet import FleetAmount, sum_of
 from berthmaster.native_api.policies import POLICY_SORTS, AllowedGroup, PolicyList, PolicyQuery, PolicyView
 from berthmaster.native_api.why import MAX_NAMES
 from berthmaster.simulation.workload import SimulatedWorkload
-from berthmaster.views.policy_rows import (
-    PolicyFinding,
-    PolicyRow,
-    PolicyUse,
-    PriorityDropRow,
-    policy_row,
-    policy_uses,
-    terms_of,
-)
+from berthmaster.views.policy_rows import PolicyFinding, PolicyRow, PolicyUse, PriorityDropRow, policy_row, policy_uses
+from berthmaster.views.policy_words import terms_of
 from extender.protocols.native import parameters
 from extender.protocols.native.fleet import cluster_row
 from extender.protocols.native.schedule import require_watched

@@ -8,7 +8,7 @@ from karmada_plane import cluster, deployment, policy, selector
 from kube_store import JSON
 from move_plays import AFTER_S, ON, SETTINGS, terms_of
 
-from berthmaster.deciding.config import DEFAULT_BUDGET, Budget
+from berthmaster.deciding.budgets import DEFAULT_BUDGET, Budget
 from berthmaster.model.binding import Binding
 from berthmaster.model.decode import convert
 from berthmaster.model.move import DRAINING, move_of

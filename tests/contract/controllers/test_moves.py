@@ -13,7 +13,8 @@ from kube_store import JSON
 from move_plays import AFTER_S, BREAK, ON, REPLICAS, STATEFUL, STATIC, WEB, Play, draining, refuse_if
 from tables import cases
 
-from berthmaster.deciding.config import MovesConfig, SourceSettings
+from berthmaster.deciding.config import MovesConfig
+from berthmaster.deciding.move_settings import SourceSettings
 from berthmaster.model.errors import ApiError
 from berthmaster.model.move import FAILBACK, MOVE, PAUSE, STRATEGY, MovePhase, MoveReason
 

@@ -10,7 +10,8 @@ from karmada_model.evictions import evict
 from karmada_plane import cluster
 from move_plays import BREAK, ON, STATIC, WEB, Play, Twice, draining, refuse_if
 
-from berthmaster.deciding.config import Budget, MovesConfig
+from berthmaster.deciding.budgets import Budget
+from berthmaster.deciding.config import MovesConfig
 from berthmaster.model.move import MovePhase, MoveStrategy
 
 DEADLINE_S = 120

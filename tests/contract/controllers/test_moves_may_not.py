@@ -12,7 +12,10 @@ from karmada_plane import cluster, deployment, policy, resource, selector
 from kube_store import JSON
 from move_plays import BREAK, ON, REPLICAS, SETTINGS, STATIC, WEB, Play, Twice, draining, terms_of
 
-from berthmaster.deciding.config import Budget, MoveRule, MovesConfig, MoveSelector, SourceOverride
+from berthmaster.deciding.budgets import Budget
+from berthmaster.deciding.config import MoveRule, MovesConfig
+from berthmaster.deciding.move_selector import MoveSelector
+from berthmaster.deciding.move_settings import SourceOverride
 from berthmaster.kube.requests import APIRequest
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError

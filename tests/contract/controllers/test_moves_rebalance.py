@@ -14,7 +14,9 @@ from move_plays import ON, SETTINGS, STATIC, WEB, Play
 
 from berthmaster.controllers.estimators.messages import unschedulable_question
 from berthmaster.controllers.estimators.queries import EstimatorQuery
-from berthmaster.deciding.config import Budget, MovesConfig, RebalanceSettings
+from berthmaster.deciding.budgets import Budget
+from berthmaster.deciding.config import MovesConfig
+from berthmaster.deciding.move_settings import RebalanceSettings
 from berthmaster.model.binding import REBALANCE
 from berthmaster.model.decode import decode_json
 from berthmaster.model.move import MOVE, MovePhase, MoveReason, MoveState

@@ -7,8 +7,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from berthmaster.deciding.budgets import QUIET_S, Admissions, Budgets, MoveCandidate
-from berthmaster.deciding.config import Budget, MovesConfig, MoveSubject
+from berthmaster.deciding.admissions import QUIET_S, Admissions, Budgets, MoveCandidate
+from berthmaster.deciding.budgets import Budget
+from berthmaster.deciding.config import MovesConfig
+from berthmaster.deciding.move_selector import MoveSubject
 from berthmaster.model.move import MoveReason
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)

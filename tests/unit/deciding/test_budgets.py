@@ -3,8 +3,11 @@ from datetime import UTC, datetime
 import pytest
 from tables import cases
 
-from berthmaster.deciding.budgets import Budgets, MoveCandidate, Waiting
-from berthmaster.deciding.config import Budget, MovesConfig, MoveSelector, MoveSubject, Window
+from berthmaster.deciding.admissions import Budgets, MoveCandidate, Waiting
+from berthmaster.deciding.budgets import Budget
+from berthmaster.deciding.config import MovesConfig
+from berthmaster.deciding.move_selector import MoveSelector, MoveSubject
+from berthmaster.deciding.windows import Window
 from berthmaster.model.move import MoveReason
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)

@@ -7,23 +7,11 @@ import msgspec
 import pytest
 from tables import cases
 
-from berthmaster.deciding.config import (
-    MoveRule,
-    MovesConfig,
-    MoveSelector,
-    MoveSettings,
-    MoveSubject,
-    Schedule,
-    SourceOverride,
-    SourceSettings,
-    TimeZone,
-    Window,
-    Windows,
-    WindowSeconds,
-    failback_annotation,
-    pause_annotation,
-    subject_of,
-)
+from berthmaster.deciding.config import MoveRule, MovesConfig
+from berthmaster.deciding.move_selector import MoveSelector, MoveSubject, subject_of
+from berthmaster.deciding.move_settings import MoveSettings, SourceOverride, SourceSettings, failback_annotation
+from berthmaster.deciding.pause import pause_annotation
+from berthmaster.deciding.windows import Schedule, TimeZone, Window, Windows, WindowSeconds
 from berthmaster.model.binding import Binding
 from berthmaster.model.errors import FieldError, InputError
 from berthmaster.model.move import MoveStrategy

@@ -6,8 +6,8 @@ import msgspec
 from builders import binding
 from tables import cases
 
-from berthmaster.deciding.config import MoveSettings
 from berthmaster.deciding.copy_checks import blocked_failover, blocked_move, cannot_start, must_stay, suspended_clusters
+from berthmaster.deciding.move_settings import MoveSettings
 from berthmaster.model.binding import Binding
 from berthmaster.model.decode import convert, decode_json
 from berthmaster.model.meta import with_spec

@@ -9,8 +9,8 @@ from builders import binding, placement
 from tables import cases
 
 from berthmaster.deciding import lifecycle
-from berthmaster.deciding.config import MoveSettings
 from berthmaster.deciding.lifecycle import CopiesChange, Surroundings
+from berthmaster.deciding.move_settings import MoveSettings
 from berthmaster.deciding.moves import ended_record
 from berthmaster.model.binding import AggregatedStatusItem, Binding, BindingStatus
 from berthmaster.model.move import MovePhase, MoveReason, MoveState

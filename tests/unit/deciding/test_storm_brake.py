@@ -3,8 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tables import cases
 
-from berthmaster.deciding.config import BrakeSettings
-from berthmaster.deciding.storm_brake import MAX_AGE_S, StormBrake
+from berthmaster.deciding.storm_brake import MAX_AGE_S, BrakeSettings, StormBrake
 
 SETTINGS = BrakeSettings(window_s=300, settle_s=120)
 START = 100_000.0

@@ -24,7 +24,8 @@ from ledger_histories import (
 from tables import cases
 
 from berthmaster.controllers.moves.drift_looks import ROUND_S
-from berthmaster.deciding.config import MovesConfig, RebalanceSettings
+from berthmaster.deciding.config import MovesConfig
+from berthmaster.deciding.move_settings import RebalanceSettings
 from berthmaster.ledger import history
 from berthmaster.ledger.reader import LedgerReader
 from berthmaster.ledger.records import Query, RecordId

@@ -12,16 +12,8 @@ from berthmaster.model.errors import InputError
 from berthmaster.model.meta import ObjectMeta
 from berthmaster.model.taint import Taint, Toleration
 from berthmaster.runtime.feature_gates import FeatureGates
-from berthmaster.simulation.changes import (
-    AddLabel,
-    AddTaint,
-    RemoveLabel,
-    RemoveTaint,
-    Scale,
-    label_change,
-    scale_change,
-    taint_change,
-)
+from berthmaster.simulation.change_texts import label_change, scale_change, taint_change
+from berthmaster.simulation.changes import AddLabel, AddTaint, RemoveLabel, RemoveTaint, Scale
 from berthmaster.simulation.evictions import evicted_after_s
 from berthmaster.simulation.plan_answer import Basis, Switch, assumptions
 from berthmaster.simulation.workload import ResourceName

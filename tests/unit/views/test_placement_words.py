@@ -8,16 +8,16 @@ from berthmaster.model.decode import convert
 from berthmaster.model.move import FAILBACK
 from berthmaster.model.placement import Placement
 from berthmaster.model.policy import Policy
-from berthmaster.views import policy_rows
-from berthmaster.views.policy_rows import failback_words, terms_of
+from berthmaster.views import policy_words
+from berthmaster.views.policy_words import failback_words, terms_of
 
 WORDS = data("placement_words")
 GROUPS = [{"affinityName": "home"}, {"affinityName": "away"}]
 SAYS = {
-    "affinity": lambda given: policy_rows.affinity_words(convert(ClusterAffinity, given)),
-    "spread": lambda given: policy_rows.spread_words(convert(Placement, given)),
-    "division": lambda given: policy_rows.division_words(convert(Placement, given)),
-    "tolerations": lambda given: policy_rows.toleration_words(convert(Placement, given).cluster_tolerations),
+    "affinity": lambda given: policy_words.affinity_words(convert(ClusterAffinity, given)),
+    "spread": lambda given: policy_words.spread_words(convert(Placement, given)),
+    "division": lambda given: policy_words.division_words(convert(Placement, given)),
+    "tolerations": lambda given: policy_words.toleration_words(convert(Placement, given).cluster_tolerations),
 }
 
 

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from typing import Final
 
-from berthmaster.deciding.config import SourceSettings, failback_annotation, pause_annotation
+from berthmaster.deciding.move_settings import SourceSettings, failback_annotation
+from berthmaster.deciding.pause import pause_annotation
 from berthmaster.model.errors import FieldError, InputError
 from berthmaster.model.hints import closest
 from berthmaster.model.move import FAILBACK, PAUSE, STRATEGY, VOLUMES, MoveStrategy, VolumeLoss

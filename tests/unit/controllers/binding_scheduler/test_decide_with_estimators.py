@@ -22,9 +22,10 @@ from berthmaster.controllers.estimators.estimators import open_estimators
 from berthmaster.controllers.estimators.queries import EstimatorQuery
 from berthmaster.controllers.moves.supervisor import MoveSupervisor
 from berthmaster.controllers.settings import EstimatorSettings
-from berthmaster.deciding.budgets import Admissions, Budgets
-from berthmaster.deciding.config import MovesConfig, MoveSettings, SourceSettings
+from berthmaster.deciding.admissions import Admissions, Budgets
+from berthmaster.deciding.config import MovesConfig
 from berthmaster.deciding.failover import FailoverOptions
+from berthmaster.deciding.move_settings import MoveSettings, SourceSettings
 from berthmaster.deciding.writes import Version, applied_placement
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, BindingStatus
 from berthmaster.model.claims import MANAGED_BY

@@ -17,8 +17,10 @@ from berthmaster.controllers.moves.config_file import SCHEMA_FILE, json_schema, 
 from berthmaster.controllers.moves.control import LiveControl
 from berthmaster.controllers.moves.drift_looks import LOOKS_PER_S, ROUND_S, DriftLooks
 from berthmaster.controllers.moves.waiting_moves import INTERVAL_S, WaitingMoves
-from berthmaster.deciding.config import DEFAULT_BUDGET, MoveSubject, RebalanceSettings
+from berthmaster.deciding.budgets import DEFAULT_BUDGET
 from berthmaster.deciding.lease_record import SOURCES
+from berthmaster.deciding.move_selector import MoveSubject
+from berthmaster.deciding.move_settings import RebalanceSettings
 from berthmaster.kube.lease import Lease, LeaseOptions
 from berthmaster.model.binding import Binding
 from berthmaster.model.errors import InputError

@@ -10,8 +10,8 @@ from tables import cases
 
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.moves.storm_watch import StormWatch
-from berthmaster.deciding.config import BrakeSettings
 from berthmaster.deciding.lease_record import BRAKE, RESUME
+from berthmaster.deciding.storm_brake import BrakeSettings
 from berthmaster.kube.kinds import KARMADA_CLUSTERS
 from berthmaster.kube.lease import Lease, LeaseOptions
 
