@@ -15,6 +15,8 @@ from typing import Final
 VERSION: Final = "v1.36.3"
 WAIT_S: Final = 240.0
 """How long a node waits for a spare member that is free."""
+FOLLOW_S: Final = 30
+"""How long a log is followed. kind ends the command when it has read its line."""
 _ANSWERS: Final = (
     ("-v", "Docker version 0"),
     (".SecurityOptions", "[]"),
@@ -85,6 +87,8 @@ def main(folder: Path, arguments: Sequence[str]) -> int:
     if text:
         sys.stdout.write(text + "\n")
         sys.stdout.flush()
+    if arguments[:2] == ["logs", "-f"]:
+        time.sleep(FOLLOW_S)
     return 0
 
 

@@ -1,6 +1,7 @@
 """The two schedulers that play the suite: karmada-scheduler, and Berthmaster in its place."""
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -19,6 +20,9 @@ from berthmaster.controllers.rbac import rules_of
 CONTROLLERS: Final = ("binding-scheduler", "preemption", "workload-rebalancer")
 REPLACED: Final = ("--feature-gates=PropagationPolicyPreemption=false", "--controllers=-workloadRebalancer")
 """Options of Karmada's controller manager that turn off what Berthmaster does in its place."""
+BRIEF_LEASE: Final = ("--leader-elect-lease-s=8", "--leader-elect-renew-s=6")
+"""Options by which a standby takes over soon. On a busy machine a leader with them may lose its Lease."""
+_TURN_S: Final = 1.0
 _POLICIES: Final = ("propagationpolicy.karmada.io", "clusterpropagationpolicy.karmada.io")
 
 
@@ -47,9 +51,7 @@ def berthmaster(plane: SuitePlane, mode: str, *, kill_leader_s: float, refuse_ev
         kubeconfig = _user(plane)
         if refuse_every:
             kubeconfig = opened.enter_context(RefusingProxy(kubeconfig, plane.processes.ports.free(), refuse_every))
-        replicas = Replicas(plane, kubeconfig, 2 if kill_leader_s else 1)
-        if kill_leader_s:
-            opened.enter_context(replicas.killing(kill_leader_s))
+        opened.enter_context(Replicas(plane, kubeconfig, kill_leader_s).kept())
         yield
 
 
@@ -87,36 +89,38 @@ def _remove_policies(plane: SuitePlane, kind: str) -> None:
 class Replicas:
     """The processes of the controllers."""
 
-    def __init__(self, plane: SuitePlane, kubeconfig: Path, count: int) -> None:
-        self._plane, self._kubeconfig = plane, kubeconfig
-        self._running = [self._start() for _ in range(count)]
+    def __init__(self, plane: SuitePlane, kubeconfig: Path, kill_leader_s: float) -> None:
+        """Start one, or two if the leader is killed from time to time."""
+        self._plane, self._kubeconfig, self._kill_leader_s = plane, kubeconfig, kill_leader_s
+        self._running = [self._start() for _ in range(2 if kill_leader_s else 1)]
 
     def _start(self) -> Serving:
         return start_controllers(
             self._plane.processes, self._plane.host, SYSTEM,
             f"--controllers={','.join(CONTROLLERS)}", "--scheduler-name=default-scheduler",
             "--feature-gates=PolicyPreemption=true,WorkloadAffinity=true", "--enable-scheduler-estimator",
-            "--leader-elect-lease-s=8", "--leader-elect-renew-s=6", "--log-level=info",
-            kubeconfig=self._kubeconfig,
+            "--log-level=info", *(BRIEF_LEASE if self._kill_leader_s else ()),
+            kubeconfig=self._kubeconfig, wait=False,
         )  # fmt: skip
 
     @contextmanager
-    def killing(self, every_s: float) -> Iterator[None]:
-        """Kill the leader again and again, and start a new replica in its place."""
+    def kept(self) -> Iterator[None]:
+        """Start ended processes again, as kubelet does, and kill the leader from time to time."""
         end = threading.Event()
-
-        def loop() -> None:
-            while not end.wait(every_s):
-                leader = next((each for each in self._running if each.leading), None)
-                if leader is not None:
-                    leader.process.kill()
-                    self._running.remove(leader)
-                    self._running.append(self._start())
-
-        thread = threading.Thread(target=loop, name="killer", daemon=True)
+        thread = threading.Thread(target=self._keep, args=(end,), name="replicas", daemon=True)
         thread.start()
         try:
             yield
         finally:
             end.set()
             thread.join()
+
+    def _keep(self, end: threading.Event) -> None:
+        killed_s = time.monotonic()
+        while not end.wait(_TURN_S):
+            self._running = [each if each.process.running else self._start() for each in self._running]
+            if self._kill_leader_s and time.monotonic() - killed_s > self._kill_leader_s:
+                leaders = [each for each in self._running if each.leading]
+                for each in leaders:
+                    each.process.kill()
+                    killed_s = time.monotonic()
