@@ -369,6 +369,7 @@ class History:
             self.stage.edit(binding, metadata={"annotations": {MOVE: None}})
             self._forgotten.add(template["metadata"]["name"])
             self._starts.pop(binding["metadata"]["name"], None)
+            self._rebalanced_s.pop(binding["metadata"]["name"], None)
             if move.phase is MovePhase.ADMITTED:
                 self._watch_pods_end(template, move)
             return
