@@ -23,7 +23,8 @@ from berthmaster.model.placement import Placement
 from berthmaster.model.quantity import Quantity
 from berthmaster.model.replicas import ReplicaRequirements
 from berthmaster.model.taint import Taint
-from berthmaster.scheduling.fleet import Fleet, Strategy, strategy_of
+from berthmaster.scheduling.compiled_placement import Strategy, strategy_of
+from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.minimal import decide_minimal
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.request import Request

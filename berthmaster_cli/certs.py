@@ -45,6 +45,15 @@ _LIFETIME_DAYS: Final = click.FloatRange(0.0001, 36_500)
 _REPORTER: Final = "berthmaster.io/certs"
 CONFIGURATION_KINDS: Final = (MUTATING, VALIDATING, SCHEDULER_PLUGIN)
 """The kinds that hold bundles."""
+certificate_options: Final = partial(
+    options,
+    server="the host, which has the Secrets and runs the servers",
+    target="the API server that calls the webhooks",
+)
+"""The options of a class that is based on ``CertificateFlags``."""
+_ENVIRONMENT: Final = "BERTHMASTER_CERTS"
+_EPILOG: Final = environment_text(_ENVIRONMENT, "--authority-secret")
+_COLOURS: Final = {CertificateVerdict.OK: "green", CertificateVerdict.DUE: "yellow", CertificateVerdict.BAD: "bold red"}
 
 
 def _serving_secret(text: str) -> ServingCertificate:
@@ -107,14 +116,6 @@ class CertificateFlags(ClusterFlags, LogLevelFlags):
     )  # fmt: skip
 
 
-certificate_options: Final = partial(
-    options,
-    server="the host, which has the Secrets and runs the servers",
-    target="the API server that calls the webhooks",
-)
-"""The options of a class that is based on ``CertificateFlags``."""
-
-
 def _options_from(flags: CertificateFlags) -> CertificateOptions:
     """Return the options from the flags."""
     names = zip(CONFIGURATION_KINDS, (flags.mutating, flags.validating, flags.scheduler_plugin), strict=True)
@@ -167,11 +168,6 @@ def certificate_context(flags: CertificateFlags) -> Iterator[CertificateContext]
     finally:
         for recorder in recorders.values():
             recorder.stop()
-
-
-_ENVIRONMENT: Final = "BERTHMASTER_CERTS"
-_EPILOG: Final = environment_text(_ENVIRONMENT, "--authority-secret")
-_COLOURS: Final = {CertificateVerdict.OK: "green", CertificateVerdict.DUE: "yellow", CertificateVerdict.BAD: "bold red"}
 
 
 @click.group()

@@ -14,6 +14,11 @@ from berthmaster_cli.options import KubeconfigFlags, config_option
 if TYPE_CHECKING:
     from console.oidc_options import OidcOptions
 
+_ENVIRONMENT: Final = "BERTHMASTER_CONSOLE"
+_MIB: Final = 2**20
+_SPARE_THREADS: Final = 4
+_STREAMS: Final = 60
+
 
 class OidcFlags(Flags):
     """The provider at which visitors sign in."""
@@ -68,12 +73,6 @@ def _oidc_from(flags: OidcFlags) -> "OidcOptions | None":
         flags.oidc_groups_claim,
         flags.oidc_groups_prefix,
     )
-
-
-_ENVIRONMENT: Final = "BERTHMASTER_CONSOLE"
-_MIB: Final = 2**20
-_SPARE_THREADS: Final = 4
-_STREAMS: Final = 60
 
 
 class _ConsoleFlags(OidcFlags, KubeconfigFlags, serving_options.ServingFlags):

@@ -33,6 +33,7 @@ _REQUEST_S: Final = 10.0
 _LIFETIME: Final = timedelta(days=1)
 _TAIL_LINES: Final = 5
 _CA: Final = "ca.crt"
+_OBJECTS: Final[dict[str, Any]] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
 
 
 class DemoError(BerthmasterError):
@@ -122,9 +123,6 @@ def _free_port() -> int:
         probe.bind((HOST, 0))
         port: int = probe.getsockname()[1]
         return port
-
-
-_OBJECTS: Final[dict[str, Any]] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
 
 
 @click.command()

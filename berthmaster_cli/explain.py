@@ -57,6 +57,9 @@ _CONFLICTS: Final = ("paths", "live", "kubeconfig", "context", "dump", "server")
 
 
 AnyExplanation = TypeVar("AnyExplanation", Explanation, "FederationExplanation")
+_LIMIT: Final = 20
+_NOT_GIVEN: Final = "needs, not among the input:"
+_NOT_FOUND: Final = "needs, does not exist or may not be read:"
 
 
 class PastFlags(InputFlags, ledger_options.ReadLedgerFlags):
@@ -136,11 +139,6 @@ def _print_difference(difference: "InputDifference") -> None:
     if difference.without is not None:
         clusters = assignment_text(dict(difference.without)) or "no cluster"
         print_line("without the changes marked *: ", clusters)
-
-
-_LIMIT: Final = 20
-_NOT_GIVEN: Final = "needs, not among the input:"
-_NOT_FOUND: Final = "needs, does not exist or may not be read:"
 
 
 class _ExplainFlags(

@@ -24,28 +24,11 @@ from berthmaster_cli.output import complain, inert
 
 _UNBREAKABLE: Final = "\u2011"
 """The hyphen at which no line breaks. It stands for a hyphen while click wraps a text."""
-
-
-class WholeWordFormatter(click.HelpFormatter):
-    """Wraps a text at spaces only. Click breaks lines at hyphens too, as in ``--client-`` and ``ca-file``."""
-
-    def write_text(self, text: str) -> None:
-        super().write_text(text.replace("-", _UNBREAKABLE))
-
-    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
-        super().write_dl([(name, text.replace("-", _UNBREAKABLE)) for name, text in rows], col_max, col_spacing)
-
-    def write(self, string: str) -> None:
-        super().write(string.replace(_UNBREAKABLE, "-"))
-
-
 EXIT_CHECK_FAILED: Final = 1
 EXIT_BAD_INPUT: Final = 2
 EXIT_INTERRUPTED: Final = 130
-
 _OUTPUT_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
 _PROGRAM: Final = "berthmaster"
-click.Context.formatter_class = WholeWordFormatter
 # Imported when called: `--help` and completion must not import numpy.
 SECTIONS: Final[dict[str, dict[str, str]]] = {
     "Understand placements": {
@@ -92,6 +75,26 @@ _MODULES: Final = {
 }
 """The modules of commands below ``berthmaster_cli``, and the function after a colon, if they have other names."""
 COMMANDS: Final = tuple(name for commands in SECTIONS.values() for name in commands)
+_PLUGIN: Final = "kubectl berthmaster"
+# Cobra's ShellCompDirective values.
+_NO_FILES: Final = 4
+_DEFAULT: Final = 0
+
+
+class WholeWordFormatter(click.HelpFormatter):
+    """Wraps a text at spaces only. Click breaks lines at hyphens too, as in ``--client-`` and ``ca-file``."""
+
+    def write_text(self, text: str) -> None:
+        super().write_text(text.replace("-", _UNBREAKABLE))
+
+    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
+        super().write_dl([(name, text.replace("-", _UNBREAKABLE)) for name, text in rows], col_max, col_spacing)
+
+    def write(self, string: str) -> None:
+        super().write(string.replace(_UNBREAKABLE, "-"))
+
+
+click.Context.formatter_class = WholeWordFormatter
 
 
 def command_module(name: str) -> str:
@@ -281,12 +284,6 @@ def _plain(error: UnicodeError) -> tuple[str, int]:
 
     missing = error.object[error.start : error.end]
     return "".join(_PLAIN.get(each) or escaped(each) for each in missing), error.end
-
-
-_PLUGIN: Final = "kubectl berthmaster"
-# Cobra's ShellCompDirective values.
-_NO_FILES: Final = 4
-_DEFAULT: Final = 0
 
 
 def run_plugin() -> None:

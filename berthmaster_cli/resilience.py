@@ -33,6 +33,18 @@ _CHUNKS: Final = 16
 """How many parts of the failures each process gets. More show the progress better."""
 _SIMULATED: Final[list[Failures]] = []
 """The failures that the processes of a pool simulate. They get them from their parent, without a copy."""
+_DOMAINS: Final = tuple(FailureDomain)
+_STOPS: Final = columns_of("FAILURE", *map(numbers, ("CLUSTERS", "STOP", "REPLICAS", "NO COPY")))
+_MOVES: Final = columns_of(*map(numbers, ("MOVE", "NOWHERE", "SHORT", "STAYING")), "OVERCOMMITTED")
+_WORKLOADS: Final = columns_of("WORKLOADS")
+_LEGEND: Final = (
+    "What stops: STOP: workloads that lose copies. REPLICAS: their replicas that stop. NO COPY: workloads without "
+    "another copy on a ready cluster. What failover then does, if it is on: MOVE: workloads that move. NOWHERE: "
+    "workloads that run on no cluster afterwards. SHORT: workloads that run with too few replicas. STAYING: workloads "
+    "that keep a lost cluster. OVERCOMMITTED: clusters that get more than is free. Capacity is what clusters report."
+)
+_EXIT_CODES: Final = "Exit codes: 0 success; 1 with --check, a failure leaves workloads without a place; 2 bad input."
+_NAMED: Final = 3
 
 
 class Shard(NamedTuple):
@@ -119,20 +131,6 @@ def _read(path: Path) -> ShardResult:
     if not 0 <= found.number < found.of or len(found.impacts) != len(range(found.number, found.failures, found.of)):
         raise InputError(f"--merge {path}: the shard is incomplete")
     return found
-
-
-_DOMAINS: Final = tuple(FailureDomain)
-_STOPS: Final = columns_of("FAILURE", *map(numbers, ("CLUSTERS", "STOP", "REPLICAS", "NO COPY")))
-_MOVES: Final = columns_of(*map(numbers, ("MOVE", "NOWHERE", "SHORT", "STAYING")), "OVERCOMMITTED")
-_WORKLOADS: Final = columns_of("WORKLOADS")
-_LEGEND: Final = (
-    "What stops: STOP: workloads that lose copies. REPLICAS: their replicas that stop. NO COPY: workloads without "
-    "another copy on a ready cluster. What failover then does, if it is on: MOVE: workloads that move. NOWHERE: "
-    "workloads that run on no cluster afterwards. SHORT: workloads that run with too few replicas. STAYING: workloads "
-    "that keep a lost cluster. OVERCOMMITTED: clusters that get more than is free. Capacity is what clusters report."
-)
-_EXIT_CODES: Final = "Exit codes: 0 success; 1 with --check, a failure leaves workloads without a place; 2 bad input."
-_NAMED: Final = 3
 
 
 class _ResilienceFlags(

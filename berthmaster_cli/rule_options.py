@@ -19,6 +19,8 @@ from webhook.admission.context import AdmissionContext
 from webhook.admission.linting import lint
 from webhook.admission.settings import AdmissionSettings, Level
 
+_UNSUPPORTED = "unsupported-placement"
+
 
 class RuleFlags(PlacementLimitsFlags):
     """The admission rules."""
@@ -69,9 +71,6 @@ def scopes(cluster_scoped: Iterable[str], namespaced: Iterable[str]) -> dict[tup
             if known.setdefault((group, kind), scope) is not scope:
                 raise click.UsageError(f"{text!r} is both cluster-scoped and namespaced")
     return known
-
-
-_UNSUPPORTED = "unsupported-placement"
 
 
 def policy_findings(limits: PlacementLimits) -> Callable[[Policy], Sequence[PolicyFinding]]:

@@ -67,6 +67,7 @@ _GROUP_COLUMNS: Final = columns_of(
 
 AssignmentText = Callable[[Mapping[str, int | None]], str]
 """Formats an assignment for a cell."""
+_NO_LABELS: Final[Mapping[str, str]] = {}
 
 
 def print_results(rows: Sequence[Row], output: str) -> None:
@@ -157,9 +158,6 @@ def _cells(each: ClusterDiagnosis, group: GroupDiagnosis) -> tuple[str | Text, .
     capacity = "" if each.capacity is None else f"{each.capacity} ({each.bound_by})"
     score, outcome = str(sum(each.scores.values()) or ""), styled(each.outcome.value, _STYLES[each.outcome])
     return each.cluster, outcome, replicas, current, capacity, score, weight, why
-
-
-_NO_LABELS: Final[Mapping[str, str]] = {}
 
 
 class Only(StrEnum):

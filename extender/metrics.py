@@ -6,7 +6,7 @@ from typing import Final
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from berthmaster.scheduling.karmada.minimal import DriftKind
+from berthmaster.scheduling.karmada.goal import DriftKind
 from berthmaster.simulation.drift import FleetDrift
 
 _BUCKETS: Final = (

@@ -25,6 +25,7 @@ from berthmaster.native_api.fleet import FleetAmount, FleetCluster, FleetView, W
 from berthmaster.native_api.policies import AllowedGroup, ClaimsView, PolicyList, PolicyView
 from berthmaster.native_api.what_if import PlanAnswer, PlanCounts
 from berthmaster.native_api.wire import BindingExplanation, BindingView, HistoryPage, Staleness
+from berthmaster.scheduling.compiled_placement import Strategy
 from berthmaster.scheduling.decision import Failure, FailureKind
 from berthmaster.scheduling.diagnosis import (
     ClusterDiagnosis,
@@ -34,7 +35,6 @@ from berthmaster.scheduling.diagnosis import (
     Outcome,
     Rejection,
 )
-from berthmaster.scheduling.fleet import Strategy
 from berthmaster.simulation.drift import WorkloadDrift, summary
 from berthmaster.simulation.failures import FailureDomain
 from berthmaster.simulation.plan_answer import Plan, PlannedMove, PlanSummary, UnplacedWorkload

@@ -13,11 +13,11 @@ from msgspec.structs import replace
 from berthmaster.model.binding import Binding, GracefulEvictionTask
 from berthmaster.model.move_refusal import Cause, MoveRefusal
 from berthmaster.model.placement import Placement
-from berthmaster.scheduling.columns import GROUP_STEPS, TooLargeError, Work
+from berthmaster.scheduling.compiled_placement import Strategy, strategy_of
 from berthmaster.scheduling.decision import Decision, Failure, FailureKind
-from berthmaster.scheduling.fleet import Strategy, strategy_of
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
+from berthmaster.scheduling.steps import GROUP_STEPS, TooLargeError, Work
 
 REASON = "ClusterNotReady"
 

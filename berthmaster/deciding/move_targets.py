@@ -27,11 +27,12 @@ from berthmaster.model.move import DRAINING, MovePhase, MoveReason, MoveState, M
 from berthmaster.model.move_refusal import Cause, MoveRefusal
 from berthmaster.model.placement import Placement
 from berthmaster.model.taint import repelling_taints
-from berthmaster.scheduling.columns import TooLargeError
 from berthmaster.scheduling.fleet import Fleet
-from berthmaster.scheduling.karmada.minimal import DriftKind, MinimalDecision, decide_minimal
+from berthmaster.scheduling.karmada.goal import DriftKind
+from berthmaster.scheduling.karmada.minimal import MinimalDecision, decide_minimal
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
+from berthmaster.scheduling.steps import TooLargeError
 
 _READY: Final = "Ready"
 _SHARES: Final = frozenset({DriftKind.WEIGHTS, DriftKind.OVERFLOW})

@@ -1,207 +1,27 @@
 """Arrays with one entry per cluster, derived from the fleet and updated row by row, and the indexes they use.
 
-``Work`` counts the work of a decision in steps, and bounds it. A step is about ten nanoseconds. The engine adds the
-steps of each group from sizes alone: clusters, expressions, table cells. It reads no clock, so equal input takes equal
-steps on every machine, whether results are cached or not.
-
 A ``Journal`` records which rows changed. A ``Column`` stores the journal version that it matches. When it is read
 again, it recomputes only the rows that changed since. It recomputes all rows if that is less work, or if the journal
 no longer has the changes.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from itertools import chain
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from berthmaster.model.errors import InputError
-from berthmaster.model.placement_limits import OPTION
 from berthmaster.model.selector import Requirement
-
-UNBOUNDED: Final = 2**62
-GROUP_STEPS: Final = 500
-"""The steps of any group, however few clusters it has."""
-CANDIDATE_STEPS: Final = 5
-"""The steps of one cluster in columns: the scores, the estimate and the assigned replicas."""
-PYTHON_STEPS: Final = 100
-"""The steps of one call of Python code, such as one plugin for one cluster."""
-AFFINITY_STEPS: Final = 1000
-"""The steps of compiling one affinity."""
-_ROWS_A_STEP: Final = 16
-_COLUMN_STEPS: Final = 100
-
-
-class TooLargeError(InputError):
-    """A placement exceeds a limit, or a decision takes too many steps. It fails again until the input changes."""
-
-
-class Work:
-    """The steps of one request, over all its groups.
-
-    ``check`` is called before each group. An exception that it raises, for example at a deadline, ends the decision.
-    """
-
-    __slots__ = ("_check", "limit", "steps")
-
-    def __init__(self, limit: int = UNBOUNDED, check: Callable[[], None] | None = None) -> None:
-        self.steps = 0
-        self.limit = limit
-        self._check = check
-
-    def begin_group(self) -> None:
-        if self._check is not None:
-            self._check()
-        self.spend(GROUP_STEPS)
-
-    def spend(self, steps: int) -> None:
-        """Add steps, before or after they are done. Raises ``TooLargeError`` if the limit is exceeded."""
-        self.steps += steps
-        if self.steps > self.limit:
-            raise TooLargeError(
-                f"the decision takes more than {self.limit:,} steps; use fewer groups, overflow affinities, "
-                f"expressions or regions, or raise steps in {OPTION}"
-            )
-
-
-def column_steps(rows: int) -> int:
-    """Return the steps of one operation on a column."""
-    return _COLUMN_STEPS + rows // _ROWS_A_STEP
-
-
-K = TypeVar("K", bound=Hashable)
-T = TypeVar("T")
-
-ARRAY_BYTES: Final = 64 * 2**20
-BYTES_OF_JSON: Final = 12
-"""The bytes that a decoded and compiled document takes in memory, for each byte of its JSON."""
-_ENTRY_BYTES: Final = 1024
-
-
-class BoundedCache(Generic[K, T]):
-    """A mapping that drops its oldest entries when their bytes exceed a limit. Not safe for several threads.
-
-    ``bytes``: the bytes of all entries, as their sizes were given.
-    """
-
-    __slots__ = ("_entries", "_limit_bytes", "_sizes", "bytes", "get")
-
-    def __init__(self, limit_bytes: int) -> None:
-        self._limit_bytes = limit_bytes
-        self._entries: dict[K, T] = {}
-        self._sizes: dict[K, int] = {}
-        self.bytes = 0
-        self.get = self._entries.get
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    def add(self, key: K, value: T, size_bytes: int) -> T:
-        """Add an entry, or replace the one with the same key. An entry above the limit is not kept.
-
-        Args:
-            size_bytes: the bytes that the entry holds, without the fixed cost of an entry.
-
-        Returns:
-            The value.
-        """
-        size_bytes += _ENTRY_BYTES
-        self._remove(key)
-        if size_bytes > self._limit_bytes:
-            return value
-        while self.bytes + size_bytes > self._limit_bytes:
-            self._remove(next(iter(self._entries)))
-        self._entries[key] = value
-        self._sizes[key] = size_bytes
-        self.bytes += size_bytes
-        return value
-
-    def clear(self) -> None:
-        self._entries.clear()
-        self._sizes.clear()
-        self.bytes = 0
-
-    def _remove(self, key: K) -> None:
-        size_bytes = self._sizes.pop(key, None)
-        if size_bytes is not None:
-            self.bytes -= size_bytes
-            del self._entries[key]
-
-
-class Releasable(Protocol):
-    """Holds arrays that it can compute again."""
-
-    def release(self) -> None:
-        """Drop the arrays."""
-
-
-class ArrayBudget:
-    """Bounds the bytes of arrays that are derived from a fleet. Above the limit the oldest arrays are dropped."""
-
-    __slots__ = ("_sizes", "bytes", "limit_bytes")
-
-    def __init__(self, limit_bytes: int = ARRAY_BYTES) -> None:
-        self.limit_bytes = limit_bytes
-        self.bytes = 0
-        self._sizes: dict[Releasable, int] = {}
-
-    def __len__(self) -> int:
-        return len(self._sizes)
-
-    def admit(self, holder: Releasable, size_bytes: int) -> None:
-        """Count the arrays of a holder, in place of those that were counted before, and drop others for them."""
-        self.bytes += size_bytes - self._sizes.pop(holder, 0)
-        while self.bytes > self.limit_bytes and self._sizes:
-            oldest = next(iter(self._sizes))
-            self.bytes -= self._sizes.pop(oldest)
-            oldest.release()
-        self._sizes[holder] = size_bytes
-
-
-_OFFSET: Final = 0x811C9DC5
-_PRIME: Final = 0x01000193
-_FEW_NAMES: Final = 32
-
-
-def fnv1_32(data: bytes, digest: int = _OFFSET) -> int:
-    """Return the FNV-1 hash, which multiplies first (KubeAdmiral). It continues from the hash of earlier bytes."""
-    for byte in data:
-        digest = digest * _PRIME & 0xFFFFFFFF ^ byte
-    return digest
-
-
-def fnv1_32_of_names(names: Sequence[str], data: bytes) -> list[int]:
-    """Return the FNV-1 hash of each name, continued with the same bytes."""
-    if len(names) < _FEW_NAMES:
-        return [fnv1_32(data, fnv1_32_of_name(name)) for name in names]
-    found: list[int] = fnv1_32_continued(np.array(list(map(fnv1_32_of_name, names)), dtype=np.uint32), data).tolist()
-    return found
-
-
-def fnv1_32_continued(digests: NDArray[np.uint32], data: bytes) -> NDArray[np.uint32]:
-    """Continue FNV-1 hashes, all with the same bytes."""
-    digests = digests.copy()
-    for byte in data:
-        digests *= np.uint32(_PRIME)
-        digests ^= np.uint32(byte)
-    return digests
-
-
-@lru_cache(maxsize=8192)
-def fnv1_32_of_name(name: str) -> int:
-    """Return the FNV-1 hash of a name, from which many hashes continue."""
-    return fnv1_32(name.encode())
-
+from berthmaster.scheduling.bounded_cache import ArrayBudget
+from berthmaster.scheduling.steps import PYTHON_STEPS, column_steps
 
 BoolArray = NDArray[np.bool_]
 IntArray = NDArray[np.int64]
 DigestArray = NDArray[np.uint32]
 Scalar = TypeVar("Scalar", bound=np.generic)
 V = TypeVar("V", bound=Hashable)
-
 _REMEMBERED_ROWS: Final = 4096
 # One row costs Python calls, all rows cost a few vector operations. Above these numbers all rows are cheaper.
 _ROWS_WORTH_A_RECOMPUTE: Final = 8

@@ -2,10 +2,11 @@
 
 import msgspec
 
-from berthmaster.scheduling.columns import Work
-from berthmaster.scheduling.fleet import CompiledPlacement, Fleet, Group
+from berthmaster.scheduling.compiled_placement import CompiledPlacement, Group
+from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.peers import Peers
 from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.steps import Work
 
 
 class Context(msgspec.Struct, frozen=True):

@@ -6,7 +6,7 @@ import msgspec
 
 from berthmaster.scheduling.candidates import _NO_ROWS, Candidates
 from berthmaster.scheduling.columns import IntArray
-from berthmaster.scheduling.fleet import Group
+from berthmaster.scheduling.compiled_placement import Group
 
 
 class FailureKind(Enum):

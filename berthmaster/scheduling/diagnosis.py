@@ -20,15 +20,16 @@ import msgspec
 from msgspec.structs import replace
 
 from berthmaster.model.cluster import Cluster
-from berthmaster.scheduling.columns import BoolArray, TooLargeError
+from berthmaster.scheduling.columns import BoolArray
+from berthmaster.scheduling.compiled_placement import Group, Strategy, strategy_of
 from berthmaster.scheduling.context import Context
 from berthmaster.scheduling.decision import Attempt, Decision, Failure, FailureKind, Mode
 from berthmaster.scheduling.filter_remedies import FilterRemedy
 from berthmaster.scheduling.filters import ClusterAffinityFilter, Filter, PlacementFilter, Score
-from berthmaster.scheduling.fleet import Group, Strategy, strategy_of
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.resources import UNLIMITED
 from berthmaster.scheduling.scheduler import Scheduler
+from berthmaster.scheduling.steps import TooLargeError
 
 AFFINITY: Final = ClusterAffinityFilter.name
 """The filter that rejects the clusters outside of a group."""

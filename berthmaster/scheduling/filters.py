@@ -21,6 +21,7 @@ from berthmaster.model.placement import Placement
 from berthmaster.model.selector import Requirement
 from berthmaster.model.taint import REPELLING_EFFECTS, Taint, Toleration, repelling_taints
 from berthmaster.scheduling.columns import BoolArray, Column, IntArray
+from berthmaster.scheduling.compiled_placement import AffinityColumn
 from berthmaster.scheduling.context import Context
 from berthmaster.scheduling.filter_remedies import (
     EvictionRemedy,
@@ -32,7 +33,7 @@ from berthmaster.scheduling.filter_remedies import (
     ServedKindRemedy,
     TaintRemedy,
 )
-from berthmaster.scheduling.fleet import AffinityColumn, ClusterColumn, Fleet
+from berthmaster.scheduling.fleet import ClusterColumn, Fleet
 
 _SET_STEPS: Final = 10
 _TOLERATION_STEPS: Final = 20

@@ -11,10 +11,11 @@ from berthmaster.model.placement import Placement
 from berthmaster.model.placement_limits import DEFAULT_LIMITS, PlacementLimits, placement_excess
 from berthmaster.scheduling.candidates import Candidates
 from berthmaster.scheduling.columns import IntArray
+from berthmaster.scheduling.compiled_placement import Affinities, CompiledPlacement
 from berthmaster.scheduling.context import Context
 from berthmaster.scheduling.decision import Attempt, Failure
 from berthmaster.scheduling.filters import Filter, PlacementFilter, Score
-from berthmaster.scheduling.fleet import Affinities, CompiledPlacement, Fleet
+from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.prices import NO_PRICES, Prices
 
 FILTER_GROUP: Final = "berthmaster.filters"

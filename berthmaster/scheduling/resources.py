@@ -13,7 +13,8 @@ from berthmaster.model.cluster import Cluster, ResourceSummary
 from berthmaster.model.errors import FieldError
 from berthmaster.model.meta import INT32_MAX, INT64_MAX, INT64_MIN
 from berthmaster.model.quantity import MILLI_NANOS, NANOS, Quantity, rounded_up
-from berthmaster.scheduling.columns import ArrayBudget, Column, IntArray, Journal, Scalar
+from berthmaster.scheduling.bounded_cache import ArrayBudget
+from berthmaster.scheduling.columns import Column, IntArray, Journal, Scalar
 
 PODS: Final = "pods"
 CPU: Final = "cpu"

@@ -9,24 +9,18 @@ import numpy as np
 
 from berthmaster.model.decode import encode_json
 from berthmaster.model.placement import Placement
+from berthmaster.scheduling.bounded_cache import BYTES_OF_JSON, BoundedCache
 from berthmaster.scheduling.candidates import Candidates
-from berthmaster.scheduling.columns import (
-    BYTES_OF_JSON,
-    CANDIDATE_STEPS,
-    BoolArray,
-    BoundedCache,
-    Column,
-    IntArray,
-    TooLargeError,
-    Work,
-)
+from berthmaster.scheduling.columns import BoolArray, Column, IntArray
+from berthmaster.scheduling.compiled_placement import Affinities, CompiledPlacement, Group
 from berthmaster.scheduling.context import Context
 from berthmaster.scheduling.decision import Attempt, Decision, Failure, FailureKind, Mode
 from berthmaster.scheduling.filters import Filter, PlacementFilter, UnscorableError
-from berthmaster.scheduling.fleet import Affinities, CompiledPlacement, Fleet, Group
+from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.peers import Peers
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.steps import CANDIDATE_STEPS, TooLargeError, Work
 
 _OBJECT_BYTES: Final = 4096
 _NOTHING: Final[BoolArray] = np.zeros(0, dtype=np.bool_)

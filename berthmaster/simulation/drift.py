@@ -15,7 +15,8 @@ from berthmaster.deciding.move_course import ended
 from berthmaster.deciding.rules import OWN
 from berthmaster.model.binding import Binding
 from berthmaster.scheduling.fleet import Fleet
-from berthmaster.scheduling.karmada.minimal import DEFAULT_TOLERANCE, NOTHING, DriftKind, decide_minimal
+from berthmaster.scheduling.karmada.goal import NOTHING, DriftKind
+from berthmaster.scheduling.karmada.minimal import DEFAULT_TOLERANCE, decide_minimal
 from berthmaster.scheduling.prices import CostChange, Costs, change_of, total_of
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request

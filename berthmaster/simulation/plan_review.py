@@ -17,8 +17,8 @@ from berthmaster.deciding.running import Hosts
 from berthmaster.model.gaps import Gap
 from berthmaster.model.holding import PolicyCatalog
 from berthmaster.model.meta import with_spec
-from berthmaster.scheduling.columns import TooLargeError, Work
 from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.steps import TooLargeError, Work
 from berthmaster.simulation.change_set import (
     ChangedWorkloads,
     ChangeSet,

@@ -20,6 +20,7 @@ from berthmaster.model.meta import with_spec
 from berthmaster.model.placement import ClusterPreferences, Placement, ReplicaSchedulingStrategy, StaticClusterWeight
 from berthmaster.model.quantity import MILLI_NANOS, NANOS, Quantity
 from berthmaster.model.rebalancer import RebalancedWorkload, RebalancerSpec, WorkloadRebalancer
+from berthmaster.scheduling.compiled_placement import Strategy, strategy_of
 from berthmaster.scheduling.filter_remedies import (
     AffinityRemedy,
     ClusterRemedy,
@@ -33,7 +34,6 @@ from berthmaster.scheduling.filter_remedies import (
     ServedKindRemedy,
     TaintRemedy,
 )
-from berthmaster.scheduling.fleet import Strategy, strategy_of
 from berthmaster.scheduling.resources import CPU, PODS
 from berthmaster.simulation.changes import (
     NOT_READY,

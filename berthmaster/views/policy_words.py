@@ -11,7 +11,7 @@ from berthmaster.model.move import FAILBACK
 from berthmaster.model.placement import Placement, SpreadConstraint
 from berthmaster.model.policy import Policy, ResourceSelector
 from berthmaster.model.taint import Toleration
-from berthmaster.scheduling.fleet import Strategy, strategy_of
+from berthmaster.scheduling.compiled_placement import Strategy, strategy_of
 from berthmaster.scheduling.karmada.selection import ignores_constraints
 from berthmaster.views.texts import count_text
 

@@ -6,7 +6,7 @@ Each function matches all values, so that mypy finds one without words.
 from typing import assert_never
 
 from berthmaster.model.move import MovePhase, MoveReason
-from berthmaster.scheduling.karmada.minimal import DriftKind
+from berthmaster.scheduling.karmada.goal import DriftKind
 from berthmaster.scheduling.karmada.trigger import Trigger
 
 

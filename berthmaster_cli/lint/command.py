@@ -42,6 +42,8 @@ from webhook.admission.settings import AdmissionSettings, Level
 FORMATS: Final = ("text", "json", "sarif", "github")
 _ANSWER: Final = AnswerKind("LintReport", PrintedReport)
 _RULES: Final = AnswerKind("LintRules", PrintedRules)
+_NO_ID: Final = ""
+_PLANES: Final = " or ".join(each.name for each in CONTROL_PLANES)
 
 
 def write(report: LintReport, output: str, docs_url: str = "") -> None:
@@ -84,10 +86,6 @@ def _write_text(report: LintReport) -> None:
 
 def _path(finding: sources.LintFinding) -> str:
     return f"{finding.path}: " if finding.path else ""
-
-
-_NO_ID: Final = ""
-_PLANES: Final = " or ".join(each.name for each in CONTROL_PLANES)
 
 
 def _address(_: click.Context, __: click.Parameter, url: str) -> str:

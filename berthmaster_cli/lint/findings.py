@@ -55,6 +55,7 @@ ACROSS_RULES: Final = {
     DEPENDENCY_CONFLICT: "Policies that propagate the same dependency with different values for it.",
 }
 """The rules of lint that need all objects of the input. The webhook does not have them. The default level is warn."""
+INVALID: Final = "invalid"
 
 
 @dataclass(slots=True)
@@ -240,9 +241,6 @@ def _decoded(kind: type[P], found: SourceObject) -> P | None:
         return convert(kind, found.raw)
     except FieldError:
         return None
-
-
-INVALID: Final = "invalid"
 
 
 class LintReport(msgspec.Struct, frozen=True, kw_only=True):

@@ -42,6 +42,26 @@ from berthmaster_cli.live.collections import CollectionReader, Listing, ListingB
 if TYPE_CHECKING:
     from berthmaster.kube.client import APIClient
 
+T = TypeVar("T")
+V = TypeVar("V")
+INTERPRETER_WEBHOOKS: Final = "ResourceInterpreterWebhookConfiguration"
+# Cluster-scoped objects that stand for cluster-scoped resources: one namespace has none of them.
+_OF_CLUSTER_SCOPED: Final = frozenset(
+    each.kind
+    for plane in CONTROL_PLANES
+    for each in plane.read
+    if each.role is Role.BINDING and not is_namespaced(each.api_version, each.kind)
+)
+_REQUIRED: Final = tuple(each.cluster.kind for each in CONTROL_PLANES)
+"""The kinds without which there is no answer."""
+POLICY_GROUP: Final = "policy.karmada.io"
+BINDING_GROUP: Final = "work.karmada.io"
+_CONCURRENT: Final = 4
+_MAX_SINGLE_GETS: Final = 50
+_MOST: Final = 200
+"""The most objects that are looked up, each by its name. The existence of others is not known."""
+_BINDINGS: Final = ("ResourceBinding", "ClusterResourceBinding")
+
 
 class TemplateSelection:
     """The templates that bindings name and policies select. Invalid policies are ignored: the loader reports them."""
@@ -75,29 +95,6 @@ class TemplateSelection:
             return bool(claims(template_of(template.raw), self._policies))
         except FieldError:
             return True  # the loader reports it
-
-
-T = TypeVar("T")
-V = TypeVar("V")
-INTERPRETER_WEBHOOKS: Final = "ResourceInterpreterWebhookConfiguration"
-# Cluster-scoped objects that stand for cluster-scoped resources: one namespace has none of them.
-_OF_CLUSTER_SCOPED: Final = frozenset(
-    each.kind
-    for plane in CONTROL_PLANES
-    for each in plane.read
-    if each.role is Role.BINDING and not is_namespaced(each.api_version, each.kind)
-)
-_REQUIRED: Final = tuple(each.cluster.kind for each in CONTROL_PLANES)
-"""The kinds without which there is no answer."""
-POLICY_GROUP: Final = "policy.karmada.io"
-BINDING_GROUP: Final = "work.karmada.io"
-_CONCURRENT: Final = 4
-_MAX_SINGLE_GETS: Final = 50
-
-
-_MOST: Final = 200
-"""The most objects that are looked up, each by its name. The existence of others is not known."""
-_BINDINGS: Final = ("ResourceBinding", "ClusterResourceBinding")
 
 
 @dataclass(slots=True)

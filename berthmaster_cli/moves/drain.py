@@ -53,6 +53,15 @@ from berthmaster_cli.moves import reading
 from berthmaster_cli.output import OutputFlags, complain, echo, print_answer, print_line, print_table, stderr, styled
 
 _TAINT: Final = Taint(key=DRAINING, effect="NoSchedule")
+_TRIES: Final = 10
+_LOOK_S: Final = 1.0
+_REPORT_S: Final = 30.0
+_NAMED: Final = 5
+_OTHERS: Final = (
+    "drain moves only what Berthmaster schedules. Hand the workloads of other schedulers over (docs/compatibility.md, "
+    "Switch over), or exclude the cluster in their policies; NoExecute evicts them only if Karmada's eviction is on"
+)
+_COLUMNS: Final = ("WORKLOAD", "ON", "STATE", "MESSAGE")
 
 
 class DrainState(Enum):
@@ -232,15 +241,6 @@ def without_taint(taints: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]
     return kept if len(kept) < len(taints) else None
 
 
-_TRIES: Final = 10
-_LOOK_S: Final = 1.0
-_REPORT_S: Final = 30.0
-_NAMED: Final = 5
-_OTHERS: Final = (
-    "drain moves only what Berthmaster schedules. Hand the workloads of other schedulers over (docs/compatibility.md, "
-    "Switch over), or exclude the cluster in their policies; NoExecute evicts them only if Karmada's eviction is on"
-)
-_COLUMNS: Final = ("WORKLOAD", "ON", "STATE", "MESSAGE")
 _STYLES: Final = {DrainState.MOVING: "cyan", DrainState.WAITING: "yellow"}
 
 

@@ -49,6 +49,7 @@ _BINDINGS: Final = (
 MAX_WORKS: Final = 200_000
 """The most Works of one cluster."""
 _LEASE: Final = ("coordination.k8s.io/v1", "Lease")
+_POLL_S: Final = 0.2
 
 
 class MovesAccessFlags(PlaneFlags, LeaseFlags):
@@ -235,9 +236,6 @@ def _with_annotations(client: APIClient, copies: Mapping[str, Copies] | None, ga
             raise
         gaps.append("no right to list policies: their annotations about moves are not known")
     return DrainFacts(copies, annotations)
-
-
-_POLL_S: Final = 0.2
 
 
 class FollowedBindings:

@@ -23,7 +23,8 @@ from berthmaster_cli.ignored import report_not_considered, report_unknown_replic
 from berthmaster_cli.options import KustomizeFlags, PlaneFlags
 from berthmaster_cli.output import complain, complain_about, counting, print_answer, print_page
 from berthmaster_cli.plan.changed_objects import Deletions, change_set, checked_objects
-from berthmaster_cli.plan.page import SERVICES, markdown_lines, page, write_comment
+from berthmaster_cli.plan.page import markdown_lines, page
+from berthmaster_cli.plan.review_comment import SERVICES, write_comment
 from berthmaster_cli.reading import documents_of
 from berthmaster_cli.scheduling_options import profile_from
 from berthmaster_cli.source_options import AssumptionFlags, SimulationFlags

@@ -6,7 +6,7 @@ from typing import Final
 from flask import Blueprint, Response, render_template, request
 
 from berthmaster.native_api.drift import DRIFT_SORTS, DriftQuery
-from berthmaster.scheduling.karmada.minimal import DriftKind
+from berthmaster.scheduling.karmada.goal import DriftKind
 from berthmaster.simulation.drift import WorkloadDrift
 from berthmaster.views.texts import cost_text
 from berthmaster.views.words import drift_words

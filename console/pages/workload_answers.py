@@ -12,7 +12,7 @@ from berthmaster.model.meta import moment_of
 from berthmaster.model.move import UNDER_WAY, WAITING, MoveReason
 from berthmaster.native_api.why import BindingOutlook, BindingOverview, Room
 from berthmaster.native_api.wire import BindingView
-from berthmaster.scheduling.karmada.minimal import DriftKind
+from berthmaster.scheduling.karmada.goal import DriftKind
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.drift import WorkloadDrift
 from berthmaster.simulation.report import Explanation

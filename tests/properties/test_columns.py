@@ -12,10 +12,12 @@ from berthmaster.model.affinity import AffinityTerm
 from berthmaster.model.decode import convert
 from berthmaster.model.taint import Toleration, repelling_taints
 from berthmaster.scheduling.candidates import Candidates, largest
+from berthmaster.scheduling.compiled_placement import Affinities
 from berthmaster.scheduling.filters import AnyAffinityColumn, KindColumn, TolerationColumn
-from berthmaster.scheduling.fleet import Affinities, Fleet
+from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.selection import StaticWeights
-from berthmaster.scheduling.kubeadmiral.plugins import SelectorColumn, allocatable_column, condition_column, mismatch
+from berthmaster.scheduling.kubeadmiral.allocation import allocatable_column
+from berthmaster.scheduling.kubeadmiral.filter_plugins import SelectorColumn, condition_column, mismatch
 from berthmaster.scheduling.kubeadmiral.unit import UnitPlacement
 
 NAMED = ("metadata.name", "In", "m1")

@@ -10,8 +10,10 @@ from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from berthmaster.scheduling.fleet import Fleet, Strategy, strategy_of
-from berthmaster.scheduling.karmada.minimal import DriftKind, MinimalDecision, decide_minimal
+from berthmaster.scheduling.compiled_placement import Strategy, strategy_of
+from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.karmada.goal import DriftKind
+from berthmaster.scheduling.karmada.minimal import MinimalDecision, decide_minimal
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler

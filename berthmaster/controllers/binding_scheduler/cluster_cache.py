@@ -24,7 +24,6 @@ from berthmaster.model.move import as_moved
 from berthmaster.model.placement import Placement
 from berthmaster.model.work import Copies
 from berthmaster.runtime.clock import Clock
-from berthmaster.scheduling.columns import TooLargeError
 from berthmaster.scheduling.component_sets import demand_of
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.selection import places_whole_sets
@@ -34,6 +33,7 @@ from berthmaster.scheduling.pending_replicas import AssumedReplicas, PendingRepl
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
+from berthmaster.scheduling.steps import TooLargeError
 
 _HEALTHY: Final = "Healthy"
 

@@ -9,11 +9,11 @@ from berthmaster.controllers.estimators.messages import Question
 from berthmaster.deciding.move_settings import RebalanceSettings
 from berthmaster.kube.requests import key_text
 from berthmaster.model.binding import Binding, BindingSpec, ObjectReference
-from berthmaster.scheduling.columns import TooLargeError, Work
-from berthmaster.scheduling.fleet import Group, Strategy, strategy_of
+from berthmaster.scheduling.compiled_placement import Group, Strategy, strategy_of
 from berthmaster.scheduling.karmada.selection import places_whole_sets
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
+from berthmaster.scheduling.steps import TooLargeError, Work
 
 SHORTEST_STUCK_S: Final = 60
 """Replicas that are unschedulable for less time never leave their cluster, because it may just be adding a node."""

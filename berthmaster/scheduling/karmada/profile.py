@@ -13,10 +13,10 @@ from berthmaster.model.placement import Placement
 from berthmaster.model.placement_limits import DEFAULT_LIMITS, PlacementLimits
 from berthmaster.scheduling import filters
 from berthmaster.scheduling.columns import Column, IntArray
+from berthmaster.scheduling.compiled_placement import Strategy
 from berthmaster.scheduling.context import Context
 from berthmaster.scheduling.decision import Attempt
 from berthmaster.scheduling.filter_remedies import FilterRemedy, LocationRemedy
-from berthmaster.scheduling.fleet import Strategy
 from berthmaster.scheduling.karmada.division import assign, capacity_division, static_weights
 from berthmaster.scheduling.karmada.selection import (
     KarmadaPlacement,
@@ -30,6 +30,11 @@ from berthmaster.scheduling.peers import AFFINITY, ANTI_AFFINITY
 from berthmaster.scheduling.prices import NO_PRICES, Prices
 from berthmaster.scheduling.profile import Plugins, Profile, Stages
 from berthmaster.scheduling.resources import UNLIMITED
+
+DELETING: Final = "ClusterDeleting"
+"""The filter that rejects clusters which are being deleted. It is not a plugin: no switch disables it."""
+_SPREAD_FIELDS: Final = {"provider": "provider", "region": "region", "zone": "zones"}
+"""The fields to spread by that a cluster can lack, and where its spec has them."""
 
 
 class KarmadaReasons:
@@ -159,9 +164,6 @@ class KarmadaReasons:
         return {}
 
 
-DELETING: Final = "ClusterDeleting"
-"""The filter that rejects clusters which are being deleted. It is not a plugin: no switch disables it."""
-
 STAGES: Final = Stages(
     members=filters.ClusterTerminatingFilter(DELETING),
     compile=KarmadaPlacement,
@@ -228,10 +230,6 @@ class SpreadConstraintFilter(filters.PlacementFilter):
 
     def remedies(self, context: Context, cluster: Cluster) -> Sequence[FilterRemedy]:
         return [LocationRemedy(each) for each in _missing(_spread_fields(context.compiled.placement), cluster)]
-
-
-_SPREAD_FIELDS: Final = {"provider": "provider", "region": "region", "zone": "zones"}
-"""The fields to spread by that a cluster can lack, and where its spec has them."""
 
 
 def _spread_fields(placement: Placement) -> tuple[str, ...]:

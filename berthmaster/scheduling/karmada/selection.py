@@ -29,13 +29,21 @@ from berthmaster.model.cluster import Cluster
 from berthmaster.model.placement import Placement, ReplicaSchedulingStrategy, SpreadConstraint
 from berthmaster.model.placement_limits import OPTION
 from berthmaster.scheduling.candidates import Candidates
-from berthmaster.scheduling.columns import AFFINITY_STEPS, PYTHON_STEPS, BoolArray, Column, IntArray, Journal, Work
+from berthmaster.scheduling.columns import BoolArray, Column, IntArray, Journal
+from berthmaster.scheduling.compiled_placement import (
+    Affinities,
+    AffinityColumn,
+    CompiledPlacement,
+    Strategy,
+    strategy_of,
+)
 from berthmaster.scheduling.component_sets import sets_column
 from berthmaster.scheduling.context import Context
 from berthmaster.scheduling.decision import Failure, FailureKind
-from berthmaster.scheduling.fleet import Affinities, AffinityColumn, CompiledPlacement, Fleet, Strategy, strategy_of
+from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.resources import UNLIMITED, Estimate
+from berthmaster.scheduling.steps import AFFINITY_STEPS, PYTHON_STEPS, Work
 
 MAX_COST: Final = 2**28
 """The largest search, however many steps a decision may take: 256 MiB and some seconds."""

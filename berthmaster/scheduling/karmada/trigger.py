@@ -11,7 +11,8 @@ from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, BindingSpec
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import FieldError
 from berthmaster.model.placement import Placement
-from berthmaster.scheduling.fleet import Fleet, Strategy, strategy_of
+from berthmaster.scheduling.compiled_placement import Strategy, strategy_of
+from berthmaster.scheduling.fleet import Fleet
 
 _LENGTH_KEPT: Final = 4096
 """The longest applied placement that is kept decoded."""

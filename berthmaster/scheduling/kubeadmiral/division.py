@@ -18,19 +18,14 @@ from numpy.typing import NDArray
 from berthmaster.model.cached import cached_property
 from berthmaster.model.taint import NO_SCHEDULE
 from berthmaster.scheduling.candidates import Candidates
-from berthmaster.scheduling.columns import (
-    BoolArray,
-    DigestArray,
-    IntArray,
-    fnv1_32_continued,
-    fnv1_32_of_name,
-    fnv1_32_of_names,
-)
+from berthmaster.scheduling.columns import BoolArray, DigestArray, IntArray
+from berthmaster.scheduling.compiled_placement import CompiledPlacement
 from berthmaster.scheduling.context import Context
 from berthmaster.scheduling.decision import Attempt
 from berthmaster.scheduling.filters import untolerated_counts
-from berthmaster.scheduling.fleet import CompiledPlacement, Fleet
-from berthmaster.scheduling.kubeadmiral.plugins import Allocation, whole_units
+from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.fnv import fnv1_32_continued, fnv1_32_of_name, fnv1_32_of_names
+from berthmaster.scheduling.kubeadmiral.allocation import Allocation, whole_units
 from berthmaster.scheduling.kubeadmiral.unit import GPU, NO_PREFERENCE, ReplicasStrategy, SchedulingUnit, unit_of
 
 _BY_WEIGHT: Final = itemgetter(1)

@@ -12,12 +12,20 @@ from typing import Final
 from berthmaster.model.errors import FieldError, shown
 from berthmaster.model.kubeadmiral.profiles import PluginReference, PluginSet, SchedulingProfile
 from berthmaster.model.placement_limits import DEFAULT_LIMITS, PlacementLimits
+from berthmaster.scheduling.compiled_placement import CompiledPlacement
 from berthmaster.scheduling.filters import Filter, Score
-from berthmaster.scheduling.fleet import CompiledPlacement
-from berthmaster.scheduling.kubeadmiral import plugins
 from berthmaster.scheduling.kubeadmiral.division import UnitReasons, assign
-from berthmaster.scheduling.kubeadmiral.plugins import FILTERS, NO_WEBHOOKS, SCORES, SELECTORS, Webhooks
+from berthmaster.scheduling.kubeadmiral.filter_plugins import DEFAULT_FILTERS, FILTERS, ClusterJoinedFilter
+from berthmaster.scheduling.kubeadmiral.score_plugins import DEFAULT_SCORES, SCORES
+from berthmaster.scheduling.kubeadmiral.select_plugins import DEFAULT_SELECTORS, SELECTORS, Selector, scored, select
 from berthmaster.scheduling.kubeadmiral.unit import unit_excess
+from berthmaster.scheduling.kubeadmiral.webhook_plugins import (
+    NO_WEBHOOKS,
+    WebhookFilter,
+    Webhooks,
+    WebhookScore,
+    select_by_webhook,
+)
 from berthmaster.scheduling.profile import ALL, Plugins, Profile, Stages
 
 _WEBHOOK: Final = "Webhook"
@@ -29,9 +37,9 @@ _REPLICAS_PLUGINS: Final = frozenset({"ClusterCapacityWeight", "PreferenceBinPac
 class PluginNames:
     """The plugins of each extension point, in order. Without select plugins every cluster that fits is selected."""
 
-    filters: tuple[str, ...] = plugins.DEFAULT_FILTERS
-    scores: tuple[str, ...] = plugins.DEFAULT_SCORES
-    selectors: tuple[str, ...] = plugins.DEFAULT_SELECTORS
+    filters: tuple[str, ...] = DEFAULT_FILTERS
+    scores: tuple[str, ...] = DEFAULT_SCORES
+    selectors: tuple[str, ...] = DEFAULT_SELECTORS
 
 
 DEFAULT_PLUGINS: Final = PluginNames()
@@ -41,20 +49,18 @@ def kubeadmiral_profile(
     names: PluginNames = DEFAULT_PLUGINS, limits: PlacementLimits = DEFAULT_LIMITS, webhooks: Webhooks = NO_WEBHOOKS
 ) -> Profile:
     """Return the profile with these plugins. Its scheduler takes requests that ``request_of`` made."""
-    filters: Mapping[str, Filter] = {
-        name: plugins.WebhookFilter(name, each) for name, each in webhooks.items()
-    } | FILTERS
-    scores: Mapping[str, Score] = {name: plugins.WebhookScore(name, each) for name, each in webhooks.items()} | SCORES
-    selectors: Mapping[str, plugins.Selector] = {
-        name: partial(plugins.select_by_webhook, each) for name, each in webhooks.items()
+    filters: Mapping[str, Filter] = {name: WebhookFilter(name, each) for name, each in webhooks.items()} | FILTERS
+    scores: Mapping[str, Score] = {name: WebhookScore(name, each) for name, each in webhooks.items()} | SCORES
+    selectors: Mapping[str, Selector] = {
+        name: partial(select_by_webhook, each) for name, each in webhooks.items()
     } | SELECTORS
     return Profile(
         Plugins(tuple(filters[name] for name in names.filters), tuple(scores[name] for name in names.scores)),
         stages=Stages(
-            members=plugins.ClusterJoinedFilter(),
+            members=ClusterJoinedFilter(),
             compile=lambda placement, _fleet, affinities: CompiledPlacement(placement, affinities),
-            candidates=plugins.scored,
-            select=partial(plugins.select, tuple(selectors[name] for name in names.selectors)),
+            candidates=scored,
+            select=partial(select, tuple(selectors[name] for name in names.selectors)),
             assign=assign,
             reasons=UnitReasons,
             excess=unit_excess,
@@ -72,9 +78,9 @@ def plugin_names(profile: SchedulingProfile, webhooks: Container[str] = ()) -> P
     """
     points = profile.spec.plugins
     return PluginNames(
-        filters=_effective("filter", points.filter, plugins.DEFAULT_FILTERS, webhooks),
-        scores=_effective("score", points.score, plugins.DEFAULT_SCORES, webhooks),
-        selectors=_effective("select", points.select, plugins.DEFAULT_SELECTORS, webhooks),
+        filters=_effective("filter", points.filter, DEFAULT_FILTERS, webhooks),
+        scores=_effective("score", points.score, DEFAULT_SCORES, webhooks),
+        selectors=_effective("select", points.select, DEFAULT_SELECTORS, webhooks),
     )
 
 

@@ -21,7 +21,7 @@ from berthmaster.model.kubeadmiral.clusters import JOINED
 from berthmaster.model.kubeadmiral.policies import KubeAdmiralPolicy, KubeAdmiralSpec, RescheduleWhen
 from berthmaster.model.meta import Int64, Value
 from berthmaster.model.quantity import Quantity
-from berthmaster.scheduling.columns import fnv1_32
+from berthmaster.scheduling.fnv import fnv1_32
 from berthmaster.scheduling.kubeadmiral.preparation import UnitWorkload
 from berthmaster.scheduling.resources import amount_of
 

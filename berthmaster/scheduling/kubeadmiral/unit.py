@@ -40,6 +40,7 @@ from berthmaster.scheduling.resources import requests_of
 
 GPU = "nvidia.com/gpu"
 PART_NAMES: Final = {"minimum": "minReplicas", "maximum": "maxReplicas", "weight": "weight", "priority": "priority"}
+_NAME_FIELD = "metadata.name"
 
 
 class ReplicasStrategy(Enum):
@@ -212,9 +213,6 @@ def preferences_of(parts: Parts) -> dict[str, Preference]:
         cluster: Preference(**{name: numbers[cluster] for name, numbers in parts.items() if cluster in numbers})
         for cluster in clusters
     }
-
-
-_NAME_FIELD = "metadata.name"
 
 
 class InvalidTermError(UnscorableError):

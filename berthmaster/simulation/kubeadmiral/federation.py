@@ -24,11 +24,11 @@ from berthmaster.scheduling.decision import Decision, Failure, FailureKind, Mode
 from berthmaster.scheduling.diagnosis import GroupDiagnosis, explain_groups
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.kubeadmiral import trigger as triggers
-from berthmaster.scheduling.kubeadmiral.plugins import NO_WEBHOOKS, Webhooks
 from berthmaster.scheduling.kubeadmiral.preparation import UnitWorkload, prepare, with_migration_applied
 from berthmaster.scheduling.kubeadmiral.profile import DEFAULT_PLUGINS, PluginNames, kubeadmiral_profile, plugin_names
 from berthmaster.scheduling.kubeadmiral.trigger import ObjectTrigger
 from berthmaster.scheduling.kubeadmiral.unit import SchedulingUnit, placed, request_of
+from berthmaster.scheduling.kubeadmiral.webhook_plugins import NO_WEBHOOKS, Webhooks
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation import changes as edits
 from berthmaster.simulation.workload import ResourceName

@@ -20,9 +20,9 @@ from berthmaster.model.errors import FieldError
 from berthmaster.model.placement_limits import DEFAULT_LIMITS, PlacementLimits
 from berthmaster.model.selector import LabelSelector
 from berthmaster.runtime.logs import fields
-from berthmaster.scheduling.columns import TooLargeError, Work
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.steps import TooLargeError, Work
 from extender.protocols.kube_scheduler import wire
 from extender.protocols.kube_scheduler.nodes import (
     MEMBERS,

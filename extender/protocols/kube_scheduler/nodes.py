@@ -19,15 +19,17 @@ from berthmaster.model.cluster import Cluster
 from berthmaster.model.placement import Placement
 from berthmaster.model.replicas import PodSpec
 from berthmaster.model.selector import LabelSelector
-from berthmaster.scheduling.columns import CANDIDATE_STEPS, BoolArray, IntArray, Work
+from berthmaster.scheduling.columns import BoolArray, IntArray
+from berthmaster.scheduling.compiled_placement import UNMATCHED_TIER, AffinityColumn, Group
 from berthmaster.scheduling.context import Context
 from berthmaster.scheduling.filters import ClusterAffinityFilter, Filter, Score, TaintTolerationFilter
-from berthmaster.scheduling.fleet import UNMATCHED_TIER, AffinityColumn, Fleet, Group
+from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.selection import KarmadaPlacement
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.resources import available_replicas
 from berthmaster.scheduling.scheduler import Scheduler
+from berthmaster.scheduling.steps import CANDIDATE_STEPS, Work
 from extender.protocols.kube_scheduler.selection import allowed_rows
 
 REJECTED: Final = 2**62

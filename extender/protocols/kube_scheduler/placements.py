@@ -19,7 +19,7 @@ from berthmaster.model.skipped_resources import reason_not_propagated
 from berthmaster.model.taint import Toleration
 from berthmaster.model.unknown_fields import unknown_fields
 from berthmaster.model.validation import placement_errors
-from berthmaster.scheduling.columns import BYTES_OF_JSON, BoundedCache
+from berthmaster.scheduling.bounded_cache import BYTES_OF_JSON, BoundedCache
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.resources import requests_of
 from extender.protocols.kube_scheduler.wire import Pod

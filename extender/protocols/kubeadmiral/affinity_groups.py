@@ -25,8 +25,9 @@ from berthmaster.model.placement import Placement
 from berthmaster.model.placement_limits import DEFAULT_LIMITS, PlacementLimits, placement_excess
 from berthmaster.model.unknown_fields import unknown_fields
 from berthmaster.model.validation import affinity_errors
-from berthmaster.scheduling.columns import AFFINITY_STEPS, CANDIDATE_STEPS, Work
-from berthmaster.scheduling.fleet import AffinityColumn, Fleet
+from berthmaster.scheduling.compiled_placement import AffinityColumn
+from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.steps import AFFINITY_STEPS, CANDIDATE_STEPS, Work
 from extender.protocols.kubeadmiral.wire import Member
 
 ANNOTATION: Final = "policy.berthmaster.io/cluster-affinities"

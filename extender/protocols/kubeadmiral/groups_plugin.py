@@ -9,8 +9,8 @@ from berthmaster.model.errors import FieldError
 from berthmaster.model.kubeadmiral.clusters import FederatedClusterResources, FederatedClusterSpec
 from berthmaster.model.quantity import Quantity
 from berthmaster.scheduling.filters import UnscorableError
-from berthmaster.scheduling.kubeadmiral.plugins import ScoredCluster, Webhooks
 from berthmaster.scheduling.kubeadmiral.unit import SchedulingUnit
+from berthmaster.scheduling.kubeadmiral.webhook_plugins import ScoredCluster, Webhooks
 from extender.protocols.kubeadmiral import plugin as webhook
 from extender.protocols.kubeadmiral.affinity_groups import AffinityGroup, group_of, groups_of, located
 from extender.protocols.kubeadmiral.plugin import PREFIX

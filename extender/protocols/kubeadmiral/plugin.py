@@ -19,8 +19,8 @@ from berthmaster.model.placement_limits import DEFAULT_LIMITS, OPTION, Placement
 from berthmaster.model.taint import repelling_taints
 from berthmaster.native_api.wire import Problem
 from berthmaster.runtime.logs import fields
-from berthmaster.scheduling.columns import PYTHON_STEPS, TooLargeError, Work
 from berthmaster.scheduling.resources import requests_of
+from berthmaster.scheduling.steps import PYTHON_STEPS, TooLargeError, Work
 from extender.protocols.cheap_requests import is_light
 from extender.protocols.kubeadmiral.affinity_groups import AffinityGroup, cluster_of, group_of, groups_of, tiers_by
 from extender.protocols.kubeadmiral.selection import NO_SCHEDULE_ONLY, CandidateCluster, capacity_of, choose

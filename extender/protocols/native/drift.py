@@ -12,7 +12,7 @@ from berthmaster.kube.watch_options import BINDINGS
 from berthmaster.model.readers import ANY_READER, Reader
 from berthmaster.native_api.drift import DRIFT_SORTS, DriftQuery, DriftView
 from berthmaster.runtime.forked import Forked
-from berthmaster.scheduling.karmada.minimal import DriftKind
+from berthmaster.scheduling.karmada.goal import DriftKind
 from berthmaster.simulation.drift import FleetDrift, WorkloadDrift, summary, workload_drifts
 from extender.protocols.native import parameters
 from extender.protocols.native.background import LIMIT_S, Background, BackgroundTexts

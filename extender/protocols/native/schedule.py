@@ -18,11 +18,11 @@ from berthmaster.model.unsupported_placement import unknown_placement_fields
 from berthmaster.model.validation import binding_errors, cluster_errors
 from berthmaster.native_api.wire import ABOUT_BLANK, NOT_READY, Decided, ScheduleRequest
 from berthmaster.runtime.logs import fields
-from berthmaster.scheduling.columns import Work
 from berthmaster.scheduling.diagnosis import explain
 from berthmaster.scheduling.fleet import fleet_of
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
+from berthmaster.scheduling.steps import Work
 from extender.protocols.cheap_requests import is_light
 from extender.protocols.native.parameters import flag, values
 from extender.protocols.problem import RETRY_SOON, Refusal, refuse_invalid

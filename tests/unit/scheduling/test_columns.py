@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tables import cases
 
-from berthmaster.scheduling.columns import Column, InternedValues, Journal, fnv1_32, fnv1_32_of_names
+from berthmaster.scheduling.columns import Column, InternedValues, Journal
 from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.fnv import fnv1_32, fnv1_32_of_names
 
 
 class Doubled(Column[np.int64]):

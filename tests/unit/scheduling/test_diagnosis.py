@@ -7,9 +7,10 @@ from msgspec.structs import replace
 from tables import cases, data
 
 from berthmaster.model.binding import BindingStatus, GracefulEvictionTask
+from berthmaster.scheduling.compiled_placement import Strategy
 from berthmaster.scheduling.decision import FailureKind
 from berthmaster.scheduling.diagnosis import MAX_GROUPS, Outcome, explain, outlook, shortened
-from berthmaster.scheduling.fleet import Fleet, Strategy
+from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.profile import DELETING, karmada_profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler

@@ -7,7 +7,8 @@ from berthmaster.model.affinity import ClusterAffinity
 from berthmaster.model.cluster import Condition
 from berthmaster.model.errors import InputError
 from berthmaster.scheduling import fleet as module
-from berthmaster.scheduling.fleet import Affinities, AffinityColumn, Fleet
+from berthmaster.scheduling.compiled_placement import Affinities, AffinityColumn
+from berthmaster.scheduling.fleet import Fleet
 
 FREE, FULL = cluster("a", cpu=8), cluster("a", cpu=1)
 AT_REST = cluster("a", labels={"env": "prod"}, region="eu", taints=["gpu:NoSchedule"], cpu=4)

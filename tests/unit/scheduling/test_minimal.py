@@ -6,7 +6,8 @@ from tables import cases, data
 
 from berthmaster.model.binding import BindingStatus
 from berthmaster.scheduling.fleet import Fleet
-from berthmaster.scheduling.karmada.minimal import DriftKind, decide_minimal
+from berthmaster.scheduling.karmada.goal import DriftKind
+from berthmaster.scheduling.karmada.minimal import decide_minimal
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler

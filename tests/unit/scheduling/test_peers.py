@@ -10,9 +10,10 @@ from retained import retained
 from tables import cases
 
 from berthmaster.model.binding import WorkloadAffinityGroups
+from berthmaster.scheduling.compiled_placement import Affinities, CompiledPlacement
 from berthmaster.scheduling.context import Context
 from berthmaster.scheduling.filters import Filter
-from berthmaster.scheduling.fleet import Affinities, CompiledPlacement, Fleet
+from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.profile import (
     WorkloadAffinityFilter,
     WorkloadAntiAffinityFilter,

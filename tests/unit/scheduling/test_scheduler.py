@@ -11,7 +11,8 @@ from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import PluginError
 from berthmaster.model.placement import Placement
 from berthmaster.scheduling import scheduler as module
-from berthmaster.scheduling.columns import BoundedCache, Column
+from berthmaster.scheduling.bounded_cache import BoundedCache
+from berthmaster.scheduling.columns import Column
 from berthmaster.scheduling.filters import ClusterLocalityScore, PlacementFilter, Score
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.profile import STAGES, built_in, karmada_profile

@@ -3,13 +3,13 @@ from builders import cluster
 from decisions import asked, spread, static
 
 from berthmaster.model.placement_limits import DEFAULT_LIMITS
-from berthmaster.scheduling.columns import TooLargeError, Work
 from berthmaster.scheduling.decision import FailureKind
 from berthmaster.scheduling.diagnosis import explain
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
+from berthmaster.scheduling.steps import TooLargeError, Work
 
 CLUSTERS = [
     cluster(f"m{index}", region=f"r{index % 5}", labels={"n": str(index)}, taints=["a:PreferNoSchedule"])

@@ -105,6 +105,15 @@ def _packed_though_spread(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
             )  # fmt: skip
 
 
+DIVISION_RULES: Final = (
+    _divided_though_duplicated,
+    _weights_ignored,
+    _unmatched_weight,
+    _packed_though_spread,
+    _incomplete_weights,
+)
+
+
 def _weighted_clusters(placement: Placement) -> list[ClusterAffinity]:
     """Return the target of each static weight; empty if no static weights divide the replicas."""
     strategy = placement.replica_scheduling
@@ -133,12 +142,3 @@ def _is_disjoint(target: ClusterAffinity, possible: frozenset[str] | None) -> bo
     if possible is None:
         return False
     return not named & possible if named is not None else possible <= frozenset(target.exclude)
-
-
-DIVISION_RULES: Final = (
-    _divided_though_duplicated,
-    _weights_ignored,
-    _unmatched_weight,
-    _packed_though_spread,
-    _incomplete_weights,
-)

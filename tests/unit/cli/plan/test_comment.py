@@ -140,7 +140,7 @@ def test_a_comment_that_cannot_be_written_is_an_error(httpserver, service, chang
 
 def test_a_long_plan_is_cut_at_a_whole_line(httpserver, monkeypatch):
     forge, environment = github(httpserver)
-    monkeypatch.setattr("berthmaster_cli.plan.page._MAX_LENGTH", 300)
+    monkeypatch.setattr("berthmaster_cli.plan.review_comment._MAX_LENGTH", 300)
     planned("github", environment)
     lines = forge.comments[250]["body"].splitlines()
     assert lines[-1].startswith("The plan is longer than a comment may be.")

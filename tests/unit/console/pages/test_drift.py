@@ -11,7 +11,7 @@ from tables import cases
 from berthmaster.native_api.drift import DriftQuery
 from berthmaster.native_api.why import BindingOverview
 from berthmaster.native_api.wire import Progress
-from berthmaster.scheduling.karmada.minimal import DriftKind
+from berthmaster.scheduling.karmada.goal import DriftKind
 from berthmaster.scheduling.prices import CostChange
 from console.pages.drift import KINDS, changes_of
 from console.pages.workload_answers import answers

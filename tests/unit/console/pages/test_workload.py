@@ -26,9 +26,9 @@ from berthmaster.model.move import MovePhase
 from berthmaster.model.quantity import Quantity
 from berthmaster.native_api.why import BindingEvent, BindingEvents, BindingOverview, FreeAmount, Room
 from berthmaster.native_api.wire import EvictionTaskView, HistoryQuery, RequiringBinding
+from berthmaster.scheduling.compiled_placement import Strategy
 from berthmaster.scheduling.decision import Failure, FailureKind
 from berthmaster.scheduling.diagnosis import ClusterDiagnosis, Diagnosis, GroupDiagnosis, Outcome, Rejection
-from berthmaster.scheduling.fleet import Strategy
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.workload import NotScheduled
 from console.pages.record_words import Departure, change_words, departure_of, record_badge

@@ -13,7 +13,7 @@ from tables import cases
 
 from berthmaster.model.decode import convert
 from berthmaster.model.placement_limits import DEFAULT_LIMITS
-from berthmaster.scheduling.columns import Work
+from berthmaster.scheduling.steps import Work
 from extender.protocols.kubeadmiral import affinity_groups, routes
 from extender.protocols.kubeadmiral.affinity_groups import ANNOTATION, AffinityGroup, cluster_of, groups_of, tiers_by
 from extender.protocols.kubeadmiral.plugin import MAX_CLUSTERS

@@ -10,8 +10,9 @@ from tables import cases
 
 from berthmaster.model.decode import convert
 from berthmaster.model.placement import ReplicaSchedulingStrategy
-from berthmaster.scheduling.fleet import Strategy, strategy_of
-from berthmaster.scheduling.karmada.division import breaks_ties_descending, order_by_weight
+from berthmaster.scheduling.compiled_placement import Strategy, strategy_of
+from berthmaster.scheduling.karmada.division import breaks_ties_descending
+from berthmaster.scheduling.karmada.go_sort import order_by_weight
 
 
 def fleet(**pods):

@@ -4,8 +4,9 @@ from kubeadmiral_builders import CONFIG_MAPS, Decided, member, term, unit
 from tables import cases
 
 from berthmaster.scheduling.decision import FailureKind
-from berthmaster.scheduling.kubeadmiral.plugins import DEFAULT_FILTERS, FILTERS, scaled_to_best
+from berthmaster.scheduling.kubeadmiral.filter_plugins import DEFAULT_FILTERS, FILTERS
 from berthmaster.scheduling.kubeadmiral.profile import PluginNames
+from berthmaster.scheduling.kubeadmiral.score_plugins import scaled_to_best
 
 HERE = {"current": {"member1": 1}}
 GPU = "nvidia.com/gpu"

@@ -4,8 +4,9 @@ from tables import cases, data
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import FieldError
 from berthmaster.model.kubeadmiral.profiles import SchedulingProfile
-from berthmaster.scheduling.kubeadmiral.plugins import DEFAULT_FILTERS, DEFAULT_SCORES
+from berthmaster.scheduling.kubeadmiral.filter_plugins import DEFAULT_FILTERS
 from berthmaster.scheduling.kubeadmiral.profile import DEFAULT_PLUGINS, PluginNames, plugin_names
+from berthmaster.scheduling.kubeadmiral.score_plugins import DEFAULT_SCORES
 
 ROWS = data("scheduling/kubeadmiral_profiles")
 

@@ -9,7 +9,7 @@ from tables import cases
 
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import FieldError
-from berthmaster.scheduling.columns import fnv1_32
+from berthmaster.scheduling.fnv import fnv1_32
 from berthmaster.scheduling.kubeadmiral.trigger import (
     TRIGGER_ANNOTATIONS,
     ObjectTrigger,

@@ -12,8 +12,8 @@ from tables import cases
 from berthmaster.model.cluster_node import Node, cluster_of_node
 from berthmaster.model.decode import convert
 from berthmaster.model.placement_limits import DEFAULT_LIMITS
-from berthmaster.scheduling.columns import Work
 from berthmaster.scheduling.karmada.profile import karmada_profile
+from berthmaster.scheduling.steps import Work
 from extender.protocols.kube_scheduler import KubeSchedulerOptions, nodes
 from extender.protocols.kube_scheduler.handlers import HoldCounter
 from extender.protocols.kube_scheduler.nodes import REJECTED, NodeScore, RequestNodes, members_of, rank_of
