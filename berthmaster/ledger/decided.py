@@ -7,23 +7,13 @@ from sqlalchemy import func, select
 
 from berthmaster.ledger.entries import DecisionEntry, Entry
 from berthmaster.ledger.history import decision_row_for
-from berthmaster.ledger.outcomes import RecordOutcome, outcome_of_record
+from berthmaster.ledger.outcomes import DecidedBinding, outcome_of_record
 from berthmaster.ledger.past import SegmentReader, content_of
 from berthmaster.ledger.schema import batches, segments
 from berthmaster.ledger.store import Store
-from berthmaster.model.binding import Binding
 
 _WITHOUT_DECISIONS: Final = "webhook"
 """The role of the processes that record no decisions."""
-
-
-class DecidedBinding(NamedTuple):
-    """A decision: when it was taken, the binding before and after it, and what it did."""
-
-    at_us: int
-    before: Binding
-    after: Binding
-    outcome: RecordOutcome
 
 
 class DecidedPart(NamedTuple):

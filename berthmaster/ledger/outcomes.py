@@ -1,9 +1,10 @@
 """What a record did to a workload: one answer for badges, tables and figures. A pure function of the record."""
 
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 from berthmaster.ledger.records import HistoryRow
+from berthmaster.model.binding import Binding
 from berthmaster.scheduling.karmada.trigger import Trigger
 
 DECISION: Final = "decision"
@@ -48,3 +49,12 @@ def outcome_of_record(record: HistoryRow) -> RecordOutcome:
     if record.evicted_from:
         return RecordOutcome.EVICTED
     return RecordOutcome.CONFIRMED if before == after else RecordOutcome.PLACED
+
+
+class DecidedBinding(NamedTuple):
+    """A decision: when it was taken, the binding before and after it, and what it did."""
+
+    at_us: int
+    before: Binding
+    after: Binding
+    outcome: RecordOutcome

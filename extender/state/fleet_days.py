@@ -11,9 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Final, NamedTuple
 
-from berthmaster.ledger.decided import DecidedBinding
 from berthmaster.ledger.entries import microseconds
-from berthmaster.ledger.outcomes import RecordOutcome
+from berthmaster.ledger.outcomes import DecidedBinding, RecordOutcome
 from berthmaster.model.binding import APPLIED_PLACEMENT, SCHEDULED, Binding
 from berthmaster.model.meta import with_spec
 from berthmaster.native_api.days import FleetDay
