@@ -54,7 +54,7 @@ def test_groups(api_version, group):
         ("v1", "Secret", "karmada-system", "the namespace karmada-system is reserved"),
         ("v1", "Secret", "karmada-es-member1", "the namespace karmada-es-member1 is reserved"),
         ("v1", "Secret", "kube-system", "the namespace kube-system is not propagated"),
-        ("v1", "Secret", "my-kube-tools", "the namespace my-kube-tools is not propagated"),
+        ("v1", "Secret", "my-kube-tools", None),
         ("v1", "Secret", "kubernetes", None),
     ],
 )

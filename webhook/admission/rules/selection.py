@@ -3,20 +3,15 @@
 from collections.abc import Iterator
 from typing import Final
 
-from berthmaster.model.kinds import Scope, group_of
+from berthmaster.model.kinds import Scope
 from berthmaster.model.meta import INT32_MIN
 from berthmaster.model.policy import ResourceSelector
+from berthmaster.model.skipped_resources import why_kind_is_skipped, why_namespace_is_skipped
 from webhook.admission.field_problem import ABSENT, FieldProblem
 from webhook.admission.rules.rule import ReviewedPolicy, about, rule
 from webhook.admission.settings import Level
 
 _PATH: Final = "spec.resourceSelectors"
-_RESERVED_NAMESPACES: Final = ("karmada-system", "karmada-cluster")
-_RESERVED_PREFIXES: Final = ("karmada-es-", "kube-")
-_UNPROPAGATED_GROUPS: Final = frozenset({
-    "cluster.karmada.io", "policy.karmada.io", "work.karmada.io", "config.karmada.io", "networking.karmada.io",
-    "autoscaling.karmada.io", "remedy.karmada.io", "apps.karmada.io", "events.k8s.io", "coordination.k8s.io",
-})  # fmt: skip
 
 
 @rule(
@@ -114,13 +109,12 @@ def _repeated(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
 def _never_propagated(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
     for index, selector in enumerate(reviewed.policy.spec.resource_selectors):
         namespace = selector.namespace
-        if namespace in _RESERVED_NAMESPACES or namespace.startswith(_RESERVED_PREFIXES):
+        if why_namespace_is_skipped(namespace) is not None:
             yield FieldProblem(
                 f"{_PATH}[{index}].namespace", namespace, "by default Karmada propagates nothing of this namespace",
                 "keep the resource in another namespace",
             )  # fmt: skip
-        is_event = (selector.api_version, selector.kind) == ("v1", "Event")
-        if is_event or group_of(selector.api_version) in _UNPROPAGATED_GROUPS:
+        if why_kind_is_skipped(selector.api_version, selector.kind) is not None:
             yield FieldProblem(
                 f"{_PATH}[{index}].apiVersion", selector.api_version, "Karmada propagates no resources of this API",
                 "remove the selector",
