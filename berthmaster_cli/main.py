@@ -11,6 +11,7 @@ import io
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Final, TextIO
 
 import click
@@ -20,7 +21,7 @@ from berthmaster.model.errors import BerthmasterError
 from berthmaster.model.hints import closest
 from berthmaster.version import __version__
 from berthmaster_cli.flags import name_variables
-from berthmaster_cli.output import complain, inert
+from berthmaster_cli.output import complain, complain_error, inert
 
 _UNBREAKABLE: Final = "\u2011"
 """The hyphen at which no line breaks. It stands for a hyphen while click wraps a text."""
@@ -227,8 +228,7 @@ def _exit_code(program: str) -> int | str | None:
     except click.Abort:
         return EXIT_INTERRUPTED
     except BerthmasterError as error:
-        text = str(error)
-        _say(lambda: complain(text))
+        _say(partial(complain_error, error))
         return EXIT_BAD_INPUT
     return code
 

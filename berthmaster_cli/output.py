@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.text import Text
 
 from berthmaster.model.decode import builtins
-from berthmaster.model.errors import printable, printable_json
+from berthmaster.model.errors import BerthmasterError, ManifestError, printable, printable_json
 from berthmaster.model.gaps import Gap, texts
 from berthmaster.model.readers import ANY_READER
 from berthmaster.views.texts import TableColumn, columns_of
@@ -196,6 +196,16 @@ def complain(message: str) -> None:
         lines.append(message)
         return
     echo("berthmaster: ", message, error=True)
+
+
+def complain_error(error: BerthmasterError) -> None:
+    """Print an error as a line, with the line of the field if it is about a file."""
+    if not isinstance(error, ManifestError):
+        complain(str(error))
+        return
+    from berthmaster_cli.line_finder import text_with_line  # noqa: PLC0415 - only errors need a parser
+
+    complain(text_with_line(error))
 
 
 def complain_about(gaps: Iterable[Gap]) -> None:

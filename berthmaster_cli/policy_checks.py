@@ -4,7 +4,7 @@ from berthmaster.manifests import Manifests
 from berthmaster.model.errors import FieldError
 from berthmaster.model.policy_defaults import DEFAULT_NAMESPACE
 from berthmaster.model.validation import update_errors
-from berthmaster_cli.output import complain
+from berthmaster_cli.output import complain, complain_error
 
 
 def check_policies(manifests: Manifests, *, lenient: bool) -> None:
@@ -26,7 +26,7 @@ def check_policies(manifests: Manifests, *, lenient: bool) -> None:
         problems = [FieldError(each.path, each.detail) for each in (found.errors if found is not None else ())]
         for each in found.warnings if found is not None and not document.stored else ():
             if each.rule == PURGE_MODE:
-                complain(str(document.error(FieldError(each.path, each.detail))))
+                complain_error(document.error(FieldError(each.path, each.detail)))
         for problem in (*problems, *(update_errors(before, policy) if before is not None else ())):
             error = document.error(problem)
             if not (lenient or document.stored):

@@ -11,7 +11,7 @@ import click
 
 from berthmaster.model.errors import BerthmasterError
 from berthmaster_cli.flags import Flags, option
-from berthmaster_cli.output import complain, printed_once
+from berthmaster_cli.output import complain, complain_error, printed_once
 
 _LEAST_S: Final = 2.0
 _REST: Final = 4
@@ -71,7 +71,7 @@ def _repeat(answer: Callable[[], None]) -> None:
             except BerthmasterError as error:
                 if known is None:
                     raise
-                complain(str(error))
+                complain_error(error)
                 failed = True
         if not failed and printed.compared != known:
             printed.show(datetime.now(UTC) if known is not None else None)

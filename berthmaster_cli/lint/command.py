@@ -14,6 +14,7 @@ from berthmaster.model.releases import KarmadaReleases
 from berthmaster.views.texts import count_text
 from berthmaster_cli.answers import AnswerKind
 from berthmaster_cli.flags import Parsed, argument, option, options
+from berthmaster_cli.line_finder import LineFinder
 from berthmaster_cli.lint import sources
 from berthmaster_cli.lint.findings import (
     LINT_RULE_IDS,
@@ -227,7 +228,7 @@ class _LintRun:
             live.read_policies()
         complain_about(live.gaps)
         for document in live.documents:
-            found = sources.SourceObject(document.source, 0, "", document.raw, sources.LineFinder(b""))
+            found = sources.SourceObject(document.source, 0, "", document.raw, LineFinder(b""))
             if (group_of(document.api_version), document.kind) in CLUSTER_KINDS:
                 self._across.add_cluster(found)
             else:

@@ -3,64 +3,29 @@
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import Any, Final
 
 import msgspec
-import yaml
 
 from berthmaster.manifests.files import STDIN, deeper_than, expand, parsed_file, read_files
 from berthmaster.manifests.foreign import Foreign, foreign_document
 from berthmaster.manifests.heads import NESTED_LIST, is_list, required_errors
 from berthmaster.manifests.limits import DEFAULT_LIMITS
-from berthmaster.model.cached import cached_property
 from berthmaster.model.control_planes import DOMAINS
 from berthmaster.model.errors import InputError, ManifestError
+from berthmaster_cli.line_finder import LineFinder
 from berthmaster_cli.reading import rendered, source_of
 
 UNREADABLE: Final = "unreadable"
 TEMPLATE: Final = Foreign.TEMPLATE.value
-_LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_TOKENS: Final = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
 _PLACE: Final = re.compile(r"line (\d+)")
-_MAX_BYTES: Final = 4 * 2**20
 _MARK: Final = "{{"
 _CHECKED: Final = (*(each.encode() for each in DOMAINS), b"PropagationPolicy", b"WorkloadRebalancer")
 """A file that holds a policy, even one with a misspelled head, has one of these texts."""
 _LIMITS: Final = DEFAULT_LIMITS
-
-
-class LineFinder:
-    """Finds the lines of fields in one file. Parses the file again, because values have no line numbers."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-
-    @cached_property
-    def _documents(self) -> list[Any]:
-        """The root node of each document up to the first that is not YAML."""
-        found: list[Any] = []
-        if len(self._data) <= _MAX_BYTES:
-            with suppress(ValueError, yaml.YAMLError, RecursionError):
-                found.extend(yaml.compose_all(self._data.decode("utf-8-sig"), Loader=_LOADER))
-        return found
-
-    def line(self, document: int, path: str) -> int:
-        """Return the line of the deepest part of a path that exists. Documents and lines count from 1."""
-        # The numbers include empty documents, which the composer yields as None.
-        if not 0 < document <= len(self._documents):
-            return 1
-        node = self._documents[document - 1]
-        line = node.start_mark.line + 1 if node is not None else 1
-        for index, key in _TOKENS.findall(path):
-            found = _child(node, index or key)
-            if found is None:
-                return line
-            line, node = found
-        return line
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +83,6 @@ class LintFinding(msgspec.Struct, frozen=True, kw_only=True):
 
 unreadable: Final = partial(LintFinding, level="error", rule=UNREADABLE)
 """Creates the finding for a file or document that cannot be read."""
-
-
 Scanned = SourceObject | Skipped | LintFinding
 
 
@@ -253,16 +216,3 @@ def is_template(raw: dict[str, Any]) -> bool:
         elif isinstance(node, str) and _MARK in node:
             return True
     return False
-
-
-def _child(node: Any, token: str) -> tuple[int, Any] | None:  # noqa: ANN401 - PyYAML's node
-    if isinstance(node, yaml.SequenceNode):
-        if not token.isdecimal() or int(token) >= len(node.value):
-            return None
-        entry = node.value[int(token)]
-        return entry.start_mark.line + 1, entry
-    if isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            if key.value == token:
-                return key.start_mark.line + 1, value
-    return None

@@ -21,7 +21,7 @@ from berthmaster_cli.flags import option, options
 from berthmaster_cli.idle_policies import report_idle_policies
 from berthmaster_cli.ignored import report_not_considered, report_unknown_replicas
 from berthmaster_cli.options import KustomizeFlags, PlaneFlags
-from berthmaster_cli.output import complain, complain_about, counting, print_answer, print_page
+from berthmaster_cli.output import complain, complain_about, complain_error, counting, print_answer, print_page
 from berthmaster_cli.plan.changed_objects import Deletions, change_set, checked_objects
 from berthmaster_cli.plan.page import markdown_lines, page
 from berthmaster_cli.plan.review_comment import SERVICES, write_comment
@@ -199,7 +199,7 @@ def _ending_with_1() -> Iterator[None]:
         error.exit_code = EXIT_ERROR  # type: ignore[misc]  # the only place that every caller reads
         raise
     except BerthmasterError as error:
-        complain(str(error))
+        complain_error(error)
         raise SystemExit(EXIT_ERROR) from None
 
 
