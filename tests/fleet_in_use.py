@@ -141,7 +141,8 @@ class FleetInUse:
         for result in results:
             name = result.workload.resource.name
             template = next(each for each in self.templates if each["metadata"]["name"] == name)
-            happens = self.assignment(template)
+            # A move that waits without end says where its copies are. Any other ends well.
+            happens = self.stage.assignment(template) if result.as_is else self.assignment(template)
             returned = self._returned(template, texts[name])
             happens = {each: count for each, count in happens.items() if each not in returned}
             waits = self._waits_for_a_restart(result, world)

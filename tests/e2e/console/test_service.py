@@ -133,7 +133,7 @@ def test_slow_clients_and_those_without_a_handshake_delay_no_visitor(
     certificate, key = authority.issue("console")
     console = Started(
         processes, f"--cert-file={certificate}", f"--key-file={key}", f"--token-file={tmp_path / 'tokens'}",
-        "--request-timeout=10s",
+        "--request-timeout-s=10s",
     )  # fmt: skip
     context = ssl.create_default_context(cafile=authority.ca)
     head = b"POST /what-if HTTP/1.1\r\nHost: localhost\r\n"
