@@ -195,6 +195,13 @@ class FleetInUse:
         """Return the names of the workloads whose move is under way."""
         return {each["metadata"]["name"] for each in self.templates if self._moves(each)}
 
+    def redirected(self, world: World) -> set[str]:
+        """Return the names of the workloads whose move ends elsewhere than recorded."""
+        _, results = run(world, _PROFILE, self.stage.clock.now())
+        ends = {each.workload.resource.name: each.assignment for each in results}
+        names = {each["metadata"]["name"]: each for each in self.templates if self._moves(each)}
+        return {name for name, each in names.items() if ends.get(name) != self.assignment(each)}
+
     def waiting_for_a_restart(self, world: World) -> set[str]:
         """Return the names of the workloads that only the next start of the schedulers makes them look at."""
         _, results = run(world, _PROFILE, self.stage.clock.now())

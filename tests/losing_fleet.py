@@ -38,8 +38,9 @@ class LosingFleet:
 
     Some policies say how a failover purges, and some workloads are overridden: their replicas, or their image. Not
     compared are those that only a restart of their scheduler would place, and those that move while an override sets
-    their replicas, which a simulation takes for healthy. After an edit, neither are those that move or wait for a
-    purge in any case.
+    their replicas, which a simulation takes for healthy. Neither are those whose move ends elsewhere than recorded in
+    any case: a simulation lets it end before the loss, which happens in its middle. After an edit, neither are those
+    that move or wait for a purge in any case.
 
     Args:
         seed: of everything random.
@@ -112,7 +113,7 @@ class LosingFleet:
             with AskedExtender(fleet) as extender:
                 answers["What if"] = extender.what_if(question)
         unknown = {each for each in fleet.moving() if _replicas_set(fleet, _template(fleet, each))}
-        unknown |= _started(fleet, other, world)
+        unknown |= fleet.redirected(world) | _started(fleet, other, world)
         for name in loss.clusters:
             fleet.stage.model.members.lose(name)
         for name, happened in self._happened(fleet, other, unknown):

@@ -189,7 +189,7 @@ def arriving_in_vain(
         return {}
     then = exist if due is None else due
     found, held = {}, _waits_for_purge(binding, assignment, hosts, {*exist, *then})
-    for name, count in assignment.items():
+    for name, count in with_replicas(binding, dict(assignment)).items():
         known = then if held else exist
         arrives = name not in known or count > known[name]
         if arrives and (why := why_not_running(binding, name, hosts, held=held)) is not None:

@@ -25,7 +25,7 @@ from kube_store import JSON
 from spans import recorded, tree
 from waiting import LIMIT_S, wait_for
 
-from berthmaster.controllers.binding_scheduler import event_handlers as queue
+from berthmaster.controllers.binding_scheduler import scheduling_queue as queue
 from berthmaster.controllers.binding_scheduler.controller import BindingScheduler
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.settings import ControllerSettings

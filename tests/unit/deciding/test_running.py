@@ -95,6 +95,7 @@ def reported(replicas):
                                                           {"b": NotRunning.SUSPENDED}),
         "dispatching is suspended elsewhere": ({"a": 4}, {}, ON_B, "", {"a": 4}, {}),
         "a cluster without replicas has no copy": ({"a": 4, "b": 0}, {}, None, "", {"a": 4}, {}),
+        "no replicas arrive where dispatching is suspended": ({"a": 4, "b": 0}, {"a": 4}, ON_B, "", {"a": 4}, {}),
     },
 )  # fmt: skip
 def test_what_runs_of_an_assignment(assignment, exist, suspension, lost, runs, in_vain):
