@@ -144,7 +144,8 @@ class FleetInUse:
             # A move that waits without end says where its copies are. Any other ends well.
             happens = self.stage.assignment(template) if result.as_is else self.assignment(template)
             returned = self._returned(template, texts[name])
-            happens = {each: count for each, count in happens.items() if each not in returned}
+            unsure = returned - result.assignment.keys()
+            happens = {each: count for each, count in happens.items() if each not in unsure}
             waits = self._waits_for_a_restart(result, world)
             self.cases["moves" if happens != before[name] else "stays"] += 1
             if waits:

@@ -12,6 +12,7 @@ from berthmaster.model.cluster import Cluster
 from berthmaster.model.cluster_node import Node, cluster_of_node
 from berthmaster.model.control_planes import KARMADA, ControlPlane
 from berthmaster.model.decode import decode_json
+from berthmaster.model.move import MOVE
 from berthmaster.model.policy import POLICY_KINDS
 from berthmaster.model.policy_defaults import defaulted
 from berthmaster.model.shared_parts import SharingReader
@@ -46,9 +47,10 @@ KARMADA_BINDINGS = tuple(
     Watched(collection, lambda raw: _reduced(_SHARING.binding(raw)))
     for collection in (RESOURCE_BINDINGS, CLUSTER_RESOURCE_BINDINGS)
 )
-"""Bindings without version, owner and age. Reports of members are cut to assigned clusters and ready replicas.
+"""Bindings without version, owner and age.
 
-No decision reads the rest, and it changes often.
+Reports of members are cut to assigned clusters and ready replicas, unless dispatching is suspended or a move is under
+way. No decision reads the rest, and it changes often.
 """
 
 
@@ -68,9 +70,10 @@ def _report(cluster: str, ready: int | None, *, applied: bool) -> AggregatedStat
 
 
 def _reports(binding: Binding) -> Iterator[AggregatedStatusItem]:
-    if binding.spec.suspension is not None:  # where a copy exists, and with how many replicas
+    if binding.spec.suspension is not None or MOVE in binding.metadata.annotations:
+        # Where a copy exists although nothing is dispatched, and what a move waits for.
         for each in binding.status.aggregated_status:
-            yield msgspec.structs.replace(each, applied_message="", health="")
+            yield msgspec.structs.replace(each, applied_message="")
         return
     reported = {each.cluster_name: each for each in binding.status.aggregated_status if each.runs}
     for target in binding.spec.clusters:

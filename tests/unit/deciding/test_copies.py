@@ -22,7 +22,7 @@ from berthmaster.model.binding import AggregatedStatusItem, Binding, BindingStat
 from berthmaster.model.cluster import Condition
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.meta import ObjectMeta
-from berthmaster.model.move import MovePhase, MoveReason, MoveState, MoveStrategy
+from berthmaster.model.move import MovePhase, MoveReason, MoveState, MoveStrategy, annotation_of
 from berthmaster.model.work import Copies, KarmadaWork, WorkStatus, copies_of
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
@@ -201,3 +201,19 @@ def test_missing_replicas_are_the_same_in_what_the_extender_keeps(items, kind, m
     reported = reporting(*items, kind=kind)
     kept = KARMADA_BINDINGS[0].read(encode_json(reported))
     assert missing_replicas(reported) == missing_replicas(kept) == missing
+
+
+@cases(
+    ("items",),
+    {
+        "a healthy copy": ([item()],),
+        "unhealthy": ([item(health="Unhealthy")],),
+        "an older generation": ([item(status={**READY, "observedGeneration": 1})],),
+    },
+)
+def test_the_copies_of_a_move_are_as_healthy_in_what_the_extender_keeps(items: Any):
+    status = BindingStatus(aggregated_status=tuple(items))
+    record = {"policy.berthmaster.io/move": annotation_of(MOVE)}
+    moving = binding(clusters={"old": 4, "new": 4}, annotations=record, status=status)
+    kept = KARMADA_BINDINGS[0].read(encode_json(moving))
+    assert unhealthy_by_report(kept, MOVE, LATER) == unhealthy_by_report(moving, MOVE, LATER)
