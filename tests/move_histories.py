@@ -16,6 +16,7 @@ import random
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
@@ -1016,7 +1017,10 @@ class History:
             raise self._violation(f"a move of {name} has begun, and it has a volume: {now}")
 
     def _check_once(self, template: JSON, then: MoveState | None, now: MoveState, after: JSON) -> None:
-        """With BreakBeforeMake, new copies start only when no pod runs elsewhere. Evictions are another matter."""
+        """With BreakBeforeMake, new copies start only when no pod runs elsewhere.
+
+        Evictions, and clusters that a failover leaves, are another matter.
+        """
         if then is None or then.phase is not MovePhase.ADMITTED or now.phase is not MovePhase.SURGING:
             return
         if template["metadata"]["name"] in self._forgotten and _grace_s(template) > DEFAULT_GRACE_S:
@@ -1029,6 +1033,7 @@ class History:
         }
         running = self.stage.model.members.running(template) & {*then.source, *then.target}
         self.checked += 1
+        known |= self._given_up()
         if not running <= known:
             raise self._violation(f"{running - known} still runs pods, and {known} starts: {now}")
 
@@ -1140,11 +1145,17 @@ class History:
         evicted = {each["fromCluster"] for each in binding["spec"].get("gracefulEvictionTasks") or ()}
         up = {name for name in self._clusters if self.stage.model.members.member(name).up}
         works, members = self.stage.works(template), self.stage.model.members
-        if works.keys() - up:  # a copy that cannot be asked may run
+        if works.keys() - up - self._given_up():  # a copy that cannot be asked may run
             return False
         open_to_it = {name for name in up - evicted - works.keys() if members.room(name, template) is None}
         free = {name for name in open_to_it if self._is_free(name) and not _is_suspended(binding, name)}
         return any(free >= {*each["clusterNames"]} for each in held)
+
+    def _given_up(self) -> set[str]:
+        """Return the clusters that are not ready for so long that a failover leaves them."""
+        latest = self.stage.clock.now() - timedelta(seconds=TOLERATION_S)
+        found = {name: self.stage.get(cluster(name)) for name in self._clusters}
+        return {name for name, each in found.items() if each and (at := _unready_since(each)) and at <= latest}
 
     def _is_free(self, name: str) -> bool:
         found = self.stage.get(cluster(name)) or {}
@@ -1225,6 +1236,12 @@ def _healthy_by_report(binding: JSON) -> dict[str, int]:
 def _is_ready(found: JSON | None) -> bool:
     conditions = (found or {}).get("status", {}).get("conditions") or ()
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+
+def _unready_since(found: JSON) -> datetime | None:
+    """Return since when a cluster is not ready; None if it is."""
+    ready = next(each for each in found["status"]["conditions"] if each["type"] == "Ready")
+    return None if ready["status"] == "True" else datetime.fromisoformat(ready["lastTransitionTime"])
 
 
 def _is_of(template: JSON, binding: JSON) -> bool:

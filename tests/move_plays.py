@@ -25,6 +25,8 @@ WEB = deployment("web", REPLICAS)
 STATEFUL = {**WEB, "kind": "StatefulSet"}
 AFTER_S = 600
 TOLERATION_S = 30.0
+STAYS = ControllerSettings()
+"""Without failover: a lost cluster keeps its copies."""
 LIMIT = 1000
 """The most steps until a move is in a phase."""
 SETTINGS = ControllerSettings(failover="not-ready", failover_toleration_s=TOLERATION_S)
@@ -53,6 +55,7 @@ class Play:
         claim: JSON | None = None,
         karmada: Settings | None = None,
         sends: bool = True,
+        settings: ControllerSettings = SETTINGS,
         **spec: Any,
     ) -> None:
         """Place the workload.
@@ -71,7 +74,7 @@ class Play:
         )
         self.policy = held
         stored = [*(cluster(name) for name in names), held, *([] if claim is None else [claim]), self.template]
-        self.stage = Stage(*stored, settings=SETTINGS, moves=moves, karmada=karmada)
+        self.stage = Stage(*stored, settings=settings, moves=moves, karmada=karmada)
         self.stage.model.hold(*([] if sends else ["bindings"]))
         self.lowest = REPLICAS
         self.phases: list[str] = []

@@ -15,6 +15,7 @@ from berthmaster.deciding.lifecycle import CopiesChange
 from berthmaster.deciding.rules import BERTHMASTER, SchedulerRules, misses_cluster, trigger_by
 from berthmaster.deciding.writes import AssignmentWrite, SchedulingResult
 from berthmaster.model.binding import CLUSTERS_SHOWN, SCHEDULED, Binding, TargetComponent, short_assignment
+from berthmaster.model.move import EVICTION_REASON
 from berthmaster.model.move_refusal import MoveRefusal
 from berthmaster.model.unsupported_placement import unsupported_message, unsupported_parts
 from berthmaster.scheduling.decision import Attempt, Decision
@@ -305,6 +306,16 @@ def lost_clusters(state: ClusterState, binding: Binding, now_s: float) -> tuple[
     waits_s = _waits_s(state, (each.name for each in binding.spec.clusters), now_s)
     lost = frozenset(name for name, wait_s in waits_s.items() if wait_s <= 0)
     return lost, min((wait_s for wait_s in waits_s.values() if wait_s > 0), default=None)
+
+
+def given_up(state: ClusterState, binding: Binding, now_s: float) -> frozenset[str]:
+    """Return the clusters whose copies of a workload count as lost, although nobody can ask them.
+
+    Failover leaves such a cluster, or another controller evicts it: a workload at rest would start elsewhere.
+    """
+    lost = {name for name, wait_s in _waits_s(state, state.unready_since_s, now_s).items() if wait_s <= 0}
+    evicted = {task.from_cluster for task in binding.spec.graceful_eviction_tasks if task.reason != EVICTION_REASON}
+    return frozenset(lost | evicted & state.unready_since_s.keys())
 
 
 def _next_loss_s(state: ClusterState, clusters: Iterable[str], before: Binding, now_s: float) -> float | None:

@@ -26,7 +26,11 @@ def why_not_broken(binding: Binding, clusters: Iterable[str]) -> MoveRefusal | N
 
 
 def tasks_before(
-    binding: Binding, state: MoveState, producer: str, unready: Container[str] = ()
+    binding: Binding,
+    state: MoveState,
+    producer: str,
+    unready: Container[str] = (),
+    given_up: Container[str] = (),
 ) -> tuple[GracefulEvictionTask, ...]:
     """Return all tasks of a binding from the time on when the old copies go. ``why_not_broken`` must be None for it.
 
@@ -34,10 +38,12 @@ def tasks_before(
 
     A task with the purge mode ``Directly`` and ``suppressDeletion`` makes Karmada delete the copy at once, and stays.
     It must stay, because Karmada injects preserved state into a new copy only from a task (karmada
-    ``pkg/controllers/binding/common.go``).
+    ``pkg/controllers/binding/common.go``). Karmada writes no new copy before that one is gone, so a cluster that is
+    given up gets none: its copy is deleted when it is back.
     """
     kept = written_clusters(state)
-    left = {name: replicas for name, replicas in sorted(state.source.items()) if name not in kept}
+    going = {name: replicas for name, replicas in sorted(state.source.items()) if name not in kept}
+    left = {name: replicas for name, replicas in going.items() if name not in given_up}
     left |= _evicted(binding, kept, unready)
     others = tuple(task for task in binding.spec.graceful_eviction_tasks if task.from_cluster not in left)
     own = (_task(binding, state, name, replicas, producer) for name, replicas in left.items())

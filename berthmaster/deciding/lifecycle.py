@@ -13,6 +13,7 @@ from typing import Final, Literal, assert_never
 import msgspec.structs
 
 from berthmaster.deciding.copies import (
+    STATUS_LAG_S,
     CopiesNotReadError,
     lag_left_s,
     reported_copies,
@@ -30,7 +31,7 @@ from berthmaster.deciding.copy_checks import (
     is_preserved,
     suspended_clusters,
 )
-from berthmaster.deciding.eviction_tasks import tasks_after, tasks_before
+from berthmaster.deciding.eviction_tasks import own_tasks, tasks_after, tasks_before
 from berthmaster.deciding.move_settings import MoveSettings
 from berthmaster.model.binding import Binding, GracefulEvictionTask, short_assignment
 from berthmaster.model.errors import name_list
@@ -127,6 +128,8 @@ class Surroundings:
         clusters: the clusters that exist; None if that does not matter.
         returnable: whether the source is whole, so that a failed move can be rolled back.
         copies: the copies by their Works; None if they were not read.
+        given_up: the clusters whose copies count as lost, although they cannot be asked.
+        ready_since: since when the clusters that a move leaves are ready, by name.
     """
 
     settings: MoveSettings
@@ -137,6 +140,8 @@ class Surroundings:
     braked: str = ""
     returnable: bool = True
     copies: Copies | None = None
+    given_up: frozenset[str] = frozenset()
+    ready_since: Mapping[str, Timestamp] = field(default_factory=dict)
 
     def works(self) -> Copies:
         """Return the copies by their Works. Raises ``CopiesNotReadError`` if the Works were not read."""
@@ -159,7 +164,7 @@ def begun(binding: Binding, state: MoveState, around: Surroundings) -> Step:
         CopiesChange.BEGUN,
         written_clusters(state),
         written_group(state),
-        tasks_before(binding, state, around.producer, around.unready) if breaks else None,
+        _tasks_before(binding, state, around) if breaks else None,
         _wait(state, around.now),
         note,
     )
@@ -195,11 +200,21 @@ def advanced(binding: Binding, state: MoveState, around: Surroundings) -> Step:
     return rolled_back(binding, state, around, step) if around.returnable else _stalled(state, now, step)
 
 
-def retargeted(binding: Binding, state: MoveState, target: Mapping[str, int], group: str, around: Surroundings) -> Step:
+def retargeted(
+    binding: Binding,
+    state: MoveState,
+    target: Mapping[str, int],
+    group: str,
+    around: Surroundings,
+    returns: str = "",
+) -> Step:
     """Give a move under way another target. The old copies stay; after a scale down they are reduced.
 
     With BreakBeforeMake the copies of the former target go before those of other clusters start. The deadline is that
     of the first target. A move that is overdue has another one, because nothing else can end it.
+
+    Args:
+        returns: why the move has failed, if the new target is a part of where it came from; else empty.
     """
     now, replicas = around.now, binding.spec.replicas
     removed = written_clusters(state).keys() - target.keys() - state.source.keys()
@@ -208,22 +223,28 @@ def retargeted(binding: Binding, state: MoveState, target: Mapping[str, int], gr
     former = f"instead of {short_assignment(state.target)}" if state.target else "now"
     wanted = f"the target is {short_assignment(target)} {former}" if target else _NONE_WANTED
     note = f"{state.reason.value}: {wanted}"
+    if returns:
+        failures = state.failures if state.returning else state.failures + 1
+        state = msgspec.structs.replace(state, returning=True, failures=failures, message=returns[:MAX_MESSAGE])
+        note = f"{state.reason.value}: {returns}; it returns to {short_assignment(target)}"
     divided = binding.spec.placement is not None and binding.spec.placement.divides
     tasks = None
     started = state.strategy is MoveStrategy.BREAK_BEFORE_MAKE and state.phase is not MovePhase.ADMITTED
-    leaves = any(name not in target or target[name] < count for name, count in state.target.items())
-    if started and leaves and target.keys() - state.target.keys():
+    known = move_of(binding)
+    old = known.target if known is not None and known.under_way else state.target  # also what others evict
+    leaves = any(name not in target or target[name] < count for name, count in old.items())
+    if started and leaves and target.keys() - old.keys():
         state = msgspec.structs.replace(
             state,
             origin=state.first,
             origin_group=state.first_group,
-            source=state.target,
+            source=old,
             source_group=state.target_group,
             target=dict(target),
             target_group=group,
         )
         state = _within_deadline(_admitted(state, around), now)
-        tasks = tasks_before(binding, state, around.producer, around.unready)
+        tasks = _tasks_before(binding, state, around)
     else:
         source = reduced(state.source, replicas, divided=divided)
         leaving = state.source.keys() - state.target.keys()
@@ -236,10 +257,10 @@ def retargeted(binding: Binding, state: MoveState, target: Mapping[str, int], gr
         else:
             state = _surging_again(state, around)
         if state.phase is MovePhase.ADMITTED:  # Karmada keeps a copy that another controller evicts until others run
-            tasks = tasks_before(binding, state, around.producer, around.unready)
+            tasks = _tasks_before(binding, state, around)
     return Step(
         state,
-        CopiesChange.RETARGETED,
+        CopiesChange.RETURNING if returns else CopiesChange.RETARGETED,
         written_clusters(state),
         written_group(state),
         tasks,
@@ -320,8 +341,17 @@ def _return_ended(binding: Binding, state: MoveState, around: Surroundings, why:
     )
 
 
-def new_copies_started(state: MoveState, around: Surroundings) -> Step:
-    """Start the new copies of a move with BreakBeforeMake whose old copies are gone."""
+def new_copies_started(binding: Binding, state: MoveState, around: Surroundings) -> Step:
+    """Start the new copies of a move with BreakBeforeMake whose old copies are gone.
+
+    Karmada writes no new copy while a task of the move names a cluster that still has a Work. One that is given up
+    loses its task.
+    """
+    own = own_tasks(binding, around.producer)
+    tasks = tuple(
+        task for task in binding.spec.graceful_eviction_tasks
+        if task not in own or task.from_cluster not in around.given_up
+    )  # fmt: skip
     entered = _entered(state, MovePhase.SURGING, around.now, around.settings.deadline_s)
     # A target that replaced another one keeps the deadline of the first.
     state = _within_deadline(entered, around.now) if state.origin else _timed(entered)
@@ -333,10 +363,14 @@ def new_copies_started(state: MoveState, around: Surroundings) -> Step:
         CopiesChange.NEW_STARTED,
         written_clusters(state),
         written_group(state),
-        None,
+        tasks if tasks != binding.spec.graceful_eviction_tasks else None,
         _wait(state, around.now),
         note,
     )
+
+
+def _tasks_before(binding: Binding, state: MoveState, around: Surroundings) -> tuple[GracefulEvictionTask, ...]:
+    return tasks_before(binding, state, around.producer, around.unready, around.given_up)
 
 
 def released(binding: Binding, state: MoveState, around: Surroundings) -> Step:
@@ -391,7 +425,7 @@ def refused(
             return None if before is None or not before.home else rolled_back(binding, before, around, why)
         case CopiesChange.ROLLED_BACK:
             if before is not None and before.gone_since is not None:
-                return new_copies_started(before, around)
+                return new_copies_started(binding, before, around)
             return _kept_refused(binding, before, around, why)
         case CopiesChange.RELEASED | CopiesChange.RETURNING:
             return _kept_refused(binding, before, around, why)
@@ -526,6 +560,7 @@ def _breaking(binding: Binding, state: MoveState, around: Surroundings) -> Step:
     if lost and around.returnable:
         return rolled_back(binding, state, around, f"the target {name_list(lost)} is not ready")
     leaving = [name for name in state.source if name not in state.target and _exists(name, around)]
+    leaving = [name for name in leaving if name not in around.given_up]
     if state.gone_since is None:
         if reported_copies(binding, leaving) and seconds_since(state.since, now) < _LOOK_S:
             return Step(state, wait_s=_wait(state, now))
@@ -540,14 +575,14 @@ def _breaking(binding: Binding, state: MoveState, around: Surroundings) -> Step:
         return Step(state, wait_s=float(state.termination_s))
     if state.origin and around.returnable and _is_late(state, now):
         return rolled_back(binding, state, around, "the deadline has passed")
-    return new_copies_started(state, around)
+    return new_copies_started(binding, state, around)
 
 
 def _not_gone(binding: Binding, state: MoveState, leaving: list[str], around: Surroundings) -> str:
     """Return which copies a move with BreakBeforeMake waits for; empty if all are gone.
 
-    It waits for each copy outside of its target, wherever that came from. A failover does not wait for the copies on
-    clusters that are lost.
+    It waits for each copy outside of its target, wherever that came from, but not for copies that are given up. A
+    failover does not wait for the copies on clusters that are lost.
     """
     copies = around.works()
     if copies.problem:
@@ -555,11 +590,24 @@ def _not_gone(binding: Binding, state: MoveState, leaving: list[str], around: Su
     silent = sorted(name for name in leaving if name in around.unready)
     if silent:
         return f"{name_list(silent)} cannot be asked whether the old copy is gone"
-    others = {*copies.by_cluster} - state.target.keys() - required_clusters(binding)
+    others = {*copies.by_cluster} - state.target.keys() - required_clusters(binding) - around.given_up
     if state.reason is MoveReason.FAILOVER:
         others = {name for name in others if name not in around.unready or name in state.source}
-    there = sorted(others | copies.deleting & state.target.keys())
-    return f"the old copy on {name_list(there)} is still being removed" if there else ""
+    if there := sorted(others | copies.deleting & state.target.keys()):
+        return f"the old copy on {name_list(there)} is still being removed"
+    back = _back_meanwhile(state, around)
+    return f"{name_list(back)} is ready again, and pods there may still end" if back else ""
+
+
+def _back_meanwhile(state: MoveState, around: Surroundings) -> list[str]:
+    """Return the clusters that a move leaves and that became ready after it had given up their copies, or just before.
+
+    Karmada removes these copies then. Their pods have not used their grace period yet.
+    """
+    if state.gone_since is None:
+        return []
+    from_s = state.gone_since - timedelta(seconds=STATUS_LAG_S)
+    return sorted(name for name, since in around.ready_since.items() if since >= from_s and name not in state.target)
 
 
 def _waiting_for_old_copies(binding: Binding, state: MoveState, around: Surroundings, waits: str) -> Step:
@@ -833,7 +881,7 @@ def _returned(binding: Binding, state: MoveState, around: Surroundings, why: str
         CopiesChange.RETURNING,
         written_clusters(back),
         written_group(back),
-        tasks_before(binding, back, around.producer, around.unready),
+        _tasks_before(binding, back, around),
         _wait(back, around.now),
         note,
     )

@@ -22,11 +22,11 @@ from berthmaster.deciding.lifecycle import is_over
 from berthmaster.deciding.move_settings import MoveSettings
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
-from berthmaster.model.meta import Timestamp
+from berthmaster.model.meta import Timestamp, with_spec
 from berthmaster.model.move import DRAINING, MovePhase, MoveReason, MoveState, MoveStrategy, move_of
 from berthmaster.model.move_refusal import Cause, MoveRefusal
 from berthmaster.model.placement import Placement
-from berthmaster.model.taint import repelling_taints
+from berthmaster.model.taint import Toleration, repelling_taints
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.goal import DriftKind
 from berthmaster.scheduling.karmada.minimal import MinimalDecision, decide_minimal
@@ -205,6 +205,15 @@ def any_target(scheduler: Scheduler, binding: Binding, avoided: AbstractSet[str]
     return MoveRefusal(Cause.NO_PLACE, decision.failure.message, (decision.failure.kind.name,))
 
 
+def tolerating_drains(binding: Binding) -> Binding:
+    """Return a binding whose placement tolerates that a cluster is drained."""
+    placement = binding.spec.placement
+    if placement is None:
+        return binding
+    tolerations = (*placement.cluster_tolerations, Toleration(DRAINING, "Exists"))
+    return with_spec(binding, placement=replace(placement, cluster_tolerations=tolerations))
+
+
 def drain_target(
     scheduler: Scheduler,
     binding: Binding,
@@ -381,11 +390,12 @@ def _possible(binding: Binding, settings: MoveSettings, found: Target | MoveRefu
 
 def _ready_since(fleet: Fleet, clusters: Iterable[str]) -> Timestamp | None:
     """Return when the last of some clusters changed its readiness, by their conditions."""
-    times = [_transition(cluster) for name in clusters if (cluster := fleet.get(name)) is not None]
+    times = [ready_transition(cluster) for name in clusters if (cluster := fleet.get(name)) is not None]
     return max((each for each in times if each is not None), default=None)
 
 
-def _transition(cluster: Cluster) -> Timestamp | None:
+def ready_transition(cluster: Cluster) -> Timestamp | None:
+    """Return when a cluster changed its readiness, by its condition; None if that is not known."""
     for condition in cluster.status.conditions:
         if condition.type == _READY and condition.last_transition_time:
             try:

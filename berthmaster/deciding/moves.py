@@ -37,6 +37,7 @@ from berthmaster.deciding.decide import (
     ClusterState,
     components_of,
     decide,
+    given_up,
     lost_clusters,
     schedule_in_any_group,
     scheduled_message,
@@ -122,7 +123,16 @@ class MoveDecider:
             self.moves.braked,
             move is not None and can_return(self.state, binding, move),
             self.moves.copies,
+            frozenset() if self.moves.braked else given_up(self.state, binding, self.now_s),
+            {} if move is None else self._ready_since(binding, move),
         )
+
+    def _ready_since(self, binding: Binding, move: MoveState) -> dict[str, Timestamp]:
+        """Return since when the clusters that a move leaves, and those of evictions, are ready."""
+        names = {*move.source, *(task.from_cluster for task in binding.spec.graceful_eviction_tasks)}
+        clusters = (self.state.scheduler.fleet.get(name) for name in names)
+        found = {each.name: move_targets.ready_transition(each) for each in clusters if each is not None and each.ready}
+        return {name: since for name, since in found.items() if since is not None}
 
     def decide(self, binding: Binding) -> BindingDecision:
         """Decide without moves. A failover waits for the storm brake and budgets, and for old copies of its target."""
@@ -300,15 +310,35 @@ def _elsewhere(decider: MoveDecider, binding: Binding, move: MoveState) -> Targe
     late = move.overdue and (move.until is None or move.until <= decider.now)
     if not late or move.phase is not MovePhase.SURGING or decider.moves.braked or can_return(state, binding, move):
         return None
-    running = without_move(binding, binding.assignment, move.target_group)
     if move.reason is MoveReason.FAILOVER:
+        running = without_move(binding, binding.assignment, move.target_group)
         found = move_targets.earlier_target(state.scheduler, running, state.unusable, 0)
         if isinstance(found, Target):
             return found
     if healthy_new_copies(binding, move, _silenced(state, move)):
         return None
-    found = move_targets.any_target(state.scheduler, running, _unusable(state, binding) | move.target.keys())
-    return found if isinstance(found, Target) else None
+    return _anywhere(decider, binding, move, move.target.keys())
+
+
+def _anywhere(
+    decider: MoveDecider, binding: Binding, move: MoveState, avoided: AbstractSet[str] = frozenset()
+) -> Target | None:
+    """Return any place for a workload whose move has neither a target nor a way back as a whole; None without one.
+
+    With BreakBeforeMake, what the move has left is free again, or will be. If nothing else can hold the workload, it
+    returns to what is drained.
+    """
+    state, producer = decider.state, decider.moves.producer
+    freed = with_spec(binding, graceful_eviction_tasks=tasks_after(binding, producer))
+    running = without_move(freed, binding.assignment, move.target_group)
+    unready = state.unready_since_s.keys() | suspended_clusters(binding, state.scheduler.fleet.row_of)
+    strange = state.draining - move.first.keys()
+    for drained in (state.draining, strange):
+        found = move_targets.any_target(state.scheduler, running, unready | avoided | drained)
+        if isinstance(found, Target):
+            return found
+        running = move_targets.tolerating_drains(running)
+    return None
 
 
 def _silenced(state: ClusterState, move: MoveState) -> AbstractSet[str]:
@@ -395,11 +425,10 @@ def _without_target(decider: MoveDecider, binding: Binding, move: MoveState, fou
     if braked or rollback_loses_replicas(binding, move, unready):
         return lifecycle.without_target(move, decider.now, found.message)
     if not returns and not healthy_new_copies(binding, move, _silenced(decider.state, move)):
-        running = without_move(binding, binding.assignment, move.target_group)
-        other = move_targets.any_target(decider.state.scheduler, running, _unusable(decider.state, binding))
-        if isinstance(other, Target) and other.clusters != move.target:
-            return _retargeted(decider, binding, move, other)
-        if isinstance(other, Target) and move.phase is MovePhase.ADMITTED:  # the target is the best of what is left
+        other = _anywhere(decider, binding, move)
+        if other is not None and other.clusters != move.target:
+            return _retargeted(decider, binding, move, other, found.message)
+        if other is not None and move.phase is MovePhase.ADMITTED:  # the target is the best of what is left
             return lifecycle.advanced(binding, move, decider.around(binding, move))
     if not returns:
         if deleted := _deleted_clusters(decider, move):
@@ -411,10 +440,13 @@ def _without_target(decider: MoveDecider, binding: Binding, move: MoveState, fou
     return lifecycle.rolled_back(binding, move, decider.around(binding, move), gone[:MAX_MESSAGE])
 
 
-def _retargeted(decider: MoveDecider, binding: Binding, move: MoveState, found: Target) -> Step:
+def _retargeted(decider: MoveDecider, binding: Binding, move: MoveState, found: Target, gone: str = "") -> Step:
     """Change the target of a move; roll back if the new one does not serve its reason, and no healthy copy is lost.
 
     Budgets, pauses and windows are asked only when a move begins.
+
+    Args:
+        gone: why the former target cannot hold the workload any more; empty if that is not why.
     """
     around = decider.around(binding, move)
     source = Target(move.first, move.first_group)
@@ -425,7 +457,10 @@ def _retargeted(decider: MoveDecider, binding: Binding, move: MoveState, found: 
     returns = around.returnable and not rollback_loses_replicas(binding, move, decider.state.unready_since_s)
     if returns and not move_targets.is_better(decider.state, binding, move.reason, found, source):
         return lifecycle.rolled_back(binding, move, around, "no target is better than the source")
-    return lifecycle.retargeted(binding, move, found.clusters, found.group, around)
+    breaks = move.strategy is MoveStrategy.BREAK_BEFORE_MAKE and move.reason is not MoveReason.FAILOVER
+    back = breaks and found.clusters.keys() <= move.first.keys() and not found.clusters.keys() <= move.target.keys()
+    why = f"the target is gone: {gone}" if gone and back else ""
+    return lifecycle.retargeted(binding, move, found.clusters, found.group, around, why)
 
 
 def decide_with_moves(

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from karmada_plane import deployment
-from move_plays import BREAK, REPLICAS, STATIC, WEB, Play, Twice, draining, refuse_if
+from move_plays import BREAK, REPLICAS, STATIC, STAYS, WEB, Play, Twice, draining, refuse_if
 
 from berthmaster.model.move import MovePhase
 
@@ -83,7 +83,7 @@ def test_the_new_copies_start_after_the_grace_period_of_the_old_pods(grace_s: in
 
 
 def test_a_copy_is_not_gone_because_karmada_reports_nothing_after_a_restart():
-    play = draining(moves=BREAK)
+    play = draining(moves=BREAK, settings=STAYS)
     twice = Twice(play)
     while play.move is None or play.move.phase is not MovePhase.ADMITTED:
         twice.run(1)
@@ -98,7 +98,7 @@ def test_a_copy_is_not_gone_because_karmada_reports_nothing_after_a_restart():
 
 
 def test_a_source_that_froze_returns_before_its_copy_counts_as_gone():
-    play = Play({"g": ["m1"], "next": ["m2"]}, STATIC, moves=BREAK)
+    play = Play({"g": ["m1"], "next": ["m2"]}, STATIC, moves=BREAK, settings=STAYS)
     play.stage.model.members.delays = replace(play.stage.model.members.delays, terminate_s=25)
     play.drain("m1")
     play.stage.model.members.lose("m1")

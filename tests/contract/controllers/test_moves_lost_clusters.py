@@ -1,0 +1,144 @@
+"""Moves with BreakBeforeMake whose clusters are lost: the workload starts elsewhere, and mostly never runs twice.
+
+A silent cluster may still run its copies. A move gives them up where a workload at rest would start elsewhere: after
+the toleration of the failover, or when another controller evicts the cluster.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from karmada_model.evictions import evict
+from karmada_plane import cluster
+from move_plays import BREAK, STATIC, STAYS, Play, Twice
+
+from berthmaster.controllers.settings import ControllerSettings
+from berthmaster.model.move import MovePhase
+
+QUICK = replace(BREAK, defaults=replace(BREAK.defaults, deadline_s=120, hold_down_s=300))
+TWO = {"g": ["m1"], "next": ["m2"]}
+KEPT = {"g": ["m1", "m2"]}
+THREE = {"g": ["m1"], "next": ["m2"], "last": ["m3"]}
+PHASES = [MovePhase.ADMITTED, MovePhase.SURGING, MovePhase.SOAKING]
+BACK_S = 300
+
+
+def lose(play: Play) -> None:
+    play.stage.model.members.lose("m2")
+
+
+def delete(play: Play) -> None:
+    play.stage.delete(cluster("m2"))
+
+
+def evicted(play: Play) -> None:
+    """Evict the target as a NoExecute taint does."""
+    play.stage.edit(cluster("m2"), spec={"taints": [{"key": "busy", "effect": "NoExecute"}]})
+    path = play.stage.api.served.path(play.stage.binding(play.template))
+    play.stage.api.change(path, lambda content: evict(content, "m2"))
+
+
+def moving(groups: dict[str, list[str]], phase: MovePhase, **config: object) -> Play:
+    """Return a play whose workload leaves m1 for m2, in a phase of its move. In ``KEPT`` a part of it stays on m2."""
+    play = Play(groups, STATIC, moves=QUICK, **config)
+    play.drain("m1")
+    play.until(phase)
+    play.run(3)
+    return play
+
+
+@pytest.mark.parametrize("drained", [True, False])
+@pytest.mark.parametrize("happens", [lose, delete, evicted])
+@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize("groups", [pytest.param(TWO, id="two"), pytest.param(KEPT, id="kept")])
+def test_a_workload_whose_target_is_gone_starts_where_it_came_from(
+    groups: dict[str, list[str]], phase: MovePhase, happens: Callable[[Play], None], *, drained: bool
+):
+    play = moving(groups, phase)
+    twice = Twice(play)
+    happens(play)
+    if not drained:
+        play.stage.edit(cluster("m1"), spec={"taints": []})
+    twice.run(BACK_S)
+    stays = happens is evicted and phase is MovePhase.ADMITTED and groups is TWO  # the target has nothing to evict yet
+    assert play.clusters == ({"m2": 4} if stays else {"m1": 4})
+    assert play.healthy == 4
+    assert happens is lose or not twice.seen
+    assert stays or {"MoveRolledBack", "MoveReleased"} - {*play.events} == {"MoveReleased"}, "it has returned"
+
+
+@pytest.mark.parametrize("happens", [lose, delete, evicted])
+@pytest.mark.parametrize("phase", [MovePhase.SURGING, MovePhase.SOAKING])
+def test_a_workload_whose_target_is_gone_starts_in_another_group(phase: MovePhase, happens: Callable[[Play], None]):
+    play = moving(THREE, phase)
+    twice = Twice(play)
+    happens(play)
+    twice.run(BACK_S)
+    assert (len(play.clusters), play.healthy) == (1, 4)
+    assert "m2" not in play.clusters
+    assert happens is lose or not twice.seen, "what is evicted is gone before other copies start"
+
+
+def test_a_source_that_is_lost_while_its_copies_go_is_given_up():
+    play = Play(TWO, STATIC, moves=QUICK)
+    play.drain("m1")
+    play.stage.model.members.lose("m1")
+    play.run(60)
+    assert play.clusters == {}, "it may still run its copies"
+    play.run(90)
+    assert (play.clusters, play.healthy) == ({"m2": 4}, 4)
+    play.stage.model.members.recover("m1", pods_ran=True)
+    play.run(100)
+    assert play.stage.model.members.running(play.template) == {"m2"}, "nothing keeps its copies"
+
+
+@pytest.mark.parametrize("away_s", [105.0, 115.0, 120.0])
+def test_a_cluster_that_is_back_before_other_copies_start_is_not_given_up(away_s: float):
+    """Karmada removes its copies then, and their pods have not used their grace period yet."""
+    slow = ControllerSettings(failover="not-ready", failover_toleration_s=60)
+    play = Play(TWO, STATIC, moves=QUICK, settings=slow)
+    play.stage.model.members.delays = replace(play.stage.model.members.delays, terminate_s=30)
+    play.drain("m1")
+    play.stage.model.members.lose("m1")
+    play.run(away_s)
+    assert play.clusters == {}
+    play.stage.model.members.recover("m1", pods_ran=True)
+    twice = Twice(play)
+    twice.run(BACK_S)
+    assert (play.clusters, play.healthy, twice.seen) == ({"m2": 4}, 4, False)
+
+
+@pytest.mark.parametrize("phase", [MovePhase.SURGING, MovePhase.SOAKING])
+def test_without_failover_a_move_waits_for_a_silent_target(phase: MovePhase):
+    play = moving(TWO, phase, settings=STAYS)
+    twice = Twice(play)
+    lose(play)
+    twice.run(900)
+    assert (play.clusters, play.healthy, twice.seen) == ({}, 0, False)
+    assert "m2 cannot be asked" in play.move.message
+    play.stage.model.members.recover("m2")
+    twice.run(BACK_S)
+    assert (play.clusters, play.healthy, twice.seen) == ({"m1": 4}, 4, False)
+
+
+@pytest.mark.parametrize("groups", [pytest.param(TWO, id="two"), pytest.param(KEPT, id="kept")])
+def test_without_failover_a_silent_target_that_karmada_evicts_is_given_up(groups: dict[str, list[str]]):
+    play = moving(groups, MovePhase.SURGING, settings=STAYS)
+    lose(play)
+    play.run(60)
+    evicted(play)
+    play.run(BACK_S)
+    assert (play.clusters, play.healthy) == ({"m1": 4}, 4)
+
+
+def test_the_storm_brake_gives_no_cluster_up():
+    play = Play(TWO, STATIC, moves=QUICK)
+    play.drain("m1")
+    play.stage.model.members.lose("m1")
+    play.run(5)
+    play.stage.scheduler.brake("3 of 4 clusters turned unready")
+    play.run(BACK_S)
+    assert play.clusters == {}
+    play.stage.scheduler.brake("")
+    play.run(BACK_S)
+    assert (play.clusters, play.healthy) == ({"m2": 4}, 4)
