@@ -6,7 +6,7 @@ what really runs. The status of a Work, and so the status of a binding, says tha
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -25,6 +25,8 @@ LONGEST_DELETE_RETRY_S: Final = 90.0
 """How long Karmada waits at most before it deletes a resource in a member again that it could not reach (seen)."""
 WITH_PODS: Final = ("Deployment", "StatefulSet", "ReplicaSet")
 """Kinds whose health depends on their pods. Other kinds are healthy once they are applied."""
+_SAME_MOMENT: Final = timedelta(seconds=1)
+"""How old the Work of a workload must be, at least, when the deletion of what it needs begins, to be harmed by it."""
 _NOT_REFLECTED: Final = {
     "StatefulSet": frozenset({"observedGeneration", "unavailableReplicas"}),
     "ReplicaSet": frozenset({"updatedReplicas", "unavailableReplicas"}),
@@ -450,7 +452,7 @@ class Members:
             member.left[ident(copy.manifest)] = copy
             copy = None
         if copy is not None:
-            self._take(_cluster(which), copy)
+            self._take(_cluster(which), copy, datetime.fromisoformat(work["metadata"]["deletionTimestamp"]))
         if copy is not None:
             self._end_pods(_cluster(which), copy, copy.wanted)
         self._objects.change(which, _remove_finalizer)
@@ -473,8 +475,11 @@ class Members:
     def _present(self, cluster: str) -> set[Ident]:
         return {ident(each.manifest) for each in self.member(cluster).copies.values()}
 
-    def _take(self, cluster: str, copy: RunningCopy) -> None:
-        """Do what the deletion of a resource does to others in a member, and record whom that harms."""
+    def _take(self, cluster: str, copy: RunningCopy, at: datetime) -> None:
+        """Do what the deletion of a resource does to others in a member, and record whom that harms.
+
+        Nobody could know about a workload that arrived when the deletion began. Its pods wait for what they need.
+        """
         member, gone = self.member(cluster), ident(copy.manifest)
         if gone.kind == "PersistentVolumeClaim":
             member.volumes.discard(f"{gone.namespace}/{gone.name}")
@@ -483,7 +488,9 @@ class Members:
             work = self._objects.get(which)
             if work is None or "deletionTimestamp" in work["metadata"]:
                 continue  # it goes, too
-            if any(ident(each) == gone for each in _mounted(other.manifest)) and gone.kind != "PersistentVolumeClaim":
+            arrived = at - datetime.fromisoformat(work["metadata"]["creationTimestamp"]) <= _SAME_MOMENT
+            needs = any(ident(each) == gone for each in _mounted(other.manifest)) and not arrived
+            if needs and gone.kind != "PersistentVolumeClaim":
                 self.harm.append(f"{other.manifest['metadata']['name']} on {cluster} needs {gone.kind} {gone.name}")
             if gone.kind == "CustomResourceDefinition" and _defines(copy.manifest, other.manifest):
                 self.harm.append(f"{other.manifest['metadata']['name']} on {cluster} is deleted with its kind")
