@@ -117,6 +117,11 @@ def test_kind_gets_a_spare_member_as_its_node(docker):
     assert docker("inspect", "--format", address, "other-control-plane") == "127.9.0.1"
 
 
+def test_kind_finds_its_line_whatever_the_name_of_a_cluster(docker, monkeypatch):
+    monkeypatch.setattr(kind_clusters, "FOLLOW_S", 0)
+    assert docker("logs", "-f", "member-e2e-v7k-control-plane") == "Reached target Multi-User System"
+
+
 class Echo(BaseHTTPRequestHandler):
     """Answers with the method, the path and the body of a request."""
 
