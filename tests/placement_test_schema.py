@@ -1,5 +1,6 @@
 """The JSON schemas of docs/schemas: of placement tests, and of what commands print. Writes them as a script."""
 
+from inspect import cleandoc
 from pathlib import Path
 from typing import Any, Final
 
@@ -70,12 +71,21 @@ def schema_of_reports() -> JSON:
     return {"$schema": _DRAFT, **msgspec.json.schema(PlacementTestReport, schema_hook=_custom, ref_template=_REF)}
 
 
+def _dedented(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """Return a schema whose descriptions have no indentation, which depends on the version of Python."""
+    if isinstance(value, dict):
+        found = {key: _dedented(each) for key, each in value.items()}
+        text = found.get("description")
+        return {**found, "description": cleandoc(text)} if isinstance(text, str) else found
+    return [_dedented(each) for each in value] if isinstance(value, list) else value
+
+
 def schemas() -> dict[Path, str]:
     """Return the files of all schemas."""
     found = {"placement-test": schema_of_tests(), "placement-test-report": schema_of_reports()}
     found["answers"] = schema_of_answers()
     return {
-        PAGES / f"{name}.json": msgspec.json.format(msgspec.json.encode(each), indent=2).decode() + "\n"
+        PAGES / f"{name}.json": msgspec.json.format(msgspec.json.encode(_dedented(each)), indent=2).decode() + "\n"
         for name, each in found.items()
     }
 

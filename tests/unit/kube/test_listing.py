@@ -43,7 +43,7 @@ def listed(api) -> dict[str, object]:
     """Return what each object of a list is: its spec, or why it is not read."""
     return {
         key[1]: content.problem if isinstance(content, Unread) else json.loads(bytes(content))["spec"]
-        for part in pages(lambda request: ask(api, request).replace(json.dumps(DEEP).encode(), nested(5000)), THINGS)
+        for part in pages(lambda request: ask(api, request).replace(json.dumps(DEEP).encode(), nested(20_000)), THINGS)
         for key, content in part.objects
     }
 

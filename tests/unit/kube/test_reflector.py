@@ -235,7 +235,7 @@ def test_a_line_that_is_too_long_ends_the_watch(server, store, monkeypatch):
 
 def test_an_object_that_is_nested_too_deeply_does_not_end_the_watch(server, store):
     deep = b'{"type":"ADDED","object":{"metadata":{"name":"deep","resourceVersion":"6"},"spec":%b}}\n'
-    server.watches = [[deep % (b"[" * 5000 + b"]" * 5000), event("ADDED", item("c", 9)), HOLD]]
+    server.watches = [[deep % (b"[" * 20_000 + b"]" * 20_000), event("ADDED", item("c", 9)), HOLD]]
     store.wait(lambda seen: "c" in seen.names)
     assert store.names["deep"] == TOO_DEEP.problem
     assert not store.problems
