@@ -71,7 +71,7 @@ def schema_of_reports() -> JSON:
     return {"$schema": _DRAFT, **msgspec.json.schema(PlacementTestReport, schema_hook=_custom, ref_template=_REF)}
 
 
-def _dedented(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+def _dedented(value: Any) -> Any:
     """Return a schema whose descriptions have no indentation, which depends on the version of Python."""
     if isinstance(value, dict):
         found = {key: _dedented(each) for key, each in value.items()}

@@ -125,6 +125,15 @@ def blocked_failover(
     return next((each for each in data if each is not None), None)
 
 
+def held_by_purge(binding: Binding, copies: Copies) -> list[str]:
+    """Return the clusters whose copy Karmada must delete before it writes any new one of the workload.
+
+    Those are evicted with the purge mode Directly (karmada ``checkDirectPurgeOrphanWorks``), and still have a Work.
+    """
+    purged = {each.from_cluster for each in binding.spec.graceful_eviction_tasks if not each.keeps_copy}
+    return sorted(purged & copies.by_cluster.keys() - binding.assignment.keys())
+
+
 def growing(binding: Binding, clusters: Mapping[str, int]) -> dict[str, int]:
     """Return those of an assignment that get a copy, or more replicas than a binding has there."""
     before = binding.assignment

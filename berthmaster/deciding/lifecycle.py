@@ -28,6 +28,7 @@ from berthmaster.deciding.copy_checks import (
     blocked_removal,
     blocked_start,
     growing,
+    held_by_purge,
     is_preserved,
     suspended_clusters,
 )
@@ -671,6 +672,9 @@ def _surging(binding: Binding, state: MoveState, around: Surroundings) -> Step |
             return f"{refusing}, and nothing runs"
         wait_s = _wait(state, now)
         return _still_held(binding, state, around) or Step(state, wait_s=lag_left_s(state, now) or wait_s)
+    purged = [name for name in held_by_purge(binding, around.works()) if name in around.unready]
+    if purged:
+        return f"not healthy in time: Karmada first deletes the copy on {name_list(purged)}, which does not answer"
     return f"not healthy in time: {_problems(problems)}"
 
 

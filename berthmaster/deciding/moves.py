@@ -30,6 +30,7 @@ from berthmaster.deciding.copy_checks import (
     blocked_move,
     blocked_start,
     growing,
+    held_by_purge,
     suspended_clusters,
 )
 from berthmaster.deciding.decide import (
@@ -317,6 +318,8 @@ def _elsewhere(decider: MoveDecider, binding: Binding, move: MoveState) -> Targe
             return found
     if healthy_new_copies(binding, move, _silenced(state, move)):
         return None
+    if held_by_purge(binding, decider.copies()):
+        return None  # nothing starts anywhere until that copy is gone
     return _anywhere(decider, binding, move, move.target.keys())
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from decisions import AGGREGATED
 from karmada_model.evictions import evict
 from karmada_plane import cluster
 from move_plays import BREAK, STATIC, STAYS, Play, Twice
@@ -106,6 +107,23 @@ def test_a_cluster_that_is_back_before_other_copies_start_is_not_given_up(away_s
     twice = Twice(play)
     twice.run(BACK_S)
     assert (play.clusters, play.healthy, twice.seen) == ({"m2": 4}, 4, False)
+
+
+def test_no_target_replaces_another_while_karmada_waits_for_a_lost_cluster():
+    """Karmada writes no copy before the one that is evicted with the purge mode Directly is gone."""
+    play = Play({"g": ["m1"], "next": ["m2", "m3"]}, AGGREGATED, moves=QUICK)
+    play.stage.model.members.lose("m1")
+    path = play.stage.api.served.path(play.stage.binding(play.template))
+    play.stage.api.change(path, lambda content: evict(content, "m1", purgeMode="Directly"))
+    play.run(120)
+    chosen = play.clusters
+    assert chosen in ({"m2": 4}, {"m3": 4})
+    play.run(400)
+    assert (play.clusters, play.healthy) == (chosen, 0)
+    assert "Karmada first deletes the copy on m1, which does not answer" in play.move.message
+    play.stage.model.members.recover("m1")
+    play.run(BACK_S)
+    assert (len(play.clusters), play.healthy) == (1, 4)
 
 
 @pytest.mark.parametrize("phase", [MovePhase.SURGING, MovePhase.SOAKING])
