@@ -307,8 +307,9 @@ protobuf: $(VENV)/.dev ## Generate the messages of Karmada's estimators from est
 	@$(BIN)/python -m grpc_tools.protoc --proto_path=. --python_out=. berthmaster/controllers/estimators/estimator.proto
 
 .PHONY: reference
-reference: $(VENV)/.dev ## Write docs/reference/, docs/rules/ and docs/schemas/ from the commands, the rules and the types
+reference: $(VENV)/.dev ## Write docs/reference/, docs/rules/, docs/schemas/ and the table of completion from the commands, the rules and the types
 	@$(BIN)/python tests/command_pages.py
+	@$(BIN)/python tests/command_rows.py
 	@$(BIN)/python tests/rule_pages.py
 	@$(BIN)/python tests/placement_test_schema.py
 

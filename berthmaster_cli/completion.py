@@ -1,7 +1,7 @@
 """Completion of names: contexts, namespaces, clusters, workloads and policies.
 
 The names are those of the files of ``-f``, or of the control plane that the options name. A control plane has 300 ms.
-An error completes nothing, and prints nothing: the line of the user stays as it is.
+An error completes nothing.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -66,7 +66,8 @@ class _NameSource(NamedTuple):
         values = ctx.params
         paths = [*(values.get("paths") or ()), *(values.get("against") or ())]
         namespace = values.get("namespace") or ""
-        return cls(paths, values.get("kubeconfig"), values.get("context"), namespace)
+        kubeconfig = values.get("kubeconfig")
+        return cls(paths, Path(kubeconfig) if kubeconfig else None, values.get("context"), namespace)
 
     def documents(self) -> Iterator[tuple[str, str, str]]:
         """Yield the kind, the namespace and the name of each object of the files."""
@@ -99,12 +100,9 @@ def _quiet(names: Callable[[_NameSource, str], Iterable[str]]) -> Completer:
     """Return what completes a word with names. It offers none that the line has already, and never fails."""
 
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-        from berthmaster_cli.output import complaints  # noqa: PLC0415 - options are declared before
-
         try:
-            with complaints():
-                found = list(dict.fromkeys(names(_NameSource.of(ctx), incomplete)))
-        except (BerthmasterError, click.ClickException, OSError):
+            found = list(dict.fromkeys(names(_NameSource.of(ctx), incomplete)))
+        except (BerthmasterError, OSError):
             return []
         given = ctx.params.get(param.name or "") or ()
         taken = {given} if isinstance(given, str) else {*given}

@@ -1,4 +1,4 @@
-"""The root command: subcommands, exit codes, completion.
+"""The root command: subcommands and exit codes.
 
 The standard streams: closed ones, full disks, and encodings without some characters.
 """
@@ -10,12 +10,12 @@ import importlib
 import io
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Final, TextIO
 
 import click
-from click.shell_completion import ShellComplete, get_completion_class
+from click.shell_completion import get_completion_class
 
 from berthmaster.model.errors import BerthmasterError
 from berthmaster.model.hints import closest
@@ -30,7 +30,7 @@ EXIT_BAD_INPUT: Final = 2
 EXIT_INTERRUPTED: Final = 130
 _OUTPUT_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
 _PROGRAM: Final = "berthmaster"
-# Imported when called: `--help` and completion must not import numpy.
+# Imported when called: `--help` must not import numpy.
 SECTIONS: Final[dict[str, dict[str, str]]] = {
     "Understand placements": {
         "simulate": "Show where workloads are placed, and what changes would move.",
@@ -77,9 +77,6 @@ _MODULES: Final = {
 """The modules of commands below ``berthmaster_cli``, and the function after a colon, if they have other names."""
 COMMANDS: Final = tuple(name for commands in SECTIONS.values() for name in commands)
 _PLUGIN: Final = "kubectl berthmaster"
-# Cobra's ShellCompDirective values.
-_NO_FILES: Final = 4
-_DEFAULT: Final = 0
 
 
 class WholeWordFormatter(click.HelpFormatter):
@@ -289,26 +286,6 @@ def _plain(error: UnicodeError) -> tuple[str, int]:
 def run_plugin() -> None:
     """Run the command as ``kubectl berthmaster``."""
     run(_PLUGIN)
-
-
-def complete() -> None:
-    """Print the completions of the words on the command line. The last word is incomplete and can be empty.
-
-    kubectl runs ``kubectl_complete-berthmaster`` with the words so far. Its output is that of Cobra: one value in each
-    line, with a description after a tab, and at last a colon with the directive.
-    """
-    words = sys.argv[1:]
-    lines = completions(words[:-1], words[-1] if words else "")
-    sys.stdout.write("".join(f"{line}\n" for line in lines))
-
-
-def completions(words: Sequence[str], incomplete: str) -> list[str]:
-    """Return the lines that kubectl expects. ``words`` are the complete words after ``kubectl berthmaster``."""
-    found = ShellComplete(main, {}, _PLUGIN, "").get_completions(list(words), incomplete)
-    plain = [item for item in found if item.type == "plain"]
-    # A parameter that is a path asks the shell for files.
-    directive = _NO_FILES if len(plain) == len(found) else _DEFAULT
-    return [*(f"{each.value}\t{each.help}" if each.help else str(each.value) for each in plain), f":{directive}"]
 
 
 if __name__ == "__main__":

@@ -10,12 +10,12 @@ from typing import Final
 
 from kube_in_memory import KubeInMemory
 from kube_store import Place
-from kubernetes.client import Configuration
 from pytest_httpserver import HTTPServer
 from werkzeug import Request as HttpRequest
 from werkzeug import Response
 
 from berthmaster.kube.client import APIResponse
+from berthmaster.kube.connection_settings import ConnectionSettings
 from berthmaster.kube.http_client import HTTPClient
 from berthmaster.kube.requests import APIRequest
 from berthmaster.model.errors import ApiError
@@ -89,9 +89,7 @@ class KubeOverHTTP:
         })  # fmt: skip
 
     def client(self) -> HTTPClient:
-        configuration = Configuration()
-        configuration.host = self.url
-        return HTTPClient(configuration)
+        return HTTPClient(ConnectionSettings(self.url))
 
     def close(self) -> None:
         self.api.cut_watches()

@@ -1,18 +1,26 @@
-"""The pool of connections to an API server, with the options of the official client."""
+"""The pool of connections to an API server: certificates, server names, proxies, keep-alives."""
 
+import socket
+import ssl
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from tempfile import NamedTemporaryFile
+from typing import Any, Final
 from urllib.parse import unquote
 
 import urllib3
-from kubernetes import client
-from kubernetes.client.rest import is_socks_proxy_url
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.util import Url, parse_url
+from urllib3.util.ssl_ import create_urllib3_context
 
+from berthmaster.kube.connection_settings import ConnectionSettings
+from berthmaster.kube.proxies import environment_proxy
 from berthmaster.model.errors import InputError, shown
+
+MAX_IDLE_CONNECTIONS: Final = 64
+# As client-go: 9 probes every 15 s, after 30 s without traffic. macOS has another name for the first option.
+_KEEP_ALIVE: Final = {"TCP_KEEPIDLE": 30, "TCP_KEEPALIVE": 30, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 9}
 
 
 class NotConnectedError(Exception):
@@ -55,27 +63,70 @@ def _connecting() -> Iterator[None]:
         raise NotConnectedError(error) from None
 
 
-def pool_manager(configuration: client.Configuration) -> urllib3.PoolManager:
-    """Return connections with the options of the official client: certificates, server names, proxies, keep-alives."""
+def tls_context(settings: ConnectionSettings) -> ssl.SSLContext:
+    """Return how the client and the server prove who they are. Raises ``InputError`` if a certificate is unusable."""
+    context = create_urllib3_context(cert_reqs=ssl.CERT_REQUIRED if settings.verify else ssl.CERT_NONE)
     try:
-        if not is_socks_proxy_url(configuration.proxy):  # type: ignore[no-untyped-call] # it has no types
-            manager: urllib3.PoolManager = client.ApiClient(configuration).rest_client.pool_manager
-            if not configuration.verify_ssl:  # the kubeconfig says so
-                urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
-            manager.pool_classes_by_scheme = {"http": _HTTPPool, "https": _HTTPSPool}
-            if isinstance(manager, urllib3.ProxyManager):
-                manager.proxy_headers = {**_proxy_authorization(manager.proxy), **manager.proxy_headers}
-                manager.connection_pool_kw["_proxy_headers"] = manager.proxy_headers
-            return manager
+        if settings.authority:
+            context.load_verify_locations(cadata=settings.authority)
+        else:
+            context.load_default_certs()
+    except (ssl.SSLError, ValueError) as error:
+        raise InputError(f"the certificate authority of {settings.server} is not usable: {error}") from None
+    if settings.certificate:
+        _load_certificate(context, settings)
+    return context
+
+
+def _load_certificate(context: ssl.SSLContext, settings: ConnectionSettings) -> None:
+    """Load the certificate of the client. The ``ssl`` module reads it from a file, which is removed at once."""
+    with NamedTemporaryFile("w", encoding="utf-8", suffix=".pem") as file:  # only its owner may read it
+        file.write(f"{settings.key}\n{settings.certificate}\n")
+        file.flush()
+        try:
+            context.load_cert_chain(file.name, password="")  # without one, OpenSSL asks for it
+        except (ssl.SSLError, ValueError) as error:
+            raise InputError(f"the client certificate for {settings.server} is not usable: {error}") from None
+
+
+def pool_manager(settings: ConnectionSettings, tls: ssl.SSLContext | None) -> urllib3.PoolManager:
+    """Return the connections to a server. Raises ``InputError`` for a proxy of another protocol than HTTP."""
+    options: dict[str, Any] = {
+        "ssl_context": tls, "socket_options": _socket_options(), "maxsize": MAX_IDLE_CONNECTIONS
+    }  # fmt: skip
+    if settings.server_name:
+        options["server_hostname"] = settings.server_name
+    if not settings.verify:  # the kubeconfig says so
+        urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
+    proxy = settings.proxy or environment_proxy(settings.server)
+    manager = _through(proxy, options) if proxy else urllib3.PoolManager(**options)
+    manager.pool_classes_by_scheme = {"http": _HTTPPool, "https": _HTTPSPool}
+    return manager
+
+
+def _through(proxy: str, options: dict[str, Any]) -> urllib3.ProxyManager:
+    url = parse_url(proxy)
+    try:
+        return urllib3.ProxyManager(
+            proxy, proxy_headers=_proxy_authorization(url), proxy_ssl_context=options["ssl_context"], **options
+        )
     except urllib3.exceptions.ProxySchemeUnknown:
-        pass
-    named = parse_url(configuration.proxy or "")._replace(auth=None).url
-    raise InputError(f"the proxy {shown(named)} is not supported; use an http or https proxy")
+        named = url._replace(auth=None).url
+        raise InputError(f"the proxy {shown(named)} is not supported; use an http or https proxy") from None
 
 
-def _proxy_authorization(proxy: Url | None) -> dict[str, str]:
+def _socket_options() -> list[tuple[int, int, int]]:
+    own = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
+    for name, value in _KEEP_ALIVE.items():
+        option = getattr(socket, name, None)
+        if option is not None and not (name == "TCP_KEEPALIVE" and hasattr(socket, "TCP_KEEPIDLE")):
+            own.append((socket.IPPROTO_TCP, option, value))
+    return [*HTTPConnection.default_socket_options, *own]
+
+
+def _proxy_authorization(proxy: Url) -> dict[str, str]:
     """Return the header with the user and the password that the URL of a proxy names, as kubectl sends it."""
-    if proxy is None or not proxy.auth:
+    if not proxy.auth:
         return {}
     named = unquote(proxy.auth)
     text = named if ":" in named else f"{named}:"

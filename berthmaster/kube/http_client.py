@@ -1,4 +1,4 @@
-"""The client of a real API server: the official client's configuration over persistent HTTP/1.1 connections."""
+"""The client of a real API server, over persistent HTTP/1.1 connections."""
 
 import http.client
 import socket
@@ -6,18 +6,17 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 from urllib.parse import urlencode
 
 import urllib3
-import yaml
-from kubernetes import client, config
 from urllib3.response import BaseHTTPResponse
 from urllib3.util import SKIP_HEADER, parse_url
 
 from berthmaster.kube.client import APIClient, APIResponse
-from berthmaster.kube.connection_pool import NotConnectedError, pool_manager
-from berthmaster.kube.credentials import load_credentials
+from berthmaster.kube.connection_pool import NotConnectedError, pool_manager, tls_context
+from berthmaster.kube.connection_settings import ConnectionSettings, CredentialsError
+from berthmaster.kube.credentials import connection_settings
 from berthmaster.kube.kubeconfig import ClusterAccess, find_access, named_files
 from berthmaster.kube.manner import ManneredClient, RequestManner
 from berthmaster.kube.reloading_client import ReloadingClient, UnconnectedError
@@ -30,16 +29,11 @@ from berthmaster.runtime.file_states import file_states
 from berthmaster.runtime.traces import inner_span, trace_headers
 from berthmaster.version import __version__
 
-MAX_IDLE_CONNECTIONS: Final = 64
 CONNECT_TIMEOUT_S: Final = 10.0
 _MAX_ERROR_BYTES: Final = 64 * 1024
 _USER_AGENT: Final = f"berthmaster/{__version__}"
 _SUCCESS: Final = (200, 201, 202)
 _MAX_RETRY_AFTER_S: Final = 60.0
-# What the official client raises for an unusable kubeconfig.
-_UNUSABLE: Final = (
-    config.ConfigException, yaml.YAMLError, OSError, ValueError, TypeError, KeyError, AttributeError,
-)  # fmt: skip
 _PIECE_BYTES: Final = 16 * 1024  # the size of a TLS record
 
 
@@ -51,46 +45,31 @@ def load_client(kubeconfig: Path | None, context: str | None = None) -> APIClien
 def connect(access: ClusterAccess) -> APIClient:
     """Make a client, which sends nothing yet. Raises ``InputError`` if the access is not usable."""
     client = ReloadingClient(
-        lambda: HTTPClient(_configuration(access), access), state=lambda: file_states(named_files(access))
+        lambda: HTTPClient(connection_settings(access), access), state=lambda: file_states(named_files(access))
     )
     return client if access.manner == RequestManner() else ManneredClient(client, access.manner)
 
 
-def _configuration(access: ClusterAccess) -> client.Configuration:
-    configuration = client.Configuration()
-    try:
-        if not access.files:
-            config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call] # no types
-        else:
-            load_credentials(access, configuration)
-    except _UNUSABLE as error:
-        raise InputError(
-            f"{access}: {describe(error).rstrip('.')}; specify a kubeconfig file with access to the API server"
-        ) from None
-    return configuration
-
-
 class HTTPClient:
-    """An ``APIClient`` with the official client's configuration. Safe for several threads."""
+    """An ``APIClient`` of one server. Safe for several threads."""
 
-    def __init__(self, configuration: client.Configuration, access: ClusterAccess | None = None) -> None:
-        configuration.keep_alive = True  # TCP keep-alives detect a host that is gone
-        configuration.connection_pool_maxsize = MAX_IDLE_CONNECTIONS
-        self._configuration = configuration
+    def __init__(self, settings: ConnectionSettings, access: ClusterAccess | None = None) -> None:
+        self._authorization = settings.authorization
         self._source = f" ({access})" if access is not None else ""
-        server = parse_url(configuration.host)
+        server = parse_url(settings.server)
         if server.scheme not in {"http", "https"} or not server.host:
-            raise InputError(f"{shown(configuration.host)} is not the URL of an API server")
+            raise InputError(f"{shown(settings.server)} is not the URL of an API server")
         self._host = server.netloc or server.host
         self._url = f"{server.scheme}://{self._host}"
         self._prefix = (server.path or "").rstrip("/")
         self._fixed = {"Accept-Encoding": SKIP_HEADER, "Host": self._host, "User-Agent": _USER_AGENT}
-        manager = pool_manager(configuration)
+        tls = tls_context(settings) if server.scheme == "https" else None
+        manager = pool_manager(settings, tls)
         if isinstance(manager, urllib3.ProxyManager) and server.scheme == "http":
             self._prefix = f"{self._url}{self._prefix}"  # a proxy forwards plain HTTP
             self._fixed |= manager.proxy_headers
         self._pool = manager.connection_from_url(self._url)
-        self._watches = pool_manager(configuration)
+        self._watches = pool_manager(settings, tls)
 
     def send(self, request: APIRequest) -> APIResponse:
         with inner_span(request.method, path=request.path):
@@ -154,11 +133,11 @@ class HTTPClient:
         if request.body or not request.is_read:
             headers["Content-Length"] = str(len(request.body))
         try:
-            # The official client refreshes expired tokens here.
-            settings = cast("dict[str, dict[str, str]]", self._configuration.auth_settings())
-        except _UNUSABLE as error:
+            authorization = self._authorization()
+        except (CredentialsError, OSError) as error:
             raise ApiError(0, "", f"{request}: failed to refresh the token: {describe(error)}") from None
-        headers |= {each["key"]: each["value"] for each in settings.values() if each["value"]}
+        if authorization:
+            headers["Authorization"] = authorization
         found = urllib3.HTTPHeaderDict({**headers, **trace_headers()})
         for name, value in request.headers:  # a name can have several values
             found.add(name, value)

@@ -5,7 +5,7 @@ The order is that of client-go's ``clientcmd``: the file that the caller names; 
 """
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -16,9 +16,10 @@ from berthmaster.model.errors import InputError, name_list, shown
 
 VARIABLE: Final = "KUBECONFIG"
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-_HOST_VARIABLE: Final = "KUBERNETES_SERVICE_HOST"
+HOST_VARIABLE: Final = "KUBERNETES_SERVICE_HOST"
 _DEFAULT_NAMESPACE: Final = "default"
 _MAX_BYTES: Final = 4 * 2**20
+_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NAMING: Final = (
     ("clusters", "cluster", ("certificate-authority",)),
     ("users", "user", ("client-certificate", "client-key", "tokenFile")),
@@ -60,7 +61,7 @@ def find_access(
     files = _files(kubeconfig, environ)
     if files:
         return _in_files(files, context)
-    if environ.get(_HOST_VARIABLE) and context is None:
+    if environ.get(HOST_VARIABLE) and context is None:
         return ClusterAccess((), "", _namespace_of_pod(service_account))
     if context is not None:
         raise InputError(f"there is no kubeconfig with the context {shown(context)}; specify one with --kubeconfig")
@@ -83,12 +84,18 @@ def named_files(access: ClusterAccess, service_account: Path = SERVICE_ACCOUNT) 
     for path in access.files:
         content = _content(path)
         for section, kind, keys in _NAMING:
-            listed = content.get(section)
-            for each in listed if isinstance(listed, list) else ():
-                value = each.get(kind) if isinstance(each, dict) else None
-                names = [value[key] for key in keys if value.get(key)] if isinstance(value, dict) else []
-                found |= dict.fromkeys(path.parent / str(name) for name in names)
+            for _, value in _entries(content, section, kind):
+                found |= dict.fromkeys(path.parent / str(value[key]) for key in keys if value.get(key))
     return tuple(found)
+
+
+def named_entry(files: Iterable[Path], section: str, kind: str, name: str) -> tuple[Path, Mapping[str, Any]] | None:
+    """Return the file with the first cluster, user or context of a name, and its content. None if there is none."""
+    for path in files:
+        for each, value in _entries(_content(path), section, kind):
+            if each == name:
+                return path, value
+    return None
 
 
 def _files(kubeconfig: Path | None, environ: Mapping[str, str]) -> dict[Path, Mapping[str, Any]]:
@@ -127,7 +134,7 @@ def _content(path: Path) -> Mapping[str, Any]:
     try:
         with path.open("rb") as file:
             data = file.read(_MAX_BYTES + 1)
-        content = yaml.safe_load(data) if len(data) <= _MAX_BYTES else None
+        content = yaml.load(data, _LOADER) if len(data) <= _MAX_BYTES else None  # noqa: S506 - a safe one
     except OSError as error:
         raise _unusable(path, str(error.strerror or error)) from None
     except (yaml.YAMLError, UnicodeError, RecursionError):
@@ -162,12 +169,18 @@ def _in_files(files: Mapping[Path, Mapping[str, Any]], context: str | None) -> C
 def _contexts(contents: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
     found: dict[str, Mapping[str, Any]] = {}
     for content in contents:
-        listed = content.get("contexts")
-        for each in listed if isinstance(listed, list) else ():
-            if isinstance(each, dict) and isinstance(each.get("name"), str):
-                value = each.get("context")
-                found.setdefault(each["name"], value if isinstance(value, dict) else {})
+        for name, value in _entries(content, "contexts", "context"):
+            found.setdefault(name, value)
     return found
+
+
+def _entries(content: Mapping[str, Any], section: str, kind: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the name and the content of each entry of a section."""
+    listed = content.get(section)
+    for each in listed if isinstance(listed, list) else ():
+        if isinstance(each, dict) and isinstance(each.get("name"), str):
+            value = each.get(kind)
+            yield each["name"], value if isinstance(value, dict) else {}
 
 
 def _known(names: Iterable[str]) -> str:

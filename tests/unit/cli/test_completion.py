@@ -7,9 +7,13 @@ from pathlib import Path
 
 import pytest
 import yaml
+from click.shell_completion import ShellComplete
+from command_rows import table
 from tables import cases
 
-from berthmaster_cli.main import completions
+from berthmaster_cli.command_table import FILE, load
+from berthmaster_cli.complete_line import completions
+from berthmaster_cli.main import COMMANDS, main
 
 ROOT = Path(__file__).parents[3]
 FILES = ["-f", "examples/karmada/clusters.yaml", "-f", "examples/karmada/groups"]
@@ -39,6 +43,7 @@ def at_the_root(monkeypatch):
         "a namespace": (["explain", *FILES, "-n"], "", ["default"]),
         "the files of a plan": (["plan", "--against", "examples/karmada/groups", "-n"], "d", ["default"]),
         "a file that does not exist": (["explain", "-f", "absent.yaml"], "deploy/", []),
+        "a file that is no YAML": (["explain", "-f", "README.md"], "deploy/", []),
     },
 )
 def test_names_of_files_complete(words, incomplete, expected):
@@ -128,3 +133,35 @@ def test_each_shell_gets_the_names(shell):
     )  # fmt: skip
     assert "deploy/nginx" in done.stdout
     assert done.stderr == ""
+
+
+def test_the_table_of_commands_is_the_one_that_the_commands_make():
+    assert FILE.read_bytes() == table(), "an option changed; run make reference"
+
+
+def completed(root, words, incomplete):
+    found = ShellComplete(root, {}, "berthmaster", "").get_completions(words, incomplete)
+    # click keeps the names of the option of the first context, which another test may make without settings
+    return [(each.value, each.type, each.help) for each in found if each.value not in {"-h", "--help"}]
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS, "completion"])
+def test_the_commands_of_the_table_complete_as_the_commands(command):
+    words = [command] if command else []
+    asked = [(words, "--"), (words, "-")]
+    asked += [([*words, each], "") for each, *_ in completed(main, words, "--") if each != "--version"]
+    if command in {"certs", "ledger", "register"}:
+        asked += [([*words, each], "--") for each, *_ in completed(main, words, "")]
+    for given in asked:
+        assert completed(load(), *given) == completed(main, *given), given
+
+
+def test_a_completion_imports_no_command_and_no_official_client(plane):
+    known = plane("/apis/apps/v1/namespaces/shop/deployments", "eu")
+    code = (
+        "import sys; from berthmaster_cli.complete_line import completions; "
+        f"assert completions(['explain', *{known}], 'deploy/') == ['deploy/eu', ':4'];"
+        "print(*{'kubernetes', 'numpy', 'rich', 'berthmaster.scheduling', 'berthmaster_cli.main'} & sys.modules.keys())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)  # noqa: S603 - ours
+    assert done.stdout == "\n"

@@ -20,8 +20,9 @@ from tables import cases
 
 from berthmaster.native_api.wire import Staleness
 from berthmaster_cli import entry
+from berthmaster_cli.complete_line import completions
 from berthmaster_cli.flags import Flags, argument, group, option, options, variable_of
-from berthmaster_cli.main import COMMANDS, completions, main
+from berthmaster_cli.main import COMMANDS, main
 from berthmaster_cli.remote_extender import report_gaps
 
 CRASHES = """

@@ -6,6 +6,7 @@ import os
 import socket
 import stat
 import threading
+from base64 import b64encode
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -13,11 +14,10 @@ from pathlib import Path
 import pytest
 from fake_clock import FakeClock
 from http_peer import OK, http_response
-from kubernetes.client import Configuration
 from tables import cases
 
 from berthmaster.kube.client import APIClient, APIResponse, ask
-from berthmaster.kube.credentials import load_credentials
+from berthmaster.kube.credentials import RereadToken, connection_settings
 from berthmaster.kube.http_client import connect, load_client
 from berthmaster.kube.kubeconfig import ClusterAccess, find_access, named_files
 from berthmaster.kube.reloading_client import ReloadingClient, UnconnectedError
@@ -25,6 +25,8 @@ from berthmaster.kube.requests import APIRequest, Collection, get, merge_patch
 from berthmaster.model.errors import ApiError, InputError
 
 READ = get(Collection.of("example.io/v1", "things"), ("shop", "web"))
+PAST = {"token": "1", "expirationTimestamp": "2020-01-01T00:00:00Z"}
+FUTURE = {"token": "2", "expirationTimestamp": "2120-01-01T00:00:00Z"}
 REFUSAL = http_response("401 Unauthorized")
 
 
@@ -90,10 +92,84 @@ def test_a_user_that_the_file_does_not_have_is_an_error(access):
 
 def test_the_credentials_of_a_plugin_are_used(access, tmp_path):
     text = status(token="secret", clientCertificateData="A", clientKeyData="B")  # noqa: S106 - none
-    configuration = Configuration()
-    load_credentials(access(plugin(printing(tmp_path, text))), configuration)
-    assert list(configuration.api_key.values()) == ["Bearer secret"]
-    assert Path(configuration.key_file).read_text() == "B"
+    settings = connection_settings(access(plugin(printing(tmp_path, text))))
+    assert (settings.authorization(), settings.certificate, settings.key) == ("Bearer secret", "A", "B")
+
+
+def test_a_plugin_runs_again_when_its_token_expires(access, tmp_path):
+    settings = connection_settings(access(plugin(printing(tmp_path, status(**PAST)))))
+    printing(tmp_path, status(**FUTURE))
+    assert settings.authorization() == "Bearer 2"
+    printing(tmp_path, "the plugin does not run again")
+    assert settings.authorization() == "Bearer 2"
+
+
+@cases(
+    ("user", "value"),
+    {
+        "a token": ({"token": "t"}, "Bearer t"),
+        "a file": ({"tokenFile": "token"}, "Bearer of-the-file"),
+        "a file before a token, as in kubectl": ({"token": "t", "tokenFile": "token"}, "Bearer of-the-file"),
+        "a password": ({"username": "ann", "password": "p"}, "Basic YW5uOnA="),
+        "a token before a plugin": ({"token": "t", "exec": {"command": "none"}}, "Bearer t"),
+        "a password that is empty": ({"username": "ann", "password": None}, ""),
+        "nothing": ({}, ""),
+    },
+)
+def test_a_user_has_one_authorization(access, tmp_path, user, value):
+    (tmp_path / "token").write_text("of-the-file\n")
+    assert connection_settings(access(user)).authorization() == value
+
+
+def test_certificates_are_data_or_files_beside_the_kubeconfig(access, tmp_path):
+    (tmp_path / "user.key").write_text("KEY")
+    user = {"client-certificate-data": b64encode(b"PEM").decode(), "client-certificate": "absent",
+            "client-key": "user.key"}  # fmt: skip
+    settings = connection_settings(access(user))
+    assert (settings.certificate, settings.key) == ("PEM", "KEY")
+
+
+@cases(
+    ("user", "message"),
+    {
+        "a file that is absent": ({"client-key": "absent.key"}, "No such file or directory: .*absent.key"),
+        "no text": ({"token": 12345}, r"user 'u': Expected `str`, got `int` - at `\$.token`"),
+        "no base64": ({"client-key-data": "secret"}, "Incorrect padding"),
+        "an empty token file": ({"tokenFile": "/dev/null"}, "the token file /dev/null is empty"),
+    },
+)
+def test_unusable_credentials_are_an_error_without_their_value(access, user, message):
+    with pytest.raises(InputError, match=message) as refused:
+        connection_settings(access(user))
+    assert "secret" not in str(refused.value)
+    assert "12345" not in str(refused.value)
+
+
+def test_a_token_file_is_read_again_after_a_minute(tmp_path):
+    clock = FakeClock()
+    (tmp_path / "token").write_text("1")
+    token = RereadToken(tmp_path / "token", clock)
+    (tmp_path / "token").write_text("2")
+    clock.pass_by(59)
+    assert token.authorization() == "Bearer 1"
+    clock.pass_by(1)
+    assert token.authorization() == "Bearer 2"
+
+
+def test_a_pod_uses_its_service_account(tmp_path):
+    (tmp_path / "ca.crt").write_text("PEM")
+    (tmp_path / "token").write_text("t")
+    environ = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443"}
+    settings = connection_settings(ClusterAccess((), "", ""), environ=environ, service_account=tmp_path)
+    assert (settings.server, settings.authorization(), settings.authority) == (
+        "https://[fd00::1]:443",
+        "Bearer t",
+        "PEM",
+    )
+    with pytest.raises(
+        InputError, match=r"the service account of this pod: .*KUBERNETES_SERVICE_PORT are not both set"
+    ):
+        connection_settings(ClusterAccess((), "", ""), environ={}, service_account=tmp_path)
 
 
 @pytest.fixture
@@ -188,9 +264,7 @@ def test_the_first_definition_of_a_context_wins(place):
 
 
 def test_a_client_of_several_files_uses_the_chosen_context(place):
-    configuration = Configuration()
-    load_credentials(found(place, context="one", KUBECONFIG=both(place)), configuration)
-    assert configuration.host == "http://one.example"
+    assert connection_settings(found(place, context="one", KUBECONFIG=both(place))).server == "http://one.example"
 
 
 def test_the_home_folder_wins_over_the_pod(place):

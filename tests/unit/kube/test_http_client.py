@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from authority import Authority
 from http_peer import HANG_UP, OK, HttpPeer, http_response
-from kubernetes.client import Configuration
-from kubernetes.config import ConfigException
 from tables import cases
 from waiting import wait_for
 
 from berthmaster.kube.client import ask
+from berthmaster.kube.connection_settings import ConnectionSettings, CredentialsError
 from berthmaster.kube.http_client import HTTPClient
+from berthmaster.kube.proxies import environment_proxy
 from berthmaster.kube.requests import APIRequest, Collection, get, merge_patch, watch
 from berthmaster.model.errors import ApiError, InputError
 
@@ -31,15 +31,12 @@ def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name.upper(), raising=False)
 
 
-def configured(url: str, **settings: Any) -> Configuration:
-    configuration = Configuration(host=url)
-    for name, value in settings.items():
-        setattr(configuration, name, value)
-    return configuration
-
-
 def client_of(server: HttpPeer, path: str = "", scheme: str = "http", **settings: Any) -> HTTPClient:
-    return HTTPClient(configured(f"{scheme}://127.0.0.1:{server.port}{path}", **settings))
+    return HTTPClient(ConnectionSettings(f"{scheme}://127.0.0.1:{server.port}{path}", **settings))
+
+
+def token(value: str) -> dict[str, Any]:
+    return {"authorization": lambda: f"Bearer {value}"}
 
 
 # Requests.
@@ -64,7 +61,7 @@ def test_the_bytes_of_a_request(peer):
 @cases(
     ("settings", "request_", "line"),
     {
-        "a token": ({"api_key": {"authorization": "Bearer s3cret"}}, READ, "authorization: Bearer s3cret"),
+        "a token": (token("s3cret"), READ, "Authorization: Bearer s3cret"),
         "a header of the request": ({}, READ._replace(headers=(("Impersonate-User", "me"),)), "Impersonate-User: me"),
         "the length of an empty body": ({}, APIRequest("/x", method="DELETE"), "Content-Length: 0"),
     },
@@ -83,7 +80,7 @@ def test_the_path_of_the_servers_url_comes_first(peer):
 
 def test_a_line_break_in_a_header_is_rejected_without_showing_its_value(peer):
     server = peer()
-    client = client_of(server, api_key={"authorization": "Bearer s3cret\r\nX: y"})
+    client = client_of(server, **token("s3cret\r\nX: y"))
     with pytest.raises(InputError, match="a header has a line break") as refused:
         client.send(READ)
     assert "s3cret" not in str(refused.value)
@@ -91,10 +88,10 @@ def test_a_line_break_in_a_header_is_rejected_without_showing_its_value(peer):
 
 
 def test_a_token_that_cannot_be_refreshed_is_a_retryable_error(peer):
-    def renew(_configuration: Configuration) -> None:
-        raise ConfigException("the helper failed")
+    def renew() -> str:
+        raise CredentialsError("the helper failed")
 
-    client = client_of(peer(), api_key={"authorization": "Bearer old"}, refresh_api_key_hook=renew)
+    client = client_of(peer(), authorization=renew)
     with pytest.raises(ApiError, match=f"GET {PATH}: failed to refresh the token: the helper failed") as failed:
         client.send(READ)
     assert failed.value.status == 0
@@ -262,10 +259,10 @@ def serving(authority: Authority) -> ssl.SSLContext:
     return context
 
 
-@cases("settings", {"by its address": {}, "by the server name of the kubeconfig": {"tls_server_name": "localhost"}})
+@cases("settings", {"by its address": {}, "by the server name of the kubeconfig": {"server_name": "localhost"}})
 def test_a_server_with_a_certificate_of_the_authority_is_trusted(peer, authority, settings):
     server = peer(tls=serving(authority))
-    client = client_of(server, scheme="https", ssl_ca_cert=str(authority.ca), **settings)
+    client = client_of(server, scheme="https", authority=authority.ca.read_text(), **settings)
     assert [ask(client, READ), ask(client, READ)] == [b"hi", b"hi"]
     assert (server.connections, server.subjects) == (1, [""])
 
@@ -273,21 +270,21 @@ def test_a_server_with_a_certificate_of_the_authority_is_trusted(peer, authority
 def test_a_client_certificate_is_sent(peer, authority):
     certificate, key = authority.issue("me")
     server = peer(tls=serving(authority))
-    files = {"cert_file": str(certificate), "key_file": str(key)}
-    ask(client_of(server, scheme="https", ssl_ca_cert=str(authority.ca), **files), READ)
+    own = {"certificate": certificate.read_text(), "key": key.read_text()}
+    ask(client_of(server, scheme="https", authority=authority.ca.read_text(), **own), READ)
     assert server.subjects == ["me"]
 
 
 @cases(
     ("settings", "problem"),
     {
-        "an unknown authority": ({"ssl_ca_cert": None}, "CERTIFICATE_VERIFY_FAILED"),
-        "another server": ({"tls_server_name": "elsewhere"}, "CERTIFICATE_VERIFY_FAILED.*elsewhere"),
+        "an unknown authority": ({"authority": ""}, "CERTIFICATE_VERIFY_FAILED"),
+        "another server": ({"server_name": "elsewhere"}, "CERTIFICATE_VERIFY_FAILED.*elsewhere"),
     },
 )
 def test_an_untrusted_server_gets_no_request(peer, authority, settings, problem):
     server = peer(tls=serving(authority))
-    client = client_of(server, scheme="https", **{"ssl_ca_cert": str(authority.ca), **settings})
+    client = client_of(server, scheme="https", **{"authority": authority.ca.read_text(), **settings})
     with pytest.raises(ApiError, match=problem):
         client.send(READ)
     assert server.requests == []
@@ -295,7 +292,7 @@ def test_an_untrusted_server_gets_no_request(peer, authority, settings, problem)
 
 def test_a_kubeconfig_may_disable_verification(peer, authority):
     server = peer(tls=serving(authority))
-    assert ask(client_of(server, scheme="https", verify_ssl=False), READ) == b"hi"
+    assert ask(client_of(server, scheme="https", verify=False), READ) == b"hi"
 
 
 # Proxies.
@@ -303,7 +300,7 @@ def test_a_kubeconfig_may_disable_verification(peer, authority):
 
 def test_a_proxy_forwards_plain_http(peer):
     proxy = peer()
-    client = HTTPClient(configured("http://api.example:8080/k8s", proxy=f"http://127.0.0.1:{proxy.port}"))
+    client = HTTPClient(ConnectionSettings("http://api.example:8080/k8s", proxy=f"http://127.0.0.1:{proxy.port}"))
     assert ask(client, READ) == b"hi"
     assert proxy.heads[0][0] == f"GET http://api.example:8080/k8s{PATH} HTTP/1.1"
     assert "Host: api.example:8080" in proxy.heads[0]
@@ -320,14 +317,14 @@ def test_a_proxy_forwards_plain_http(peer):
 def test_a_proxy_gets_the_credentials_of_its_url(peer, authority, named, sent):
     header = f"Proxy-Authorization: Basic {base64.b64encode(sent.encode()).decode()}"
     plain = peer()
-    client = HTTPClient(configured("http://api.example:8080", proxy=f"http://{named}@127.0.0.1:{plain.port}"))
+    client = HTTPClient(ConnectionSettings("http://api.example:8080", proxy=f"http://{named}@127.0.0.1:{plain.port}"))
     assert ask(client, READ) == b"hi"
     assert header in plain.heads[0]
     tunnel = peer(tls=serving(authority))
     client = HTTPClient(
-        configured(
+        ConnectionSettings(
             "https://localhost:6443", proxy=f"http://{named}@127.0.0.1:{tunnel.port}",
-            ssl_ca_cert=str(authority.ca),
+            authority=authority.ca.read_text(),
         )
     )  # fmt: skip
     assert ask(client, READ) == b"hi"
@@ -338,7 +335,7 @@ def test_a_proxy_gets_the_credentials_of_its_url(peer, authority, named, sent):
 
 def test_the_password_of_a_proxy_is_not_shown():
     with pytest.raises(InputError) as refused:
-        HTTPClient(configured("https://api.example", proxy="socks5://ann:secret@127.0.0.1:1"))
+        HTTPClient(ConnectionSettings("https://api.example", proxy="socks5://ann:secret@127.0.0.1:1"))
     assert "socks5://127.0.0.1:1" in str(refused.value)
     assert "secret" not in str(refused.value)
 
@@ -346,17 +343,15 @@ def test_the_password_of_a_proxy_is_not_shown():
 def test_a_proxy_tunnels_https(peer, authority):
     proxy = peer(tls=serving(authority))  # it is also the API server behind the proxy
     client = HTTPClient(
-        configured(
+        ConnectionSettings(
             "https://localhost:6443",
             proxy=f"http://127.0.0.1:{proxy.port}",
-            proxy_headers={"Proxy-Authorization": "Basic xyz"},
-            ssl_ca_cert=str(authority.ca),
+            authority=authority.ca.read_text(),
         )
     )
     assert ask(client, READ) == b"hi"
     tunnel, inside = proxy.heads
     assert tunnel[0].startswith("CONNECT localhost:6443 ")
-    assert "Proxy-Authorization: Basic xyz" in tunnel
     assert inside[0] == f"GET {PATH} HTTP/1.1"
     assert not any(line.startswith("Proxy-") for line in inside)
 
@@ -364,20 +359,43 @@ def test_a_proxy_tunnels_https(peer, authority):
 def test_proxies_from_the_environment(peer, monkeypatch):
     proxy, server = peer(), peer()
     monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.port}")
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
     ask(client_of(server), READ)
-    ask(HTTPClient(configured("http://api.example")), READ)
+    ask(HTTPClient(ConnectionSettings("http://api.example")), READ)
     assert (len(server.requests), len(proxy.requests)) == (1, 1)
+
+
+@cases(
+    ("server", "environ", "proxy"),
+    {
+        "for the protocol": ("https://api.example", {"HTTPS_PROXY": "http://p:1"}, "http://p:1"),
+        "for another protocol": ("https://api.example", {"HTTP_PROXY": "http://p:1"}, None),
+        "for all": ("https://api.example", {"all_proxy": "http://p:1"}, "http://p:1"),
+        "not for a host": ("https://api.example", {"https_proxy": "http://p:1", "NO_PROXY": "x, api.example"}, None),
+        "not for a port": ("https://api.example:6443", {"https_proxy": "p", "no_proxy": "api.example:6443"}, None),
+        "for another port": ("https://api.example:1", {"https_proxy": "p", "no_proxy": "api.example:6443"}, "p"),
+        "not for a domain": ("https://api.example", {"https_proxy": "http://p:1", "no_proxy": ".example"}, None),
+        "not for a network": ("https://10.1.2.3", {"https_proxy": "http://p:1", "no_proxy": "10.0.0.0/8"}, None),
+        "for another network": ("https://11.1.2.3", {"https_proxy": "p", "no_proxy": "10.0.0.0/8,bad/8"}, "p"),
+        "for no host": ("https://api.example", {"https_proxy": "http://p:1", "no_proxy": "*"}, None),
+        "not on loopback": ("https://127.0.0.1:6443", {"https_proxy": "http://p:1"}, None),
+        "not on loopback of IPv6": ("https://[::1]:6443", {"https_proxy": "http://p:1"}, None),
+        "not for localhost": ("https://localhost:6443", {"https_proxy": "http://p:1"}, None),
+    },
+)
+def test_the_proxy_of_the_environment_is_that_of_kubectl(server, environ, proxy):
+    assert environment_proxy(server, environ) == proxy
 
 
 @cases(
     ("settings", "problem"),
     {
-        "not a URL": ({"host": "api.example"}, "'api.example' is not the URL of an API server"),
-        "another protocol": ({"host": "ftp://api.example"}, "is not the URL of an API server"),
+        "no authority": ({"authority": "none"}, "the certificate authority of https://api.example is not usable"),
+        "no certificate": ({"certificate": "none"}, "the client certificate for https://api.example is not usable"),
+        "not a URL": ({"server": "api.example"}, "'api.example' is not the URL of an API server"),
+        "another protocol": ({"server": "ftp://api.example"}, "is not the URL of an API server"),
         "SOCKS": ({"proxy": "socks5://127.0.0.1:1"}, "the proxy 'socks5://127.0.0.1:1' is not supported"),
     },
 )
 def test_an_unusable_configuration_is_rejected(settings, problem):
     with pytest.raises(InputError, match=problem):
-        HTTPClient(configured(settings.pop("host", "https://api.example"), **settings))
+        HTTPClient(ConnectionSettings(settings.pop("server", "https://api.example"), **settings))

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from functools import partial
 
 import pytest
-from kubernetes.client import Configuration
 from scripted_server import CUT, HOLD, ScriptedServer, bookmark, event, expired, item, page
 from tables import cases
 from waiting import wait_for
 
 from berthmaster.kube import reflector as reflecting
+from berthmaster.kube.connection_settings import ConnectionSettings
 from berthmaster.kube.http_client import HTTPClient
 from berthmaster.kube.listing import TOO_DEEP, Unread, pages
 from berthmaster.kube.reflector import Reflector
@@ -70,9 +70,7 @@ def server() -> Iterator[ScriptedServer]:
 
 
 def client(server: ScriptedServer) -> HTTPClient:
-    configuration = Configuration()
-    configuration.host = server.url
-    return HTTPClient(configuration)
+    return HTTPClient(ConnectionSettings(server.url))
 
 
 def is_running() -> bool:

@@ -7,9 +7,9 @@ from contextlib import suppress
 
 import pytest
 from http_peer import OK, http_response
-from kubernetes.client import Configuration
 from tables import cases
 
+from berthmaster.kube.connection_settings import ConnectionSettings
 from berthmaster.kube.http_client import HTTPClient
 from berthmaster.kube.requests import Collection, get
 from berthmaster.model.errors import ApiError
@@ -25,9 +25,7 @@ class Server:
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._listener.settimeout(LIMIT_S)
-        configuration = Configuration(host=f"http://127.0.0.1:{self._listener.getsockname()[1]}")
-        configuration.proxy = None
-        self.client = HTTPClient(configuration)
+        self.client = HTTPClient(ConnectionSettings(f"http://127.0.0.1:{self._listener.getsockname()[1]}"))
         self._open: list[socket.socket] = []
         self._forgotten: list[socket.socket] = []
 

@@ -11,12 +11,12 @@ from fake_clock import FakeClock
 from karmada_plane import cluster, policy, selector
 from kube_in_memory import KubeInMemory
 from kube_scheduler_builders import node
-from kubernetes.client import Configuration
 from scripted_server import CUT, HOLD, ScriptedServer, bookmark, event, page
 from tables import cases
 from waiting import wait_for
 
 from berthmaster.kube import listing, reflector
+from berthmaster.kube.connection_settings import ConnectionSettings
 from berthmaster.kube.http_client import HTTPClient
 from berthmaster.kube.kinds import KARMADA_CLUSTERS, KARMADA_POLICIES, NODES, Watched
 from berthmaster.kube.requests import APIRequest
@@ -56,11 +56,11 @@ class Watching:
     """A state, its source and the API server behind it."""
 
     def __init__(self, server: ScriptedServer, clusters: Watched, policies=()) -> None:
-        configuration = Configuration()
-        configuration.host = server.url
         self.server = server
         self.state = State(karmada_profile())
-        self.source = WatchSource(lambda: HTTPClient(configuration), clusters, policies, clock=SystemClock())
+        self.source = WatchSource(
+            lambda: HTTPClient(ConnectionSettings(server.url)), clusters, policies, clock=SystemClock()
+        )
 
     def names(self) -> set[str]:
         with self.state.reading() as cache:
