@@ -22,7 +22,8 @@ from berthmaster.serving.probe_server import serving_probes
 from berthmaster.serving.probes import Probes
 from berthmaster.views.texts import numbers
 from berthmaster_cli.answers import AnswerKind
-from berthmaster_cli.flags import Parsed, environment_text, option, options
+from berthmaster_cli.flags import Parsed, option, options
+from berthmaster_cli.option_variables import environment_text
 from berthmaster_cli.options import ADDRESS, ClusterFlags, LogLevelFlags, cluster_clients, config_option
 from berthmaster_cli.output import OutputFlags, echo, print_answer, print_table, styled
 from berthmaster_cli.watching import WatchFlags, watched

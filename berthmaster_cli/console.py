@@ -8,7 +8,8 @@ import click
 from berthmaster.model.errors import InputError
 from berthmaster.runtime import logs
 from berthmaster_cli import serving_options
-from berthmaster_cli.flags import Flags, environment_text, group, option, options
+from berthmaster_cli.flags import Flags, group, option, options
+from berthmaster_cli.option_variables import environment_text
 from berthmaster_cli.options import KubeconfigFlags, config_option
 
 if TYPE_CHECKING:

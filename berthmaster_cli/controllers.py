@@ -12,8 +12,9 @@ from berthmaster.runtime import logs
 from berthmaster.runtime.console_link import ConsoleLink
 from berthmaster.runtime.feature_gates import MULTIPLE_POD_TEMPLATES, WORKLOAD_AFFINITY, FeatureGates, gates_help
 from berthmaster.version import __version__
-from berthmaster_cli.flags import environment_text, option, options
+from berthmaster_cli.flags import option, options
 from berthmaster_cli.ledger_options import RecordingFlags, recorder_from
+from berthmaster_cli.option_variables import environment_text
 from berthmaster_cli.options import ADDRESS, KubeconfigFlags, LogLevelFlags, certificate_pair, config_option
 from berthmaster_cli.scheduling_options import PluginFlags, plugin_profile
 

@@ -8,8 +8,9 @@ import click
 from berthmaster.model.errors import InputError
 from berthmaster.model.selector import parse_selector
 from berthmaster.runtime import logs
-from berthmaster_cli.flags import Parsed, environment_text, option, options
+from berthmaster_cli.flags import Parsed, option, options
 from berthmaster_cli.ledger_options import LedgerFlags
+from berthmaster_cli.option_variables import environment_text
 from berthmaster_cli.options import KubeconfigFlags, LeaseFlags, config_option
 from berthmaster_cli.scheduling_options import SchedulingFlags, profile_from
 from berthmaster_cli.serving_options import ServingFlags, server_options_from

@@ -12,7 +12,6 @@ from berthmaster.manifests.limits import ManifestLimits
 from berthmaster.manifests.yaml_reader import read_yaml
 from berthmaster.model.errors import InputError, shown
 from berthmaster.model.hints import closest
-from berthmaster.model.placement_limits import LIMIT_NAMES, MAX_LIMIT, OPTION, PlacementLimits
 from berthmaster.runtime import logs
 from berthmaster_cli import completion
 from berthmaster_cli.flags import FILE, REQUEST_TIMEOUT, Flags, Parsed, option
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from berthmaster.native_api.client import Client
 
 REQUEST_TIMEOUT_HELP: Final = "The time that the API server may let a request wait, in seconds."
+_ORDER: Final = "$KUBECONFIG, then ~/.kube/config, then the service account of this pod"
 _EXISTING_FILE: Final = click.Path(dir_okay=False, exists=True, path_type=Path)
 _REPORTS_REQUESTS: Final = 6
 """The level from which kubectl prints requests."""
@@ -71,27 +71,10 @@ ADDRESS: Final = Parsed("HOST:PORT", _address)
 """``HOST:PORT``, with an IPv6 host in brackets."""
 
 
-_DEFAULTS: Final = PlacementLimits()._asdict()
-_NAMED_DEFAULTS: Final = ", ".join(f"{name} ({_DEFAULTS[field]:,})" for name, field in LIMIT_NAMES.items())
-
-
-class PlacementLimitsFlags(Flags):
-    """Limits of placements."""
-
-    placement_limits: PlacementLimits = option(
-        "Limits on the size of a placement, as a comma-separated list of NAME=N. Larger ones are refused. Use the "
-        f"same list for all components. N is at most {MAX_LIMIT:,}. Names and defaults: {_NAMED_DEFAULTS}.",
-        "", Parsed("LIST", PlacementLimits.parse), names=(OPTION,), metavar="LIST",
-    )  # fmt: skip
-
-
 class LogLevelFlags(Flags):
     """What a process logs."""
 
     log_level: str = option("The lowest level to log.", "info", click.Choice(logs.LEVELS))
-
-
-_ORDER: Final = "$KUBECONFIG, then ~/.kube/config, then the service account of this pod"
 
 
 class KubeconfigFlags(Flags):

@@ -20,7 +20,8 @@ from berthmaster_cli.certs import (
     certificate_context,
     certificate_options,
 )
-from berthmaster_cli.flags import Parsed, environment_text, option
+from berthmaster_cli.flags import Parsed, option
+from berthmaster_cli.option_variables import environment_text
 from berthmaster_cli.options import config_option
 from berthmaster_cli.output import echo
 from certs.reconciler import CertificateReconciler

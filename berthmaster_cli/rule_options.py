@@ -13,7 +13,7 @@ from berthmaster.model.policy_defaults import DEFAULT_NAMESPACE
 from berthmaster.model.unsupported_placement import PLACEMENT, unsupported_message, unsupported_parts
 from berthmaster.views.policy_rows import PolicyFinding
 from berthmaster_cli.flags import option
-from berthmaster_cli.options import PlacementLimitsFlags
+from berthmaster_cli.placement_limit_options import PlacementLimitsFlags
 from webhook.admission.catalog import RULE_IDS
 from webhook.admission.context import AdmissionContext
 from webhook.admission.linting import lint

@@ -15,12 +15,13 @@ from berthmaster.scheduling.prices import NO_PRICES, ClusterCost, Prices
 from berthmaster.scheduling.profile import Plugins, Profile, with_third_parties
 from berthmaster_cli import options
 from berthmaster_cli.flags import option
+from berthmaster_cli.placement_limit_options import PlacementLimitsFlags
 
 _PRICES_KIND: Final = "Prices"
 _GATES: Final = (WORKLOAD_AFFINITY,)
 
 
-class PluginFlags(options.PlacementLimitsFlags):
+class PluginFlags(PlacementLimitsFlags):
     """The plugins of decisions."""
 
     plugins: str = option(

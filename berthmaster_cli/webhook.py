@@ -8,8 +8,9 @@ from berthmaster.model.errors import InputError
 from berthmaster.runtime import logs
 from berthmaster.runtime.feature_gates import POLICY_PREEMPTION, FeatureGates, gates_help
 from berthmaster_cli import serving_options
-from berthmaster_cli.flags import Parsed, environment_text, group, option, options
+from berthmaster_cli.flags import Parsed, group, option, options
 from berthmaster_cli.ledger_options import LedgerFlags
+from berthmaster_cli.option_variables import environment_text
 from berthmaster_cli.options import KubeconfigFlags, config_option
 from berthmaster_cli.rule_options import RuleFlags, rule_levels, scopes
 from webhook.admission.blast_radius import DEFAULT_RADIUS, BlastRadius

@@ -3,58 +3,33 @@
 A constant that is made of functions or classes of the module may stand directly after one of them, and one that a class
 uses directly after that class.
 
-``constants_below.txt`` lists the files that break the rule, with the number of such constants. The numbers only fall:
-more of them is an error. ``--shrink`` writes the numbers that are lower by now.
-
-Run it at the root of the repository. It prints each place, and ends with 1 if there is a new one.
+Run it at the root of the repository. It prints each place, and ends with 1 if there is one.
 """
 
 import ast
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 PACKAGES: Final = ("berthmaster", "berthmaster_cli", "certs", "console", "extender", "webhook")
-KNOWN: Final = Path("packaging/constants_below.txt")
 GENERATED: Final = "_pb2.py"
 _CONSTANT: Final = re.compile(r"_?[A-Z][A-Z0-9_]+")
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Check the packages, or write the lower numbers. Return the exit code."""
-    known, found = known_numbers(), {path: [*misplaced(path)] for path in modules()}
-    if "--shrink" in arguments:
-        write({path: min(known.get(path, 0), len(each)) for path, each in found.items()})
-        return 0
-    new = {path: each for path, each in found.items() if len(each) > known.get(path, 0)}
-    for path, each in new.items():
-        for line, name in each:
-            print(f"{path}:{line}: {name} stands below a function or class; move it up, or into a file of its own")  # noqa: T201 - a script
-    if any(len(found.get(path, ())) < number for path, number in known.items()):
-        print(f"{KNOWN} can shrink: run `python packaging/constants_first.py --shrink`")  # noqa: T201 - a script
-    return 1 if new else 0
+def main() -> int:
+    """Check the packages. Return the exit code."""
+    found = [(path, line, name) for path in modules() for line, name in misplaced(path)]
+    for path, line, name in found:
+        print(f"{path}:{line}: {name} stands below a function or class; move it up, or into a file of its own")  # noqa: T201 - a script
+    return 1 if found else 0
 
 
 def modules() -> Sequence[Path]:
     """Return the modules of the packages."""
     found = (path for package in PACKAGES for path in sorted(Path(package).rglob("*.py")))
     return [path for path in found if not path.name.endswith(GENERATED)]
-
-
-def known_numbers() -> Mapping[Path, int]:
-    """Return how many misplaced constants the listed files may have."""
-    if not KNOWN.exists():
-        return {}
-    rows = (line.split() for line in KNOWN.read_text(encoding="utf-8").splitlines())
-    return {Path(path): int(number) for number, path in rows}
-
-
-def write(numbers: Mapping[Path, int]) -> None:
-    """List the files that have misplaced constants."""
-    rows = (f"{number} {path}\n" for path, number in numbers.items() if number)
-    KNOWN.write_text("".join(rows), encoding="utf-8")
 
 
 def misplaced(path: Path) -> Iterator[tuple[int, str]]:
@@ -93,4 +68,4 @@ def _is_type_variable(value: ast.expr) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 import click
 from tables import with_tables
 
-from berthmaster_cli.flags import variable_of
 from berthmaster_cli.main import SECTIONS, main
+from berthmaster_cli.option_variables import variable_of
 
 DOCS: Final = Path(__file__).parents[1] / "docs"
 _MADE: Final = "<!-- made from the help texts of the commands by `make reference` -->"

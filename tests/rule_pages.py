@@ -17,7 +17,7 @@ from policy_pages import KUBEADMIRAL, REBALANCER, lint_example, update_warnings
 from tables import with_tables
 
 from berthmaster_cli.lint.command import command
-from berthmaster_cli.lint.findings import LINT_RULE_IDS, ListedRule, listed_rules
+from berthmaster_cli.lint.listed_rules import LINT_RULE_IDS, ListedRule, listed_rules
 from webhook.admission.catalog import ALL_RULES
 from webhook.admission.kubeadmiral.policies import KUBEADMIRAL_RULES
 from webhook.admission.rebalancer import REBALANCER_RULES

@@ -19,8 +19,9 @@ from berthmaster_cli.doctor.findings import Finding, Severity
 from berthmaster_cli.doctor.gather.collector import Collector
 from berthmaster_cli.doctor.judge import GROUPS, findings
 from berthmaster_cli.doctor.judge.adoption import ADOPTION_GROUPS, Adoption, adoption
-from berthmaster_cli.flags import REQUEST_TIMEOUT, environment_text, option, options
+from berthmaster_cli.flags import REQUEST_TIMEOUT, option, options
 from berthmaster_cli.main import EXIT_CHECK_FAILED
+from berthmaster_cli.option_variables import environment_text
 from berthmaster_cli.options import REQUEST_TIMEOUT_HELP, ClusterFlags, config_option
 from berthmaster_cli.output import OutputFlags, complain, print_answer, print_line, print_table, styled
 from berthmaster_cli.watching import WatchFlags, watched

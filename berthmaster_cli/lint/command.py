@@ -16,17 +16,8 @@ from berthmaster_cli.answers import AnswerKind
 from berthmaster_cli.flags import Parsed, argument, option, options
 from berthmaster_cli.line_finder import LineFinder
 from berthmaster_cli.lint import sources
-from berthmaster_cli.lint.findings import (
-    LINT_RULE_IDS,
-    Across,
-    LintReport,
-    LintSummary,
-    PrintedReport,
-    PrintedRules,
-    across_level,
-    finding,
-    listed_rules,
-)
+from berthmaster_cli.lint.findings import Across, LintReport, LintSummary, PrintedReport, finding
+from berthmaster_cli.lint.listed_rules import LINT_RULE_IDS, PrintedRules, across_level, listed_rules
 from berthmaster_cli.lint.sarif import RULE_IN_URL, sarif_log
 from berthmaster_cli.main import EXIT_BAD_INPUT, EXIT_CHECK_FAILED
 from berthmaster_cli.options import KustomizeFlags, PlaneFlags

@@ -27,11 +27,8 @@ from berthmaster.model.unknown_types import unknown_type
 from berthmaster.views.texts import count_text
 from berthmaster_cli.lint.dependency_conflicts import DependencyConflict, dependency_conflicts
 from berthmaster_cli.lint.sources import UNREADABLE, LintFinding, Skipped, SourceObject
-from webhook.admission.catalog import ALL_RULES, POLICY_GROUPS
+from webhook.admission.catalog import POLICY_GROUPS
 from webhook.admission.field_problem import ABSENT, FieldProblem, bounded
-from webhook.admission.linting import OWN_RULES, UNKNOWN_FIELD_SUMMARY, unknown_level
-from webhook.admission.schema import UNKNOWN_FIELD
-from webhook.admission.settings import AdmissionSettings, Level
 
 CLUSTER_UNKNOWN: Final = "cluster-unknown"
 CLAIMED_TWICE: Final = "claimed-twice"
@@ -291,47 +288,3 @@ def finding(found: SourceObject, level: str, problem: FieldProblem) -> LintFindi
         path=found.path(problem.path),
         message=problem.detail,
     )
-
-
-LINT_RULE_IDS: Final = frozenset({*ACROSS_RULES, UNKNOWN_FIELD})
-"""The rules that only lint has, and whose level can be set."""
-_ALWAYS: Final = {
-    UNREADABLE: "A file or document that cannot be read.",
-    INVALID: "A value that the API server or karmada-webhook denies.",
-    **OWN_RULES,
-}
-
-
-class ListedRule(msgspec.Struct, frozen=True, kw_only=True):
-    """A rule as ``lint --rules`` lists it."""
-
-    id: str
-    level: str
-    configurable: bool
-    summary: str
-
-
-class PrintedRules(msgspec.Struct, frozen=True):
-    """All rules in JSON."""
-
-    rules: list[ListedRule]
-
-
-def listed_rules(settings: AdmissionSettings) -> Iterator[ListedRule]:
-    """Yield every rule with the level that it has with these settings."""
-    for rule, summary in _ALWAYS.items():
-        yield ListedRule(id=rule, level="error", configurable=False, summary=summary)
-    level = _LEVELS[unknown_level(settings)]
-    yield ListedRule(id=UNKNOWN_FIELD, level=level, configurable=True, summary=UNKNOWN_FIELD_SUMMARY)
-    for each in ALL_RULES:
-        yield ListedRule(id=each.id, level=_LEVELS[each.level(settings)], configurable=True, summary=each.summary)
-    for rule, summary in ACROSS_RULES.items():
-        yield ListedRule(id=rule, level=_LEVELS[across_level(rule, settings)], configurable=True, summary=summary)
-
-
-def across_level(rule: str, settings: AdmissionSettings) -> Level:
-    """Return the level of a rule that needs several objects."""
-    return settings.levels.get(rule, Level.WARN)
-
-
-_LEVELS: Final = {Level.DENY: "error", Level.WARN: "warning", Level.OFF: "off"}

@@ -14,7 +14,7 @@ from berthmaster.model.kinds import group_of
 from berthmaster.model.meta import ObjectMeta
 from berthmaster.model.unknown_fields import unknown_fields
 from berthmaster.simulation.changes import WhatIf, WireChange
-from berthmaster.simulation.expectations import TOTALS, WORKLOAD_STATES, Expectation
+from berthmaster.simulation.expectations import TOTALS, WORKLOAD_STATES, AmountRange, ClusterRule, Expectation
 from berthmaster.simulation.failures import FailureDomain
 from berthmaster.simulation.plan_answer import Switch
 from berthmaster_cli.lint.sources import LintFinding, Skipped, SourceObject, scan
@@ -312,3 +312,23 @@ def _expectation_problems(expectation: Expectation, path: str) -> Iterator[Field
         if isinstance(value, msgspec.Struct) and all(getattr(value, each) is None for each in value.__struct_fields__):
             fields = ", ".join(value.__struct_encode_fields__)
             yield FieldProblem(f"{path}.{name}", {}, "accepts everything", f"add one of {fields}")
+        yield from _contradictions(value, f"{path}.{name}")
+
+
+def _contradictions(rule: object, path: str) -> Iterator[FieldProblem]:
+    """Yield what a rule accepts and does not accept at once."""
+    match rule:
+        case AmountRange(equal=int(equal), at_least=least, at_most=most) if (least, most) != (None, None):
+            beside = " and ".join(each for each, bound in (("atLeast", least), ("atMost", most)) if bound is not None)
+            yield FieldProblem(f"{path}.equal", equal, f"stands beside {beside}", "write equal or a range")
+        case AmountRange(at_least=int(least), at_most=int(most)) if least > most:
+            yield FieldProblem(f"{path}.atLeast", least, f"is more than atMost, {most}", "correct one of both")
+        case ClusterRule(equal=tuple(equal)) if (rule.within, rule.without) != (None, None):
+            beside = "in" if rule.within is not None else "notIn"
+            yield FieldProblem(f"{path}.equal", list(equal), f"stands beside {beside}", "write one of both")
+        case ClusterRule(within=tuple(within), without=tuple(without)):
+            for index, name in enumerate(without):
+                if name in within:
+                    yield FieldProblem(f"{path}.notIn[{index}]", name, "stands in both", "name it in one of them")
+        case _:
+            pass

@@ -21,8 +21,9 @@ from tables import cases
 from berthmaster.native_api.wire import Staleness
 from berthmaster_cli import entry
 from berthmaster_cli.complete_line import completions
-from berthmaster_cli.flags import Flags, argument, group, option, options, variable_of
+from berthmaster_cli.flags import Flags, argument, group, option, options
 from berthmaster_cli.main import COMMANDS, main
+from berthmaster_cli.option_variables import variable_of
 from berthmaster_cli.remote_extender import report_gaps
 
 CRASHES = """

@@ -9,7 +9,7 @@ from karmada_plane import deployment, store
 from tables import cases
 from waiting import wait_for
 
-from berthmaster_cli.main import completions
+from berthmaster_cli.complete_line import completions
 
 TAINT = {"key": "policy.berthmaster.io/draining", "effect": "NoSchedule"}
 FOREIGN = {"key": "cluster.karmada.io/not-ready", "effect": "NoSchedule", "timeAdded": "2026-01-01T00:00:00Z"}
