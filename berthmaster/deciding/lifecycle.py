@@ -425,7 +425,7 @@ def refused(
         case CopiesChange.NEW_STARTED:
             return None if before is None or not before.home else rolled_back(binding, before, around, why)
         case CopiesChange.ROLLED_BACK:
-            if before is not None and before.gone_since is not None:
+            if before is not None and _have_ended(binding, before, around):
                 return new_copies_started(binding, before, around)
             return _kept_refused(binding, before, around, why)
         case CopiesChange.RELEASED | CopiesChange.RETURNING:
@@ -560,8 +560,7 @@ def _breaking(binding: Binding, state: MoveState, around: Surroundings) -> Step:
     lost = sorted(name for name in state.target if name in around.unready)
     if lost and around.returnable:
         return rolled_back(binding, state, around, f"the target {name_list(lost)} is not ready")
-    leaving = [name for name in state.source if name not in state.target and _exists(name, around)]
-    leaving = [name for name in leaving if name not in around.given_up]
+    leaving = _leaving(state, around)
     if state.gone_since is None:
         if reported_copies(binding, leaving) and seconds_since(state.since, now) < _LOOK_S:
             return Step(state, wait_s=_wait(state, now))
@@ -577,6 +576,19 @@ def _breaking(binding: Binding, state: MoveState, around: Surroundings) -> Step:
     if state.origin and around.returnable and _is_late(state, now):
         return rolled_back(binding, state, around, "the deadline has passed")
     return new_copies_started(binding, state, around)
+
+
+def _leaving(state: MoveState, around: Surroundings) -> list[str]:
+    """Return the clusters whose old copies a move with BreakBeforeMake waits for."""
+    left = (name for name in state.source if name not in state.target and name not in around.given_up)
+    return [name for name in left if _exists(name, around)]
+
+
+def _have_ended(binding: Binding, state: MoveState, around: Surroundings) -> bool:
+    """Whether the old copies of a move with BreakBeforeMake, and their pods, are gone, so that new ones may start."""
+    if state.gone_since is None or seconds_since(state.gone_since, around.now) < state.termination_s:
+        return False
+    return not _not_gone(binding, state, _leaving(state, around), around)
 
 
 def _not_gone(binding: Binding, state: MoveState, leaving: list[str], around: Surroundings) -> str:

@@ -166,6 +166,20 @@ def test_a_workload_whose_way_there_and_back_are_refused_starts_where_it_is_allo
     assert (play.clusters, play.healthy) == ({"m2": 4}, 4)
 
 
+def test_a_way_back_that_is_refused_before_the_old_pods_have_ended_starts_nothing_elsewhere():
+    slow = deployment("web", REPLICAS, terminationGracePeriodSeconds=60)
+    play = Play({"g": ["m1"], "next": ["m2"]}, STATIC, moves=BREAK, template=slow)
+    play.stage.model.members.delays = replace(play.stage.model.members.delays, terminate_s=60)
+    play.drain("m1")
+    while play.move is None or play.move.gone_since is None:
+        play.run(1)
+    play.stage.api.before = refuse_if(lambda clusters: "m1" in clusters)
+    play.drain("m2")
+    twice = Twice(play)
+    twice.run(300)
+    assert (play.clusters, play.healthy, twice.seen) == ({"m2": 4}, 4, False)
+
+
 def test_another_target_does_not_start_the_wait_for_the_old_pods_again():
     play = Play({"g": ["m1"], "next": ["m2"], "last": ["m3"]}, STATIC, moves=BREAK)
     play.drain("m1")
