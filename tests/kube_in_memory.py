@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from email.utils import format_datetime
 from typing import Any, Final
 
+import msgspec
 from faults import Fault, nothing
 from kube_store import APPLY, JSON, KubeStore, Place, patched
 
@@ -228,7 +229,7 @@ class KubeInMemory(KubeStore):
                 seen += len(news)
                 for change in news:
                     if place.holds(change.path):
-                        yield json.dumps({"type": change.kind, "object": change.content}).encode() + b"\n"
+                        yield msgspec.json.encode({"type": change.kind, "object": change.content}) + b"\n"
 
         def abort() -> None:
             with self.changed:
@@ -331,4 +332,4 @@ def _guard(known: JSON, guards: Mapping[str, Any], *fields: str) -> None:
 
 
 def _json(content: JSON) -> ReadyResponse:
-    return ReadyResponse([json.dumps(content).encode()])
+    return ReadyResponse([msgspec.json.encode(content)])

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, Self
 
 import jsonpatch
+import msgspec
 
 from berthmaster.kube.requests import APIRequest
 
@@ -58,10 +59,8 @@ class Change(NamedTuple):
 
 
 def copied(value: Any) -> Any:
-    """Return a copy of a JSON value. It takes a fifth of the time of ``copy.deepcopy``."""
-    if isinstance(value, dict):
-        return {key: copied(each) for key, each in value.items()}
-    return [copied(each) for each in value] if isinstance(value, list) else value
+    """Return a copy of a JSON value, many times faster than ``copy.deepcopy``."""
+    return msgspec.to_builtins(value)
 
 
 class KubeStore:

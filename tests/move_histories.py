@@ -8,7 +8,8 @@ use. Moves are paused, budgets and windows close. Taints evict, and Clusters are
 Other clients remove the record of a move, or end it by hand. A custom resource needs its definition. Finalizers keep
 objects in members, and members decide replicas. Karmada's controllers restart, or are out of service. The storm brake
 engages. The scheduler is killed before or after any of its writes, is refused, or gets no answer. The next leader is a
-standby that read the configuration some time ago. The time is the test's.
+standby that read the configuration some time ago. Of three schedulers, one is cut off, and its last write arrives when
+another leads. New copies are lost with their cluster. All pods of a workload restart at once. The time is the test's.
 """
 
 import json
@@ -85,12 +86,16 @@ OTHER_CLIENTS: Final = "forget_a_record forget_a_record end_by_hand taint_no_exe
 """What others do to records, Clusters, taints and Jobs."""
 MEMBERS: Final = "keep_objects keep_objects let_objects_go autoscale autoscale stop_karmada restore"
 """What happens in members without Karmada, Karmada's controllers out of service, and a restore of etcd."""
+LATE: Final = "lose_the_target lose_the_target fail_back_with_a_quota cut_off restart_pods"
+"""What happens to moves under way, and to the second and the third scheduler."""
 SUSPENSIONS: Final = 0.3
 """The share of the faults ``FROZEN``."""
 BY_HAND: Final = 0.15
 """The share of ``OTHER_CLIENTS`` among the others."""
 IN_MEMBERS: Final = 0.1
 """The share of ``MEMBERS`` among the rest."""
+LATER: Final = 0.15
+"""The share of ``LATE`` among all."""
 MOST_UNJOINS: Final = 20
 """How many half minutes the deletion of a Cluster may take at the end of a history."""
 UNJOIN_S: Final = 60.0
@@ -186,6 +191,10 @@ class History:
         self._extra = extra
         self._stored = extra.sample(range(len(self._templates)), 1) if extra.random() < 0.2 else []
         more = self._more = random.Random(f"more {seed}")
+        self._late = late = random.Random(f"late {seed}")
+        for each in self._templates:
+            if late.random() < 0.3:
+                each["spec"]["strategy"] = {"rollingUpdate": {"maxUnavailable": "100%"}}
         self._retained = self._choose_retained()
         self._defined = more.random() < 0.2
         needs = extra.random() < 0.3
@@ -197,6 +206,9 @@ class History:
                 each["spec"]["template"]["spec"]["volumes"] = volumes
         purge_modes = {index: extra.choice(("", "Directly", "Gracefully")) for index in broken_first}
         runs_job, reports = extra.random() < 0.2, extra.random() < 0.5
+        if late.random() < 0.3:
+            job = MoveSelector(policies=frozenset({"shop/job"}))
+            rules = (*rules, MoveRule(selector=job, strategy=MoveStrategy.BREAK_BEFORE_MAKE))
         if reports:  # what runs takes room, so each group must have it for all workloads
             self._cpus = {name: max(cpu, ROOMY_CPU) for name, cpu in self._cpus.items()}
         config = MovesConfig(defaults=settings, rules=rules, budgets=(Budget("all", max_moves=self._limit),))
@@ -234,6 +246,9 @@ class History:
         self._limited = False
         self._webhook = QuotaWebhook(self.stage)
         self._away_s: dict[str, float] = {}
+        self._cuts = 0
+        self._late_writes: list[APIRequest] = []
+        self._arriving = False
         self._braked = ""
         self._lost: set[str] = set()
         self._unjoined: dict[str, float] = {}
@@ -284,8 +299,13 @@ class History:
     # What happens
 
     def _act(self) -> None:
-        shares = ((self._extra, SUSPENSIONS), (self._extra, BY_HAND), (self._more, IN_MEMBERS))
-        kinds = (FROZEN, OTHER_CLIENTS, MEMBERS)
+        shares = (
+            (self._late, LATER),
+            (self._extra, SUSPENSIONS),
+            (self._extra, BY_HAND),
+            (self._more, IN_MEMBERS),
+        )
+        kinds = (LATE, FROZEN, OTHER_CLIENTS, MEMBERS)
         found = (kind for kind, (chance, share) in zip(kinds, shares, strict=True) if chance.random() < share)
         name = self._random.choice(next(found, TROUBLE).split())
         if self._more.random() < BACKUPS:
@@ -298,6 +318,64 @@ class History:
         name = self._random.choice(self._clusters)
         self._lost.add(name)
         self.stage.model.members.lose(name)
+
+    def _lose_the_target(self) -> None:
+        """Lose a cluster of the target of a move in any of its phases, for a short or a long time."""
+        self._drain()
+        self.run(self._late.choice((1.0, 5.0, 40.0, 70.0)))
+        moves = [move for each in self._templates if (move := _move_of(self.stage.binding(each))) and move.under_way]
+        names = sorted({name for move in moves for name in move.target})
+        up = [name for name in names if self.stage.model.members.member(name).up and not self._goes(name)]
+        if not up:
+            return
+        name = self._late.choice(up)
+        self._lost.add(name)
+        self._disturb()
+        self.stage.model.members.lose(name)
+        self.run(self._late.choice((20.0, 60.0, 100.0)))
+        if self._late.random() < 0.3:
+            self._undrain()
+        self.run(self._late.choice((1.0, 40.0, 300.0, 1000.0)))
+        if self._late.random() < 0.7:
+            self._disturb()
+            self.stage.model.members.recover(name, pods_ran=self._late.random() < 0.5)
+
+    def _fail_back_with_a_quota(self) -> None:
+        """Let a group come back while a quota has no room for a union, or little."""
+        name = self._late.choice(self._groups[0])
+        self._lost.add(name)
+        self._disturb()
+        self.stage.model.members.lose(name)
+        self.run(self._late.choice((100.0, 200.0)))
+        if not self._limited:
+            self._limit_replicas()
+        self._disturb()
+        self.stage.model.members.recover(name)
+        self.run(self._late.choice((100.0, 700.0)))
+
+    def _cut_off(self) -> None:
+        """Cut one or two leaders off before a write of theirs, and let the writes arrive when another one leads."""
+        self._cuts = self._late.choice((1, 2))
+        self._drain()
+        self.run(self._late.choice((5.0, 40.0, 100.0)))
+        self._cuts, late, self._late_writes = 0, self._late_writes, []
+        for each in late:
+            self._arriving = True
+            try:
+                with self.stage.api.send(each):
+                    pass
+            except ApiError:
+                continue
+            finally:
+                self._arriving = False
+            self.run(self._late.choice((0.0, 3.0, 30.0)))
+
+    def _restart_pods(self) -> None:
+        """Edit the pod template of a workload."""
+        chosen = self._late.choice(self._templates)
+        self._disturb()
+        restarted = {"annotations": {"restarted": f"{self.stage.clock.monotonic_s()}"}}
+        self.stage.edit(chosen, spec={"template": {"metadata": restarted}})
 
     def _change_the_leader(self) -> None:
         """Pause moves, or end that, let another process lead, and drain a cluster."""
@@ -430,7 +508,7 @@ class History:
         self._finished_s = self.stage.clock.monotonic_s()
 
     def _job_policy(self) -> JSON:
-        strategy = self._extra.choice((_STRATEGIES[0], _STRATEGIES[2]))
+        strategy = self._extra.choice((_STRATEGIES[0], _STRATEGIES[2], _STRATEGIES[3]))
         placement = {"clusterAffinities": self._terms(self._groups), "replicaScheduling": strategy}
         return policy("job", selector("Job", "batch/v1"), schedulerName="berthmaster", placement=placement)
 
@@ -785,7 +863,9 @@ class History:
         """Look at a request of the scheduler before it is performed; kill the scheduler sometimes."""
         if request.method != "PATCH":
             return
-        self._fault()
+        if not self._arriving:
+            self._fault()
+            self._hold_back(request)
         self._refuse(request)
         found = self.stage.api.get(request.path.removesuffix("/status"))
         if found is not None:
@@ -797,8 +877,15 @@ class History:
         after = self.stage.api.get(request.path.removesuffix("/status"))
         if before is not None and after is not None and not request.path.endswith("/status"):
             self._check_write(before, after)
-        if request.method == "PATCH":
+        if request.method == "PATCH" and not self._arriving:
             self._fault()
+
+    def _hold_back(self, request: APIRequest) -> None:
+        """Let the leader be cut off from the API server. Its write arrives later."""
+        if self._cuts and not request.path.endswith("/status"):
+            self._cuts -= 1
+            self._late_writes.append(request)
+            raise Killed
 
     def _refuse(self, request: APIRequest) -> None:
         """Refuse an assignment on a cluster whose quota is full, and any write now and then."""
@@ -878,7 +965,7 @@ class History:
         self._check_retained(before, now)
         self._check_loop(before["metadata"]["name"])
         begun_again = now.reason is MoveReason.RESCHEDULED and before["spec"]["resource"]["name"] in self._forgotten
-        if not begun_again:
+        if not begun_again and not self._arriving:  # the next leader may have begun moves meanwhile
             self._check_budget()
             self._check_pause(now)
         if now.reason is MoveReason.REBALANCE:
@@ -1121,11 +1208,12 @@ class History:
                 raise self._violation(f"no copies: {move}")
 
     def _check_away(self) -> None:
-        """A workload that is assigned nowhere is assigned again, as long as a group could hold it all the time."""
+        """A workload that is assigned nowhere, or to lost clusters only, is assigned elsewhere if a group is free."""
         now_s = self.stage.clock.monotonic_s()
         for template in self._templates:
             name, binding = template["metadata"]["name"], self.stage.binding(template)
-            if binding is None or any(self.stage.assignment(template).values()) or not self._has_place(binding):
+            used = {cluster for cluster, count in self.stage.assignment(template).items() if count}
+            if binding is None or used - self._given_up() or not self._has_place(binding):
                 self._away_s.pop(name, None)
                 continue
             away_s = now_s - self._away_s.setdefault(name, now_s)
@@ -1134,7 +1222,7 @@ class History:
 
     def _has_place(self, binding: JSON) -> bool:
         """Whether a group could hold a workload: nothing is known against any of its clusters."""
-        if not binding["spec"].get("replicas") or self._full or self._limited or self._braked:
+        if not binding["spec"].get("replicas") or self._full or self._limited or self._braked or self._is_closed():
             return False
         if (binding["spec"].get("suspension") or {}).get("scheduling"):
             return False
@@ -1142,7 +1230,8 @@ class History:
         if (self.stage.get(template) or template)["spec"].get("paused"):
             return False
         held = [each for each in binding["spec"]["placement"]["clusterAffinities"] if "labelSelector" not in each]
-        evicted = {each["fromCluster"] for each in binding["spec"].get("gracefulEvictionTasks") or ()}
+        tasks = binding["spec"].get("gracefulEvictionTasks") or ()
+        evicted = {each["fromCluster"] for each in tasks if each["reason"] != EVICTION_REASON}
         up = {name for name in self._clusters if self.stage.model.members.member(name).up}
         works, members = self.stage.works(template), self.stage.model.members
         if works.keys() - up - self._given_up():  # a copy that cannot be asked may run
@@ -1180,7 +1269,7 @@ class History:
             self.stage.model.members.clean()
             waited_s += 600
             problems = [each for each in map(self._unrest, self._templates) if each]
-            problems += [each for each in map(self._unfinished, (BASIN, DEFINITION, SETTINGS)) if each]
+            problems += [each for each in map(self._unfinished, (BASIN, DEFINITION, SETTINGS, JOB)) if each]
         if problems:
             raise self._violation(f"not at rest after {waited_s:.0f} s: {problems}")
 

@@ -368,6 +368,8 @@ class Members:
                 wanted = replicas_of(manifest).number  # else the member keeps its own number
                 self._end_pods(_cluster(which), copy, copy.wanted - wanted)
                 copy.wanted = wanted
+            if copy.pods != _pod_template(manifest) and _restarts_all(manifest):
+                copy.ready = 0
             copy.current = copy.ready >= copy.wanted and copy.pods == _pod_template(manifest)
             copy.ready = min(copy.ready, copy.wanted)
         copy.manifest = manifest
@@ -548,6 +550,12 @@ def _grace_s(manifest: JSON) -> float:
 def _pod_template(manifest: JSON) -> JSON:
     found: JSON = (manifest.get("spec") or {}).get("template") or {}
     return found
+
+
+def _restarts_all(manifest: JSON) -> bool:
+    """Whether a Deployment may stop all pods at once when their template changes."""
+    update = (manifest["spec"].get("strategy") or {}).get("rollingUpdate") or {}
+    return bool(update.get("maxUnavailable") == "100%")
 
 
 def _images(manifest: JSON) -> Iterator[str]:

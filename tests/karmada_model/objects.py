@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple, Protocol
 
 from kube_in_memory import KubeInMemory
-from kube_store import JSON
+from kube_store import JSON, copied
 
 from berthmaster.kube.client import APIClient, ask, ask_if_found
 from berthmaster.kube.requests import APIRequest, Collection, create, delete, get, replace
@@ -123,7 +123,7 @@ class ObjectsInMemory:
             found = self.get(which)
             if found is None:
                 return False
-            after = json.loads(json.dumps(found))
+            after = copied(found)
             mutate(after)
             if after == found:
                 return False

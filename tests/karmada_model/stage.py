@@ -3,7 +3,6 @@
 The test's thread does all work, and the time is the test's. What a user would do with kubectl is a method.
 """
 
-import json
 import random
 from collections.abc import Callable
 from typing import Any, Final
@@ -16,7 +15,7 @@ from karmada_model.objects import ident
 from karmada_model.scheduler import SteppedScheduler
 from karmada_plane import serve_karmada
 from kube_in_memory import KubeInMemory
-from kube_store import JSON, merged
+from kube_store import JSON, copied, merged
 
 from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.deciding.config import MovesConfig
@@ -154,7 +153,7 @@ class Stage:
 
     def binding(self, template: JSON) -> JSON | None:
         found = self.model.objects.get(binding_of(template))
-        return None if found is None else dict(json.loads(json.dumps(found)))
+        return None if found is None else dict(copied(found))
 
     def assignment(self, template: JSON) -> dict[str, int]:
         found = self.model.objects.get(binding_of(template))

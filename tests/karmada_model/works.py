@@ -3,7 +3,6 @@
 Of overrides, plaintext ones that replace a field are modelled. Not modelled: divided completions of Jobs.
 """
 
-import json
 from collections.abc import Iterable, Iterator
 from functools import partial, reduce
 from typing import Final
@@ -11,7 +10,7 @@ from typing import Final
 from karmada_model import bindings
 from karmada_model.agenda import Agenda
 from karmada_model.objects import Ident, News, Objects, ident
-from kube_store import JSON
+from kube_store import JSON, copied
 
 WORK_VERSION: Final = "work.karmada.io/v1alpha1"
 EXECUTION: Final = "karmada.io/execution-controller"
@@ -214,7 +213,7 @@ def _overridden(work: JSON, overrides: Iterable[JSON]) -> JSON:
 
 
 def _manifest(binding: JSON, template: JSON, replicas: int) -> JSON:
-    manifest: JSON = json.loads(json.dumps({key: value for key, value in template.items() if key != "status"}))
+    manifest: JSON = copied({key: value for key, value in template.items() if key != "status"})
     manifest["metadata"] = {key: value for key, value in manifest["metadata"].items() if key not in _PRUNED}
     generation = str(template["metadata"].get("generation", 1))
     manifest["metadata"].setdefault("annotations", {})[TEMPLATE_GENERATION] = generation

@@ -57,6 +57,7 @@ class LiveControl:
         self._budgets = Budgets(self.config)
         self.totals: Mapping[str, int] | None = None
         self._counted_s = float("-inf")
+        self._published: object = None
         self.admissions = Admissions(self._budgets, float("inf"))
         self.storm = StormWatch(context, self.config.brake)
 
@@ -176,14 +177,17 @@ class LiveControl:
                 if state.phase in WAITING:
                     causes[self.admissions.cause_of(key)] += 1
                 missing += _missing_replicas(binding, state)
+        if missing:
+            metrics.BELOW_WANTED.inc(missing * passed_s)
+        if (published := (counts, causes, held_down)) == self._published:
+            return
+        self._published = published
         for reason in MoveReason:
             for phase in MovePhase:
                 metrics.BINDINGS.labels(reason.value, phase.value).set(counts[reason, phase])
         for cause in metrics.CAUSES:
             metrics.WAITING.labels(cause).set(causes[cause])
         metrics.HELD_DOWN.set(held_down)
-        if missing:
-            metrics.BELOW_WANTED.inc(missing * passed_s)
 
 
 def _sized(bindings: Iterable[tuple[Key, Binding]]) -> Iterator[tuple[MoveSubject, int]]:
