@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final, NoReturn
 import click
 import msgspec.structs
 
-from berthmaster.deciding.lease_record import lease_record
+from berthmaster.deciding.config import DEFAULT_MOVES
+from berthmaster.deciding.lease_record import LeaseRecord, lease_record
 from berthmaster.deciding.storm_brake import DEFAULT_BRAKE
 from berthmaster.interpreters.lua import ScriptError, lua_interpreter
 from berthmaster.interpreters.worker import ScriptProcess, is_available
@@ -195,6 +196,7 @@ def present_world(manifests: Manifests, flags: SimulationFlags) -> World:
             interpreter=interpreter,
             schedulers=SCHEDULERS | set(flags.schedulers),
             assumptions=_assumptions(manifests, flags),
+            moves=next((each.moves for each in _leases(manifests, flags)), DEFAULT_MOVES),
         )
     complain_about(manifests.gaps[reported:])
     for problem in islice(price_errors(world.clusters.values()), _PROBLEMS):
@@ -219,13 +221,7 @@ def _assumptions(manifests: Manifests, flags: PresentFlags) -> Assumptions:
     """Return what the options and the Lease of the controllers among the manifests say about the switches."""
     if not isinstance(flags, AssumptionFlags):
         return ALL_OFF
-    now = time_of(manifests)
-    ignored = [each.document for each in manifests.ignored]
-    leases = [
-        lease_record(each.raw)
-        for each in ignored
-        if (each.api_version, each.kind) == LEASE and (each.namespace, each.name) == flags.lease
-    ]
+    now, leases = time_of(manifests), _leases(manifests, flags)
     running = next(filter(None, (each.running(now) for each in leases)), None)
     return assumptions(
         Switch(flags.failover),
@@ -237,6 +233,17 @@ def _assumptions(manifests: Manifests, flags: PresentFlags) -> Assumptions:
         tainted_by=evicting_policies(manifests.taint_policies, manifests.clusters),
         scheduler=next(filter(None, (each.scheduler for each in leases)), ""),
     )
+
+
+def _leases(manifests: Manifests, flags: PresentFlags) -> list[LeaseRecord]:
+    """Return what the Lease of the controllers records, if the manifests have it."""
+    if not isinstance(flags, AssumptionFlags):
+        return []
+    return [
+        lease_record(each.raw)
+        for each in (ignored.document for ignored in manifests.ignored)
+        if (each.api_version, each.kind) == LEASE and (each.namespace, each.name) == flags.lease
+    ]
 
 
 def _without_lua(*_: object) -> NoReturn:

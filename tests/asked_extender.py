@@ -54,7 +54,8 @@ class AskedExtender:
 
     def __init__(self, fleet: FleetInUse) -> None:
         self._extender = ExtenderInProcess(fleet.stage.api, clock=fleet.stage.clock)
-        record = LeaseRecord(BrakeRecord(), None, fleet.stage.clock.now(), fleet.record, held=fleet.record is not None)
+        now, held = fleet.stage.clock.now(), fleet.record is not None
+        record = LeaseRecord(BrakeRecord(), fleet.sources, now, fleet.record, held=held)
         self._extender.state.lease = lambda: LeaseReading(record)
         self._client = self._extender.client()
         self._patches = [patch(f"extender.protocols.native.{each}.Forked", ComputedHere) for each in _COMPUTING]

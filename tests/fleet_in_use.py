@@ -19,8 +19,8 @@ from karmada_plane import cluster, deployment, policy, selector
 from kube_store import JSON
 
 from berthmaster.controllers.settings import ControllerSettings
-from berthmaster.deciding.config import MovesConfig
-from berthmaster.deciding.lease_record import ControllersRecord
+from berthmaster.deciding.config import DEFAULT_MOVES, MovesConfig
+from berthmaster.deciding.lease_record import ControllersRecord, SourcesRecord
 from berthmaster.deciding.move_settings import MoveSettings, SourceSettings
 from berthmaster.manifests import Document, manifests_of
 from berthmaster.manifests.snapshot import FleetSnapshot
@@ -71,7 +71,7 @@ class FleetInUse:
         own: whether Berthmaster's scheduler decides, or karmada-scheduler by its rules.
 
     Attributes:
-        record: what the controllers record on their Lease; None for karmada-scheduler.
+        record, sources: what the controllers record on their Lease; None for karmada-scheduler.
         cases: how many workloads of each kind were compared.
     """
 
@@ -85,10 +85,12 @@ class FleetInUse:
         self.clusters = [self._cluster(number) for number in range(self._draw.randint(3, 5))]
         self.templates = [deployment(f"w{number}", self._draw.randint(0, 6)) for number in range(6)]
         self.policies = [self._policy(each) for each in self.templates]
-        moves = MoveSettings(
+        settings = MoveSettings(
             failback=SourceSettings("Off"), drain=SourceSettings("On", 0, 0), soak_s=20, deadline_s=600,
             strategy=self._draw.choice(tuple(MoveStrategy)),
         )  # fmt: skip
+        moves = MovesConfig(defaults=settings) if own else None
+        self.sources = SourcesRecord.of(moves) if moves is not None else None
         self.stage = Stage(
             *self.clusters,
             *self.policies,
@@ -100,7 +102,7 @@ class FleetInUse:
                 failover_toleration_s=_TOLERATION_S,
             ),
             only=_ONLY,
-            moves=MovesConfig(defaults=moves) if own else None,
+            moves=moves,
         )
         self.stage.run(60)
         self._happen()
@@ -109,7 +111,8 @@ class FleetInUse:
         """Return the control plane as a simulation reads it."""
         manifests = manifests_of(self.documents(), "the model")
         assumed = assumptions(failover, Switch.OFF, self.record, manifests.bindings)
-        return world_of(manifests, schedulers={self._scheduler}, assumptions=assumed)
+        moves = self.sources.config if self.sources is not None else DEFAULT_MOVES
+        return world_of(manifests, schedulers={self._scheduler}, assumptions=assumed, moves=moves)
 
     def documents(self) -> list[Document]:
         """Return the objects of the control plane as a dump has them."""
@@ -192,17 +195,6 @@ class FleetInUse:
                 self.stage.edit(each, metadata={"labels": {"seen": "true"}})
         self.stage.run(_KNOWN_S)
 
-    def moving(self) -> set[str]:
-        """Return the names of the workloads whose move is under way."""
-        return {each["metadata"]["name"] for each in self.templates if self._moves(each)}
-
-    def redirected(self, world: World) -> set[str]:
-        """Return the names of the workloads whose move ends elsewhere than recorded."""
-        _, results = run(world, _PROFILE, self.stage.clock.now())
-        ends = {each.workload.resource.name: each.assignment for each in results}
-        names = {each["metadata"]["name"]: each for each in self.templates if self._moves(each)}
-        return {name for name, each in names.items() if ends.get(name) != self.assignment(each)}
-
     def waiting_for_a_restart(self, world: World) -> set[str]:
         """Return the names of the workloads that only the next start of the schedulers makes them look at."""
         _, results = run(world, _PROFILE, self.stage.clock.now())
@@ -250,7 +242,8 @@ class FleetInUse:
         if self._own and self._draw.random() < 0.4:
             drained = self._drain()
             self.stage.run(self._draw.choice((2.0, 15.0, 40.0)))
-            self.stage.edit(drained, spec={"taints": None})  # a simulation begins no moves
+            if self.stage.get(drained) is not None:
+                self.stage.edit(drained, spec={"taints": None})  # a simulation begins no moves
         self.stage.scheduler = None
         moves = any(map(self._moves, self.templates))
         # With moves under way one thing happens: after several, what a move does first decides the rest.

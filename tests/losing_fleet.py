@@ -37,10 +37,11 @@ class LosingFleet:
     """A fleet in use, and what happens to it: the loss of a cluster or region, and another placement in a policy.
 
     Some policies say how a failover purges, and some workloads are overridden: their replicas, or their image. Not
-    compared are those that only a restart of their scheduler would place, and those that move while an override sets
-    their replicas, which a simulation takes for healthy. Neither are those whose move ends elsewhere than recorded in
-    any case: a simulation lets it end before the loss, which happens in its middle. After an edit, neither are those
-    that move or wait for a purge in any case.
+    compared are those that only a restart of their scheduler would place, and after an edit those that wait for a purge
+    in any case.
+
+    The schedulers start just after the loss: no copy that they start then becomes healthy on a lost cluster. They
+    notice the loss later.
 
     Args:
         seed: of everything random.
@@ -112,10 +113,9 @@ class LosingFleet:
         if self._seed % _ASKED == 0 and question is not None:
             with AskedExtender(fleet) as extender:
                 answers["What if"] = extender.what_if(question)
-        unknown = {each for each in fleet.moving() if _replicas_set(fleet, _template(fleet, each))}
-        unknown |= fleet.redirected(world) | _started(fleet, other, world)
         for name in loss.clusters:
             fleet.stage.model.members.lose(name)
+        unknown = _started(fleet, other, world)
         for name, happened in self._happened(fleet, other, unknown):
             for answer, figures in answers.items():
                 said = next((each for each in _LOSSES if f"shop/Deployment/{name}" in figures[each]), "")
@@ -138,7 +138,7 @@ class LosingFleet:
                 judged = extender.reviewed(edited)
             if judged != counts:
                 yield f"{edited.reference}: the gate counts {judged}, plan {counts}"
-        unknown = fleet.moving() | _started(fleet, other, world)
+        unknown = _started(fleet, other, world)
         fleet.stage.edit(stored, spec={"placement": None})
         fleet.stage.edit(stored, spec={"placement": json.loads(encode_json(placement))})
         for name, happened in self._happened(fleet, other, unknown):
@@ -192,7 +192,7 @@ def _is_plain(loss: DomainLoss, world: World) -> bool:
 def _running(fleet: FleetInUse, template: JSON) -> dict[str, int]:
     """Return the replicas of a workload that run where its binding has them."""
     healthy = fleet.stage.model.members.healthy(template)
-    return {name: healthy[name] for name in fleet.assignment(template) if name in healthy}
+    return {name: healthy[name] for name in fleet.stage.assignment(template) if name in healthy}
 
 
 def _left(fleet: FleetInUse, other: FleetInUse, template: JSON) -> str:
@@ -211,10 +211,11 @@ def _left(fleet: FleetInUse, other: FleetInUse, template: JSON) -> str:
     scheduling = (binding["spec"].get("placement") or {}).get("replicaScheduling") or {}
     if scheduling.get("replicaSchedulingType") != "Divided":
         return ""
-    assigned, wanted = fleet.assignment(template), _wanted(fleet, template)
+    assigned, wanted = fleet.stage.assignment(template), _wanted(fleet, template)
     overridden = {name: _replicas_set(fleet, template).get(name, count) for name, count in assigned.items()}
-    in_vain = any(count > runs.get(name, 0) for name, count in overridden.items())
-    if not in_vain or assigned == other.assignment(template):
+    without = other.stage.assignment(template)
+    arriving = {name: count for name, count in overridden.items() if assigned[name] > without.get(name, 0)}
+    if all(count <= runs.get(name, 0) for name, count in arriving.items()):
         wanted = min(sum(otherwise.values()), wanted)
     else:
         wanted += sum(overridden.values()) - sum(assigned.values())

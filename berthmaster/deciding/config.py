@@ -65,6 +65,10 @@ class MovesConfig:
         return any(each not in {None, "Off", False} for each in modes)
 
 
+DEFAULT_MOVES: Final = MovesConfig()
+"""What applies without a file."""
+
+
 def _without_modes(rule: MoveRule) -> MoveRule:
     sources = {name: structs.replace(getattr(rule, name), mode=None) for name in ("failback", "drain", "rebalance")}
     return structs.replace(rule, **sources)

@@ -8,22 +8,24 @@ by an annotation, which needs the right to patch this one Lease.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Annotated, Any, Final, NamedTuple, Self, TypeVar
 
 import msgspec
 
 from berthmaster.deciding.budgets import Budget
+from berthmaster.deciding.config import DEFAULT_MOVES, MoveRule, MovesConfig
+from berthmaster.deciding.config_values import DURATION, Seconds
 from berthmaster.deciding.move_settings import MoveSettings
 from berthmaster.deciding.storm_brake import DEFAULT_BRAKE, BrakeLimits
 from berthmaster.model.decode import convert, decode_json, encode_json, read_json
-from berthmaster.model.errors import FieldError
+from berthmaster.model.errors import FieldError, InputError
 from berthmaster.model.meta import Count, Timestamp, Value
 from berthmaster.model.move import MoveStrategy, VolumeLoss
 
 T = TypeVar("T")
 
 MAX_BYTES: Final = 32 * 2**10
-"""The most bytes of all budgets in the record: the leader sends it with each renewal of the lease."""
+"""The most bytes of all budgets in the record, and of all rules: the leader sends it with each renewal of the lease."""
 BRAKE: Final = "policy.berthmaster.io/storm-brake"
 """The annotation with a ``BrakeRecord``. It is absent while nothing happened."""
 RESUME: Final = "policy.berthmaster.io/storm-brake-resume"
@@ -36,9 +38,9 @@ _SILENT_S: Final = 60
 """A leader renews its lease every few seconds; another one takes it after ``lease_s``, by default 15 s."""
 
 
-def budget_records(budgets: Sequence[Budget]) -> tuple[dict[str, Any], ...] | None:
-    """Return budgets as the record has them; None if they are too large for the lease."""
-    text = encode_json(budgets)
+def records_of(values: Sequence[Budget | MoveRule]) -> tuple[dict[str, Any], ...] | None:
+    """Return budgets or rules as the record has them; None if they are too large for the lease."""
+    text = encode_json(values)
     return tuple(read_json(text)) if len(text) <= MAX_BYTES else None
 
 
@@ -90,8 +92,9 @@ class SourcesRecord(Value, frozen=True):
         problem: why the file cannot be used, if an earlier content is in use; empty if it can.
         budgets: the budgets as the file has them; None if they are too large for the lease.
         scheduler: the ``spec.schedulerName`` of the bindings that the leader moves; empty if it is not recorded.
-        strategy, volumes: the settings of a binding without a rule; empty if they are not recorded.
+        strategy, volumes, soak_s, deadline_s: the settings of a binding without a rule; empty if not recorded.
         rules: how many rules the file has.
+        move_rules: the rules as the file has them; None if they are too large for the lease, or not recorded.
     """
 
     failback: str = "Off"
@@ -105,15 +108,54 @@ class SourcesRecord(Value, frozen=True):
     strategy: str = ""
     volumes: str = ""
     rules: int = 0
+    soak_s: Annotated[Seconds, DURATION] | None = msgspec.field(default=None, name="soak")
+    deadline_s: Annotated[Seconds, DURATION] | None = msgspec.field(default=None, name="deadline")
+    move_rules: tuple[dict[str, Any], ...] | None = None
+
+    @classmethod
+    def of(cls, config: MovesConfig, problem: str = "", scheduler: str = "") -> Self:
+        """Return the record of a configuration."""
+        defaults, brake = config.defaults, config.brake
+        return cls(
+            defaults.failback.mode,
+            defaults.drain.mode,
+            config.pause,
+            problem,
+            records_of(config.budgets),
+            scheduler,
+            BrakeLimits(brake.enabled, brake.unhealthy_percent, brake.min_clusters),
+            defaults.rebalance.mode,
+            defaults.strategy.value,
+            defaults.volumes.value,
+            len(config.rules),
+            Seconds(defaults.soak_s),
+            Seconds(defaults.deadline_s),
+            records_of(config.rules),
+        )
 
     @property
-    def settings(self) -> MoveSettings:
-        """Return the settings of a binding without a rule, as far as they are recorded and known."""
+    def config(self) -> MovesConfig:
+        """How bindings move, as far as that is recorded and known."""
+        try:
+            rules = convert(tuple[MoveRule, ...], list(self.move_rules or ()))
+        except InputError:
+            rules = ()
+        return MovesConfig(defaults=self._defaults, rules=rules)
+
+    @property
+    def rules_known(self) -> bool:
+        """Whether ``config`` has all rules."""
+        return len(self.config.rules) == self.rules
+
+    @property
+    def _defaults(self) -> MoveSettings:
+        """The settings of a binding without a rule, as far as they are recorded and known."""
         strategies = {each.value: each for each in MoveStrategy}
         losses = {each.value: each for each in VolumeLoss}
         known = MoveSettings()
         strategy, volumes = strategies.get(self.strategy, known.strategy), losses.get(self.volumes, known.volumes)
-        return replace(known, strategy=strategy, volumes=volumes)
+        soak_s, deadline_s = known.soak_s if self.soak_s is None else self.soak_s, self.deadline_s or known.deadline_s
+        return replace(known, strategy=strategy, volumes=volumes, soak_s=soak_s, deadline_s=deadline_s)
 
 
 class LeaseRecord(NamedTuple):
@@ -134,6 +176,11 @@ class LeaseRecord(NamedTuple):
     def brake_limits(self) -> BrakeLimits:
         """The limits of the storm brake: without a configuration of moves, the default ones."""
         return self.sources.brake if self.sources is not None else DEFAULT_BRAKE
+
+    @property
+    def moves(self) -> MovesConfig:
+        """How bindings move: without a configuration, as by default."""
+        return self.sources.config if self.sources is not None else DEFAULT_MOVES
 
     @property
     def scheduler(self) -> str:

@@ -682,8 +682,7 @@ def _surging(binding: Binding, state: MoveState, around: Surroundings) -> Step |
     if not _is_late(state, now) and not _was_refused(binding):
         if refusing := _refusing(binding, state, around):
             return f"{refusing}, and nothing runs"
-        wait_s = _wait(state, now)
-        return _still_held(binding, state, around) or Step(state, wait_s=lag_left_s(state, now) or wait_s)
+        return _still_held(binding, state, around) or Step(state, wait_s=_wait(state, now))
     purged = [name for name in held_by_purge(binding, around.works()) if name in around.unready]
     if purged:
         return f"not healthy in time: Karmada first deletes the copy on {name_list(purged)}, which does not answer"
@@ -944,11 +943,13 @@ def _length_s(state: MoveState, settings: MoveSettings) -> float:
 def _wait(state: MoveState, now: Timestamp) -> float | None:
     """Return when to look again: at the end of the phase, and now and then before.
 
-    It is never now. A phase whose end has passed may still wait for something else.
+    It is never now. A phase whose end has passed may still wait for something else. New copies count as soon as their
+    status cannot be older than they are: nothing says so if it does not change.
     """
+    wait_s = lag_left_s(state, now) or _LOOK_S
     if state.until is None:
-        return _LOOK_S
-    return min(max(_LEAST_WAIT_S, (state.until - now).total_seconds()), _LOOK_S)
+        return wait_s
+    return min(max(_LEAST_WAIT_S, (state.until - now).total_seconds()), wait_s)
 
 
 def _template(binding: Binding) -> str:

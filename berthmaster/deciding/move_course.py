@@ -19,6 +19,7 @@ from berthmaster.deciding.move_settings import RebalanceSettings, SourceSettings
 from berthmaster.deciding.move_targets import is_draining
 from berthmaster.deciding.moves import MoveDecider, decide_with_moves
 from berthmaster.deciding.rules import BERTHMASTER, OWN, SchedulerRules, rules_of
+from berthmaster.deciding.running import COUNTED, with_overrides
 from berthmaster.deciding.writes import Version, status_write
 from berthmaster.model.binding import AggregatedStatusItem, Binding
 from berthmaster.model.cluster import Cluster
@@ -53,6 +54,7 @@ class Surmise:
         facts: what the manifest of the workload says.
         producer: the name that Berthmaster's scheduler writes into eviction tasks.
         silent: the clusters that have stopped answering, and still count as ready.
+        overridden: the replicas that overrides set for a copy, by cluster.
     """
 
     replaced_after_s: float | None = None
@@ -61,6 +63,7 @@ class Surmise:
     facts: TemplateFacts = field(default_factory=TemplateFacts)
     producer: str = OWN
     silent: frozenset[str] = frozenset()
+    overridden: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +71,8 @@ class Course:
     """How a move goes on.
 
     Attributes:
-        binding: the binding when nothing changes any more.
+        binding: the binding when nothing changes any more, or when the time is over.
+        copies: its copies then.
         trigger: why its scheduler has scheduled it meanwhile; NONE if the move alone goes on.
         last: the last decision. It changes nothing.
         ends_as_recorded: whether the move ends at its recorded target, and nothing else happens to the copies.
@@ -80,6 +84,12 @@ class Course:
     last: BindingDecision
     ends_as_recorded: bool
     begun: Binding
+    copies: Copies
+
+    @property
+    def reported(self) -> Binding:
+        """The binding, with what its copies report."""
+        return _reported(self.binding, self.copies)
 
     @property
     def stands(self) -> bool:
@@ -113,7 +123,7 @@ def course_of(
     for _ in range(_MOST_STEPS):
         at = now + timedelta(seconds=elapsed_s)
         context = MoveContext(at, lambda _: surmise.policy, producer=surmise.producer, copies=copies)
-        last = decide_with_moves(state, reported(binding, copies), elapsed_s, None, context)
+        last = decide_with_moves(state, _reported(binding, copies), elapsed_s, None, context)
         trigger = last.trigger if trigger is Trigger.NONE else trigger
         after = written(binding, last, at)
         changes = _copies(after) != _copies(binding)
@@ -129,7 +139,7 @@ def course_of(
         if for_s is not None and elapsed_s > for_s:
             break
     as_recorded = trigger is Trigger.NONE and _ends_as_recorded(started, binding)
-    return Course(binding, trigger, last, as_recorded, begun)
+    return Course(binding, trigger, last, as_recorded, begun, copies)
 
 
 def ended(scheduler: Scheduler, binding: Binding, now: Timestamp, own: str = OWN) -> Binding:
@@ -178,7 +188,7 @@ def assumed_copies(binding: Binding, fleet: Fleet, surmise: Surmise, before: Cop
     """Return the Works that Karmada keeps for a binding once it has done what the binding says.
 
     Karmada deletes a Work on a cluster that is not ready, and waits until the cluster is back. As long as such a
-    deletion belongs to a task with the purge mode Directly, it writes no Work for other clusters.
+    deletion belongs to a task with the purge mode Directly, it writes no Work: those that there are stay as they are.
 
     Args:
         before: the copies before the last change of the binding; None for those that the binding reports.
@@ -192,18 +202,28 @@ def assumed_copies(binding: Binding, fleet: Fleet, surmise: Surmise, before: Cop
     hanging = {each.name for each in left if _is_out_of_reach(each, surmise)}
     starts = hanging.isdisjoint(purged)
     preserved = bool(binding.spec.preserve_resources_on_deletion)
+    asked = with_overrides(binding, wanted, surmise.overridden)
     found = {}
-    for name, replicas in [*wanted.items(), *((each, 0) for each in hanging)]:
+    for name, wants in [*asked.items(), *((each, 0) for each in hanging)]:
         cluster = fleet.get(name)
         if cluster is None or cluster.deleting or not (starts or name in there):
             continue
         item = known.get(name, AggregatedStatusItem(name))
+        replicas = wants if starts else _written(binding, name, wants, item, before)
         if name in wanted and cluster.ready and name not in surmise.silent and binding.dispatches_to(name):
             item = _healthy(item, replicas)
         found[name] = CopyOfWorkload(
             name in hanging, replicas, 0, DEFAULT_GRACE_S, item, preserved=preserved, facts=surmise.facts
         )
     return Copies(found)
+
+
+def _written(binding: Binding, name: str, replicas: int, item: AggregatedStatusItem, before: Copies | None) -> int:
+    """Return the replicas of a Work that is not written again: those before, or those that its member reports."""
+    if before is not None:
+        return before.by_cluster[name].replicas or 0
+    counted = binding.spec.resource.kind in COUNTED and isinstance(item.status, Mapping)
+    return max(item.number("replicas"), item.ready_replicas) if counted else replicas
 
 
 def _is_out_of_reach(cluster: Cluster, surmise: Surmise) -> bool:
@@ -218,7 +238,7 @@ def _healthy(item: AggregatedStatusItem, replicas: int) -> AggregatedStatusItem:
     return AggregatedStatusItem(item.cluster_name, status, applied=True, health="Healthy")
 
 
-def reported(binding: Binding, copies: Copies) -> Binding:
+def _reported(binding: Binding, copies: Copies) -> Binding:
     """Return a binding in whose status Karmada has collected what the copies report."""
     items = (each.item for _, each in sorted(copies.by_cluster.items()))
     return with_status(binding, aggregated_status=tuple(each for each in items if each.runs))

@@ -600,7 +600,7 @@ def _at_rest(decider: MoveDecider, binding: Binding, record: MoveState | None) -
     if not decision.result.ok and (elsewhere := _placed_anywhere(decider, binding, decision, record)) is not None:
         return elsewhere
     if decision.write is not None:
-        if decision.clusters and _was_emptied(decider, binding):
+        if decision.clusters and was_emptied(binding, decider.settings(binding)):
             found = Replacement(dict(decision.clusters), decision.result.group, (), {})
             return _failed_over(decider, binding, decision, found, record)
         return _plainly_changed(decider, decision, record)
@@ -612,9 +612,9 @@ def _at_rest(decider: MoveDecider, binding: Binding, record: MoveState | None) -
     return _requested(decider, binding, decision, request, record)
 
 
-def _was_emptied(decider: MoveDecider, binding: Binding) -> bool:
+def was_emptied(binding: Binding, settings: MoveSettings) -> bool:
     """Whether a workload that must not run twice was scheduled before, and another client took its clusters away."""
-    breaks = decider.settings(binding).strategy is MoveStrategy.BREAK_BEFORE_MAKE
+    breaks = settings.strategy is MoveStrategy.BREAK_BEFORE_MAKE
     return breaks and not binding.spec.clusters and binding.status.last_scheduled_time is not None
 
 

@@ -76,11 +76,12 @@ def _reports(binding: Binding) -> Iterator[AggregatedStatusItem]:
             yield msgspec.structs.replace(each, applied_message="")
         return
     reported = {each.cluster_name: each for each in binding.status.aggregated_status if each.runs}
-    for target in binding.spec.clusters:
-        if (item := reported.get(target.name)) is not None:
+    most: dict[str, int | None] = {each.from_cluster: None for each in binding.spec.graceful_eviction_tasks}
+    for name, replicas in (most | binding.assignment).items():
+        if (item := reported.get(name)) is not None:
             counted = item.counts_ready or not item.applied
-            ready = min(item.ready_replicas, target.replicas) if counted else None
-            yield _report(target.name, ready, applied=item.applied)
+            ready = item.ready_replicas if replicas is None else min(item.ready_replicas, replicas)
+            yield _report(name, ready if counted else None, applied=item.applied)
 
 
 def _reduced(binding: Binding) -> Binding:

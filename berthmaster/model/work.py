@@ -107,6 +107,11 @@ class Copies(msgspec.Struct, frozen=True, array_like=True, gc=False):
     def deleting(self) -> frozenset[str]:
         return frozenset(name for name, copy in self.by_cluster.items() if copy.deleting)
 
+    @property
+    def replicas(self) -> dict[str, int]:
+        """The replicas of the copies that stay, by cluster."""
+        return {name: copy.replicas or 0 for name, copy in self.by_cluster.items() if not copy.deleting}
+
     def alive(self, cluster: str) -> bool:
         copy = self.by_cluster.get(cluster)
         return copy is not None and not copy.deleting

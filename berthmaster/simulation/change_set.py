@@ -445,7 +445,9 @@ def _carried(
     spec = replace(binding.spec, **{each: getattr(after.spec, each) for each in names})
     then = before.metadata.annotations
     written = {name: text for name, text in after.metadata.annotations.items() if then.get(name) != text}
-    metadata = replace(binding.metadata, annotations={**binding.metadata.annotations, **written})
+    removed = then.keys() - after.metadata.annotations.keys()
+    kept = {name: text for name, text in binding.metadata.annotations.items() if name not in removed}
+    metadata = replace(binding.metadata, annotations=kept | written)
     return replace(changed, binding=replace(binding, metadata=metadata, spec=spec, status=after.status))
 
 

@@ -62,8 +62,13 @@ def running_after(planned: PlannedWorkload, hosts: Hosts) -> dict[str, int]:
 
 
 def _due(planned: PlannedWorkload) -> dict[str, int] | None:
-    """Return the copies that exist once what is due has happened; None if nothing is."""
-    return copies(planned.settled) if planned.settled is not None else None
+    """Return the copies that exist while nothing is added: once what is due now has happened; None if nothing is.
+
+    A move may add copies until a purge waits.
+    """
+    if planned.after.works is not None:
+        return dict(planned.after.works)
+    return copies(planned.settled.at_once) if planned.settled is not None else None
 
 
 def not_running(planned: PlannedWorkload, hosts: Hosts) -> dict[str, NotRunning]:

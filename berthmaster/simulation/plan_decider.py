@@ -17,7 +17,6 @@ from berthmaster.scheduling.peers import Peers
 from berthmaster.scheduling.prices import Costs
 from berthmaster.simulation.change_set import ChangedWorkloads, PlanIndex, WorkloadKey, key_of
 from berthmaster.simulation.dips import dips_of
-from berthmaster.simulation.losses import copies
 from berthmaster.simulation.not_scheduled import why_not_scheduled
 from berthmaster.simulation.results import PlannedWorkload, WorkloadResult
 from berthmaster.simulation.scheduling_cycle import Diagnosed, examine, present_result, schedule_one
@@ -84,9 +83,9 @@ class DueWorkloads:
         return found
 
     def workload(self, key: WorkloadKey) -> SimulatedWorkload | None:
-        """Return a workload; None if the world does not have it."""
+        """Return a workload as changes find it; None if the world does not have it."""
         found = self.result(key)
-        return found.workload if found is not None else None
+        return found.started if found is not None else None
 
 
 class PlanDecider:
@@ -160,8 +159,9 @@ class PlanDecider:
                     or (settled.failure is None) != (planned.after.failure is None)
                 ):
                     return True
-            named = [*planned.before.assignment, *copies(planned.before), *planned.after.assignment]
-            if not self._touched.isdisjoint(named):
+            binding = planned.before.workload.binding
+            evicting = clusters_of(binding) if binding is not None else ()
+            if not self._touched.isdisjoint([*planned.before.assignment, *evicting, *planned.after.assignment]):
                 return True
         return any(planned.holder_before == edit.reference for edit in self._changed.edits)
 
@@ -220,7 +220,7 @@ class PlanDecider:
 
     def _planned(self, key: WorkloadKey, shared: SharedCapacity, diagnose: Diagnosed) -> PlannedWorkload:
         present, settled = self._index.get(key), self._due.result(key)
-        due = settled.workload if settled is not None else None
+        due = settled.started if settled is not None else None
         workload = self._changed.after.get(key, due)
         if workload is None:
             if present is None:
@@ -234,8 +234,10 @@ class PlanDecider:
 
     def _unlooked(self, settled: WorkloadResult, workload: SimulatedWorkload) -> WorkloadResult:
         """Return the result for a workload that no scheduler looks at because of the changes."""
-        if workload is settled.workload:
+        if workload is settled.started:
             return settled
+        if settled.begun is not None:
+            workload = replace(workload, binding=settled.workload.binding)
         unscheduled = why_not_scheduled(workload, self._index.world.schedulers)
         return replace(settled, workload=workload, unscheduled=unscheduled or settled.unscheduled)
 

@@ -31,6 +31,8 @@ class WorkloadResult(msgspec.Struct, frozen=True, eq=False, dict=True):
     Attributes:
         failures: why each group failed, if no group can place the workload and reasons were requested.
         as_is: whether it says where copies are now. Otherwise a move under way counts as ended.
+        begun: the binding after the first step of its move, which takes no time; None without a move.
+        works: the replicas by cluster that Karmada asks for when its move has ended or stands; None without a move.
     """
 
     workload: SimulatedWorkload
@@ -41,6 +43,20 @@ class WorkloadResult(msgspec.Struct, frozen=True, eq=False, dict=True):
     unscheduled: Unscheduled | None = None
     companions: Companions = NO_COMPANIONS
     as_is: bool = False
+    begun: Binding | None = None
+    works: Mapping[str, int] | None = None
+
+    @property
+    def at_once(self) -> "WorkloadResult":
+        """Where the copies are as changes find them: a move under way has not ended."""
+        return self if self.begun is None else msgspec.structs.replace(self, workload=self.started, as_is=True)
+
+    @cached_property
+    def started(self) -> SimulatedWorkload:
+        """The workload as changes find it: its move is in the middle."""
+        if self.begun is None or self.begun is self.workload.binding:
+            return self.workload
+        return msgspec.structs.replace(self.workload, binding=self.begun)
 
     @cached_property
     def assignment(self) -> dict[str, int]:

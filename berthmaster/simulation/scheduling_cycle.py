@@ -25,12 +25,13 @@ from berthmaster.deciding.move_course import (
     only_asked,
     written,
 )
-from berthmaster.deciding.move_settings import MoveSettings
+from berthmaster.deciding.move_selector import subject_of
+from berthmaster.deciding.moves import was_emptied
 from berthmaster.deciding.policy_moves import policy_moves
 from berthmaster.deciding.rules import SchedulerRules, misses_cluster, needs_any_group
 from berthmaster.deciding.writes import effective
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, target_of
-from berthmaster.model.move import MovePhase, as_moved, move_of
+from berthmaster.model.move import as_moved, move_of
 from berthmaster.model.template_facts import TemplateFacts, facts_of
 from berthmaster.scheduling.decision import Decision, FailureKind
 from berthmaster.scheduling.diagnosis import explain, failures_of
@@ -82,8 +83,8 @@ def run(
         check: called before each workload; an exception that it raises ends the run.
 
     Returns:
-        The world after the run, and a result for each workload in order. With shared capacity, its clusters have the
-        added replicas deducted.
+        The world after the run, as changes find it, and a result for each workload in order. With shared capacity, its
+        clusters have the added replicas deducted.
     """
     scheduler = scheduler or scheduler_of(world, profile)
     shared = SharedCapacity(scheduler.fleet, everywhere=True) if shared_capacity else None
@@ -94,7 +95,7 @@ def run(
 
     results = followed(list(map(one, world.workloads)), world.schedulers)
     clusters = {**world.clusters, **shared.clusters()} if shared is not None else world.clusters
-    return replace(world, clusters=clusters, workloads=[result.workload for result in results]), results
+    return replace(world, clusters=clusters, workloads=[result.started for result in results]), results
 
 
 def scheduler_of(world: World, profile: Profile) -> Scheduler:
@@ -163,7 +164,7 @@ def schedule_one(
     rules = world.rules_of(binding)
     seen = shared if shared is not None and shared.counts_for(rules) else None
     cycle = _Cycle(scheduler, now, world, rules, diagnose, seen, most, keeps_rows=keeps_rows)
-    if is_moving(binding, world.assumptions.scheduler) or cycle.moves_on_request(workload, binding):
+    if is_moving(binding, world.assumptions.scheduler) or cycle.begins_move(workload, binding):
         return cycle.moved(workload, binding)
     return cycle.failed_over(cycle.triggered(workload, binding))
 
@@ -202,46 +203,53 @@ class _Cycle:
         self._take(recorded, verdict.request)
         return self._result(replace(workload, binding=recorded), verdict, decision)
 
-    def moves_on_request(self, workload: SimulatedWorkload, binding: Binding) -> bool:
-        """Return whether a requested rescheduling of a workload is a move, which some copies do not allow."""
+    def begins_move(self, workload: SimulatedWorkload, binding: Binding) -> bool:
+        """Return whether what is due for a workload is a move, which some copies do not allow.
+
+        That is a requested rescheduling, or the next copies of a workload that must not run twice.
+        """
         own = binding.scheduler == self.world.assumptions.scheduler
-        return own and binding.reschedule_requested and self._surmise(workload).policy.reschedules
+        if not own or (binding.spec.clusters and not binding.reschedule_requested):
+            return False
+        policy = self._surmise(workload).policy
+        if binding.reschedule_requested and policy.reschedules:
+            return True
+        return was_emptied(binding, policy.settings)
 
     def moved(self, workload: SimulatedWorkload, binding: Binding) -> WorkloadResult:
         """Return the result once the move of a workload has ended, or stays as it is.
 
-        A move that ends as recorded stays on record, also one that only now gets its target: a later change may end it
-        otherwise.
+        A change finds the move as its first step leaves it, which takes no time: it may end otherwise. A move that ends
+        as this step records stays on record.
         """
-        started, now = self._started_unnoticed(workload, binding)
+        started, now = self._unnoticed(workload, binding)
         course = course_of(self.scheduler, started, now, self._surmise(workload))
-        if course.ends_as_recorded and not course.stands:
-            return WorkloadResult(workload, Trigger.NONE)
-        after, last = course.begun if course.ends_as_begun else course.binding, course.last
+        stays = course.ends_as_begun or (course.ends_as_recorded and not course.stands)
+        after, last = course.begun if stays else course.binding, course.last
         self._take(as_moved(after), Request.of(effective(binding)))
         notes = (*workload.notes, *((last.warning,) if last.warning else ()))
         workload = replace(workload, binding=after, notes=notes)
         verdict = None if last.result.ok else judge(self.scheduler, after, self.rules)
-        if verdict is None or verdict.decision is None:
-            return WorkloadResult(workload, course.trigger, as_is=course.stands)
-        return replace(self._result(workload, verdict, verdict.decision), as_is=course.stands)
+        result = WorkloadResult(workload, course.trigger)
+        if verdict is not None and verdict.decision is not None:
+            result = self._result(workload, verdict, verdict.decision)
+        return replace(result, as_is=course.stands, begun=course.begun, works=course.copies.replicas)
 
-    def _started_unnoticed(self, workload: SimulatedWorkload, binding: Binding) -> tuple[Binding, datetime]:
-        """Return a binding whose new copies may start on a lost cluster before its loss is noticed, and when it is.
+    def _unnoticed(self, workload: SimulatedWorkload, binding: Binding) -> tuple[Binding, datetime]:
+        """Return a binding whose move goes on until the loss of clusters is noticed, and when it is.
 
-        A move with BreakBeforeMake then waits for the cluster: pods may have started there.
+        A move with BreakBeforeMake may start copies on a lost cluster, and then waits for it. One that soaks may
+        release its old copies.
         """
         move, fleet = move_of(binding), self.scheduler.fleet
-        if move is None or move.phase is not MovePhase.ADMITTED:
-            return binding, self.now
-        lost = {name: found for name in self.world.lost & move.target.keys() if (found := fleet.get(name)) is not None}
-        if not lost:
+        lost = {name: found for name in self.world.lost if (found := fleet.get(name)) is not None}
+        if not lost or move is None or not move.under_way:
             return binding, self.now
         try:
             for each in lost.values():
                 fleet.apply(recovered(each))
             unnoticed = self._surmise(workload, silent=frozenset(lost))
-            after = course_of(self.scheduler, binding, self.now, unnoticed, NOTICED_S).binding
+            after = course_of(self.scheduler, binding, self.now, unnoticed, NOTICED_S).reported
         finally:
             for each in lost.values():
                 fleet.apply(each)
@@ -261,7 +269,9 @@ class _Cycle:
         """Return what is assumed while time passes: failover as configured, and no move that time alone begins."""
         assumed, binding, claim = self.world.assumptions, workload.binding, workload.claim
         annotations = claim.policy.metadata.annotations if claim is not None else {}
-        policy = PolicyMoves() if binding is None else policy_moves(MoveSettings(), annotations, binding)
+        policy = PolicyMoves()
+        if binding is not None:
+            policy = policy_moves(self.world.moves.settings_for(subject_of(binding)), annotations, binding)
         replaces = binding is not None and assumed.replaces == binding.scheduler
         return Surmise(
             assumed.replaced_after_s if replaces else None,
@@ -270,6 +280,7 @@ class _Cycle:
             facts=facts_of(workload.template) if workload.template is not None else TemplateFacts(),
             producer=assumed.scheduler,
             silent=silent,
+            overridden=workload.overridden,
         )
 
     def in_any_group(self, workload: SimulatedWorkload, verdict: Verdict, failed: Decision) -> Decision:

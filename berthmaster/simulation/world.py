@@ -7,6 +7,7 @@ from typing import Protocol
 import msgspec
 from msgspec.structs import replace
 
+from berthmaster.deciding.config import DEFAULT_MOVES, MovesConfig
 from berthmaster.deciding.rules import SchedulerRules, rules_of
 from berthmaster.manifests import Manifests
 from berthmaster.model.binding import Binding
@@ -38,6 +39,7 @@ class World(msgspec.Struct, frozen=True):
         schedulers: the names of the schedulers that are simulated; bindings of others stay as they are.
         existing: whether the objects exist that policies wait for.
         overrides: the overrides that set replicas. Workloads have what they set (``overriding``).
+        moves: the configuration of moves that Berthmaster's controllers use, as far as it is known.
         lazy_counts: whether changes count what may happen later: what Lazy policies put off, as if all templates
             changed at once, and claims of policies that do not select the template any more, as if they ended.
         unclaimed: returns resources that a dependency means and that ``workloads`` may leave out: no policy selects
@@ -57,6 +59,7 @@ class World(msgspec.Struct, frozen=True):
     unclaimed: Callable[[Dependency], Iterable[SimulatedWorkload]] = lambda _: ()
     lazy_counts: bool = False
     overrides: tuple[OverridePolicy, ...] = ()
+    moves: MovesConfig = DEFAULT_MOVES
 
     def detector(self, edit: PolicyEdit, catalog: PolicyCatalog, existing: Existence | None = None) -> Detector:
         """Return what applies an edit of a policy to workloads, with the gates and switches of the world."""
@@ -129,6 +132,7 @@ def world_of(
     interpreter: Interpreter | None = None,
     schedulers: Iterable[str] = SCHEDULERS,
     assumptions: Assumptions = ALL_OFF,
+    moves: MovesConfig = DEFAULT_MOVES,
 ) -> World:
     """Build the world that manifests describe: each resource, the policies that match it, and its binding.
 
@@ -168,6 +172,7 @@ def world_of(
         assumptions=assumptions,
         taint_policies=tuple(manifests.taint_policies),
         overrides=overrides,
+        moves=moves,
     )
     return _after_edits(world, manifests) if manifests.policy_edits else world
 

@@ -326,13 +326,13 @@ def moves_report(known: KnownMoves, query: MoveQuery = MoveQuery()) -> tuple[Mov
 
 
 def visible_sources(lease: LeaseRecord | None, reader: Reader) -> SourcesRecord | None:
-    """Return the sources without the budgets, which the report has with their use."""
+    """Return the sources without the budgets, which the report has with their use, and without names in rules."""
     if lease is None or lease.sources is None:
         return None
     problem = lease.sources.problem
     if problem and reader.namespaces is not None:
         problem = "the log of the controllers says why"
-    return msgspec.structs.replace(lease.sources, budgets=None, problem=problem)
+    return msgspec.structs.replace(lease.sources, budgets=None, move_rules=None, problem=problem)
 
 
 def _config(known: KnownMoves) -> tuple[MovesConfig | None, list[Gap]]:

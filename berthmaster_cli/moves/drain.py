@@ -12,6 +12,7 @@ import click
 import msgspec
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from berthmaster.deciding.config import DEFAULT_MOVES
 from berthmaster.kube.client import APIClient, ask
 from berthmaster.kube.http_client import connect
 from berthmaster.kube.kinds import KARMADA_CLUSTERS
@@ -119,8 +120,8 @@ def command(flags: _DrainFlags) -> None:
         _may_move(found, dry_run=True)
         gaps: list[str] = []
         facts = reading.read_drain_facts(access, _with_copies(found.bindings, context.draining), found.bindings, gaps)
-        settings = sources.settings if sources is not None else None
-        rows = planned(found.bindings, found.clusters, context, facts=facts, settings=settings)
+        config = found.lease.moves if found.lease is not None else DEFAULT_MOVES
+        rows = planned(found.bindings, found.clusters, context, facts=facts, config=config)
         for gap in gaps:
             complain(gap)
         _finish(in_order((*rows, *rows_unread(found.unread))), names, flags, planned=True)
@@ -223,7 +224,7 @@ def _may_move(found: reading.MovesInput, *, dry_run: bool = False) -> bool:
         complain(f"the configuration has drain mode {sources.drain}: only workloads with a rule of their own move")
     if sources.pause != "None":
         complain("the configuration pauses moves; they begin when the pause ends")
-    if sources.rules and dry_run:
+    if dry_run and not sources.rules_known:
         complain("the rules of the configuration are not known here: a workload that one of them selects may differ")
     return True
 

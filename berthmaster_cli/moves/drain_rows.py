@@ -9,9 +9,10 @@ import msgspec
 
 from berthmaster.controllers.binding_scheduler.need_index import NeedIndex
 from berthmaster.controllers.moves.copies_reader import with_needs
+from berthmaster.deciding.config import DEFAULT_MOVES, MovesConfig
 from berthmaster.deciding.copy_checks import UNREAD, blocked_move
 from berthmaster.deciding.decision_recorder import PolicyMoves
-from berthmaster.deciding.move_settings import MoveSettings
+from berthmaster.deciding.move_selector import subject_of
 from berthmaster.deciding.move_targets import drain_target
 from berthmaster.deciding.policy_moves import policy_moves
 from berthmaster.deciding.writes import effective
@@ -130,18 +131,18 @@ def planned(
     context: DrainContext,
     profile: Profile | None = None,
     facts: reading.DrainFacts | None = None,
-    settings: MoveSettings | None = None,
+    config: MovesConfig = DEFAULT_MOVES,
 ) -> list[DrainRow]:
     """Return the workloads on clusters, and where each would go alone. ``waiting``: something keeps it there.
 
-    ``settings`` are those of the controllers for a binding without a rule, as far as they are known.
+    ``config``: how the controllers move bindings, as far as that is known.
     """
     fleet = Fleet()
     for cluster in clusters.values():
         taints = (*(each for each in cluster.spec.taints if each.key != DRAINING), _TAINT)
         fleet.apply(with_spec(cluster, taints=taints) if cluster.name in context.draining else cluster)
     scheduler = Scheduler(fleet, profile or karmada_profile())
-    known = _KnownCopies(bindings, facts or reading.DrainFacts(), settings or MoveSettings())
+    known = _KnownCopies(bindings, facts or reading.DrainFacts(), config)
     rows = []
     for binding in bindings:
         row = _row_left(binding, context)
@@ -160,9 +161,9 @@ def in_order(rows: Iterable[DrainRow]) -> list[DrainRow]:
 class _KnownCopies:
     """What is known about the copies on the clusters of a drain."""
 
-    def __init__(self, bindings: Iterable[Binding], facts: reading.DrainFacts, settings: MoveSettings) -> None:
+    def __init__(self, bindings: Iterable[Binding], facts: reading.DrainFacts, config: MovesConfig) -> None:
         self._facts = facts
-        self._settings = settings
+        self._config = config
         self._needs = NeedIndex()
         for each in bindings:
             self._needs.changed(each.metadata.key, None, each)
@@ -175,7 +176,7 @@ class _KnownCopies:
         """Return what the policy of a binding says beside the settings of the controllers."""
         reference = holder(binding.metadata)
         annotations = {} if reference is None else self._facts.annotations.get(reference, {})
-        return policy_moves(self._settings, annotations, binding)
+        return policy_moves(self._config.settings_for(subject_of(binding)), annotations, binding)
 
 
 def _decided(

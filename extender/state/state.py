@@ -15,6 +15,7 @@ from typing import Any, Final
 from msgspec import structs
 from msgspec.structs import replace
 
+from berthmaster.deciding.config import DEFAULT_MOVES
 from berthmaster.deciding.rules import OWN
 from berthmaster.deciding.storm_brake import DEFAULT_BRAKE
 from berthmaster.model.binding import Binding
@@ -233,7 +234,9 @@ class State:
             tainted_by=evicting_policies(world.taint_policies, world.clusters.values()),
             scheduler=self.own_scheduler,
         )
-        return replace(world, assumptions=assumed, schedulers=world.schedulers | {assumed.scheduler})
+        schedulers = world.schedulers | {assumed.scheduler}
+        moves = record.moves if record is not None else DEFAULT_MOVES
+        return replace(world, assumptions=assumed, schedulers=schedulers, moves=moves)
 
     def workload(self, key: BindingKey) -> WatchedWorkload | None:
         """Return the workload of a binding; None if there is no such binding."""

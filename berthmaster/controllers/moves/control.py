@@ -14,7 +14,6 @@ from berthmaster.deciding import lease_record
 from berthmaster.deciding.admissions import Admissions, Budgets
 from berthmaster.deciding.config import MovesConfig
 from berthmaster.deciding.move_selector import MoveSubject, subject_of
-from berthmaster.deciding.storm_brake import BrakeLimits
 from berthmaster.model.binding import Binding
 from berthmaster.model.errors import InputError
 from berthmaster.model.meta import Key
@@ -144,24 +143,9 @@ class LiveControl:
         lease = self._context.lease
         if lease is None:
             return
-        defaults, brake = self.config.defaults, self.config.brake
-        record = (
-            lease_record.SourcesRecord(
-                defaults.failback.mode,
-                defaults.drain.mode,
-                self.config.pause,
-                self._problem[:1024],
-                lease_record.budget_records(self.config.budgets),
-                self._scheduler_name,
-                BrakeLimits(brake.enabled, brake.unhealthy_percent, brake.min_clusters),
-                defaults.rebalance.mode,
-                defaults.strategy.value,
-                defaults.volumes.value,
-                len(self.config.rules),
-            )
-            if self._file is not None
-            else None
-        )
+        record = None
+        if self._file is not None:
+            record = lease_record.SourcesRecord.of(self.config, self._problem[:1024], self._scheduler_name)
         lease.annotate(lease_record.SOURCES, None if record is None else lease_record.text_of(record))
 
     def _count(self, bindings: Iterable[tuple[Key, Binding]], passed_s: float) -> None:

@@ -14,7 +14,7 @@ from ledger_histories import Scheduling, recorder_at, sqlite_url
 from tables import DATA
 
 from berthmaster.controllers.moves.config_file import parse_moves_config
-from berthmaster.deciding.lease_record import BrakeRecord, LeaseRecord, SourcesRecord, budget_records
+from berthmaster.deciding.lease_record import BrakeRecord, LeaseRecord, SourcesRecord, records_of
 from berthmaster.ledger.reader import LedgerReader
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding
 from berthmaster.model.cluster import Cluster
@@ -115,8 +115,15 @@ def extender(tmp_path_factory):
     store(api, broken)
     url = recorded(tmp_path_factory.mktemp("ledger"), clusters, mine[5], theirs[5])
     started = ExtenderInProcess(api, LedgerReader(url))
-    records = budget_records(parse_moves_config(BUDGETS, "test").budgets)
-    sources = SourcesRecord("On", "On", "None", "vault/secret has an invalid budget", records, "default-scheduler")
+    records = records_of(parse_moves_config(BUDGETS, "test").budgets)
+    sources = SourcesRecord(
+        "On",
+        "On",
+        problem="vault/secret has an invalid budget",
+        budgets=records,
+        scheduler="default-scheduler",
+        move_rules=({"selector": {"namespaces": ["vault"], "policies": ["vault/secret"]}},),
+    )
     started.state.lease = lambda: LeaseReading(LeaseRecord(BrakeRecord(), sources))
     started.state.world()
     started.client().drift(DriftQuery())  # the page does not wait for it

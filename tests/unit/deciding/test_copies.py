@@ -18,7 +18,8 @@ from berthmaster.deciding.copies import (
     unhealthy_by_works,
 )
 from berthmaster.kube.kinds import KARMADA_BINDINGS
-from berthmaster.model.binding import AggregatedStatusItem, Binding, BindingStatus
+from berthmaster.model import move
+from berthmaster.model.binding import AggregatedStatusItem, Binding, BindingStatus, GracefulEvictionTask
 from berthmaster.model.cluster import Condition
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.meta import ObjectMeta
@@ -217,3 +218,20 @@ def test_the_copies_of_a_move_are_as_healthy_in_what_the_extender_keeps(items: A
     moving = binding(clusters={"old": 4, "new": 4}, annotations=record, status=status)
     kept = KARMADA_BINDINGS[0].read(encode_json(moving))
     assert unhealthy_by_report(kept, MOVE, LATER) == unhealthy_by_report(moving, MOVE, LATER)
+
+
+@cases(
+    ("annotations", "clusters", "tasks", "kept"),
+    {
+        "at rest: what is assigned": ({}, {"new": 4}, (), [("new", "", {"readyReplicas": 4})]),
+        "in a move: all, with their health": (
+            {move.MOVE: "{}"}, {"new": 4}, (), [("new", "Healthy", READY), ("old", "Healthy", READY)],
+        ),
+        "evicted": ({}, {}, (GracefulEvictionTask("old"),), [("old", "", {"readyReplicas": 4})]),
+    },
+)  # fmt: skip
+def test_the_extender_keeps_the_reports_that_the_course_of_a_move_reads(annotations, clusters, tasks, kept):
+    found = binding(clusters=clusters, annotations=annotations, graceful_eviction_tasks=tasks)
+    found = msgspec.structs.replace(found, status=BindingStatus(aggregated_status=(item(), item("old"))))
+    reports = KARMADA_BINDINGS[0].read(encode_json(found)).status.aggregated_status
+    assert [(each.cluster_name, each.health, each.status) for each in reports] == kept

@@ -10,15 +10,26 @@ from simulated_worlds import explained_in
 from switched_on import world_of
 from tables import cases
 
+from berthmaster.deciding.config import DEFAULT_MOVES, MovesConfig
+from berthmaster.deciding.move_settings import MoveSettings
+from berthmaster.deciding.rules import OWN
 from berthmaster.manifests import Manifests
-from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, BindingStatus
+from berthmaster.model.binding import (
+    APPLIED_PLACEMENT,
+    AggregatedStatusItem,
+    Binding,
+    BindingStatus,
+    GracefulEvictionTask,
+)
 from berthmaster.model.decode import encode_json
-from berthmaster.model.move import MOVE, MovePhase, MoveReason, MoveState, MoveStrategy, annotation_of
+from berthmaster.model.meta import with_status
+from berthmaster.model.move import EVICTION_REASON, MOVE, MovePhase, MoveReason, MoveState, MoveStrategy, annotation_of
 from berthmaster.model.taint import Taint
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.change_set import ChangeSet, PlanIndex
 from berthmaster.simulation.changes import AddTaint, Down, Reschedule, Scale
 from berthmaster.simulation.failures import DomainLoss, FailureDomain, Failures
+from berthmaster.simulation.losses import running_after
 from berthmaster.simulation.move_notes import move_note
 from berthmaster.simulation.plan_answer import Assumptions
 from berthmaster.simulation.plan_rows import why_moved
@@ -70,6 +81,10 @@ def moving(move: MoveState | None, clusters: dict[str, int], applied: Any = GROU
     )
 
 
+def task(cluster: str) -> GracefulEvictionTask:
+    return GracefulEvictionTask(cluster, OWN, EVICTION_REASON, purge_mode="Directly", suppress_deletion=True)
+
+
 def manifests(given: Binding) -> Manifests:
     return Manifests(clusters=[cluster(name, cpu="8", memory="8Gi") for name in "abc"], bindings=[given])
 
@@ -119,7 +134,7 @@ BREAKING = state(strategy=MoveStrategy.BREAK_BEFORE_MAKE, phase=MovePhase.ADMITT
     {
         "new copies cannot become healthy": (state(), BOTH, "a", {"b": 4}, "is rolled back"),
         "new copies start before the loss is noticed": (BREAKING, {}, "a", {}, "waits"),
-        "nothing says that the old copies are gone": (BREAKING, {}, "b", {}, "waits"),
+        "the old copies are gone before the loss is noticed": (BREAKING, {}, "b", {"a": 4}, "ends"),
         "a move that returns has no other place": (replace(BREAKING, returning=True), {}, "a", {"a": 4}, "ends"),
         "a failover": (replace(BREAKING, reason=MoveReason.FAILOVER), {}, "a", {}, "waits"),
     },
@@ -131,6 +146,75 @@ def test_what_a_loss_makes_of_a_move_if_nothing_evicts(
     (planned,) = simulated(default, ChangeSet(edits=(Down(down),)), karmada_profile(), NOW).workloads
     assert planned.after.assignment == after
     assert why_moved(planned) == f"its move ({move.reason.value}) is under way and {end}"
+
+
+def test_an_old_copy_that_is_lost_before_it_is_deleted_keeps_a_move_waiting():
+    given = moving(BREAKING, {}, graceful_eviction_tasks=(task("b"),))
+    given = with_status(given, aggregated_status=(AggregatedStatusItem("b", {"readyReplicas": 4}, applied=True),))
+    default = world_of(manifests(given), assumptions=Assumptions())
+    (planned,) = simulated(default, ChangeSet(edits=(Down("b"),)), karmada_profile(), NOW).workloads
+    assert (planned.settled.assignment, planned.after.assignment) == ({"a": 4}, {})
+
+
+SOAKING = state(phase=MovePhase.SOAKING, until=datetime(2026, 1, 1, 0, 10, 30, tzinfo=UTC))
+HEALTHY = tuple(
+    AggregatedStatusItem(name, {"replicas": 4, "readyReplicas": 4}, applied=True, health="Healthy") for name in "ab"
+)
+
+
+@cases(
+    ("soaks", "configured", "after"),
+    {
+        "a soak that is over: the old copies are gone": (replace(SOAKING, until=NOW), DEFAULT_MOVES, {"a": 4}),
+        "a soak that ends before the loss is noticed": (SOAKING, DEFAULT_MOVES, {"a": 4}),
+        "a longer soak": (replace(SOAKING, until=datetime(2026, 1, 1, 0, 12, tzinfo=UTC)), DEFAULT_MOVES, {"b": 4}),
+        "new copies that soak from now on": (state(), DEFAULT_MOVES, {"b": 4}),
+        "new copies that soak for a short time": (state(), MovesConfig(defaults=MoveSettings(soak_s=20)), {"a": 4}),
+    },
+)
+def test_the_loss_of_the_target_of_a_move_counts_when_it_is_noticed(
+    soaks: MoveState, configured: MovesConfig, after: dict[str, int]
+):
+    given = with_status(moving(soaks, BOTH), aggregated_status=HEALTHY)
+    found = world_of(manifests(given), assumptions=Assumptions(), moves=configured)
+    (planned,) = simulated(found, ChangeSet(edits=(Down("a"),)), karmada_profile(), NOW).workloads
+    impact = Failures(found, karmada_profile(), NOW).impact(DomainLoss(FailureDomain.CLUSTER, "a", ("a",)))
+    assert planned.after.assignment == after
+    assert impact.nowhere == ([] if after == {"b": 4} else [planned.resource])
+
+
+def test_a_workload_that_must_not_run_twice_waits_for_a_copy_that_another_client_evicts():
+    task = GracefulEvictionTask("b", "Test", "Test", purge_mode="Never", creation_timestamp=T0)
+    given = moving(None, {}, graceful_eviction_tasks=(task,), scheduler_name="berthmaster")
+    given = with_status(given, aggregated_status=HEALTHY[1:])
+    for strategy, after in ((MoveStrategy.BREAK_BEFORE_MAKE, {}), (MoveStrategy.MAKE_BEFORE_BREAK, {"c": 4})):
+        configured = MovesConfig(defaults=MoveSettings(strategy=strategy))
+        found = world_of(manifests(given), assumptions=Assumptions(), moves=configured)
+        (planned,) = simulated(found, ChangeSet(), karmada_profile(), NOW).workloads
+        assert planned.after.assignment == after, strategy
+
+
+def test_a_copy_that_an_override_makes_smaller_never_ends_its_move():
+    given = with_status(moving(state(), BOTH, scheduler_name="berthmaster"), aggregated_status=HEALTHY)
+    found = world_of(manifests(given), assumptions=Assumptions())
+    smaller = replace(found, workloads=[replace(found.workloads[0], overridden={"a": 1})])
+    (planned,) = simulated(smaller, ChangeSet(), karmada_profile(), NOW).workloads
+    assert planned.after.assignment == {"b": 4}
+
+
+def test_a_purge_that_waits_keeps_the_new_copies_of_a_move_from_starting():
+    evicting = (GracefulEvictionTask("b", OWN, "Test", purge_mode="Directly", replicas=4),)
+    given = moving(
+        replace(BREAKING, reason=MoveReason.FAILOVER, source={}),
+        {},
+        graceful_eviction_tasks=evicting,
+        scheduler_name="berthmaster",
+    )
+    given = with_status(given, aggregated_status=HEALTHY[1:])
+    found = world_of(manifests(given), assumptions=Assumptions())
+    (planned,) = (fleet := simulated(found, ChangeSet(edits=(Down("b"),)), karmada_profile(), NOW)).workloads
+    (row,) = plan(PlanIndex(found, karmada_profile()), ChangeSet(edits=(Down("b"),)), NOW).unplaced
+    assert (running_after(planned, fleet.hosts), row.nowhere, row.by_change) == ({}, True, True)
 
 
 def test_a_move_that_waits_for_a_lost_cluster_leaves_its_workload_nowhere():

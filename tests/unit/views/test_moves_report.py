@@ -14,8 +14,8 @@ from berthmaster.deciding.lease_record import (
     BrakeRecord,
     LeaseRecord,
     SourcesRecord,
-    budget_records,
     budgets_of,
+    records_of,
 )
 from berthmaster.model.binding import Binding
 from berthmaster.model.decode import convert, decode_json, encode_json
@@ -49,7 +49,7 @@ def moving(name, move=None, *, namespace="shop", labels=None, **clusters):
 
 
 def lease(config=CONFIG, *, brake="", pause="None"):
-    budgets = budget_records(parse_moves_config(config.encode(), "test").budgets)
+    budgets = records_of(parse_moves_config(config.encode(), "test").budgets)
     return LeaseRecord(BrakeRecord(reason=brake), SourcesRecord("On", "On", pause, "", budgets, "berthmaster"))
 
 
@@ -66,8 +66,8 @@ def causes(*bindings, **known):
 
 def test_budgets_survive_the_lease():
     budgets = parse_moves_config(CONFIG.encode(), "test").budgets
-    assert budget_records(budgets_of(budget_records(budgets))) == budget_records(budgets)
-    assert budget_records(budgets * 200) is None, "too large for a lease"
+    assert records_of(budgets_of(records_of(budgets))) == records_of(budgets)
+    assert records_of(budgets * 200) is None, "too large for a lease"
 
 
 @cases(

@@ -134,6 +134,7 @@ def test_the_lease_says_which_moves_are_on(path):
     assert json.loads(process.lease.annotation(SOURCES)) == {
         "drain": "On", "pause": "All", "brake": {}, "strategy": "MakeBeforeBreak", "volumes": "Keep",
         "moveBudgets": [{"name": "default", "maxMoves": 10, "maxMovesPerNamespace": 5}],
+        "soak": "1m", "deadline": "15m", "moveRules": [],
     }  # fmt: skip
     path.write_text("{}")
     process.tick()
