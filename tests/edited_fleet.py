@@ -307,16 +307,16 @@ class EditedFleet:
         binding = self.stage.model.objects.get(binding_of(template)) or {"spec": {}}
         spec, status = binding["spec"], binding.get("status", {})
         clusters = {each["name"]: each.get("replicas", 0) for each in spec.get("clusters") or ()}
+        required = [
+            each["name"] for snapshot in spec.get("requiredBy") or () for each in snapshot.get("clusters") or ()
+        ]
         present, leaving, wanted = clusters, frozenset[str](), True
         group = status.get("schedulerObservingAffinityName", "")
         if "metadata" in binding:  # a move under way ends well, and its old copies go then
             moved = as_moved(convert(Binding, dict(binding)))
             wanted = wants_copies(moved)
-            leaving = frozenset(clusters.keys() - moved.assignment.keys())
+            leaving = frozenset(clusters.keys() - moved.assignment.keys() - {*required})
             clusters, group = moved.assignment, moved.status.scheduler_observing_affinity_name
-        required = [
-            each["name"] for snapshot in spec.get("requiredBy") or () for each in snapshot.get("clusters") or ()
-        ]
         present, clusters = ({**dict.fromkeys(required, 0), **each} for each in (present, clusters))
         conditions = {each["type"]: each for each in status.get("conditions") or ()}
         found = self.stage.works(template)
