@@ -119,7 +119,8 @@ class WorkloadBuilder:
     def _of_template(self, document: Document, binding: Binding | None) -> SimulatedWorkload:
         raw, template, metadata = document.raw, template_of(document.raw), metadata_of(document.raw)
         resource = ObjectReference(template.api_version, template.kind, template.name, template.namespace)
-        records = [metadata] if binding is None else [metadata, binding.metadata]
+        # A binding also keeps the record of a policy that is deleted after another one took its template.
+        records = [metadata] if binding is None or metadata.uid else [metadata, binding.metadata]
         holding = self._lasting(self._catalog.holding(template, records), binding)
         applied = document.applied or (binding is not None and _written_by_hand(metadata, binding))
         given = _Given(raw, template, binding, applied, holding)

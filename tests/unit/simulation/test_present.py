@@ -160,6 +160,7 @@ def test_a_policy_of_a_file_does_not_hold_what_an_earlier_one_claims(first, seco
             {"a": 2},
         ),
         "a holder that was not read keeps it": ([other(), WEB_OF_P, BOUND], "p", {"a": 2}),
+        "a binding keeps the record of a policy that is gone": ([stored_template(), BOUND], None, {"a": 2}),
         "a file keeps the claim": ([P, other(), deployment("web", replicas=2), BOUND], "p", {"a": 2}),
     },
 )
