@@ -1078,7 +1078,7 @@ class History:
         """No planned move starts a Job again that has finished, as its cluster has reported."""
         known = self.stage.clock.monotonic_s() - self._finished_s > REPORTED_S and before["spec"].get("clusters")
         finished = any(each.finished for each in self.stage.model.members.copies(JOB).values())
-        again = _is_of(JOB, before) and known and finished and now.reason is not MoveReason.FAILOVER
+        again = _is_of(JOB, before) and known and finished and now.arriving and now.reason is not MoveReason.FAILOVER
         if again:
             raise self._violation(f"a Job that has finished moves: {now}")
 
