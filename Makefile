@@ -298,7 +298,7 @@ cost: $(VENV)/.dev ## Find work that grows faster than n log n in any input
 	@PYTHONPATH=tests PYTHONHASHSEED=0 $(BIN)/python tests/cost_growth.py $(ARGS)
 
 .PHONY: compatibility
-compatibility: $(VENV)/.dev ## Write the tables of docs/compatibility.md (KARMADA=/path/to/clone reads the fields of releases first)
+compatibility: $(VENV)/.dev ## Write the tables of docs/compatibility*.md (KARMADA=/path/to/clone reads the fields of releases first)
 	@$(if $(KARMADA),$(BIN)/python tests/compatibility/derive.py $(KARMADA))
 	@PYTHONPATH=tests $(BIN)/python tests/field_page.py
 

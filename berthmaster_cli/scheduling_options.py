@@ -34,7 +34,7 @@ class PluginFlags(PlacementLimitsFlags):
         names=("--enable-empty-workload-propagation",),
     )  # fmt: skip
     prices: Path | None = option(
-        "A file with the prices of CPU and memory by labels of clusters (docs/extending.md#prices). Answers then say "
+        "A file with the prices of CPU and memory by labels of clusters (docs/plugins.md#prices). Answers then say "
         "what a change costs each month."
     )
     cost_weight: int = option(

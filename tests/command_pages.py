@@ -18,7 +18,7 @@ _MADE: Final = "<!-- made from the help texts of the commands by `make reference
 # The page of docs/ that says how to use the command.
 _GUIDES: Final[Mapping[str, str]] = {
     "simulate": "simulate.md", "explain": "live.md", "why-not": "live.md", "plan": "plan.md",
-    "resilience": "simulate.md", "drift": "drift.md", "test": "placement-tests.md", "lint": "rules/README.md",
+    "resilience": "resilience.md", "drift": "drift.md", "test": "placement-tests.md", "lint": "rules/README.md",
     "moves": "moves.md", "drain": "moves.md",
     "undrain": "moves.md", "history": "ledger.md", "replay": "ledger.md", "ledger": "ledger.md",
     "shadow": "binding-scheduler.md", "webhook": "webhook.md", "extender": "extender.md",

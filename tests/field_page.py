@@ -1,4 +1,4 @@
-"""The matrix of docs/compatibility.md, and the page that is made from the matrix and from ``karmada.json``.
+"""The matrix of the pages about compatibility, and the pages that are made from the matrix and from ``karmada.json``.
 
 The matrix has each field that Karmada has, what Berthmaster does with it, and an example. An example has a binding and
 the same binding with one change. A test decides both. The outcomes of an honored field differ, the outcomes of a field
@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 from tables import with_tables
 
-PAGE: Final = Path(__file__).parents[1] / "docs" / "compatibility.md"
+PAGES: Final = tuple(sorted((Path(__file__).parents[1] / "docs").glob("compatibility*.md")))
 _DATA: Final = Path(__file__).with_name("compatibility")
 KARMADA: Final[Mapping[str, Any]] = json.loads(_DATA.joinpath("karmada.json").read_text())
 
@@ -82,7 +82,9 @@ _SECTIONS: Final = (
 
 
 def page(text: str) -> str:
-    return with_tables(text, "compatibility", tables())
+    """Return a page with the tables that it has marks for."""
+    marked = [(name, lines) for name, lines in tables() if f"<!-- table of {name}: " in text]
+    return with_tables(text, "compatibility", marked)
 
 
 def tables() -> Iterator[tuple[str, list[str]]]:
@@ -167,4 +169,5 @@ def _on(defaults: Mapping[str, bool], newest: list[str]) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(PAGE.read_text()))
+    for path in PAGES:
+        path.write_text(page(path.read_text()))

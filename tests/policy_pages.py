@@ -1,4 +1,4 @@
-"""The examples of ``docs/policies.md`` and ``docs/rules``. Each is a part of a spec, in an otherwise valid object."""
+"""The examples of ``docs/policies*.md`` and ``docs/rules``. Each is a part of a spec, in an otherwise valid object."""
 
 import json
 from collections.abc import Mapping

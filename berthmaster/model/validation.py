@@ -43,7 +43,7 @@ def update_errors(before: Policy, after: Policy) -> Iterator[FieldError]:
     """Yield why karmada-webhook refuses a policy that replaces a stored one (``validating.go``)."""
     then, now = (each.spec.scheduler_name or DEFAULT_SCHEDULER for each in (before, after))
     if then != now:
-        remedy = "create a policy with another name, then delete this one (docs/compatibility.md, Switch over)"
+        remedy = "create a policy with another name, then delete this one (docs/switch-over.md)"
         yield FieldError("spec.schedulerName", f"Karmada refuses a change from {then!r} to {now!r}; {remedy}")
 
 

@@ -50,8 +50,8 @@ _LOOK_S: Final = 1.0
 _REPORT_S: Final = 30.0
 _NAMED: Final = 5
 _OTHERS: Final = (
-    "drain moves only what Berthmaster schedules. Hand the workloads of other schedulers over (docs/compatibility.md, "
-    "Switch over), or exclude the cluster in their policies; NoExecute evicts them only if Karmada's eviction is on"
+    "drain moves only what Berthmaster schedules. Hand the workloads of other schedulers over (docs/switch-over.md), "
+    "or exclude the cluster in their policies; NoExecute evicts them only if Karmada's eviction is on"
 )
 _COLUMNS: Final = ("WORKLOAD", "ON", "STATE", "MESSAGE")
 _STYLES: Final = {DrainState.MOVING: "cyan", DrainState.WAITING: "yellow"}

@@ -14,7 +14,7 @@ from berthmaster_cli.doctor.facts import Setup
 from berthmaster_cli.doctor.judge.adoption import commands
 from charts import helm
 
-PAGE = (helm.CHART.parents[1] / "docs" / "install.md").read_text()
+PAGE = "\n".join((helm.CHART.parents[1] / "docs" / name).read_text() for name in ("install.md", "install-karmada.md"))
 BLOCKS = re.findall(r"^```(sh|yaml)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 FILES = {text.splitlines()[0].removeprefix("# "): text for kind, text in BLOCKS if kind == "yaml"}
 COMMANDS = [line for kind, text in BLOCKS if kind == "sh" for line in text.splitlines()]

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from decisions import DYNAMIC
 from fake_clock import FakeClock
-from field_page import KARMADA, MATRIX, PAGE, Handling, Row, page
+from field_page import KARMADA, MATRIX, PAGES, Handling, Row, page, tables
 from kube_in_memory import KubeInMemory
 
 from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache
@@ -179,8 +179,11 @@ def test_the_example_of_a_row_shows_what_happens(row):
         assert after == before
 
 
-def test_the_page_has_the_tables_of_the_matrix():
-    assert PAGE.read_text() == page(PAGE.read_text()), "run `make compatibility`"
+def test_the_pages_have_the_tables_of_the_matrix():
+    texts = [each.read_text() for each in PAGES]
+    assert [page(each) for each in texts] == texts, "run `make compatibility`"
+    for name, _ in tables():
+        assert sum(f"<!-- table of {name}: " in each for each in texts) == 1, name
 
 
 @pytest.mark.parametrize("gate", MATRIX.gates)

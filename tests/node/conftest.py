@@ -1,4 +1,4 @@
-"""Fixtures of the tests on a node: one host with one node for the run, and the commands of docs/install.md."""
+"""Fixtures of the tests on a node: one host with one node for the run, and the commands of the installation pages."""
 
 import os
 import re
@@ -19,7 +19,7 @@ from node.node import ADDRESS, Host, Node, make_network, needed_programs, remove
 
 ROOT = Path(__file__).parents[2]
 JSON = dict[str, Any]
-PAGE = (ROOT / "docs" / "install.md").read_text()
+PAGE = "\n".join((ROOT / "docs" / name).read_text() for name in ("install.md", "install-karmada.md"))
 
 
 class Target(ControlPlane):
@@ -73,7 +73,7 @@ def target(node: Node, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tar
 
 @pytest.fixture(scope="session")
 def command(host: Host, node: Node) -> Callable[[str], str]:
-    """Run a line of docs/install.md as a reader would, and return its output. A line that is not there is an error.
+    """Run a line of an installation page as a reader would, and return its output. It is an error if no page has it.
 
     The values files of the page lie in the working directory.
     """

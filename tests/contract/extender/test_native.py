@@ -122,7 +122,7 @@ def test_a_plan_with_progress_ends_with_the_plan(server):
 
 
 def test_the_example_of_the_documentation_works(server):
-    section = (ROOT / "docs" / "extender.md").read_text().partition("### Plan")[2].partition("\n### ")[0]
+    section = (ROOT / "docs" / "extender-plans.md").read_text().partition("## Plan")[2].partition("\n## ")[0]
     example, _ = re.findall(r"```json\n(.*?)```", section, re.DOTALL)
     answer = decoded(ask(server, "POST", "/v1/plan", msgspec.json.decode(example)))
     assert sum(answer["plan"]["moves"][0]["after"].values()) == 12

@@ -1,4 +1,4 @@
-"""The twelve questions of an incident in docs/console.md: each is answered at most two clicks from Fleet."""
+"""The twelve questions of an incident in docs/console-questions.md: each is answered at most two clicks from Fleet."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 
 from berthmaster.model.move import MOVE, MovePhase, MoveReason, MoveState, annotation_of
 
-DOCS = Path(__file__).parents[3] / "docs" / "console.md"
+DOCS = Path(__file__).parents[3] / "docs" / "console-questions.md"
 NAMESPACE = "incident"
 REFUSED = "x509: certificate has expired or is not yet valid"
 

@@ -1,4 +1,4 @@
-"""The ten questions of docs/console.md: each is answered at most two clicks from Fleet."""
+"""The ten questions of docs/console-questions.md: each is answered at most two clicks from Fleet."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-DOCS = Path(__file__).parents[3] / "docs" / "console.md"
+DOCS = Path(__file__).parents[3] / "docs" / "console-questions.md"
 FIRST_ROW = "the first row"
 QUESTIONS = {
     "What is wrong now?": ((), r"nowhere.*not ready"),

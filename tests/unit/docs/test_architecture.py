@@ -1,4 +1,4 @@
-"""docs/architecture.md names files that are there, and the order of imports that the contracts state."""
+"""The pages about the architecture name files that are there, and the order of imports that the contracts state."""
 
 import re
 import tomllib
@@ -8,7 +8,7 @@ import pytest
 from conftest import ROOT
 from sources import SOURCES
 
-PAGE = (ROOT / "docs" / "architecture.md").read_text()
+PAGE = "\n".join((ROOT / "docs" / name).read_text() for name in ("architecture.md", "architecture-paths.md"))
 LAYOUT, ORDER, *_ = re.findall(r"^```\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 SECTIONS = [part for part in re.split(r"^## ", PAGE, flags=re.MULTILINE)[1:] if "`" in part]
 CONTRACTS = {

@@ -1,4 +1,4 @@
-"""docs/extending.md and the example plugins use the public API of plugins, and only that."""
+"""docs/plugins.md and the example plugins use the public API of plugins, and only that."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def test_the_page_lists_the_public_api():
-    _, rest = (ROOT / "docs" / "extending.md").read_text().split("This package is the public API.")
+    _, rest = (ROOT / "docs" / "plugins.md").read_text().split("This package is the public API.")
     table, _ = rest.split("\n\nThe class attribute", maxsplit=1)
     cells = re.findall(r"^\| (`.+`) \|", table, re.MULTILINE)
     assert sorted(name for cell in cells for name in re.findall(r"`(\w+)`", cell)) == sorted(scheduling.__all__)

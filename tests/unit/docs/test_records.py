@@ -1,4 +1,4 @@
-"""The tables of docs/compatibility.md about what Berthmaster writes into objects, compared with the code."""
+"""The tables of docs/written-objects.md about what Berthmaster writes into objects, compared with the code."""
 
 import ast
 import re
@@ -17,7 +17,7 @@ from berthmaster.model.priority_drops import PRIORITY_DROP_ANNOTATION, PriorityD
 
 ROOT = Path(__file__).parents[3]
 PACKAGES = ("berthmaster", "webhook", "extender", "certs", "console", "berthmaster_cli")
-PAGE = (ROOT / "docs" / "compatibility.md").read_text().partition("## What Berthmaster writes into objects")[2]
+PAGE = (ROOT / "docs" / "written-objects.md").read_text().partition("## What Berthmaster writes into objects")[2]
 KEYS, RECORDS = (part.partition("\n### Back")[0] for part in PAGE.split("### Fields of records"))
 KEY = re.compile(r"(?:[a-z]+\.)?berthmaster\.io/[a-z-]+")
 NO_KEYS = frozenset({"berthmaster.io/controllers", "berthmaster.io/webhook", "berthmaster.io/certs"})

@@ -1,4 +1,4 @@
-"""The way of docs/compatibility.md from one scheduler to the other moves nothing, although another policy matches."""
+"""The way of docs/switch-over.md from one scheduler to the other moves nothing, although another policy matches."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from fleet_dump import DIVIDED, members, stored_binding, stored_policy, stored_t
 
 from berthmaster_cli.main import main
 
-PAGE = (Path(__file__).parents[3] / "docs" / "compatibility.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "switch-over.md").read_text()
 OLD = stored_policy("web", to=["a"], placement=DIVIDED, priority=2, schedulerName="default-scheduler")
 WEB = stored_template(held_by=OLD)
 EVERYTHING = stored_policy("all", to=["b"], placement=DIVIDED, kind="ClusterPropagationPolicy")

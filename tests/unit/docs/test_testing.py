@@ -1,10 +1,10 @@
-"""The tests that docs/testing.md names exist, and each test of moves in trouble is named."""
+"""The tests that the pages about tests name exist, and each test of moves in trouble is named."""
 
 import re
 from pathlib import Path
 
 TESTS = Path(__file__).parents[2]
-PAGE = (TESTS.parent / "docs/testing.md").read_text()
+PAGE = "".join(each.read_text() for each in sorted((TESTS.parent / "docs").glob("testing*.md")))
 CASES = PAGE.partition("### Moves in trouble")[2].partition("\n### ")[0]
 NAME = re.compile(r"`(test_\w+)`")
 

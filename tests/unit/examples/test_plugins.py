@@ -51,7 +51,7 @@ def with_window(name, window):
 
 
 def test_a_copy_by_the_commands_of_the_page_is_a_distribution_of_its_own(tmp_path, monkeypatch):
-    page = (EXAMPLE.parents[1] / "docs" / "extending.md").read_text()
+    page = (EXAMPLE.parents[1] / "docs" / "plugins.md").read_text()
     (commands,) = re.findall(
         r"^   ```sh\n((?:   .*\n)*?)   ```", page.partition("1. Copy the example")[2], re.MULTILINE
     )[:1]

@@ -102,7 +102,9 @@ def test_the_page_has_every_path():
     assert [path for path in ROUTES if f"`{path}`" not in PAGE] == []
 
 
-POLICIES_PAGE = (Path(__file__).parents[3] / "docs" / "policies.md").read_text()
+DOCS = Path(__file__).parents[3] / "docs"
+POLICIES_PAGE = (DOCS / "policies.md").read_text()
+CHECKS_PAGES = "\n".join(each.read_text() for each in sorted(DOCS.glob("policies-*.md")))
 CHECKS = re.compile(r"^\| `(.*?)` \| `(.*?)` \| (.*) \|$", re.MULTILINE)
 # The defaults set the grace period, so no example can lack it.
 NOT_WITHOUT_DEFAULTS = "purgeMode Gracefully requires a grace period"
@@ -123,10 +125,9 @@ def test_the_pages_of_rules_are_those_of_the_code():
 
 
 def checked():
-    """Yield (shape, part of a spec, path, message) of each row of the tables under "Checks"."""
-    section = POLICIES_PAGE.partition("\n## Checks\n")[2].partition("\n## ")[0]
+    """Yield (shape, part of a spec, path, message) of each row of the tables of checks."""
     shape = "PropagationPolicy"
-    for part in section.split("\n### ")[1:]:
+    for part in re.split(r"^##+ ", CHECKS_PAGES, flags=re.MULTILINE)[1:]:
         title = part.partition("\n")[0]
         if title.startswith("KubeAdmiral"):
             shape = KUBEADMIRAL

@@ -288,5 +288,5 @@ def test_workloads_of_another_scheduler_stay_and_the_remedy_is_named(plane, args
     plane.lease(moves=ON)
     result = plane.run("drain", "member1", *args, code=1)
     assert "default-scheduler" in result.stdout
-    assert "Hand the workloads of other schedulers over (docs/compatibility.md, Switch over)" in result.stderr
+    assert "Hand the workloads of other schedulers over (docs/switch-over.md)" in result.stderr
     assert plane.run("drain", "member1", "--ignore-others", *args)
