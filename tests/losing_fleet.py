@@ -27,6 +27,8 @@ from berthmaster.simulation.world import World
 _PROFILE: Final = karmada_profile()
 _PURGE_MODES: Final = ("", "", "Directly", "Gracefully")
 _LOSSES: Final = ("nowhere", "short")
+_REPORT_S: Final = 5.0
+"""After this time members have reported what overrides change."""
 _ASKED: Final = 4
 """Every so many fleets are asked over the API, too, which takes as long as everything else."""
 _EDITED: Final = 2
@@ -73,7 +75,7 @@ class LosingFleet:
             _set_purge_modes(each, modes)
             for override in overrides:
                 each.stage.put(json.loads(json.dumps(override)))
-            each.stage.settle()
+            each.stage.run(_REPORT_S)
         return fleet, other
 
     def _override(self, fleet: FleetInUse, template: JSON) -> JSON:

@@ -25,6 +25,7 @@ _CHART: Final = "Chart.yaml"
 _TEMPLATES: Final = "templates"
 _MARK: Final = b"{{"
 _API_VERSION: Final = b"apiVersion"
+_NEXT_DOCUMENT: Final = b"---"
 _COMMENTS: Final = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _LAST_COMMA: Final = re.compile(r",(\s*[}\]])")
 _MAX_COMMENTED: Final = 2**20
@@ -45,6 +46,7 @@ class Foreign(Enum):
     NO_MAPPING = "is no Kubernetes object: it is no mapping"
     NO_API_VERSION = "is no Kubernetes object: it has no apiVersion"
     NO_KIND = "is no Kubernetes object: it has no kind"
+    COMMENTS = "has only comments"
     GENERATED = "has a generateName, and gets its name when it is created; write metadata.name to see where it goes"
 
 
@@ -60,6 +62,8 @@ class PassedOver:
 def foreign_file(source: str, data: bytes) -> Foreign | None:
     """Return what a whole file is, before it is parsed; None if its documents decide."""
     path = PurePath(source)
+    if _is_commented_out(data) and Path(path).is_file():  # what a program prints without objects is an empty input
+        return Foreign.COMMENTS
     if path.name in _KUSTOMIZATIONS:
         return Foreign.KUSTOMIZATION
     if path.name == _CHART:
@@ -117,6 +121,17 @@ def _foreign_type(raw: Mapping[str, Any], api_version: str, kind: str) -> Foreig
 
 def _is_chart(folder: PurePath) -> bool:
     return Path(folder, _CHART).is_file()
+
+
+def _is_commented_out(data: bytes) -> bool:
+    """Return whether a YAML file has comments, and no content."""
+    found = False
+    for line in data.removeprefix(b"\xef\xbb\xbf").splitlines():
+        text = line.strip()
+        if text and not text.startswith(b"#") and text != _NEXT_DOCUMENT:
+            return False
+        found = found or text.startswith(b"#")
+    return found
 
 
 def _is_commented_json(data: bytes) -> bool:

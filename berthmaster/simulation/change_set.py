@@ -231,7 +231,7 @@ def policy_ids(workload: SimulatedWorkload) -> list[str]:
 
 def _pods(workload: SimulatedWorkload) -> Mapping[str, int]:
     binding = workload.binding
-    return pods_of(binding, binding.assignment) if workload.present and binding is not None else {}
+    return pods_of(workload, binding.assignment) if workload.present and binding is not None else {}
 
 
 class ChangeSet(msgspec.Struct, frozen=True):

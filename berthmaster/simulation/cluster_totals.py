@@ -5,13 +5,16 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from berthmaster.deciding.running import with_overrides
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.scheduling.component_sets import demand_of
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.resources import PODS, amount_of, free_amount
+from berthmaster.simulation.losses import wanted
 from berthmaster.simulation.plan_answer import ClusterTotal, ResourceTotal
 from berthmaster.simulation.results import PlannedWorkload
+from berthmaster.simulation.workload import SimulatedWorkload
 
 RESOURCES: Final = ("cpu", "memory")
 _NOTHING: Final[Mapping[str, int]] = MappingProxyType({})
@@ -34,14 +37,14 @@ class ClusterTotals:
         self._arriving: defaultdict[str, _Arriving] = defaultdict(_Arriving)
 
     def add(self, planned: PlannedWorkload) -> None:
-        """Add a workload that moves."""
+        """Add a workload whose replicas move, or change by overrides."""
         before, after = planned.before, planned.after
         unit = _unit_of((before if planned.is_deleted else after).workload.binding)
-        was = unit.occupied(before.assignment)
+        was = unit.occupied(wanted(before))
         running = was if before.workload.present and self._observed else {}
         for name, count in was.items():
             self._more[name] -= count * unit.pods
-        for name, count in unit.occupied(after.assignment).items():
+        for name, count in unit.occupied(wanted(after)).items():
             self._more[name] += count * unit.pods
             if (added := count - running.get(name, 0)) > 0:
                 self._arriving[name].add(added, unit)
@@ -61,10 +64,13 @@ class ClusterTotals:
         return ClusterTotal(name, before, before + self._more[name], pods, resources, over)
 
 
-def pods_of(binding: Binding | None, assignment: Mapping[str, int]) -> Mapping[str, int]:
+def pods_of(workload: SimulatedWorkload, assignment: Mapping[str, int]) -> Mapping[str, int]:
     """Return the pods by cluster of an assignment. A workload with several templates has one set of pods on each."""
-    if binding is None or not binding.spec.components:
+    binding = workload.binding
+    if binding is None:
         return assignment
+    if not binding.spec.components:
+        return with_overrides(binding, assignment, workload.overridden)
     unit = _unit_of(binding)
     return {name: count * unit.pods for name, count in unit.occupied(assignment).items()}
 

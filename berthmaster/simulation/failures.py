@@ -25,7 +25,7 @@ from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.changes import Down
 from berthmaster.simulation.cluster_totals import ClusterTotals
-from berthmaster.simulation.losses import is_left, loss_of, runs_nowhere
+from berthmaster.simulation.losses import is_left, loss_of, runs_nowhere, wanted
 from berthmaster.simulation.plan_answer import ALL_OFF, Assumptions
 from berthmaster.simulation.plan_rows import moved_replicas
 from berthmaster.simulation.results import PlannedWorkload, WorkloadResult
@@ -244,7 +244,8 @@ class Failures:
         loss = loss_of(planned, hosts)
         arriving: Counter[str] = Counter()
         for each in moving:
-            arriving.update({name: max(0, (now or 0) - (then or 0)) for name, (then, now) in each.caused.items()})
+            then, now = wanted(each.settled or each.before), wanted(each.after)
+            arriving.update({name: max(0, now.get(name, 0) - then.get(name, 0)) for name in each.caused})
         totals = ClusterTotals(self._observed)
         for each in filter(attrgetter("moves"), planned):
             totals.add(each)

@@ -29,7 +29,7 @@ def copies(result: WorkloadResult) -> dict[str, int]:
     return existing(result.workload.binding, result.assignment, result.workload.overridden)
 
 
-def _wanted(result: WorkloadResult) -> dict[str, int]:
+def wanted(result: WorkloadResult) -> dict[str, int]:
     """Return the replicas by cluster that members should run by a result: the assignment, as overrides change it."""
     binding = result.workload.binding
     return {} if binding is None else with_overrides(binding, result.assignment, result.workload.overridden)
@@ -38,7 +38,16 @@ def _wanted(result: WorkloadResult) -> dict[str, int]:
 def overridden_copies(result: WorkloadResult) -> dict[str, int]:
     """Return the replicas by cluster that a member runs because of overrides, where Karmada assigns others."""
     assigned = result.assignment
-    return {name: count for name, count in sorted(_wanted(result).items()) if count != assigned[name]}
+    return {name: count for name, count in sorted(wanted(result).items()) if count != assigned[name]}
+
+
+def overridden_changes(planned: PlannedWorkload) -> dict[str, tuple[int, int]]:
+    """Return the replicas before and after by cluster that a change of overrides changes where a workload stays."""
+    if planned.before.workload.overridden == planned.after.workload.overridden:
+        return {}
+    then, now = copies(planned.before), copies(planned.after)
+    pairs = {name: (then.get(name, 0), now.get(name, 0)) for name in sorted(planned.after.assignment)}
+    return {name: pair for name, pair in pairs.items() if name in planned.before.assignment and pair[0] != pair[1]}
 
 
 def stopping(planned: PlannedWorkload, hosts: Hosts) -> dict[str, int]:
@@ -58,7 +67,7 @@ def has_no_other_copy(planned: PlannedWorkload, hosts: Hosts) -> bool:
 def running_after(planned: PlannedWorkload, hosts: Hosts) -> dict[str, int]:
     """Return the replicas by cluster that run after the changes."""
     after = planned.after
-    return running(after.workload.binding, _wanted(after), hosts, copies(planned.before), _due(planned))
+    return running(after.workload.binding, wanted(after), hosts, copies(planned.before), _due(planned))
 
 
 def _due(planned: PlannedWorkload) -> dict[str, int] | None:
@@ -76,7 +85,7 @@ def not_running(planned: PlannedWorkload, hosts: Hosts) -> dict[str, NotRunning]
     if planned.is_deleted:
         return {}
     after = planned.after
-    return arriving_in_vain(after.workload.binding, _wanted(after), hosts, copies(planned.before), _due(planned))
+    return arriving_in_vain(after.workload.binding, wanted(after), hosts, copies(planned.before), _due(planned))
 
 
 def is_left(planned: PlannedWorkload, hosts: Hosts) -> bool:
@@ -127,7 +136,7 @@ def _lacks_replicas(planned: PlannedWorkload, found: Mapping[str, int]) -> bool:
 
 def _asked(binding: Binding, result: WorkloadResult) -> int:
     """Return the replicas that a divided workload asks for, as overrides change them where it is assigned."""
-    return binding.spec.replicas - sum(result.assignment.values()) + sum(_wanted(result).values())
+    return binding.spec.replicas - sum(result.assignment.values()) + sum(wanted(result).values())
 
 
 def keeps_all(planned: PlannedWorkload, hosts: Hosts) -> bool:
@@ -154,7 +163,8 @@ def _is_short(planned: PlannedWorkload, hosts: Hosts) -> bool:
     if binding is not None and not wants_copies(binding):
         return False
     reference = planned.settled or planned.before
-    before = running(reference.workload.binding, _wanted(reference), hosts.before, copies(planned.before))
+    exist = copies(planned.before)
+    before = running(reference.workload.binding, wanted(reference), hosts.before, exist, reference.works)
     if planned.settled is not None and not before:
         return False  # it would not run without the changes either
     if stops and planned.after.failure is not None:
@@ -163,13 +173,13 @@ def _is_short(planned: PlannedWorkload, hosts: Hosts) -> bool:
         return bool(stops)
     if not after:  # without an assignment nothing needs it any more, or its failure says why
         # A move that stands can have removed the old copies before it assigns new ones.
-        assigned = planned.after.assignment or as_moved(binding).assignment if before else _wanted(planned.after)
+        assigned = planned.after.assignment or as_moved(binding).assignment if before else wanted(planned.after)
         return bool(stops) or bool(with_replicas(binding, assigned))
     if not is_divided(binding):
         return False
     arrives = bool(not_running(planned, hosts)) and not planned.is_due
-    wanted = _asked(binding, planned.after) if arrives else min(sum(before.values()), binding.spec.replicas)
-    return sum(after.values()) < wanted
+    asked = _asked(binding, planned.after) if arrives else min(sum(before.values()), binding.spec.replicas)
+    return sum(after.values()) < asked
 
 
 def is_hit(planned: PlannedWorkload, hosts: Hosts) -> bool:

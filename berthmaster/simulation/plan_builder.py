@@ -14,7 +14,7 @@ from berthmaster.scheduling.prices import Cost, change_of
 from berthmaster.simulation import plan_answer, plan_rows
 from berthmaster.simulation.change_set import ChangedWorkloads, ChangeSet, PlanIndex
 from berthmaster.simulation.cluster_totals import ClusterTotals
-from berthmaster.simulation.losses import is_hit, is_left, loss_of
+from berthmaster.simulation.losses import is_hit, is_left, loss_of, overridden_changes
 from berthmaster.simulation.plan_decider import PlanDecider
 from berthmaster.simulation.plan_id import plan_id
 from berthmaster.simulation.results import PlannedWorkload
@@ -79,6 +79,9 @@ class PlanBuilder:
             self._changing.update(planned.moves)
             if not planned.is_deleted and planned.after.workload.dependencies is None:
                 self._unknown.append(Gap(GapKind.DEPENDENCIES, (planned.resource,)))
+        elif changed := overridden_changes(planned):
+            self._totals.add(planned)
+            self._changing.update(changed)
         if planned.after.workload.components_are_old and not planned.is_deleted:
             self._unknown.append(Gap(GapKind.COMPONENTS, (planned.resource,)))
         if left or planned.after.has_no_place:

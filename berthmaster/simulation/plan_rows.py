@@ -24,7 +24,15 @@ from berthmaster.scheduling.request import Request
 from berthmaster.simulation import plan_answer
 from berthmaster.simulation.change_set import PlanIndex
 from berthmaster.simulation.detector import PolicyEdit
-from berthmaster.simulation.losses import copies, is_left, keeps_all, not_running, preserves, runs_nowhere, stopping
+from berthmaster.simulation.losses import (
+    is_left,
+    keeps_all,
+    not_running,
+    overridden_changes,
+    preserves,
+    runs_nowhere,
+    stopping,
+)
 from berthmaster.simulation.plan_answer import ClaimChange, StayReason
 from berthmaster.simulation.report import notes_on, row
 from berthmaster.simulation.results import Moves, PlannedWorkload
@@ -78,11 +86,7 @@ def dip_notes(planned: PlannedWorkload) -> list[str]:
 
 def override_notes(planned: PlannedWorkload) -> list[str]:
     """Return the sentence about replicas that a change of overrides changes where the workload stays."""
-    then, now = copies(planned.before), copies(planned.after)
-    if planned.before.workload.overridden == planned.after.workload.overridden:
-        return []
-    passed = [f"{name} {then.get(name, 0)} → {now.get(name, 0)}" for name in sorted(planned.after.assignment)
-              if name in planned.before.assignment and then.get(name, 0) != now.get(name, 0)]  # fmt: skip
+    passed = [f"{name} {then} → {now}" for name, (then, now) in overridden_changes(planned).items()]
     return [f"overrides change its replicas: {name_list(passed)}"] if passed else []
 
 

@@ -235,7 +235,7 @@ def plan_of_simulation(
     if not index.world.has_bindings:
         present = Counter()
         for each in found.rows.values():
-            present.update(pods_of(each.before.workload.binding, each.before.assignment))
+            present.update(pods_of(each.before.workload, each.before.assignment))
     totals = ClusterTotals(found.clusters, present, observed=observed)
     for each in () if index.world.has_bindings else found.rows.values():
         if not each.moves:  # the others are added with their rows

@@ -21,7 +21,7 @@ from berthmaster_cli.reading import rendered, source_of
 
 UNREADABLE: Final = "unreadable"
 TEMPLATE: Final = Foreign.TEMPLATE.value
-_PLACE: Final = re.compile(r"line (\d+)")
+_PLACE: Final = re.compile(r"line (\d+), ")
 _MARK: Final = "{{"
 _CHECKED: Final = (*(each.encode() for each in DOMAINS), b"PropagationPolicy", b"WorkloadRebalancer")
 """A file that holds a policy, even one with a misspelled head, has one of these texts."""
@@ -157,8 +157,10 @@ def _marked_line(data: bytes) -> int:
 
 def _broken(source: str, error: ManifestError) -> LintFinding:
     place = _PLACE.search(error.problem)
-    line = int(place[1]) if place else 1
-    return unreadable(source=source, document=error.document or 0, line=line, path=error.path, message=error.problem)
+    if place is None:
+        return unreadable(source=source, document=error.document or 0, line=1, path=error.path, message=error.problem)
+    message = error.problem.replace(place[0], "", 1)  # the finding has the line
+    return unreadable(source=source, document=error.document or 0, line=int(place[1]), path=error.path, message=message)
 
 
 def _objects(source: str, number: int, raw: Any, lines: LineFinder) -> Iterator[Scanned]:  # noqa: ANN401 - JSON

@@ -36,9 +36,9 @@ def folder(tmp_path):
 
 @pytest.fixture
 def run(folder):
-    def run(line):
+    def run(line, given=""):
         names = {"D": folder, "F": folder.parent / "fleet.yaml"}
-        found = CliRunner().invoke(main, [str(names.get(each, each)) for each in line.split()])
+        found = CliRunner().invoke(main, [str(names.get(each, each)) for each in line.split()], input=given)
         printed = str(found.exception) if isinstance(found.exception, BerthmasterError) else found.output
         return found.exit_code, printed
 
@@ -115,7 +115,7 @@ def test_a_manifest_with_a_mistake_stays_an_error(run, folder, command, text):
     "text",
     {
         "nothing": "",
-        "comments": "# nothing yet\n---\n# nor here\n",
+        "only space": "\n  \n---\n",
         "an empty List": "apiVersion: v1\nkind: List\nitems: []\n",
         "an empty list of policies": "apiVersion: policy.karmada.io/v1alpha1\nkind: PropagationPolicyList\nitems: []\n",
     },
@@ -125,6 +125,32 @@ def test_an_empty_input_is_an_error(run, folder, command, text):
     (folder / "policy.yaml").write_text(text)
     code, printed = run(command)
     assert code in {1, 2}
+    assert "there is no object in" in printed
+
+
+COMMENTS = "# nothing yet\n---\n# nor here\n"
+
+
+@cases(
+    ("command", "code"),
+    {
+        "lint passes over it": ("lint D", 0),
+        "a simulation has nothing to simulate": ("simulate -f D", 1),
+        "a plan has nothing to plan": ("plan --against F -f D", 1),
+        "beside clusters": ("simulate -f F -f D", 0),
+    },
+)
+def test_a_file_of_comments_is_passed_over(run, folder, command, code):
+    (folder / "policy.yaml").write_text(COMMENTS)
+    found, printed = run(command)
+    assert found == code, printed
+    assert printed.count("has only comments") == 1, printed
+    assert ("there is no object in" in printed) == bool(code), printed
+
+
+def test_what_a_program_prints_without_objects_is_an_empty_input(run):
+    code, printed = run("lint -", COMMENTS)
+    assert code == 2, printed
     assert "there is no object in" in printed
 
 

@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 from fleet_dump import load, members, stored_binding, stored_policy, stored_template
+from switched_on import ALL_ON
 from tables import cases
 
 from berthmaster.model.overrides import override_policy
@@ -69,6 +70,34 @@ def test_what_a_loss_leaves_is_what_members_run(overrides, lost, expected, stopp
     impact = Failures(before, PROFILE, NOW).impact(DomainLoss(FailureDomain.CLUSTER, lost, (lost,)))
     assert (len(impact.nowhere), len(impact.short)) == (expected == NOWHERE, expected == SHORT)
     assert impact.stopped == stopped
+
+
+@cases(
+    ("now", "overrides", "arriving", "over"),
+    {
+        "none: what is assigned": ({"a": 6}, [], 6, []),
+        "none on the cluster": ({"a": 6}, [override(0, "b")], 0, []),
+        "more on the cluster": ({"a": 6}, [override(100, "b")], 100, ["cpu"]),
+        "fewer where they come from": ({"a": 6}, [override(1, "a")], 6, []),
+        "the same number as before": ({"a": 3, "b": 3}, [override(100, "b")], 0, []),
+    },
+)
+def test_what_a_cluster_gets_is_what_arrives_there(now, overrides, arriving, over):
+    policy = stored_policy(to=["a", "b"], placement=EVENLY)
+    web = stored_template(held_by=policy, replicas=6)
+    bound = stored_binding(web, now, policy=policy, replicas=6)
+    before = world_of(load(*members("a", "b"), policy, web, bound, *overrides), assumptions=ALL_ON)
+    (total,) = (each for each in planned(before, ChangeSet(edits=(Down("a"),))).clusters if each.cluster == "b")
+    impact = Failures(before, PROFILE, NOW).impact(DomainLoss(FailureDomain.CLUSTER, "a", ("a",)))
+    assert (total.arriving, total.resources["cpu"].requested) == (arriving, 100 * arriving)
+    assert total.overcommitted == impact.overcommitted.get("b", []) == over
+    assert impact.arriving.get("b", 0) == arriving
+
+
+def test_replicas_that_an_override_adds_where_a_workload_stays_arrive():
+    changes = ChangeSet(overrides=(override_policy(override(100, "b")),))
+    (total,) = planned(world(), changes).clusters
+    assert (total.cluster, total.before, total.after, total.overcommitted) == ("b", 3, 100, ["cpu"])
 
 
 @cases(

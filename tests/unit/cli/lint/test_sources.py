@@ -67,6 +67,12 @@ def test_other_files_are_checked_after_a_broken_one(report, text, line):
     assert given["findings"][0]["line"] == line
 
 
+def test_a_message_does_not_repeat_the_line_of_its_finding(report):
+    _, given = report({"a.yaml": f"{POLICY}\nkind: PropagationPolicy\n"})
+    (finding,) = given["findings"]
+    assert finding["message"].startswith("column 1: duplicate key 'kind'")
+
+
 def test_documents_before_and_after_a_broken_one_are_checked(report):
     # Only what follows a syntax error in the same file is lost.
     text = f"{POLICY}---\napiVersion: v1\nkind: ConfigMap\nmetadata: x\n---\n{POLICY.replace('web', 'db')}"
