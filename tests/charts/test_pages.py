@@ -17,7 +17,7 @@ from charts import helm
 PAGE = "\n".join((helm.CHART.parents[1] / "docs" / name).read_text() for name in ("install.md", "install-karmada.md"))
 BLOCKS = re.findall(r"^```(sh|yaml)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 FILES = {text.splitlines()[0].removeprefix("# "): text for kind, text in BLOCKS if kind == "yaml"}
-COMMANDS = [line for kind, text in BLOCKS if kind == "sh" for line in text.splitlines()]
+COMMANDS = [line for kind, text in BLOCKS if kind == "sh" for line in whole_lines(text).splitlines()]
 HELM = [line for line in COMMANDS if re.match(r"helm (install|upgrade) ", line)]
 
 

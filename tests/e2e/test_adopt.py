@@ -38,7 +38,9 @@ pytestmark = pytest.mark.e2e
 ROOT: Final = Path(__file__).parents[2]
 STEPS: Final = re.split(r"^## ", whole_lines((ROOT / "docs" / "adopt.md").read_text()), flags=re.MULTILINE)
 # tests/unit/docs follows the part in between, the first fleet file.
-FIVE_MINUTES, _, THIRTY_MINUTES = re.split(r"^## ", (ROOT / "docs" / "start.md").read_text(), flags=re.MULTILINE)[1:]
+FIVE_MINUTES, _, THIRTY_MINUTES = re.split(
+    r"^## ", whole_lines((ROOT / "docs" / "start.md").read_text()), flags=re.MULTILINE
+)[1:]
 CODE: Final = re.compile(r"^```sh\n(.*?)^```|`((?:berthmaster|kubectl|helm) [^`]+)`", re.MULTILINE | re.DOTALL)
 LIMIT_S: Final = 120.0
 RELEASE, SHOP = "karmada-system", "shop"

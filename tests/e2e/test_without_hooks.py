@@ -18,12 +18,13 @@ from e2e.karmada import install_clusters, install_quotas
 from e2e.load import Load
 from e2e.manifests import JSON, propagation_policy
 from e2e.processes import Processes, wait_for
+from page_lines import whole_lines
 
 from charts import helm
 
 pytestmark = pytest.mark.e2e
 
-PAGE = (Path(__file__).parents[2] / "docs" / "install-gitops.md").read_text()
+PAGE = whole_lines((Path(__file__).parents[2] / "docs" / "install-gitops.md").read_text())
 LIMIT_S = 60.0
 
 

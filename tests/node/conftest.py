@@ -16,10 +16,11 @@ from e2e.installed import kubeconfig_secret
 from e2e.karmada import install_clusters, install_quotas
 from e2e.processes import Processes
 from node.node import ADDRESS, Host, Node, make_network, needed_programs, remove_cgroups, run
+from page_lines import whole_lines
 
 ROOT = Path(__file__).parents[2]
 JSON = dict[str, Any]
-PAGE = "\n".join((ROOT / "docs" / name).read_text() for name in ("install.md", "install-karmada.md"))
+PAGE = whole_lines("\n".join((ROOT / "docs" / name).read_text() for name in ("install.md", "install-karmada.md")))
 
 
 class Target(ControlPlane):

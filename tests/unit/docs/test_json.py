@@ -11,13 +11,14 @@ import jsonschema_rs
 import pytest
 from answer_schema import answers, schema_of_answers
 from click.testing import CliRunner
+from page_lines import whole_lines
 from small_jq import filtered
 from tables import cases, data
 
 from berthmaster_cli.main import main
 
 ROOT = Path(__file__).parents[3]
-PAGE = (ROOT / "docs" / "json.md").read_text()
+PAGE = whole_lines((ROOT / "docs" / "json.md").read_text())
 QUESTIONS = dict(re.findall(r"^([A-Z].*\?)\n\n```sh\nberthmaster (.*)\n```", PAGE, re.MULTILINE))
 LIVE = data("live_answers")
 SCHEMA = jsonschema_rs.validator_for(schema_of_answers())

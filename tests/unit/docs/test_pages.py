@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 import pytest
 from click.testing import CliRunner
+from page_lines import whole_lines
 from sources import METRICS, SERVICES, SOURCES
 
 from berthmaster.kube.events import BURST, MAX_WAITING
@@ -215,11 +216,22 @@ def test_every_file_of_the_repository_that_is_named_exists(page):
         assert any(each.exists() for each in near), name
 
 
+def is_command(line, language):
+    return language == "sh" or (language == "console" and line.lstrip().startswith("$ "))
+
+
+@pytest.mark.parametrize("page", TEXTS)
+def test_a_command_fits_into_a_window(page):
+    blocks = re.findall(r"^ *```(\w*)\n(.*?)^ *```", TEXTS[page], re.MULTILINE | re.DOTALL)
+    lines = [line for language, text in blocks for line in text.splitlines() if is_command(line, language)]
+    assert [line for line in lines if len(line) > 100] == []
+
+
 def runnable():
     """The commands of pages that need nothing but the repository."""
     for page, text in TEXTS.items():
         for block in re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
-            for line in block.splitlines():
+            for line in whole_lines(block).splitlines():
                 if re.match(r"berthmaster (lint|simulate|explain|plan) .*-f examples", line) and "--server" not in line:
                     yield pytest.param(line, id=f"{page}: {line}")
 
