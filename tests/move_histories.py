@@ -1044,6 +1044,8 @@ class History:
         """A move under way keeps its first source and its first deadline, until it is overdue or turns around."""
         if then is None or now is None or not (then.under_way and now.under_way) or then.started_at != now.started_at:
             return
+        if now.returning and now.failures > then.failures:
+            return
         if then.first and then.returning is now.returning and now.first.keys() != then.first.keys():
             raise self._violation(f"the first source changes: {then}\n{now}")
         starts = then.phase is MovePhase.ADMITTED and now.phase is MovePhase.SURGING

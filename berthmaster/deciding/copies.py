@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from berthmaster.deciding.running import COUNTED
 from berthmaster.model.binding import AggregatedStatusItem, Binding
-from berthmaster.model.meta import Timestamp
+from berthmaster.model.meta import Timestamp, with_status
 from berthmaster.model.move import MovePhase, MoveState, MoveStrategy
 from berthmaster.model.work import Copies, CopyOfWorkload
 
@@ -97,6 +97,17 @@ def healthy_new_copies(binding: Binding, state: MoveState, unready: Container[st
     """Return how many replicas of the target of a move are healthy, in clusters that are ready."""
     ready = {name: replicas for name, replicas in state.target.items() if name not in unready}
     return _healthy_replicas(binding, ready)
+
+
+def reported_by_works(binding: Binding, copies: Copies | None) -> Binding:
+    """Return a binding in whose status is what its Works say; the binding itself if they were not read.
+
+    The status of the binding lags behind. It is empty for some time after a restart of Karmada's controllers.
+    """
+    if copies is None or copies.problem:
+        return binding
+    items = (copy.item for _, copy in sorted(copies.by_cluster.items()) if not copy.deleting)
+    return with_status(binding, aggregated_status=tuple(items))
 
 
 def reported_copies(binding: Binding, clusters: Iterable[str]) -> list[str]:

@@ -229,7 +229,7 @@ def retargeted(
         state = msgspec.structs.replace(state, returning=True, failures=failures, message=returns[:MAX_MESSAGE])
         note = f"{state.reason.value}: {returns}; it returns to {short_assignment(target)}"
     divided = binding.spec.placement is not None and binding.spec.placement.divides
-    tasks = None
+    tasks = _without_tasks(binding, target, around)
     started = state.strategy is MoveStrategy.BREAK_BEFORE_MAKE and state.phase is not MovePhase.ADMITTED
     known = move_of(binding)
     old = known.target if known is not None and known.under_way else state.target  # also what others evict
@@ -268,6 +268,15 @@ def retargeted(
         _wait(state, now),
         note,
     )
+
+
+def _without_tasks(
+    binding: Binding, clusters: Container[str], around: Surroundings
+) -> tuple[GracefulEvictionTask, ...] | None:
+    """Return all tasks without those of the move for some clusters; None if there are none."""
+    own = own_tasks(binding, around.producer)
+    going = [task for task in own if task.from_cluster in clusters]
+    return tuple(task for task in binding.spec.graceful_eviction_tasks if task not in going) if going else None
 
 
 def left_deleted(state: MoveState, deleted: Collection[str], around: Surroundings) -> Step:
@@ -348,11 +357,6 @@ def new_copies_started(binding: Binding, state: MoveState, around: Surroundings)
     Karmada writes no new copy while a task of the move names a cluster that still has a Work. One that is given up
     loses its task.
     """
-    own = own_tasks(binding, around.producer)
-    tasks = tuple(
-        task for task in binding.spec.graceful_eviction_tasks
-        if task not in own or task.from_cluster not in around.given_up
-    )  # fmt: skip
     entered = _entered(state, MovePhase.SURGING, around.now, around.settings.deadline_s)
     # A target that replaced another one keeps the deadline of the first.
     state = _within_deadline(entered, around.now) if state.origin else _timed(entered)
@@ -364,7 +368,7 @@ def new_copies_started(binding: Binding, state: MoveState, around: Surroundings)
         CopiesChange.NEW_STARTED,
         written_clusters(state),
         written_group(state),
-        tasks if tasks != binding.spec.graceful_eviction_tasks else None,
+        _without_tasks(binding, around.given_up, around),
         _wait(state, around.now),
         note,
     )
@@ -423,7 +427,11 @@ def refused(
                 flapped(after, around.settings, around.now, why), CopiesChange.ABANDONED, wait_s=held_s, note=why
             )
         case CopiesChange.NEW_STARTED:
-            return None if before is None or not before.home else rolled_back(binding, before, around, why)
+            if before is None or not before.home:
+                return None
+            if any(name in around.unready for name in before.home):
+                return _kept_refused(binding, before, around, why)
+            return rolled_back(binding, before, around, why)
         case CopiesChange.ROLLED_BACK:
             if before is not None and _have_ended(binding, before, around):
                 return new_copies_started(binding, before, around)
@@ -730,6 +738,8 @@ def _soaking(binding: Binding, state: MoveState, around: Surroundings) -> Step |
         state = _surging_again(state, around)
         return Step(msgspec.structs.replace(state, template=_template(binding)), wait_s=_wait(state, now))
     problems = unhealthy_by_report(binding, state, now, around.unready)
+    if problems and (unread := around.works().problem):
+        return _unread(state, unread)
     if problems and state.strategy is MoveStrategy.BREAK_BEFORE_MAKE:
         # A return would take healthy copies down, and a pod may be away for a moment only.
         return _surging_step(state, around, problems)

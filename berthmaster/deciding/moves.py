@@ -19,6 +19,7 @@ from berthmaster.deciding import lifecycle, move_targets, writes
 from berthmaster.deciding.copies import (
     CopiesNotReadError,
     healthy_new_copies,
+    reported_by_works,
     reported_copies,
     required_clusters,
     rollback_loses_replicas,
@@ -191,20 +192,21 @@ class MoveDecider:
 
 
 def continued(decider: MoveDecider, binding: Binding, move: MoveState) -> BindingDecision:
-    """Decide the next step of a move under way."""
+    """Decide the next step of a move under way. Copies go only after a look at the Works."""
+    stored, binding = binding, reported_by_works(binding, decider.moves.copies)
     moved = as_moved(binding)
     if why := superseded(binding, moved, move):
         prior = before_superseded(binding, moved, move)
         if move.strategy is MoveStrategy.BREAK_BEFORE_MAKE:
             prior = with_spec(prior, graceful_eviction_tasks=tasks_after(binding, decider.moves.producer))
-        return abandoned(decider, binding, prior, CopiesChange.SUPERSEDED, why, move)
+        return abandoned(decider, stored, prior, CopiesChange.SUPERSEDED, why, move)
     lost, loss_s = lost_clusters(decider.state, moved, decider.now_s)
     if decider.moves.braked:
         lost = frozenset()
     around = decider.around(binding, move)
     deleted = [name for name in _deleted_clusters(decider, move) if name not in move.target]
     if deleted and not decider.moves.braked:
-        return decider.stepped(binding, lifecycle.left_deleted(move, deleted, around), Trigger.NONE)
+        return decider.stepped(stored, lifecycle.left_deleted(move, deleted, around), Trigger.NONE)
     fleet = decider.state.scheduler.fleet
     found, tasks, trigger = _target_now(decider, moved, move, lost)
     if trigger is Trigger.NONE and (elsewhere := _elsewhere(decider, binding, move)) is not None:
@@ -218,12 +220,14 @@ def continued(decider: MoveDecider, binding: Binding, move: MoveState) -> Bindin
     else:
         step = lifecycle.advanced(binding, move, around)
     assigned = step.clusters if step.clusters is not None else binding.assignment
+    if any(count > assigned.get(name, -1) for name, count in binding.assignment.items()):
+        decider.copies()
     left = tuple(task for task in tasks if task.from_cluster not in assigned)  # a move that waits leaves none yet
     if left and step.tasks is None:
         step = replace(step, tasks=(*binding.spec.graceful_eviction_tasks, *left))
     retargets = isinstance(found, Target) and (step.change is CopiesChange.RETARGETED or found.clusters == move.target)
     requested = trigger is Trigger.RESCHEDULED and retargets
-    decision = decider.stepped(binding, step, Trigger.RESCHEDULED if requested else Trigger.NONE)
+    decision = decider.stepped(stored, step, Trigger.RESCHEDULED if requested else Trigger.NONE)
     return sooner(msgspec.structs.replace(decision, refresh=requested), loss_s)
 
 

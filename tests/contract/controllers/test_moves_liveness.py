@@ -315,3 +315,14 @@ def test_a_copy_on_a_cluster_that_joined_again_stays_when_a_move_returns():
         play.run(5)
         assert "m2" in play.clusters
     assert play.move is None or play.move.phase is MovePhase.ROLLED_BACK
+
+
+@pytest.mark.parametrize("moves", [pytest.param(MAKE, id="MakeBeforeBreak"), pytest.param(QUICK, id="BreakBeforeMake")])
+def test_a_restart_of_karmada_in_the_soak_ends_no_move(moves: MovesConfig):
+    """What members report is missing from the binding for some time. The Works have it."""
+    play = draining(MovePhase.SOAKING, moves=moves)
+    play.stage.model.restart_controllers()
+    play.run(100)
+    assert (play.clusters, play.healthy) == ({"m2": 4}, 4)
+    assert {"MoveRolledBack", "MoveReturning"}.isdisjoint(play.events)
+    assert play.phases[play.phases.index("Soaking") :] == ["Soaking", "Released"]

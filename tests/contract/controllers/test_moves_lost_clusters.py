@@ -9,9 +9,10 @@ from dataclasses import replace
 
 import pytest
 from decisions import AGGREGATED
+from faults import nothing
 from karmada_model.evictions import evict
 from karmada_plane import cluster
-from move_plays import BREAK, STATIC, STAYS, Play, Twice
+from move_plays import BREAK, STATIC, STAYS, Play, Twice, refuse_if
 
 from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.model.move import MovePhase
@@ -160,3 +161,14 @@ def test_the_storm_brake_gives_no_cluster_up():
     play.stage.scheduler.brake("")
     play.run(BACK_S)
     assert (play.clusters, play.healthy) == ({"m2": 4}, 4)
+
+
+def test_a_return_that_is_refused_is_tried_again_and_does_not_go_to_a_lost_cluster():
+    play = moving(TWO, MovePhase.SURGING)
+    play.stage.api.before = refuse_if(lambda clusters: "m1" in clusters)
+    lose(play)
+    play.run(BACK_S)
+    assert (play.clusters, play.move.target) == ({}, {"m1": 4})
+    play.stage.api.before = nothing
+    play.run(60)
+    assert (play.clusters, play.healthy) == ({"m1": 4}, 4)

@@ -12,8 +12,9 @@ from berthmaster.deciding import lifecycle
 from berthmaster.deciding.lifecycle import CopiesChange, Surroundings
 from berthmaster.deciding.move_settings import MoveSettings
 from berthmaster.deciding.moves import ended_record
-from berthmaster.model.binding import AggregatedStatusItem, Binding, BindingStatus
-from berthmaster.model.move import MovePhase, MoveReason, MoveState
+from berthmaster.model.binding import AggregatedStatusItem, Binding, BindingStatus, GracefulEvictionTask
+from berthmaster.model.meta import with_spec
+from berthmaster.model.move import EVICTION_REASON, MovePhase, MoveReason, MoveState, MoveStrategy
 from berthmaster.model.work import Copies, CopyOfWorkload
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
@@ -75,6 +76,15 @@ def test_a_move_without_a_whole_source_stalls_keeps_both_and_gives_its_budget_ba
     assert (step.change, step.state.is_counted) == (CopiesChange.STALLED, False)
     again = lifecycle.advanced(reporting(), step.state, around(930, returnable=False))
     assert (again.state.until, again.change) == (at(900), CopiesChange.NONE), "it is reported once"
+
+
+def test_a_target_that_has_an_old_cluster_again_removes_the_task_of_that():
+    """Karmada would delete the copy that is assigned."""
+    tasks = tuple(GracefulEvictionTask(each, producer="me", reason=EVICTION_REASON) for each in ("old", "other"))
+    given = state(strategy=MoveStrategy.BREAK_BEFORE_MAKE, source={"old": 4, "other": 4})
+    moving = with_spec(binding(replicas=4, clusters={"new": 4}), graceful_eviction_tasks=tasks)
+    step = lifecycle.retargeted(moving, given, {"new": 4, "old": 1}, "g1", around())
+    assert (step.clusters, step.tasks) == ({"new": 4, "old": 1}, tasks[1:])
 
 
 def test_a_move_is_not_rolled_back_to_copies_that_are_less_healthy_than_the_new_ones():
