@@ -45,6 +45,7 @@ from berthmaster.model.move import (
     MoveStrategy,
     move_of,
     without_clusters,
+    without_evictions,
     written_clusters,
     written_group,
 )
@@ -417,7 +418,8 @@ def refused(
 
     A workload that runs somewhere stays there. A workload without copies starts where the API server lets it.
     """
-    before = move_of(binding)
+    stored = move_of(binding)
+    before = None if stored is None else without_evictions(binding, stored)
     match change:
         case CopiesChange.BEGUN:
             if after is None or after.reason is MoveReason.FAILOVER:
@@ -438,6 +440,8 @@ def refused(
             return _kept_refused(binding, before, around, why)
         case CopiesChange.RELEASED | CopiesChange.RETURNING:
             return _kept_refused(binding, before, around, why)
+        case CopiesChange.RETARGETED if before != stored:  # without what is evicted, its target is no target
+            return _kept_refused(binding, stored, around, why)
         case CopiesChange.RETARGETED:
             return None if before is None else _continued_without(binding, before, around, why)
         case (

@@ -326,3 +326,15 @@ def test_a_restart_of_karmada_in_the_soak_ends_no_move(moves: MovesConfig):
     assert (play.clusters, play.healthy) == ({"m2": 4}, 4)
     assert {"MoveRolledBack", "MoveReturning"}.isdisjoint(play.events)
     assert play.phases[play.phases.index("Soaking") :] == ["Soaking", "Released"]
+
+
+def test_a_target_that_is_refused_after_an_eviction_assigns_no_evicted_cluster():
+    play = Play({"g": ["m1", "m2"], "next": ["m3"]}, STATIC, moves=MAKE)
+    play.drain("m1")
+    play.until(MovePhase.SOAKING)
+    play.stage.api.before = refuse_if(lambda clusters: "m3" in clusters)
+    play.stage.edit(cluster("m2"), spec={"taints": [{"key": "busy", "effect": "NoExecute"}]})
+    evict_now(play, "m2")
+    play.run(150)
+    assert "m2" not in play.clusters
+    assert "MoveReleased" not in play.events
