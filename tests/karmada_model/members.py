@@ -315,8 +315,10 @@ class Members:
         """
         member = self.member(cluster)
         member.up = True
-        for copy in member.copies.values() if not pods_ran else ():
+        for which, copy in member.copies.items() if not pods_ran else ():
             copy.ready, copy.current = 0, False
+            self._later(self.delays.start_s, which, self._start)  # also while dispatching is suspended
+            self._later(self.delays.report_s, which, self._report)
         self._detect(self.delays.report_s, cluster, "True")
         for work in list(self._objects.all("Work")):
             if cluster_of(work) == cluster and "deletionTimestamp" not in work["metadata"]:
@@ -555,7 +557,7 @@ def _pod_template(manifest: JSON) -> JSON:
 def _restarts_all(manifest: JSON) -> bool:
     """Whether a Deployment may stop all pods at once when their template changes."""
     update = (manifest["spec"].get("strategy") or {}).get("rollingUpdate") or {}
-    return bool(update.get("maxUnavailable") == "100%")
+    return bool(manifest["kind"] == "Deployment" and update.get("maxUnavailable") == "100%")
 
 
 def _images(manifest: JSON) -> Iterator[str]:
