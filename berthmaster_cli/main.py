@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Final
 
 import click
+from click.exceptions import NoArgsIsHelpError
 from click.shell_completion import get_completion_class
 
 from berthmaster.model.errors import BerthmasterError
@@ -120,7 +121,7 @@ class _LazyGroup(click.Group):
         try:
             resolved = super().resolve_command(ctx, args)
         except click.UsageError as error:
-            close = closest(args[0], self.list_commands(ctx))
+            close = "--help" if args[0] == "help" else closest(args[0], self.list_commands(ctx))
             if close:
                 raise click.UsageError(f"{error.message} Did you mean {close}?", ctx) from None
             raise
@@ -214,6 +215,9 @@ def _exit_code(program: str) -> int | str | None:
         code: int | None = main.main(prog_name=program, standalone_mode=False)
     except SystemExit as end:
         return end.code
+    except NoArgsIsHelpError as error:  # its message is the help, with its lines
+        _say(error.show)
+        return error.exit_code
     except click.ClickException as error:
         error.message = inert(error.message)  # type: ignore[misc]  # the only place that all of them read
         _say(error.show)

@@ -168,10 +168,19 @@ class Only(StrEnum):
     STAYS = "stays"
 
 
+def _only_names(_ctx: click.Context, _param: click.Parameter, words: tuple[str, ...]) -> tuple[str, ...]:
+    """Refuse a word that is no name before anything is read."""
+    for each in words:
+        resource_name(each)
+    return words
+
+
 class ViewFlags(NamespaceFlags, SelectorFlags):
     """Which workloads are printed."""
 
-    resources: tuple[str, ...] = argument(nargs=-1, metavar="[TYPE/NAME]...", shell_complete=completion.workloads)
+    resources: tuple[str, ...] = argument(
+        nargs=-1, metavar="[TYPE/NAME]...", shell_complete=completion.workloads, callback=_only_names
+    )
     selector: str = option(
         "Print only workloads with these labels, as in kubectl.", "", names=("-l", "--selector"), metavar="SELECTOR"
     )

@@ -42,6 +42,7 @@ class Foreign(Enum):
     INSTALLATION = "is a configuration of `karmadactl init`, and no object"
     CONFIGURATION = "is a configuration without metadata, and no object"
     COMMENTED_JSON = "is JSON with comments, which kubectl does not read"
+    BINARY = "is no text, and no Kubernetes object"
     UNREADABLE = "is no Kubernetes object, and no YAML that kubectl reads"
     NO_MAPPING = "is no Kubernetes object: it is no mapping"
     NO_API_VERSION = "is no Kubernetes object: it has no apiVersion"
@@ -80,6 +81,8 @@ def foreign_broken_file(source: str, data: bytes, *, found: bool) -> Foreign | N
 
     ``found``: whether the file was found in a folder. A file that the user names is meant to be a manifest.
     """
+    if b"\0" in data:
+        return Foreign.BINARY
     if _MARK in data:
         return Foreign.TEMPLATE
     if source.endswith(".json") and len(data) <= _MAX_COMMENTED and _is_commented_json(data):

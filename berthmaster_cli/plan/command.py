@@ -42,7 +42,7 @@ EXIT_LIMIT: Final = 3
 EXIT_CODES_HELP: Final = (
     "Exit codes: 0 success, and with --detailed-exitcode nothing moves; 1 an error, or a question that an incomplete "
     "plan cannot answer; 2 with --detailed-exitcode something moves; 3 a limit is exceeded (--fail-on, --max-moves, "
-    "--max-percent), or --check found another plan; 130 interrupted."
+    "--max-percent), or --expect found another plan; 130 interrupted."
 )
 _PATHS: Final = click.Path(allow_dash=True)
 _INSTEAD: Final = "its objects with --against FILE"
@@ -111,7 +111,7 @@ class PlanFlags(PlaneFlags, KustomizeFlags, SimulationFlags, AssumptionFlags, Wa
         type=click.FloatRange(0, 100), metavar="P",
     )  # fmt: skip
     expected_id: str = option(
-        "Exit with 3 if the plan is not the one with this id.", "", names=("--check",), metavar="ID"
+        "Exit with 3 if the plan is not the one with this id.", "", names=("--expect",), metavar="ID"
     )
 
 
@@ -123,7 +123,7 @@ def _outcome(plan: Plan, flags: PlanFlags) -> tuple[int, list[str]]:
     """
     exceeded = list(_exceeded(plan, flags))
     if not plan.complete and flags.expected_id:
-        return EXIT_ERROR, [*exceeded, "the plan is incomplete, so that --check cannot compare its id"]
+        return EXIT_ERROR, [*exceeded, "the plan is incomplete, so that --expect cannot compare its id"]
     if flags.expected_id and plan.id != flags.expected_id:
         exceeded.append(
             f"the plan is {plan.id}, and not {flags.expected_id}: the changed objects, or what they would move, differ"
@@ -223,7 +223,7 @@ def command(flags: PlanFlags) -> None:
 
     Reads a control plane, or with --against files, and compares the workloads as they are with what they would be
     after the objects of -f are applied: policies, overrides, clusters and workloads. The id in the first line stands
-    for the change and its effect; --check ID fails once the effect differs.
+    for the change and its effect; --expect ID fails once the effect differs.
 
     \b
     Examples:

@@ -22,7 +22,7 @@ from berthmaster.native_api.wire import Staleness
 from berthmaster_cli import entry
 from berthmaster_cli.complete_line import completions
 from berthmaster_cli.flags import Flags, argument, group, option, options
-from berthmaster_cli.main import COMMANDS, main
+from berthmaster_cli.main import COMMANDS, main, run
 from berthmaster_cli.option_variables import variable_of
 from berthmaster_cli.remote_extender import report_gaps
 
@@ -218,6 +218,29 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 def test_kubectl_gets_values_and_a_directive(words, incomplete, values, directive):
     *lines, last = completions(words, incomplete)
     assert ([line.partition("\t")[0] for line in lines], last) == (values, directive)
+
+
+@cases("words", {"no command": [], "a group alone": ["certs"]})
+def test_a_missing_command_shows_the_help_in_its_lines(words, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["berthmaster", *words])
+    with pytest.raises(SystemExit) as ended:
+        run()
+    shown = capsys.readouterr().err.splitlines()
+    assert (ended.value.code, shown[0][:18]) == (2, "Usage: berthmaster")
+    assert "Commands:" in shown or "Set up:" in shown
+
+
+@cases(
+    ("words", "message"),
+    {
+        "help as a command": (["help"], "No such command 'help'. Did you mean --help?"),
+        "a file instead of a name": (["simulate", "README.md"], "'README.md' is not a resource name"),
+    },
+)
+def test_a_wrong_word_is_named_before_anything_is_read(words, message, monkeypatch):
+    monkeypatch.setenv("KUBECONFIG", "/nowhere")
+    done = CliRunner().invoke(main, words)
+    assert (done.exit_code, message in done.output) == (2, True)
 
 
 def test_a_completion_has_its_description():

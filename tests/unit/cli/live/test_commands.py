@@ -286,7 +286,7 @@ def test_a_missing_right_makes_the_plan_incomplete(server, plan):
     assert "This plan is incomplete: more can move than it shows." in result.stdout
     assert "not known: no right to list deployments.apps" in result.stdout
     assert plan("--fail-on", "overcommit").exit_code == 1
-    assert plan("--check", "0123456789abcdef").exit_code == 1
+    assert plan("--expect", "0123456789abcdef").exit_code == 1
 
 
 def test_a_kind_that_is_not_served_has_nothing_that_moves(plan):

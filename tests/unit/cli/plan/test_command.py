@@ -149,8 +149,8 @@ NOTHING = [to("web", "a")]
         pytest.param("--max-moves 5", None, (), 0, "", id="five workloads may move"),
         pytest.param("--max-moves 4", None, (), 3, "--max-moves 4: 5 workloads would move", id="four may move"),
         pytest.param("--max-percent 99", None, (), 3, "100 % of the workloads would move", id="too large a part"),
-        pytest.param("--check 0123456789abcdef", None, (), 3, "and not 0123456789abcdef", id="another plan"),
-        pytest.param("--check 0123456789abcdef", None, GAPS, 1, "cannot compare its id", id="no comparison"),
+        pytest.param("--expect 0123456789abcdef", None, (), 3, "and not 0123456789abcdef", id="another plan"),
+        pytest.param("--expect 0123456789abcdef", None, GAPS, 1, "cannot compare its id", id="no comparison"),
         pytest.param("--max-moves many", None, (), 1, "is not a valid integer range", id="bad usage"),
         pytest.param("--delete pp/wep", None, (), 1, "there is no such PropagationPolicy; did you mean web?",
                      id="an unknown policy"),
@@ -165,7 +165,7 @@ def test_exit_codes(run, line, changed, gaps, code, message):
 
 def test_the_id_of_the_same_plan_is_accepted(run):
     identity = planned(run("-o json"))["id"]
-    assert run(f"--check {identity}").exit_code == 0
+    assert run(f"--expect {identity}").exit_code == 0
 
 
 def test_nothing_to_plan_is_an_error(run):
