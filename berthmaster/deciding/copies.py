@@ -3,7 +3,8 @@
 The Works of a binding are the truth: what Karmada asks each member for, and what it is deleting. The entries of
 ``status.aggregatedStatus`` lag behind by seconds. An entry may be about an older generation or about a Work that is
 being deleted, and an absent entry may only mean that Karmada's controllers have restarted. So entries say when it is
-worth reading the Works; no copy is released, replaced or believed gone by entries alone. docs/moves.md lists the rules.
+worth reading the Works; no copy is released, replaced or believed gone by entries alone. docs/moves-copies.md has
+the rules.
 """
 
 from collections.abc import Callable, Container, Iterable, Mapping

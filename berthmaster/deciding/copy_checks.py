@@ -2,7 +2,7 @@
 
 Each has one function, which returns the cause as a value. The third question, whether a copy exists there, is answered
 by the Works (``Copies``), and by ``remains``: some copies run on without a Work. Pure functions of the binding and of
-what was read. docs/moves.md lists the causes.
+what was read. docs/moves-copies.md lists the causes.
 """
 
 from collections.abc import Iterable, Mapping

@@ -221,7 +221,7 @@ def test_a_record_that_another_client_removes_starts_nothing_beside_pods_that_en
 
 
 def test_a_finalizer_in_the_member_is_not_known(quick: Fleet):
-    """Karmada removes the Work at once. The old pods run on, as docs/moves.md says."""
+    """Karmada removes the Work at once. The old pods run on, as docs/moves-trouble.md says."""
     workload = running(quick, "finalized")
     held = {"metadata": {"finalizers": ["example.org/held"]}}
     quick.members["m1"].plane.api.patch(workload, held)
