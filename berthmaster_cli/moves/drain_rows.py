@@ -169,7 +169,9 @@ class _KnownCopies:
             self._needs.changed(each.metadata.key, None, each)
 
     def of(self, binding: Binding) -> Copies:
-        found = (self._facts.copies or {}).get(binding_id(binding), UNREAD)
+        found, namespace = (self._facts.copies or {}).get(binding_id(binding), UNREAD), binding.metadata.namespace
+        quotas = tuple(each for each in self._facts.quotas if each.metadata.namespace == namespace)
+        found = msgspec.structs.replace(found, quotas=quotas)
         return with_needs(found, self._needs.needing, binding)
 
     def policy(self, binding: Binding) -> PolicyMoves:

@@ -17,7 +17,7 @@ from berthmaster.kube import requests
 from berthmaster.kube.client import APIClient, ask, ask_if_found
 from berthmaster.kube.http_client import connect
 from berthmaster.kube.informer import Informer
-from berthmaster.kube.kinds import KARMADA_POLICIES
+from berthmaster.kube.kinds import FEDERATED_QUOTAS, KARMADA_POLICIES
 from berthmaster.kube.kubeconfig import ClusterAccess
 from berthmaster.kube.lease import LEASES
 from berthmaster.kube.listing import Unread, pages
@@ -34,7 +34,7 @@ from berthmaster.model.gaps import Gap, GapKind, texts, unread_object
 from berthmaster.model.meta import Key
 from berthmaster.model.policy import PolicyReference
 from berthmaster.model.readers import ANY_READER
-from berthmaster.model.work import SPACE, Copies, KarmadaWork, binding_id, copies_of
+from berthmaster.model.work import SPACE, Copies, FederatedResourceQuota, KarmadaWork, binding_id, copies_of
 from berthmaster.runtime.clock import SystemClock
 from berthmaster_cli.live.collections import ReadLimits
 from berthmaster_cli.live.source import concurrently, list_allowed, reading
@@ -196,10 +196,12 @@ class DrainFacts:
         copies: the copies of the workloads on the clusters that are to be drained, by the permanent id of their
             binding; None if they are not known.
         annotations: the annotations of the policies.
+        quotas: the quotas of all namespaces.
     """
 
     copies: Mapping[str, Copies] | None = None
     annotations: Mapping[PolicyReference, Mapping[str, str]] = field(default_factory=dict)
+    quotas: Sequence[FederatedResourceQuota] = ()
 
 
 def read_drain_facts(
@@ -220,11 +222,11 @@ def read_drain_facts(
         if not error.forbidden:
             raise
         gaps.append("no right to list Works: volumes, Jobs and paused workloads are not known")
-        return _with_annotations(client, None, gaps)
-    return _with_annotations(client, known, gaps)
+        return DrainFacts(None, _annotations(client, gaps), _quotas(client, gaps))
+    return DrainFacts(known, _annotations(client, gaps), _quotas(client, gaps))
 
 
-def _with_annotations(client: APIClient, copies: Mapping[str, Copies] | None, gaps: list[str]) -> DrainFacts:
+def _annotations(client: APIClient, gaps: list[str]) -> dict[PolicyReference, Mapping[str, str]]:
     annotations: dict[PolicyReference, Mapping[str, str]] = {}
     try:
         for watched in KARMADA_POLICIES:
@@ -235,7 +237,21 @@ def _with_annotations(client: APIClient, copies: Mapping[str, Copies] | None, ga
         if not error.forbidden:
             raise
         gaps.append("no right to list policies: their annotations about moves are not known")
-    return DrainFacts(copies, annotations)
+    return annotations
+
+
+def _quotas(client: APIClient, gaps: list[str]) -> list[FederatedResourceQuota]:
+    """Return the quotas of all namespaces: none if the control plane does not serve their kind."""
+    found: list[FederatedResourceQuota] = []
+    try:
+        for part in pages(partial(ask, client), FEDERATED_QUOTAS.collection):
+            found += (FEDERATED_QUOTAS.read(bytes(each)) for _, each in part.objects if not isinstance(each, Unread))
+    except ApiError as error:
+        if not (error.forbidden or error.not_found):
+            raise
+        if error.forbidden:
+            gaps.append("no right to list FederatedResourceQuotas: what they keep from moving is not known")
+    return found
 
 
 class FollowedBindings:

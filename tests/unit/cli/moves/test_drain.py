@@ -5,7 +5,7 @@ import threading
 
 import pytest
 from faults import only, refuse
-from karmada_plane import deployment, store
+from karmada_plane import deployment, resource, store
 from tables import cases
 from waiting import wait_for
 
@@ -193,6 +193,20 @@ class TestDryRun:
         unknown = "the rules of the configuration are not known here" in planned.stderr
         assert unknown == (not settings.get("moveRules") or "Both" in str(settings))
 
+    @pytest.mark.parametrize("strategy", ["BreakBeforeMake", "MakeBeforeBreak"])
+    def test_a_quota_below_the_use_keeps_what_would_be_gone_first(self, fleet, strategy):
+        requests = {"resourceRequest": {"cpu": "100m"}}
+        fleet.put("full", {"member1": 3}, replicaRequirements=requests)
+        fleet.api.served.add("policy.karmada.io/v1alpha1", "FederatedResourceQuota", "federatedresourcequotas")
+        quota = resource("all", "FederatedResourceQuota", "policy.karmada.io/v1alpha1", namespace="shop")
+        store(fleet.api, {**quota, "spec": {"overall": {"cpu": "200m"}}, "status": {"overallUsed": {"cpu": "300m"}}})
+        fleet.lease(moves=json.dumps({"drain": "On", "strategy": strategy}))
+        breaks = strategy == "BreakBeforeMake"
+        planned = fleet.run("drain", "member1", "--dry-run", "-o", "json", code=1 if breaks else 0)
+        messages = {each["workload"].rpartition("/")[2]: each["message"] for each in json.loads(planned.stdout)["left"]}
+        expected = "quota all has no room for cpu once the old copies are gone"
+        assert (messages["full"] == expected) == breaks, messages
+
     def test_the_lease_says_which_scheduler_the_controllers_are(self, fleet):
         fleet.put("theirs", {"member1": 1}, scheduler="default-scheduler")
         fleet.lease(moves=json.dumps({"drain": "On", "scheduler": "default-scheduler"}))
@@ -204,9 +218,10 @@ class TestDryRun:
         assert states() == {"theirs": "moving", "web": "not ours", "api": "not ours"}
         assert states("--scheduler-name=berthmaster")["web"] == "moving"
 
-    def test_works_that_may_not_be_read_are_named(self, fleet):
-        fleet.api.before = only(refuse(403), part="/works")
-        assert "no right to list Works" in fleet.run("drain", "member1", "--dry-run").stderr
+    @pytest.mark.parametrize("kind", ["Works", "FederatedResourceQuotas"])
+    def test_what_may_not_be_read_is_named(self, fleet, kind):
+        fleet.api.before = only(refuse(403), part=f"/{kind.lower()}")
+        assert f"no right to list {kind}" in fleet.run("drain", "member1", "--dry-run").stderr
 
     def test_a_workload_without_a_work_is_asked_itself_whether_it_has_volumes(self, fleet):
         identity = {"resourcebinding.karmada.io/permanent-id": "of-data"}
