@@ -40,7 +40,8 @@ class LosingFleet:
 
     Some policies say how a failover purges, and some workloads are overridden: their replicas, or their image. Not
     compared are those that only a restart of their scheduler would place, and after an edit those that wait for a purge
-    in any case.
+    in any case. Neither are those with a Work that is being deleted on a cluster out of reach, and that Karmada does
+    not report any more: nothing tells a simulation, which then says that a loss stops what does not run before either.
 
     The schedulers start just after the loss: no copy that they start then becomes healthy on a lost cluster. They
     notice the loss later.
@@ -115,9 +116,10 @@ class LosingFleet:
         if self._seed % _ASKED == 0 and question is not None:
             with AskedExtender(fleet) as extender:
                 answers["What if"] = extender.what_if(question)
+        unknown = {each["metadata"]["name"] for each in fleet.templates if _hangs_unreported(fleet, each)}
         for name in loss.clusters:
             fleet.stage.model.members.lose(name)
-        unknown = _started(fleet, other, world)
+        unknown |= _started(fleet, other, world)
         for name, happened in self._happened(fleet, other, unknown):
             for answer, figures in answers.items():
                 said = next((each for each in _LOSSES if f"shop/Deployment/{name}" in figures[each]), "")
@@ -232,6 +234,17 @@ def _waits_for_a_purge(fleet: FleetInUse, template: JSON) -> bool:
     """Return whether Karmada cannot delete a copy of a workload, because its cluster is out of reach."""
     works, members = fleet.stage.works(template), fleet.stage.model.members
     return any("deletionTimestamp" in each["metadata"] and not members.member(name).up for name, each in works.items())
+
+
+def _hangs_unreported(fleet: FleetInUse, template: JSON) -> bool:
+    """Return whether a Work hangs in deletion that the status of the binding does not show."""
+    status = (fleet.stage.binding(template) or {}).get("status") or {}
+    reported = {each["clusterName"] for each in status.get("aggregatedStatus") or ()}
+    works, members = fleet.stage.works(template), fleet.stage.model.members
+    return any(
+        "deletionTimestamp" in each["metadata"] and not members.member(name).up and name not in reported
+        for name, each in works.items()
+    )
 
 
 def _fails(fleet: FleetInUse, template: JSON) -> bool:

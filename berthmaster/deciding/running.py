@@ -151,6 +151,7 @@ def running(
     hosts: Hosts,
     exist: Mapping[str, int],
     due: Mapping[str, int] | None = None,
+    works: Collection[str] = (),
 ) -> dict[str, int]:
     """Return the replicas by cluster that run once an assignment is in effect.
 
@@ -159,11 +160,12 @@ def running(
         exist: the copies that exist before (``existing``). Only these run while dispatching is suspended.
         due: the copies that exist once what is due has happened; None for ``exist``. Only these run while a purge
             waits.
+        works: the clusters that have a Work, also one that was never applied.
     """
     if binding is None:
         return {}
     then = exist if due is None else due
-    found, held = {}, _waits_for_purge(binding, assignment, hosts, {*exist, *then})
+    found, held = {}, _waits_for_purge(binding, assignment, hosts, {*exist, *then, *works})
     for name, count in assignment.items():
         match why_not_running(binding, name, hosts, held=held):
             case None:
@@ -183,12 +185,13 @@ def arriving_in_vain(
     hosts: Hosts,
     exist: Mapping[str, int],
     due: Mapping[str, int] | None = None,
+    works: Collection[str] = (),
 ) -> dict[str, NotRunning]:
     """Return the clusters that get replicas of an assignment which do not run there, and why not: as ``running``."""
     if binding is None:
         return {}
     then = exist if due is None else due
-    found, held = {}, _waits_for_purge(binding, assignment, hosts, {*exist, *then})
+    found, held = {}, _waits_for_purge(binding, assignment, hosts, {*exist, *then, *works})
     for name, count in with_replicas(binding, dict(assignment)).items():
         known = then if held else exist
         arrives = name not in known or count > known[name]

@@ -23,6 +23,7 @@ import msgspec
 
 from berthmaster.model.errors import FieldError, InputError, shown
 from berthmaster.model.foreign_texts import DecodingProblem, decoding_problem
+from berthmaster.model.hints import closest
 from berthmaster.model.json_text import MAX_NULL_FIELDS, without_null_fields
 from berthmaster.model.meta import ParsedText
 from berthmaster.model.quantity import Quantity
@@ -49,6 +50,8 @@ _WORDS: Final = {
     "array": "a list", "object": "a mapping",
 }  # fmt: skip
 """The types of JSON in the words of YAML."""
+_MISSPELLED: Final = 0.8
+"""The similarity of a field that is there to one that is missing, from which the first is meant to be the second."""
 _UNREAD: Final = object()
 """The place of a value that is not known, because the document was not read as dicts and lists."""
 _ANYTHING: Final[Any] = Any
@@ -188,7 +191,10 @@ def _field_error(kind: Any, raw: Any, message: str) -> FieldError:  # noqa: ANN4
     if problem.out_of_range:
         return FieldError(path, f"{text} is out of range: {problem.text}")
     if problem.missing:
-        return FieldError(f"{path}.{problem.missing}" if path else problem.missing, "is missing or null")
+        missing = f"{path}.{problem.missing}" if path else problem.missing
+        written = closest(problem.missing, value, _MISSPELLED) if isinstance(value, dict) else None
+        hint = f"; did you mean {problem.missing} instead of {written}?" if written else ""
+        return FieldError(missing, f"is missing or null{hint}")
     return FieldError(path, problem.text)
 
 

@@ -4,7 +4,7 @@ A lost cluster stops all copies on it. A deletion of a cluster deletes its Works
 that its copies are gone before any new one runs; members keep the copies of a workload that preserves its resources.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from berthmaster.deciding.running import (
     Hosts,
@@ -67,7 +67,13 @@ def has_no_other_copy(planned: PlannedWorkload, hosts: Hosts) -> bool:
 def running_after(planned: PlannedWorkload, hosts: Hosts) -> dict[str, int]:
     """Return the replicas by cluster that run after the changes."""
     after = planned.after
-    return running(after.workload.binding, wanted(after), hosts, copies(planned.before), _due(planned))
+    exist, works = copies(planned.before), _works(planned)
+    return running(after.workload.binding, wanted(after), hosts, exist, _due(planned), works)
+
+
+def _works(planned: PlannedWorkload) -> Collection[str]:
+    """Return the clusters that have a Work, also one that was never applied because dispatching is suspended."""
+    return (planned.settled or planned.before).at_once.assignment
 
 
 def _due(planned: PlannedWorkload) -> dict[str, int] | None:
@@ -85,7 +91,8 @@ def not_running(planned: PlannedWorkload, hosts: Hosts) -> dict[str, NotRunning]
     if planned.is_deleted:
         return {}
     after = planned.after
-    return arriving_in_vain(after.workload.binding, wanted(after), hosts, copies(planned.before), _due(planned))
+    exist, works = copies(planned.before), _works(planned)
+    return arriving_in_vain(after.workload.binding, wanted(after), hosts, exist, _due(planned), works)
 
 
 def is_left(planned: PlannedWorkload, hosts: Hosts) -> bool:

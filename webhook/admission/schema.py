@@ -32,6 +32,11 @@ _MAX_ANNOTATION_BYTES: Final = 256 * 2**10
 _MAX_NAMESPACE: Final = 63
 _INTEGERS: Final = {"int32": (INT32_MIN, INT32_MAX)}
 _JSON_TYPES: Final = ((bool, "boolean"), (int, "integer"), (float, "number"), (str, "string"), (list, "array"))
+_WORDS: Final = {
+    "boolean": "true or false", "integer": "a number", "number": "a number", "string": "a text", "array": "a list",
+    "object": "a mapping", "null": "empty",
+}  # fmt: skip
+"""The types of JSON in the words of YAML, as the commands that read manifests use them."""
 _EXAMPLES: Final = {"date-time": "2030-01-31T12:00:00Z", "duration": "1h30m"}
 GO_DURATION: Final = re.compile(
     r"[+-]?(?:0|(?:(?:\d{1,18}(?:\.\d{0,18})?|\.\d{1,18})(?:ns|us|µs|μs|ms|s|m|h))+)", re.ASCII
@@ -119,8 +124,9 @@ def problems(schema: Schema, value: Any, path: str) -> Iterator[FieldProblem]:  
     """Yield what a value violates, and the unknown fields in it."""
     accepted = _accepted(schema, value)
     if accepted:
-        fault = "is out of range" if schema.type == "integer" and _is_whole(value) else _kind_of(value)
-        yield _problem(path, value, fault, f"the API server accepts {accepted}")
+        in_range = schema.type != "integer" or not _is_whole(value)
+        fault = f"is {_WORDS[_type_of(value)]}, where {accepted} is accepted" if in_range else "is out of range"
+        yield _problem(path, value, fault, "correct it" if in_range else f"the API server accepts {accepted}")
         return
     yield from _value_problems(schema, value, path)
     if isinstance(value, list):
@@ -193,14 +199,14 @@ def _accepted(schema: Schema, value: Any) -> str:  # noqa: ANN401 - any JSON val
         case "integer":
             least, most = _INTEGERS.get(schema.format, (INT64_MIN, INT64_MAX))
             if not _is_whole(value):
-                return "an integer"
+                return "a whole number" if actual == "number" else "a number"
             return "" if least <= value <= most else f"integers from {least} to {most}"
         case "number":
             return "" if actual in {"integer", "number"} else "a number"
         case _ if actual == "array" and schema.format in _FORMATS:
             return ""  # an API server checks no list in the place of a text with a format
         case _:
-            return "" if actual == schema.type else _article(schema.type)
+            return "" if actual == schema.type else _WORDS[schema.type]
 
 
 def _is_whole(value: Any) -> bool:  # noqa: ANN401 - any JSON value
@@ -208,18 +214,10 @@ def _is_whole(value: Any) -> bool:  # noqa: ANN401 - any JSON value
     return _type_of(value) == "integer" or (isinstance(value, float) and value.is_integer())
 
 
-def _kind_of(value: Any) -> str:  # noqa: ANN401 - any JSON value
-    return f"is {_article(_type_of(value))}"
-
-
 def _type_of(value: Any) -> str:  # noqa: ANN401 - any JSON value
     if value is None:
         return "null"
     return next((name for kind, name in _JSON_TYPES if isinstance(value, kind)), "object")
-
-
-def _article(json_type: str) -> str:
-    return json_type if json_type == "null" else f"{'an' if json_type[0] in 'aio' else 'a'} {json_type}"
 
 
 def _below(path: str, name: str) -> str:

@@ -137,6 +137,15 @@ def test_copies_that_are_due_exist_when_a_purge_waits():
     assert arriving_in_vain(binding, {"a": 4}, hosts, {}, {"a": 2, "b": 2}) == {"a": NotRunning.PURGE}
 
 
+def test_a_purge_waits_for_a_work_that_was_never_applied():
+    task = GracefulEvictionTask("b", purge_mode="Directly", reason="Test", producer="Test")
+    binding = with_spec(BINDING, graceful_eviction_tasks=(task,))
+    hosts = hosts_of(CLUSTERS, lost=frozenset({"b"}))
+    assert running(binding, {"a": 4}, hosts, {}, {"a": 2}) == {"a": 4}
+    assert running(binding, {"a": 4}, hosts, {}, {"a": 2}, ["a", "b"]) == {"a": 2}
+    assert arriving_in_vain(binding, {"a": 4}, hosts, {}, {"a": 2}, ["a", "b"]) == {"a": NotRunning.PURGE}
+
+
 @cases(
     ("replicas", "requirements", "kind", "wants"),
     {

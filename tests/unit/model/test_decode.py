@@ -200,6 +200,23 @@ def test_null_means_absent_in_large_documents():
         decode_json(Policy, many)
 
 
+@cases(
+    ("spec", "message"),
+    {
+        "misspelled": (
+            {"resourceSelector": []}, "is missing or null; did you mean resourceSelectors instead of resourceSelector?",
+        ),
+        "not there": ({"placement": {}}, "is missing or null"),
+        "null": ({"resourceSelectors": None}, "is missing or null"),
+    },
+)  # fmt: skip
+def test_the_error_of_a_missing_field_names_its_misspelled_neighbour(spec, message):
+    raw = {**policy_with(), "spec": spec}
+    with pytest.raises(FieldError) as caught:
+        decode_json(Policy, msgspec.json.encode(raw))
+    assert str(caught.value) == f"spec.resourceSelectors: {message}"
+
+
 @pytest.mark.parametrize("start", ['{"x":[', '{"kind":7,"x":[', '{"kind":null,"x":['], ids=repr)
 def test_an_invalid_document_costs_at_most_a_small_multiple_of_its_size(start):
     document = start.encode() + b"{}," * 10**6 + b"{}]}"
