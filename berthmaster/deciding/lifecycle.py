@@ -363,7 +363,9 @@ def new_copies_started(binding: Binding, state: MoveState, around: Surroundings)
     state = _within_deadline(entered, around.now) if state.origin else _timed(entered)
     state = msgspec.structs.replace(state, gone_since=None, message=_kept_message(state))
     starts = f", {short_assignment(state.target)} starts" if state.target else ""
-    note = f"{state.reason.value}: the old copies are gone{starts}"
+    left = sorted(around.given_up & around.works().by_cluster.keys() - state.target.keys())
+    gone = f"the copies on {name_list(left)} are given up" if left else "the old copies are gone"
+    note = f"{state.reason.value}: {gone}{starts}"
     return Step(
         state,
         CopiesChange.NEW_STARTED,

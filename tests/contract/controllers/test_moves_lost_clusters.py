@@ -89,6 +89,8 @@ def test_a_source_that_is_lost_while_its_copies_go_is_given_up():
     assert play.clusters == {}, "it may still run its copies"
     play.run(90)
     assert (play.clusters, play.healthy) == ({"m2": 4}, 4)
+    notes = {each.note for each in play.stage.scheduler.recorder.events if each.reason == "MoveOldCopiesGone"}
+    assert notes == {"Drain: the copies on m1 are given up, m2:4 starts"}
     play.stage.model.members.recover("m1", pods_ran=True)
     play.run(100)
     assert play.stage.model.members.running(play.template) == {"m2"}, "nothing keeps its copies"
