@@ -113,6 +113,11 @@ class PlanFlags(PlaneFlags, KustomizeFlags, SimulationFlags, AssumptionFlags, Wa
     expected_id: str = option(
         "Exit with 3 if the plan is not the one with this id.", "", names=("--expect",), metavar="ID"
     )
+    old_expected_id: str = option("The old name of --expect.", "", names=("--check",), metavar="ID", hidden=True)
+
+    @property
+    def wanted_id(self) -> str:
+        return self.expected_id or self.old_expected_id
 
 
 def _outcome(plan: Plan, flags: PlanFlags) -> tuple[int, list[str]]:
@@ -122,11 +127,11 @@ def _outcome(plan: Plan, flags: PlanFlags) -> tuple[int, list[str]]:
     kept if the plan is incomplete, and neither is the id.
     """
     exceeded = list(_exceeded(plan, flags))
-    if not plan.complete and flags.expected_id:
+    if not plan.complete and flags.wanted_id:
         return EXIT_ERROR, [*exceeded, "the plan is incomplete, so that --expect cannot compare its id"]
-    if flags.expected_id and plan.id != flags.expected_id:
+    if flags.wanted_id and plan.id != flags.wanted_id:
         exceeded.append(
-            f"the plan is {plan.id}, and not {flags.expected_id}: the changed objects, or what they would move, differ"
+            f"the plan is {plan.id}, and not {flags.wanted_id}: the changed objects, or what they would move, differ"
         )
     if exceeded:
         return EXIT_LIMIT, exceeded
@@ -231,6 +236,8 @@ def command(flags: PlanFlags) -> None:
       berthmaster plan --delete ClusterPropagationPolicy/default-all
       berthmaster plan --against examples/karmada -f examples/plan/nginx.yaml
     """
+    if flags.old_expected_id:
+        complain("--check is the old name of --expect")
     with span("plan"):
         found = planned(flags)
     exit_code, messages = _outcome(found, flags)

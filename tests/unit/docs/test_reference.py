@@ -32,7 +32,8 @@ def test_each_option_is_on_the_page_of_its_command():
         if ctx.parent is None:
             continue
         text = PAGES[DOCS / "reference" / f"{ctx.command_path.split()[1]}.md"]
-        options = [option for each in ctx.command.params for option in (*each.opts, *each.secondary_opts)]
+        shown = [each for each in ctx.command.params if not getattr(each, "hidden", False)]
+        options = [option for each in shown for option in (*each.opts, *each.secondary_opts)]
         named = [each for each in options if each.startswith("-")]
         assert [each for each in named if f"`{each}`" not in text and f"`{each} " not in text] == [], ctx.command_path
 

@@ -150,6 +150,7 @@ NOTHING = [to("web", "a")]
         pytest.param("--max-moves 4", None, (), 3, "--max-moves 4: 5 workloads would move", id="four may move"),
         pytest.param("--max-percent 99", None, (), 3, "100 % of the workloads would move", id="too large a part"),
         pytest.param("--expect 0123456789abcdef", None, (), 3, "and not 0123456789abcdef", id="another plan"),
+        pytest.param("--check 0123456789abcdef", None, (), 3, "--check is the old name of --expect", id="its old name"),
         pytest.param("--expect 0123456789abcdef", None, GAPS, 1, "cannot compare its id", id="no comparison"),
         pytest.param("--max-moves many", None, (), 1, "is not a valid integer range", id="bad usage"),
         pytest.param("--delete pp/wep", None, (), 1, "there is no such PropagationPolicy; did you mean web?",
