@@ -508,7 +508,7 @@ class History:
         self._finished_s = self.stage.clock.monotonic_s()
 
     def _job_policy(self) -> JSON:
-        strategy = self._extra.choice((_STRATEGIES[0], _STRATEGIES[2], _STRATEGIES[3]))
+        strategy = self._extra.choice((_STRATEGIES[0], _STRATEGIES[3], _STRATEGIES[3]))
         placement = {"clusterAffinities": self._terms(self._groups), "replicaScheduling": strategy}
         return policy("job", selector("Job", "batch/v1"), schedulerName="berthmaster", placement=placement)
 
