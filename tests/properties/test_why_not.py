@@ -16,6 +16,7 @@ import pytest
 from fleet_dump import load
 from fleet_in_use import FleetInUse
 from karmada_plane import cluster, deployment, policy, selector
+from msgspec.structs import replace
 
 from berthmaster.model.errors import InputError
 from berthmaster.scheduling.karmada.profile import karmada_profile
@@ -146,6 +147,9 @@ def problems(world: World, asked: WhyNotQuestion, name: str, draw: random.Random
 def disagreements(world: World, draw: random.Random, kinds: Counter[str]) -> Iterator[str]:
     """Ask about random pairs of a workload and a cluster, and yield what is wrong with the answers."""
     settled, results = run(world, PROFILE, NOW)
+    # An answer is about the time after a move: in its middle, a rescheduling may change nothing.
+    pairs_of = zip(world.workloads, results, strict=True)
+    world = replace(world, workloads=[now if each.begun is None else each.workload for now, each in pairs_of])
     pairs = [(index, name) for index in range(len(results)) for name in world.clusters]
     for index, name in draw.sample(pairs, min(QUESTIONS, len(pairs))):
         scheduler = scheduler_of(settled, PROFILE)
