@@ -1,8 +1,8 @@
 """A client that replaces itself when its access does not work any more.
 
-Tokens and certificates expire, and a kubelet or a controller replaces their files before. The official client reads
-most of these files only once. This client reads them again when the API server refuses its credentials, and when it
-cannot connect and the files have changed: a renewed authority and a new address of the server make connections fail.
+Tokens and certificates expire, and a kubelet or a controller replaces their files before. Most of these files are read
+only once. This client reads them again when the API server refuses its credentials, and when it cannot connect and the
+files have changed: a renewed authority and a new address of the server make connections fail.
 """
 
 import logging
