@@ -1,5 +1,6 @@
 """The pool of connections to an API server: certificates, server names, proxies, keep-alives."""
 
+import re
 import socket
 import ssl
 from base64 import b64encode
@@ -19,6 +20,7 @@ from berthmaster.kube.proxies import environment_proxy
 from berthmaster.model.errors import InputError, shown
 
 MAX_IDLE_CONNECTIONS: Final = 64
+_CERTIFICATES: Final = re.compile("-----BEGIN [A-Z ]*CERTIFICATE-----[^-]*-----END [A-Z ]*CERTIFICATE-----")
 # As client-go: 9 probes every 15 s, after 30 s without traffic. macOS has another name for the first option.
 _KEEP_ALIVE: Final = {"TCP_KEEPIDLE": 30, "TCP_KEEPALIVE": 30, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 9}
 
@@ -68,7 +70,9 @@ def tls_context(settings: ConnectionSettings) -> ssl.SSLContext:
     context = create_urllib3_context(cert_reqs=ssl.CERT_REQUIRED if settings.verify else ssl.CERT_NONE)
     try:
         if settings.authority:
-            context.load_verify_locations(cadata=settings.authority)
+            # Bundles have comments with names of authorities. The ssl module takes only ASCII.
+            blocks = _CERTIFICATES.findall(settings.authority)
+            context.load_verify_locations(cadata="\n".join(blocks) or "none")
         else:
             context.load_default_certs()
     except (ssl.SSLError, ValueError) as error:

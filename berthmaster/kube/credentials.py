@@ -131,8 +131,8 @@ def _entry(access: ClusterAccess, section: str, kind: str, name: str, content: t
 def _pem(folder: Path, file: str, data: str) -> str:
     """Return what a field gives as data, or names as a file."""
     if data:
-        return b64decode(data).decode("ascii")
-    return (folder / file).read_text("utf-8") if file else ""
+        return b64decode(data).decode("utf-8", "replace")
+    return (folder / file).read_bytes().decode("utf-8", "replace") if file else ""
 
 
 def _static_authorization(folder: Path, user: _User) -> Callable[[], str]:

@@ -267,6 +267,11 @@ def test_a_server_with_a_certificate_of_the_authority_is_trusted(peer, authority
     assert (server.connections, server.subjects) == (1, [""])
 
 
+def test_an_authority_may_have_comments_of_any_letters(peer, authority):
+    bundle = f"# F\u0151tan\u00fas\u00edtv\u00e1ny\n{authority.ca.read_text()}"
+    assert ask(client_of(peer(tls=serving(authority)), scheme="https", authority=bundle), READ) == b"hi"
+
+
 def test_a_client_certificate_is_sent(peer, authority):
     certificate, key = authority.issue("me")
     server = peer(tls=serving(authority))
