@@ -600,6 +600,7 @@ class History:
         """Cut a cluster off for longer than the toleration; its pods run all the time."""
         name = self._random.choice(self._clusters)
         if self.stage.model.members.member(name).up:
+            self._lost.add(name)
             self._disturb()
             self.stage.model.members.lose(name)
             self.run(self._random.choice((45.0, 100.0, 300.0)))
@@ -701,6 +702,7 @@ class History:
         self.run(self._random.uniform(200.0, 330.0))
         name = self._random.choice(sorted(move.source or self._clusters))
         if self.stage.model.members.member(name).up:
+            self._lost.add(name)
             self._disturb()
             self.stage.model.members.lose(name)
             self.run(self._random.choice((5.0, 60.0, 200.0)))
@@ -795,6 +797,7 @@ class History:
         self.stage.edit(binding, spec={"clusters": left, "gracefulEvictionTasks": tasks})
 
     def _drain(self, name: str = "") -> None:
+        self._starts.clear()  # each drain may begin a move
         taint = {"key": DRAINING, "effect": "NoSchedule"}
         self._taint(name or self._random.choice(self._clusters), lambda taints: [*taints, taint])
 
