@@ -289,14 +289,20 @@ def _intact_move(binding: Binding) -> MoveState | None:
 
 
 def is_intact(binding: Binding, state: MoveState) -> bool:
-    """Whether the assignment of a binding is what its move has written. Clusters with an eviction task may lack."""
+    """Whether the assignment of a binding is what its move has written. Clusters that were evicted may lack."""
     return binding.assignment == written_clusters(without_evictions(binding, state))
 
 
 def without_evictions(binding: Binding, state: MoveState) -> MoveState:
-    """Return the state of a move without the clusters that an eviction task of another controller names."""
+    """Return the state of a move without the clusters that another controller evicts, or has evicted.
+
+    The task of an eviction ends after some minutes, also while nobody may write the record. An old copy that is not
+    assigned any more went with it, or with another client, and the move goes on.
+    """
     tasks = binding.spec.graceful_eviction_tasks
-    return without_clusters(state, {task.from_cluster for task in tasks if task.reason != EVICTION_REASON})
+    evicted = {task.from_cluster for task in tasks if task.reason != EVICTION_REASON}
+    taken = written_clusters(state).keys() - state.target.keys() - binding.assignment.keys()
+    return without_clusters(state, evicted | taken)
 
 
 def without_clusters(state: MoveState, gone: Container[str]) -> MoveState:

@@ -313,6 +313,21 @@ def test_an_invalid_annotation_does_not_count_and_is_reported(text: str):
     assert as_moved(given) is given
 
 
+@cases(
+    ("clusters", "moved"),
+    {
+        "an old copy was evicted, and its task has ended": ({"old": 4, "new": 4}, {"new": 4}),
+        "all old copies are gone": ({"new": 4}, {"new": 4}),
+        "the new copy is gone": ({"old": 4, "older": 0}, None),
+        "an old copy has other replicas": ({"old": 3, "new": 4}, None),
+        "a strange cluster is assigned": ({"old": 4, "new": 4, "strange": 1}, None),
+    },
+)
+def test_a_move_goes_on_without_an_old_copy_that_was_evicted(clusters: dict[str, int], moved: dict[str, int] | None):
+    given = moving(state(source={"old": 4, "older": 0}), clusters)
+    assert (as_moved(given).assignment if as_moved(given) is not given else None) == moved
+
+
 def test_a_binding_without_the_annotation_has_no_move():
     given = binding(clusters={"old": 4})
     assert (move_of(given), move_problem(given)) == (None, "")
