@@ -1286,7 +1286,8 @@ class History:
         binding = self.stage.binding(template)
         move = _move_of(binding)
         stays = move is not None and not move.under_way and move.cause == Cause.VOLUMES.value
-        stays = stays or (move is not None and move.overdue and self._is_retained(template))
+        if move is not None and self._is_retained(template):  # a member that decides its replicas itself
+            stays = stays or move.overdue or move.cause == Cause.REPLICAS_RETAINED.value
         stays = stays or (move is not None and move.phase is MovePhase.ELIGIBLE and self._is_too_large(binding))
         if move is not None and not stays:
             return f"a record: {binding['metadata']['annotations'][MOVE]}"

@@ -904,6 +904,8 @@ def _returned(binding: Binding, state: MoveState, around: Surroundings, why: str
         message=why[:MAX_MESSAGE],
     )
     back = _admitted(back, around)
+    if back.deadline_at is not None and back.until is not None:  # it was for the grace period of other pods
+        back = msgspec.structs.replace(back, deadline_at=min(back.deadline_at, back.until))
     if not _started_elsewhere(binding, back, around):  # pods that end where they start again run in one cluster
         back = msgspec.structs.replace(back, termination_s=0)
     note = f"{state.reason.value}: {why}; it returns to {short_assignment(back.target)}"

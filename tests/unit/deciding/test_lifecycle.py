@@ -113,6 +113,18 @@ def test_a_time_in_the_future_counts_as_the_present():
     assert (step.state.since, step.state.until, step.wait_s) == (T0, at(900), 0.0)
 
 
+def test_a_move_that_turns_around_has_a_deadline_that_lasts():
+    """That of the way out was for the grace period of other pods."""
+    old = CopyOfWorkload(deleting=True, replicas=4, generation=1, grace_s=120, item=HEALTHY)
+    leaving = state(
+        MovePhase.ADMITTED, strategy=MoveStrategy.BREAK_BEFORE_MAKE, until=at(1020), deadline_at=at(1020),
+        termination_s=120,
+    )  # fmt: skip
+    step = lifecycle.rolled_back(reporting(), leaving, around(copies=Copies({"old": old})), "why")
+    assert (step.state.returning, step.state.termination_s) == (True, 0)
+    assert lifecycle.plausible(step.state, SETTINGS, at(0)) == step.state
+
+
 def test_each_failure_holds_down_twice_as_long_up_to_a_limit():
     assert [lifecycle.hold_down_s(failures, SETTINGS) for failures in (1, 2, 3, 8, 9, 1000)] == [
         600, 1200, 2400, 76800, 86400, 86400,
