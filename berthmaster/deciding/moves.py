@@ -427,7 +427,9 @@ def _without_target(decider: MoveDecider, binding: Binding, move: MoveState, fou
     waits = move.returning and move.phase is MovePhase.ADMITTED
     restored = waits and bool(move.source) and not move.source.keys() & unready.keys()
     restored = restored and not any(map(partial(_is_leaving, decider.state.scheduler.fleet), move.source))
-    startable = blocked_start(binding, growing(binding, move.home), decider.moves.copies or UNREAD) is None
+    blocked = blocked_start(binding, growing(binding, move.home), decider.moves.copies or UNREAD)
+    # Clusters that share the completions of a Job get the parts that they had.
+    startable = blocked is None or blocked.cause is Cause.JOB_DIVIDED
     returns = startable and (restored or can_return(decider.state, binding, move))
     if braked or rollback_loses_replicas(binding, move, unready):
         return lifecycle.without_target(move, decider.now, found.message)

@@ -215,6 +215,21 @@ def test_a_job_whose_completions_clusters_share_stays(moves: MovesConfig):
     assert (play.clusters, play.lowest, cause_of(play)) == ({"m1": 4}, REPLICAS, Cause.JOB_DIVIDED)
 
 
+@pytest.mark.parametrize("after_s", [2, 20])
+def test_a_part_of_a_job_that_begins_to_move_before_it_has_started_returns(after_s: float):
+    """Karmada has written no Work when the move begins, and gives each other cluster its part of the completions."""
+    rules = (MOVES_JOBS,)
+    play = Play({"g": ["m1", "m2"]}, STATIC, moves=replace(BREAK, rules=rules), template=JOB, sends=False)
+    play.drain("m1")
+    play.until(MovePhase.ADMITTED)
+    play.run(after_s)
+    play.stage.model.hold()
+    play.run(300)
+    assert (play.clusters, play.healthy) == ({"m1": 2, "m2": 2}, REPLICAS)
+    play.run(2000)
+    assert (play.clusters, play.healthy, cause_of(play)) == ({"m1": 2, "m2": 2}, REPLICAS, Cause.JOB_DIVIDED)
+
+
 @BOTH
 @pytest.mark.parametrize("strategy", [STATIC, DUPLICATED], ids=["divided", "duplicated"])
 def test_a_job_that_has_finished_does_not_run_again(moves: MovesConfig, strategy: JSON):
