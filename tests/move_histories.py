@@ -1140,7 +1140,7 @@ class History:
         self.rebalances += 1
         now_s = self.stage.clock.monotonic_s()
         since_s = now_s - self._rebalanced_s.get(name, float("-inf"))
-        if since_s < self._hold_down_s:
+        if since_s < self._hold_down_s - 1.0:  # a record has whole seconds
             raise self._violation(f"{name} was rebalanced {since_s:.0f} s ago")
         self._rebalanced_s[name] = now_s
 
