@@ -294,7 +294,8 @@ def _target_now(
         found = replacement(state.scheduler, Request.of(moved), lost | draining, leaves=bool(draining))
         trigger = Trigger.FAILOVER if lost else decide(plainly, moved, decider.now_s, decider.bounds).trigger
         if isinstance(found, MoveRefusal):
-            return found if lost or move.phase is MovePhase.ADMITTED else same, (), trigger
+            goes = any(map(partial(_is_leaving, state.scheduler.fleet), move.target))  # it cannot stay there
+            return found if lost or goes or move.phase is MovePhase.ADMITTED else same, (), trigger
         left = replace(found, left=tuple(name for name in found.left if name in lost))
         return Target(dict(found.clusters), found.group), eviction_tasks(moved, left, decider.moves.producer), trigger
     decision = decide(plainly, moved, decider.now_s, decider.bounds)

@@ -112,6 +112,18 @@ def test_a_cluster_that_is_back_before_other_copies_start_is_not_given_up(away_s
     assert (play.clusters, play.healthy, twice.seen) == ({"m2": 4}, 4, False)
 
 
+@pytest.mark.parametrize("phase", [MovePhase.SURGING, MovePhase.SOAKING])
+def test_a_target_that_is_drained_and_then_deleted_is_left_before_the_deadline(phase: MovePhase):
+    play = moving(TWO, phase)
+    twice = Twice(play)
+    play.drain("m2")
+    twice.run(5)
+    play.stage.delete(cluster("m2"))
+    twice.run(90)
+    assert (play.clusters, play.healthy, twice.seen) == ({"m1": 4}, 4, False)
+    assert play.stage.get(cluster("m2")) is None, "no assignment holds it up"
+
+
 def test_no_target_replaces_another_while_karmada_waits_for_a_lost_cluster():
     """Karmada writes no copy before the one that is evicted with the purge mode Directly is gone."""
     play = Play({"g": ["m1"], "next": ["m2", "m3"]}, AGGREGATED, moves=QUICK)
