@@ -31,8 +31,8 @@ class PluginCredentials:
 
     def __init__(self, files: Sequence[Path], context: str) -> None:
         with _telling():
-            merged = KubeConfigMerger(os.pathsep.join(map(str, files)))  # type: ignore[no-untyped-call] # no types
-            self._loader = _CredentialLoader(merged.config, active_context=context, config_base_path=None)  # type: ignore[no-untyped-call]
+            merged = KubeConfigMerger(os.pathsep.join(map(str, files)))
+            self._loader = _CredentialLoader(merged.config, active_context=context, config_base_path=None)  # type: ignore[no-untyped-call]  # inherited
             self._loader.load()
         self.certificate = self._loader.certificate
         self.key = self._loader.key
@@ -61,13 +61,13 @@ class _CredentialLoader(KubeConfigLoader):
     key = ""
 
     def present_token(self) -> str:
-        if self.expiry is not None and parse_rfc3339(self.expiry) - _EXPIRY_MARGIN <= datetime.now(UTC):  # type: ignore[no-untyped-call]
+        if self.expiry is not None and parse_rfc3339(self.expiry) - _EXPIRY_MARGIN <= datetime.now(UTC):
             self.load()
         return self.token
 
     def load(self) -> None:
         user: Any = self._user
-        self._load_authentication()  # type: ignore[no-untyped-call] # it has no types
+        self._load_authentication()  # type: ignore[no-untyped-call]  # inherited
         if "auth-provider" in user and not self.token:
             name = user["auth-provider"].safe_get("name")
             raise ConfigException(f"the auth-provider {shown(name)} gave no token; use the exec plugin of the provider")
@@ -78,9 +78,9 @@ class _CredentialLoader(KubeConfigLoader):
         if "exec" not in user:
             return None
         plugin = user["exec"]
-        folder = self._get_base_path(cluster.path)  # type: ignore[no-untyped-call]
+        folder = self._get_base_path(cluster.path)  # type: ignore[no-untyped-call]  # inherited
         try:
-            self._use(ExecProvider(plugin, folder, cluster).run())  # type: ignore[no-untyped-call]
+            self._use(ExecProvider(plugin, folder, cluster).run())
         except (ConfigException, OSError, AttributeError, KeyError, TypeError, ValueError) as error:
             raise ConfigException(_plugin_problem(plugin, folder, error)) from None
         return True
@@ -94,7 +94,7 @@ class _CredentialLoader(KubeConfigLoader):
         if status.keys() >= _CERTIFICATE:
             self.certificate, self.key = str(status["clientCertificateData"]), str(status["clientKeyData"])
         if "expirationTimestamp" in status:
-            self.expiry = parse_rfc3339(status["expirationTimestamp"])  # type: ignore[no-untyped-call]
+            self.expiry = parse_rfc3339(status["expirationTimestamp"])
 
 
 def _plugin_problem(plugin: Any, folder: str, error: Exception) -> str:  # noqa: ANN401 - the official client's node

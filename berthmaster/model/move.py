@@ -296,8 +296,8 @@ def is_intact(binding: Binding, state: MoveState) -> bool:
 def without_evictions(binding: Binding, state: MoveState) -> MoveState:
     """Return the state of a move without the clusters that another controller evicts, or has evicted.
 
-    The task of an eviction ends after some minutes, also while nobody may write the record. An old copy that is not
-    assigned any more went with it, or with another client, and the move goes on.
+    Karmada removes the task of an eviction after some minutes, and the record may still name the cluster then. So an
+    old copy counts as evicted if its cluster is not assigned any more.
     """
     tasks = binding.spec.graceful_eviction_tasks
     evicted = {task.from_cluster for task in tasks if task.reason != EVICTION_REASON}

@@ -48,7 +48,7 @@ def exposition() -> tuple[str, bytes]:
     )
 
     registry = CollectorRegistry()
-    multiprocess.MultiProcessCollector(registry)  # type: ignore[no-untyped-call]  # the library has no types here
+    multiprocess.MultiProcessCollector(registry)
     with _locked(fcntl.LOCK_SH):
         return CONTENT_TYPE_LATEST, generate_latest(registry)
 
@@ -59,7 +59,7 @@ def own_exposition() -> tuple[str, bytes]:
         from prometheus_client import REGISTRY  # noqa: PLC0415 - see the module
         from prometheus_client.openmetrics import exposition as openmetrics  # noqa: PLC0415 - see the module
 
-        return openmetrics.CONTENT_TYPE_LATEST, openmetrics.generate_latest(REGISTRY)  # type: ignore[no-untyped-call] # it has no types
+        return openmetrics.CONTENT_TYPE_LATEST, openmetrics.generate_latest(REGISTRY)
     from prometheus_client import CONTENT_TYPE_LATEST, generate_latest  # noqa: PLC0415 - see the module
 
     return CONTENT_TYPE_LATEST, generate_latest()
@@ -80,7 +80,7 @@ def _add(file: Path, total: Path) -> None:
     """Add the values of a file to those of another one."""
     from prometheus_client.mmap_dict import MmapedDict  # noqa: PLC0415 - see the module
 
-    added = MmapedDict(str(total))  # type: ignore[no-untyped-call]  # the library has no types here
-    for key, value, *_ in MmapedDict.read_all_values_from_file(str(file)):  # type: ignore[no-untyped-call]
-        added.write_value(key, added.read_value(key)[0] + value, 0.0)  # type: ignore[no-untyped-call]
-    added.close()  # type: ignore[no-untyped-call]
+    added = MmapedDict(str(total))
+    for key, value, *_ in MmapedDict.read_all_values_from_file(str(file)):
+        added.write_value(key, added.read_value(key)[0] + value, 0.0)
+    added.close()
