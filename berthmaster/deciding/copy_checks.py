@@ -103,10 +103,9 @@ def blocked_move(binding: Binding, state: MoveState, copies: Copies, settings: M
         return refusal
     if problem := copies.template_problem:
         return MoveRefusal(Cause.WORKS_UNREAD, problem, (problem,))
-    breaks = state.strategy is MoveStrategy.BREAK_BEFORE_MAKE
-    if breaks and (refusal := why_no_quota(binding, state, copies.quotas)) is not None:
+    if (refusal := why_no_quota(binding, state, copies.quotas)) is not None:
         return refusal
-    needed = copies.needed if breaks else {}
+    needed = copies.needed if state.strategy is MoveStrategy.BREAK_BEFORE_MAKE else {}
     known = msgspec.structs.replace(copies, needed=needed)
     return blocked_removal(binding, state, state.leaving, known, settings)
 

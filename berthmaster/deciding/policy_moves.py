@@ -8,7 +8,7 @@ from berthmaster.deciding.decision_recorder import PolicyMoves
 from berthmaster.deciding.move_settings import MoveSettings, failback_annotation
 from berthmaster.model.binding import Binding, holder
 from berthmaster.model.errors import FieldError
-from berthmaster.model.kinds import metadata_suffices
+from berthmaster.model.kinds import serves_workloads
 from berthmaster.model.move import FAILBACK, POLICY_KEYS, STRATEGY, VOLUMES, MoveStrategy, VolumeLoss
 
 
@@ -25,7 +25,7 @@ def policy_moves(settings: MoveSettings, annotations: Mapping[str, str], binding
             found = _annotated(settings, annotations, resource.kind)
         except FieldError as error:
             found = PolicyMoves(settings, problem=f"{holder(binding.metadata)}: {error}")
-    if metadata_suffices(resource.api_version, resource.kind):
+    if serves_workloads(resource.api_version, resource.kind):
         return replace(found, settings=replace(found.settings, strategy=MoveStrategy.MAKE_BEFORE_BREAK))
     return found
 

@@ -1,15 +1,16 @@
 """FederatedResourceQuotas as moves see them: pure functions.
 
-karmada-webhook refuses an assignment whose use is above a quota. A move with BreakBeforeMake gives its use up, and
-needs it again some time later. So it begins only if each quota would accept the workload again afterwards. What it has
-given up is kept for it: the binding scheduler gives it to no other binding.
+karmada-webhook refuses an assignment whose use is above a quota. A move with MakeBeforeBreak uses it for old and new
+copies. One with BreakBeforeMake gives its use up, and needs it again some time later. So it begins only if each quota
+would accept the workload again afterwards. What it has given up is kept for it: the binding scheduler gives it to no
+other binding.
 """
 
 from collections.abc import Iterable, Mapping
 
 from berthmaster.model.binding import Binding
 from berthmaster.model.errors import name_list
-from berthmaster.model.move import MovePhase, MoveState, MoveStrategy
+from berthmaster.model.move import MovePhase, MoveState, MoveStrategy, written_clusters
 from berthmaster.model.move_refusal import Cause, MoveRefusal
 from berthmaster.model.work import FederatedResourceQuota
 
@@ -50,13 +51,15 @@ def kept_for_others(quotas: Iterable[FederatedResourceQuota], added: Use, kept: 
 
 
 def why_no_quota(binding: Binding, state: MoveState, quotas: Iterable[FederatedResourceQuota]) -> MoveRefusal | None:
-    """Return which quota would refuse a workload once it has given up its present use; None if none would."""
+    """Return which quota would refuse what a move that begins writes, now or later; None if none would."""
     before = use_of(binding, binding.assignment)
-    wanted = _more(use_of(binding, state.target), before, {})
+    if state.strategy is MoveStrategy.MAKE_BEFORE_BREAK:
+        wanted, when = use_of(binding, written_clusters(state)), "beside the old copies"
+    else:
+        wanted, when = _more(use_of(binding, state.target), before, {}), "once the old copies are gone"
     for quota in quotas:
         if short := _short(quota, {name: more - before.get(name, 0) for name, more in wanted.items()}):
-            names = name_list(short)
-            why = f"quota {quota.metadata.name} has no room for {names} once the old copies are gone"
+            why = f"quota {quota.metadata.name} has no room for {name_list(short)} {when}"
             return MoveRefusal(Cause.QUOTA, why, (quota.metadata.name, *short))
     return None
 

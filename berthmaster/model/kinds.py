@@ -55,6 +55,9 @@ _KINDS: Final[Mapping[str, str]] = {
 """The kinds of each group. ``*`` marks a cluster-scoped kind. ``~`` marks a kind of which decisions read only the
 metadata: it has no replicas, and nothing that it depends on is propagated with it. The plural and the short names that
 people write follow."""
+_SERVING_GROUPS: Final = frozenset({"gateway.networking.k8s.io", "multicluster.x-k8s.io", "networking.istio.io"})
+_SERVING_KINDS: Final = frozenset({("networking.k8s.io", "Ingress"), ("autoscaling", "HorizontalPodAutoscaler")})
+"""What sends requests to workloads, exports them to other clusters, or scales them."""
 
 
 class Scope(Enum):
@@ -114,3 +117,9 @@ def is_namespaced(api_version: str, kind: str) -> bool:
 def metadata_suffices(api_version: str, kind: str) -> bool:
     """Return whether a decision depends on nothing but the metadata of the objects of a kind."""
     return (group_of(api_version), kind) in _METADATA_SUFFICES
+
+
+def serves_workloads(api_version: str, kind: str) -> bool:
+    """Return whether objects of a kind run nothing, and workloads of their namespace may need them in their cluster."""
+    group = group_of(api_version)
+    return metadata_suffices(api_version, kind) or group in _SERVING_GROUPS or (group, kind) in _SERVING_KINDS

@@ -153,7 +153,7 @@ def test_a_move_changes_no_replicas_that_karmada_takes_from_members(fleet: Fleet
         fleet.restart_karmada()
 
 
-def test_a_quota_without_room_for_both_holds_a_move_down(fleet: Fleet):
+def test_a_move_waits_for_a_quota_with_room_for_both(fleet: Fleet):
     if not _real(fleet):
         pytest.skip("the model enforces no quota")
     fleet.berthmaster()
@@ -161,7 +161,7 @@ def test_a_quota_without_room_for_both_holds_a_move_down(fleet: Fleet):
     fleet.until_ready("limited", {"m1": 3})
     fleet.limit("400m")
     fleet.drain("m1")
-    fleet.until_phase("limited", "HeldDown")
+    fleet.until("the cause", lambda: fleet.move("limited").get("cause") == "quota")
     assert fleet.ready("limited") == {"m1": 3}
     fleet.limit(None)
     fleet.until_ready("limited", {"m2": 3}, 240)

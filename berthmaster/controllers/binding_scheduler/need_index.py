@@ -7,7 +7,7 @@ from typing import Final
 
 from berthmaster.controllers.binding_scheduler.binding_index import discard_from
 from berthmaster.model.binding import Binding
-from berthmaster.model.kinds import group_of, metadata_suffices
+from berthmaster.model.kinds import group_of, serves_workloads
 from berthmaster.model.meta import Key
 from berthmaster.model.move import move_of
 from berthmaster.model.template_facts import kind_of
@@ -18,7 +18,7 @@ _NEEDING_SHOWN: Final = 4
 class NeedIndex:
     """Indexes which workloads are in a cluster, so that what they need there stays. Safe for several threads.
 
-    It holds what runs, or may run: resources of kinds that are more than metadata (``metadata_suffices``). A workload
+    It holds what runs, or may run: resources of kinds that do not only serve others (``serves_workloads``). A workload
     is in a cluster as long as its binding names the cluster: in the assignment, in an eviction task, because another
     workload requires it there, or because a move under way may start it there.
     """
@@ -40,14 +40,14 @@ class NeedIndex:
     def needing(self, binding: Binding, cluster: str, defines: str) -> tuple[str, ...]:
         """Return the first workloads in a cluster that need a resource there, by name.
 
-        A custom resource needs its CustomResourceDefinition. A workload may need any ConfigMap, Service or account of
-        its namespace, and any resource without a namespace: manifests do not name all that they need.
+        A custom resource needs its CustomResourceDefinition. A workload may need any ConfigMap, Service, Ingress or
+        account of its namespace, and any resource without a namespace: manifests do not name all that they need.
 
         Args:
             defines: the kind that the resource defines, as ``TemplateFacts.defines``.
         """
         resource = binding.spec.resource
-        if not defines and not metadata_suffices(resource.api_version, resource.kind):
+        if not defines and not serves_workloads(resource.api_version, resource.kind):
             return ()
         with self._lock:
             found = self._there.get((cluster, defines or resource.namespace), ())
@@ -69,7 +69,7 @@ def _clusters_named(binding: Binding) -> set[str]:
 def _presence(binding: Binding) -> Iterator[tuple[tuple[str, str], str]]:
     """Yield what a binding means for ``NeedIndex``: a cluster with a namespace or a kind, and the name."""
     resource = binding.spec.resource
-    if metadata_suffices(resource.api_version, resource.kind):
+    if serves_workloads(resource.api_version, resource.kind):
         return
     name = "/".join(filter(None, (resource.namespace, resource.kind, resource.name)))
     topics = {"", resource.namespace, kind_of(resource.kind, group_of(resource.api_version))}

@@ -73,12 +73,16 @@ def test_a_quota_below_the_use_keeps_the_old_copies(cpu: str):
     assert (play.clusters, play.healthy) == ({"m2": 4}, 4)
 
 
-def test_a_union_that_a_quota_refuses_does_not_begin_and_nothing_stops():
+def test_a_move_whose_old_and_new_copies_exceed_a_quota_waits_for_room_and_begins_with_it():
     play = with_a_full_quota(ON)
     play.watch()
     play.drain("m1")
     play.run(300)
-    assert (play.clusters, play.lowest, play.move.phase) == ({"m1": 4}, 4, MovePhase.HELD_DOWN)
+    assert (play.clusters, play.lowest, play.move.cause) == ({"m1": 4}, 4, Cause.QUOTA.value)
+    assert play.move.message == "quota all has no room for cpu beside the old copies"
+    play.stage.apply(quota("6"))  # the workload that waits takes 2
+    play.run(200)
+    assert (play.clusters, play.lowest) == ({"m2": 4}, 4)
 
 
 def test_a_quota_below_the_use_refuses_a_release_and_the_record_says_so():

@@ -193,19 +193,26 @@ class TestDryRun:
         unknown = "the rules of the configuration are not known here" in planned.stderr
         assert unknown == (not settings.get("moveRules") or "Both" in str(settings))
 
-    @pytest.mark.parametrize("strategy", ["BreakBeforeMake", "MakeBeforeBreak"])
-    def test_a_quota_below_the_use_keeps_what_would_be_gone_first(self, fleet, strategy):
+    @pytest.mark.parametrize(
+        ("strategy", "limit", "why"),
+        [
+            ("BreakBeforeMake", "200m", "once the old copies are gone"),
+            ("BreakBeforeMake", "300m", ""),
+            ("MakeBeforeBreak", "500m", "beside the old copies"),
+            ("MakeBeforeBreak", "600m", ""),
+        ],
+    )
+    def test_a_quota_without_room_keeps_a_workload(self, fleet, strategy, limit, why):
         requests = {"resourceRequest": {"cpu": "100m"}}
         fleet.put("full", {"member1": 3}, replicaRequirements=requests)
         fleet.api.served.add("policy.karmada.io/v1alpha1", "FederatedResourceQuota", "federatedresourcequotas")
         quota = resource("all", "FederatedResourceQuota", "policy.karmada.io/v1alpha1", namespace="shop")
-        store(fleet.api, {**quota, "spec": {"overall": {"cpu": "200m"}}, "status": {"overallUsed": {"cpu": "300m"}}})
+        store(fleet.api, {**quota, "spec": {"overall": {"cpu": limit}}, "status": {"overallUsed": {"cpu": "300m"}}})
         fleet.lease(moves=json.dumps({"drain": "On", "strategy": strategy}))
-        breaks = strategy == "BreakBeforeMake"
-        planned = fleet.run("drain", "member1", "--dry-run", "-o", "json", code=1 if breaks else 0)
+        planned = fleet.run("drain", "member1", "--dry-run", "-o", "json", code=1 if why else 0)
         messages = {each["workload"].rpartition("/")[2]: each["message"] for each in json.loads(planned.stdout)["left"]}
-        expected = "quota all has no room for cpu once the old copies are gone"
-        assert (messages["full"] == expected) == breaks, messages
+        expected = f"quota all has no room for cpu {why}" if why else "would go to member2:2, member3:1"
+        assert messages["full"] == expected
 
     def test_the_lease_says_which_scheduler_the_controllers_are(self, fleet):
         fleet.put("theirs", {"member1": 1}, scheduler="default-scheduler")

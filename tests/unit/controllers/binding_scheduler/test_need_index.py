@@ -11,6 +11,8 @@ from berthmaster.model.binding import Binding, BindingSnapshot, GracefulEviction
 from berthmaster.model.meta import with_spec
 
 CONFIG = binding("settings", namespace="shop", kind="ConfigMap", api_version="v1")
+INGRESS = binding("web", namespace="shop", kind="Ingress", api_version="networking.k8s.io/v1")
+EXPORT = binding("web", namespace="shop", kind="ServiceExport", api_version="multicluster.x-k8s.io/v1alpha1")
 ROLE = binding("reader", namespace="", kind="ClusterRole", api_version="rbac.authorization.k8s.io/v1")
 CRD = binding(
     "basins.example.org", namespace="", kind="CustomResourceDefinition", api_version="apiextensions.k8s.io/v1"
@@ -29,6 +31,9 @@ LEADER = BindingSnapshot("web-deployment", "shop", (TargetCluster("c1"),))
         "another ConfigMap runs nothing": (
             CONFIG, "", [with_spec(CONFIG, clusters=(TargetCluster("c1"),))], (),
         ),
+        "an Ingress sends requests to it": (INGRESS, "", [WEB], ("shop/Deployment/web",)),
+        "it is exported to other clusters": (EXPORT, "", [WEB], ("shop/Deployment/web",)),
+        "an Ingress runs nothing": (CONFIG, "", [with_spec(INGRESS, clusters=(TargetCluster("c1"),))], ()),
         "in another cluster": (CONFIG, "", [binding("web", namespace="shop", clusters={"c2": 2})], ()),
         "it is being evicted there": (
             CONFIG, "", [with_spec(WEB, clusters=(), graceful_eviction_tasks=(TASK,))], ("shop/Deployment/web",),
