@@ -1,8 +1,9 @@
 """The changes of a what-if, as options of a command. Each change has the effect that it has in Karmada."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import dataclasses
+from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
-from typing import Final, TypeVar
+from typing import Final
 
 import click
 from msgspec.structs import replace
@@ -12,12 +13,11 @@ from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import InputError, name_list
 from berthmaster.model.selector import LabelSelector, parse_selector
 from berthmaster.simulation import changes
-from berthmaster.simulation.change_texts import label_change, scale_change, taint_change
+from berthmaster.simulation.change_texts import CHANGE_TEXTS
 from berthmaster_cli import completion
 from berthmaster_cli.flags import Flags, option
 
-C = TypeVar("C")
-
+_Written = changes.ClusterChange | changes.WorkloadChange
 _EXISTING: Final = click.Path(exists=True)
 CHANGES_HELP: Final = (
     "Changes apply in this order: clusters that join, recover, get or lose labels and taints, leave and fail; then "
@@ -26,7 +26,7 @@ CHANGES_HELP: Final = (
 
 
 class ChangeFlags(Flags):
-    """The changes of a simulation."""
+    """The changes of a simulation: an option for each of ``CHANGE_TEXTS``, and those that only commands have."""
 
     down: tuple[str, ...] = option(
         "Change: the cluster is lost. What moves then depends on --failover. CLUSTER may be a pattern such as 'eu-*', "
@@ -54,9 +54,9 @@ class ChangeFlags(Flags):
         "Change: the clusters of a manifest join. Repeatable.",
         type=_EXISTING, names=("--add-cluster",), metavar="FILE",
     )  # fmt: skip
-    removed: tuple[str, ...] = option(
+    remove: tuple[str, ...] = option(
         "Change: the cluster leaves, as with `karmadactl unjoin`. Its copies are deleted first. Repeatable.",
-        names=("--remove",), metavar="CLUSTER", shell_complete=completion.clusters,
+        metavar="CLUSTER", shell_complete=completion.clusters,
     )  # fmt: skip
     scale: tuple[str, ...] = option(
         "Change: the workload gets N replicas. Repeatable.", metavar="[NAMESPACE/]KIND/NAME=N"
@@ -75,31 +75,41 @@ def changes_from(flags: ChangeFlags, clusters: Iterable[Cluster] = ()) -> list[c
     """
     joining = [cluster for path in flags.added for cluster in _clusters(path)]
     chosen = _ChosenClusters([*clusters, *joining] if clusters else [])
-    down, up, removed = chosen.named("--down", flags.down), chosen.named("--up", flags.up), flags.removed
-    down += [name for each in flags.down_region for name in chosen.in_region(each)]
-    down += [name for each in flags.down_selector for name in chosen.selected(each)]
-    removed = tuple(chosen.named("--remove", flags.removed))
-    both = sorted({*down, *removed} & set(up))
-    if both:
-        option = "--down" if both[0] in down else "--remove"
-        raise click.UsageError(f"{option} {both[0]} and --up {both[0]} contradict each other; leave one of them out")
+    flags = dataclasses.replace(flags, down=(*flags.down, *chosen.lost(flags)))
+    written = [(name, each) for name, change in _written(flags) for each in chosen.matching(name, change)]
+    _check_contradictions(written)
     return [
         *map(changes.AddCluster, joining),
-        *map(changes.Up, dict.fromkeys(up)),
-        *chosen.edits("--label", flags.label, label_change),
-        *chosen.edits("--taint", flags.taint, taint_change),
-        *map(changes.RemoveCluster, dict.fromkeys(removed)),
-        *map(changes.Down, dict.fromkeys(down)),
-        *(_read("--scale", text, scale_change) for text in flags.scale),
+        *dict.fromkeys(change for _, change in written),
         *([changes.Reschedule()] if flags.reschedule else []),
     ]
 
 
 def chooses_clusters(flags: ChangeFlags) -> bool:
     """Return whether a change names clusters by a pattern, a region or labels."""
-    edited = (text.partition("=")[0] for text in (*flags.label, *flags.taint))
-    named = (*flags.down, *flags.up, *flags.removed, *edited)
+    named = (change.cluster for _, change in _written(flags) if isinstance(change, changes.ClusterEdit))
     return bool(flags.down_region or flags.down_selector) or any(map(_is_pattern, named))
+
+
+def _written(flags: ChangeFlags) -> Iterator[tuple[str, _Written]]:
+    """Yield the changes that texts describe, each with its option. A cluster may be a pattern."""
+    for kind in CHANGE_TEXTS:
+        for text in getattr(flags, kind.option.removeprefix("--")):
+            try:
+                yield kind.option, kind.read(text)
+            except InputError as error:
+                raise click.UsageError(f"{kind.option} {error}") from None
+
+
+def _check_contradictions(written: Iterable[tuple[str, _Written]]) -> None:
+    ready: set[str] = set()
+    for name, change in written:
+        match change:
+            case changes.Up(cluster):
+                ready.add(cluster)
+            case changes.Down(cluster) | changes.RemoveCluster(cluster) if cluster in ready:
+                both = f"{name} {cluster} and --up {cluster}"
+                raise click.UsageError(f"{both} contradict each other; leave one of them out")
 
 
 def _is_pattern(text: str) -> bool:
@@ -112,37 +122,32 @@ class _ChosenClusters:
     def __init__(self, clusters: Sequence[Cluster]) -> None:
         self._clusters = clusters
 
-    def named(self, option: str, texts: Iterable[str]) -> list[str]:
-        """Return the clusters of names and patterns. A name may be unknown."""
-        found: list[str] = []
-        for text in texts:
-            if not _is_pattern(text) or not self._clusters:
-                found.append(text)
-                continue
-            matching = [each.name for each in self._clusters if fnmatchcase(each.name, text)]
-            found += self._any(matching, f"{option} {text}: no cluster has such a name", self._names())
-        return found
+    def matching(self, name: str, change: _Written) -> list[_Written]:
+        """Return the changes of an option: one for each cluster of its pattern. A plain name may be unknown."""
+        if not isinstance(change, changes.ClusterEdit) or not _is_pattern(change.cluster) or not self._clusters:
+            return [change]
+        pattern, known = change.cluster, [each.name for each in self._clusters]
+        found = [each for each in known if fnmatchcase(each, pattern)]
+        problem = f"{name} {pattern}: no cluster has such a name"
+        return [replace(change, cluster=each) for each in self._any(found, problem, known)]
 
-    def in_region(self, region: str) -> list[str]:
+    def lost(self, flags: ChangeFlags) -> Iterator[str]:
+        """Yield the clusters of the regions and the labels that are lost."""
+        for region in flags.down_region:
+            yield from self._in_region(region)
+        for selector in flags.down_selector:
+            yield from self._selected(selector)
+
+    def _in_region(self, region: str) -> list[str]:
         found = [each.name for each in self._clusters if each.spec.region == region]
         regions = (each.spec.region for each in self._clusters if each.spec.region)
         return self._any(found, f"--down-region {region}: no cluster is in this region", regions)
 
-    def selected(self, text: str) -> list[str]:
+    def _selected(self, text: str) -> list[str]:
         selector = _parsed_selector("--down-selector", text)
         found = [each.name for each in self._clusters if selector.matches(each.metadata.labels)]
         labels = (f"{key}={value}" for each in self._clusters for key, value in each.metadata.labels.items())
         return self._any(found, f"--down-selector {text}: no cluster has such labels", labels)
-
-    def _names(self) -> Iterator[str]:
-        return (each.name for each in self._clusters)
-
-    def edits(
-        self, option: str, texts: Iterable[str], read: Callable[[str], changes.ClusterChange]
-    ) -> list[changes.ClusterChange]:
-        """Return the edits of labels or taints, one for each cluster of a pattern."""
-        edits = [_read(option, text, read) for text in texts]
-        return [replace(each, cluster=name) for each in edits for name in self.named(option, [each.cluster])]
 
     def _any(self, found: list[str], problem: str, known: Iterable[str]) -> list[str]:
         """Return the clusters that an option chooses; an error with the known values if it chooses none."""
@@ -156,13 +161,6 @@ def _parsed_selector(option: str, text: str) -> LabelSelector:
         return parse_selector(text)
     except InputError as error:
         raise click.UsageError(f"{option}: {error}") from None
-
-
-def _read(option: str, text: str, read: Callable[[str], C]) -> C:
-    try:
-        return read(text)
-    except InputError as error:
-        raise click.UsageError(f"{option} {error}") from None
 
 
 def _clusters(path: str) -> Iterator[Cluster]:

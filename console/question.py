@@ -15,6 +15,7 @@ import msgspec.structs
 
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import FieldError, shown
+from berthmaster.simulation.change_texts import CHANGE_TEXTS, WrittenChanges
 from berthmaster.simulation.plan_answer import Switch
 from console.query import MAX_TEXT, QueryError
 
@@ -30,36 +31,23 @@ MAX_ENTRIES: Final = 100
 MAX_POLICY_BYTES: Final = 256 * 2**10
 SEPARATORS: Final = re.compile(r"[\s,]+")
 LABELS: Final = {
-    "lose": "Clusters to lose",
-    "recover": "Clusters that recover",
-    "leave": "Clusters that leave the fleet",
-    "taints": "Taints",
-    "labels": "Labels of clusters",
-    "scales": "Replicas of workloads",
+    **{each.field: each.label for each in CHANGE_TEXTS},
     "policies": "Policies",
     "deleted": "Policies to delete",
 }
-_WORDS: Final = ("lose", "recover", "leave", "taints", "labels", "scales", "deleted")
+_WORDS: Final = (*(each.field for each in CHANGE_TEXTS), "deleted")
 _HELP: Final = "open /what-if and ask again with the form"
 
 
-class WhatIfQuestion(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+class WhatIfQuestion(WrittenChanges, frozen=True):
     """What a visitor asks. The texts are as in the options of ``berthmaster simulate`` and ``plan``.
 
+    ``lose`` also has whole domains such as ``region=eu-west-1``.
+
     Attributes:
-        lose: the clusters that fail: names, and whole domains such as ``region=eu-west-1``.
-        taints: ``CLUSTER=KEY[=VALUE]:EFFECT``, or ``CLUSTER=KEY[:EFFECT]-``.
-        labels: ``CLUSTER=KEY=VALUE``, or ``CLUSTER=KEY-``.
-        scales: ``[NAMESPACE/]KIND/NAME=N``.
         deleted: the policies that are deleted, as ``[NAMESPACE/]KIND/NAME``.
     """
 
-    lose: tuple[str, ...] = ()
-    recover: tuple[str, ...] = ()
-    leave: tuple[str, ...] = ()
-    taints: tuple[str, ...] = ()
-    labels: tuple[str, ...] = ()
-    scales: tuple[str, ...] = ()
     policies: str = ""
     deleted: tuple[str, ...] = ()
     failover: Switch = Switch.AUTO

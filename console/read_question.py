@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from berthmaster.manifests import ManifestLimits, objects_in
 from berthmaster.manifests.files import parse_file
 from berthmaster.manifests.loader import objects_of
@@ -15,22 +17,13 @@ from berthmaster.model.hints import closest
 from berthmaster.model.policy import Policy
 from berthmaster.model.readers import ANY_READER
 from berthmaster.native_api.what_if import PolicyName
-from berthmaster.simulation.change_texts import label_change, scale_change, taint_change
-from berthmaster.simulation.changes import ClusterChange, Down, RemoveCluster, Scale, Up
+from berthmaster.simulation.change_texts import CHANGE_TEXTS
+from berthmaster.simulation.changes import ClusterChange, Down, WorkloadChange, WorkloadEdit
 from berthmaster.simulation.workload import ResourceName
 from console.question import LABELS, MAX_ENTRIES, MAX_POLICY_BYTES, WhatIfQuestion
 from console.source import SourceError
 
-_Change = ClusterChange | Scale
-_READERS: Final[Sequence[tuple[str, Callable[[str], _Change]]]] = (
-    ("recover", Up),
-    ("labels", label_change),
-    ("taints", taint_change),
-    ("leave", RemoveCluster),
-    ("lose", Down),
-    ("scales", scale_change),
-)
-"""How the words of each field are read, in the order in which changes take effect in ``berthmaster simulate``."""
+_Change = ClusterChange | WorkloadChange
 _LIMITS: Final = ManifestLimits(file_bytes=MAX_POLICY_BYTES, depth=50, aliased_nodes=10_000, documents=MAX_ENTRIES)
 _MAX_HINTS: Final = 10
 _PLACE: Final = re.compile(r"(changes|create|delete)\[(\d+)\]\.?(.*)")
@@ -97,16 +90,16 @@ def read(
         domains: the clusters of each region, zone and provider, by words such as ``region=eu-west-1``.
     """
     found = ReadQuestion(clusters=clusters, may_see=may_see)
-    for name, reader in _READERS:
-        for text in getattr(question, name):
-            if name != "lose" or text not in domains:
-                _add_change(found, name, text, reader)
+    for each in CHANGE_TEXTS:
+        for text in getattr(question, each.field):
+            if each.field != "lose" or text not in domains:
+                _add_change(found, each.field, text, each.read)
     lost = set(question.lose)
     for text in filter(domains.__contains__, question.lose):
-        for each in domains[text]:
-            if each not in lost:
-                lost.add(each)
-                found.add(Down(each), "lose", text)
+        for name in domains[text]:
+            if name not in lost:
+                lost.add(name)
+                found.add(Down(name), "lose", text)
     _read_policies(found, question.policies)
     for text in question.deleted:
         _add_deletion(found, text)
@@ -137,14 +130,11 @@ def _refused_entry(kind: str, number: int, path: str, reason: str, question: Rea
 
 def question_words(question: WhatIfQuestion) -> list[str]:
     """Return what a question asks, one phrase for each field, for the top of the answer."""
+    domains = [each for each in question.lose if "=" in each]
+    named = replace(question, lose=tuple(each for each in question.lose if each not in domains))
     words = [
-        _phrase([each for each in question.lose if "=" in each], "domain fails", "domains fail"),
-        _phrase([each for each in question.lose if "=" not in each], "cluster fails", "clusters fail"),
-        _phrase(question.recover, "cluster recovers", "clusters recover"),
-        _phrase(question.leave, "cluster leaves", "clusters leave"),
-        _phrase(question.taints, "taint changes", "taints change"),
-        _phrase(question.labels, "label changes", "labels change"),
-        _phrase(question.scales, "workload is scaled", "workloads are scaled"),
+        _phrase(domains, "domain fails", "domains fail"),
+        *(_phrase(getattr(named, each.field), each.one, each.many) for each in CHANGE_TEXTS),
         "the pasted policies are applied" if question.policies else "",
         _phrase(question.deleted, "policy is deleted", "policies are deleted"),
     ]
@@ -161,7 +151,7 @@ def _add_change(found: ReadQuestion, name: str, text: str, reader: Callable[[str
     except InputError as error:
         found.problems.append(FormProblem(name, str(error)))
         return
-    if isinstance(change, Scale):
+    if isinstance(change, WorkloadEdit):
         problem = "" if found.may_see(change.resource.namespace) else _hidden(text, change.resource.namespace)
     else:
         problem = "" if change.cluster in found.clusters else found.unknown_cluster(text, change.cluster)

@@ -26,7 +26,7 @@ from berthmaster.native_api.what_if import PlanAnswer, PlanRequest
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import fields
 from berthmaster.serving.reloaded_files import ReloadedFiles
-from berthmaster.simulation.changes import Scale
+from berthmaster.simulation.changes import WorkloadEdit
 from berthmaster.simulation.plan_answer import Switch
 from berthmaster.views.move_rows import MoveQuery
 from console.answer_cache import AnswerCache
@@ -332,7 +332,7 @@ class VisibleSource:
 
     def plan(self, request: PlanRequest) -> PlanAnswer:
         for change in request.changes:
-            if isinstance(change, Scale):
+            if isinstance(change, WorkloadEdit):
                 self._require(change.resource.namespace)
         return self._source.simulated(Client.plan, replace(request, namespaces=self._seen), given_up=self._has_gone)
 

@@ -174,7 +174,7 @@ class Interview:
         """Yield each change that concerns few workloads whose plan differs from that of a simulation of all."""
         questions = [ChangeSet(policies=(each,)) for each in self._fleet.edited_policies()]
         scaled = [each for each in world.workloads if each.waits is None and each.claim is not None]
-        questions += [ChangeSet(scales=(Scale(each.name, self._draw.randint(0, 9)),)) for each in scaled[:2]]
+        questions += [ChangeSet(workload_edits=(Scale(each.name, self._draw.randint(0, 9)),)) for each in scaled[:2]]
         for changes in questions:
             index = PlanIndex(world, _PROFILE)
             everything = plan_of_simulation(index, changes, simulation_of(world, changes, _PROFILE, self._now))

@@ -30,9 +30,9 @@ class PlanRequest(RequestPart, frozen=True):
     Attributes:
         create: policies that do not exist yet. One that exists already is replaced.
         timeout_ms: the longest time to compute, in milliseconds; absent for the limit of the service.
-        changes: changes of clusters and of replicas. Scales take effect before all policies, the others after them.
+        changes: changes of clusters and of workloads. The latter take effect before all policies, the former after.
         namespaces: the namespaces that the reader may see, ``-`` for cluster-scoped objects; null for all. The answer
-            names no workloads and policies of others, and a scale means only workloads of these. Its id and its totals
+            names no workloads and policies of others, and a change means only workloads of these. Its id and its totals
             are still about all workloads.
         lazy_counts: count what may happen later, as reviews do: what Lazy policies put off, as if all templates changed
             at once, and claims of policies that do not select the template any more, as if they ended.

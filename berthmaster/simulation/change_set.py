@@ -29,7 +29,7 @@ from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.peers import Peers
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.scheduler import Scheduler
-from berthmaster.simulation.changes import AddCluster, RemoveCluster, Scale, changed_cluster
+from berthmaster.simulation.changes import AddCluster, RemoveCluster, WorkloadEdit, changed_cluster
 from berthmaster.simulation.cluster_totals import pods_of
 from berthmaster.simulation.detector import Detector, PolicyEdit, labels_matter, preemptors
 from berthmaster.simulation.not_scheduled import waits
@@ -235,7 +235,7 @@ def _pods(workload: SimulatedWorkload) -> Mapping[str, int]:
 
 
 class ChangeSet(msgspec.Struct, frozen=True):
-    """Changed objects. They take effect in this order: workloads, scales, policies, deletions, clusters, other edits.
+    """Changed objects. They take effect in this order: workloads, their edits, policies, deletions, clusters, edits.
 
     Each policy takes effect on its own, in order, as if the detector finished with one before the next is applied.
 
@@ -257,7 +257,7 @@ class ChangeSet(msgspec.Struct, frozen=True):
     overrides: tuple[OverridePolicy, ...] = ()
     deleted_overrides: tuple[str, ...] = ()
     existence: Mapping[str, bool] = msgspec.field(default_factory=dict)
-    scales: tuple[Scale, ...] = ()
+    workload_edits: tuple[WorkloadEdit, ...] = ()
     edits: tuple[Change, ...] = ()
 
     @property
@@ -291,8 +291,8 @@ class ChangeSet(msgspec.Struct, frozen=True):
             yield ["set", str(workload), *_of_template(workload.manifest)]
         for resource in self.deleted_workloads:
             yield ["delete", str(resource)]
-        for scale in self.scales:
-            yield ["scale", str(scale.resource), scale.replicas]
+        for change in self.workload_edits:
+            yield list(builtins(change).values())
         for edit in self.edits:
             if isinstance(edit, AddCluster):
                 yield ["set", "Cluster", edit.cluster.name, edit.cluster.metadata.labels, builtins(edit.cluster.spec)]
@@ -308,15 +308,16 @@ class ChangeSet(msgspec.Struct, frozen=True):
 
 
 def what_if(changes: Iterable[Change], world: World) -> ChangeSet:
-    """Return what-if changes of a world as a change set, in which each scale names one workload.
+    """Return what-if changes of a world as a change set, in which each edit of a workload names one workload.
 
     Raises:
-        InputError: a scale means no workload, or several.
+        InputError: an edit means no workload, or several.
     """
     listed = list(changes)
+    edits = (each for each in listed if isinstance(each, WorkloadEdit))
     return ChangeSet(
-        scales=tuple(replace(each, resource=each.chosen(world).name) for each in listed if isinstance(each, Scale)),
-        edits=tuple(each for each in listed if not isinstance(each, Scale)),
+        workload_edits=tuple(replace(each, resource=each.chosen(world).name) for each in edits),
+        edits=tuple(each for each in listed if not isinstance(each, WorkloadEdit)),
     )
 
 
@@ -400,10 +401,10 @@ def changed_workloads(
     for name in changes.deleted_workloads:
         for workload in index.world.find(name):
             found.after[key_of(workload.resource)] = None
-    for scale in changes.scales:
-        chosen = scale.chosen(index.world)
+    for each in changes.workload_edits:
+        chosen = each.chosen(index.world)
         key = key_of(chosen.resource)
-        found.put(key, scale.scaled(found.after.get(key) or find(key) or chosen, index.world.policies))
+        found.put(key, each.edited(found.after.get(key) or find(key) or chosen, index.world.policies))
     catalog = PolicyCatalog(index.world.policies)
     _retry(index, changes, found, find)
     for edit in policy_edits(index, changes):

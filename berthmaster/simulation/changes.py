@@ -6,7 +6,7 @@ A change is one type: the extender's API has its JSON, tagged by ``type``, and t
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
-from typing import Final
+from typing import ClassVar, Final
 
 import msgspec
 from msgspec.structs import replace
@@ -120,41 +120,59 @@ class AddLabel(ClusterEdit, frozen=True, tag="label"):
         return with_metadata(cluster, labels={**cluster.metadata.labels, self.key: self.value})
 
 
-class Scale(WireChange, frozen=True, tag="scale"):
-    """A workload is scaled. Its name is ``KIND/NAME`` or ``NAMESPACE/KIND/NAME``."""
+class WorkloadEdit(WireChange, frozen=True):
+    """A change of the template of one workload.
 
+    Attributes:
+        verb: what the change does, for messages.
+    """
+
+    verb: ClassVar[str]
     resource: ResourceName
-    replicas: Count
 
     def applied(self, world: World, now: datetime) -> World:  # noqa: ARG002 - the protocol's signature
         chosen = self.chosen(world)
-        scaled = self.scaled(chosen, world.policies)
-        return replace(world, workloads=[scaled if each is chosen else each for each in world.workloads])
+        edited = self.edited(chosen, world.policies)
+        return replace(world, workloads=[edited if each is chosen else each for each in world.workloads])
 
     def chosen(self, world: World) -> SimulatedWorkload:
+        """Return the workload of the name."""
         found = world.find(self.resource)
         if not found:
             close = closest(str(self.resource), map(str, world.workloads))
             hint = f"; did you mean {close}?" if close else ""
-            raise InputError(f"cannot scale {self.resource}: there is no such resource{hint}")
+            raise self._error(f"there is no such resource{hint}")
         if len(found) > 1:
-            raise InputError(f"cannot scale {self.resource}: {len(found)} resources have this name; {_QUALIFY}")
+            raise self._error(f"{len(found)} resources have this name; {_QUALIFY}")
         return found[0]
 
-    def scaled(self, workload: SimulatedWorkload, policies: Iterable[Policy]) -> SimulatedWorkload:
-        # A Deployment with 0 replicas that requests nothing is no workload, and becomes one by a scale.
-        resource = workload.resource
-        counts = has_replica_count(resource.api_version, resource.kind)
-
-        def scaled(binding: Binding) -> Binding:
-            if not (binding.spec.is_workload or counts):
-                raise InputError(f"cannot scale {self.resource}: a {resource.kind} has no replicas")
-            return with_spec(binding, replicas=self.replicas)
-
+    def edited(self, workload: SimulatedWorkload, policies: Iterable[Policy]) -> SimulatedWorkload:
+        """Return the workload after the change, as far as the change reaches its binding."""
         try:
-            return with_changed_template(workload, policies, scaled)
+            return with_changed_template(workload, policies, self.changed)
         except UnclaimedError as error:
-            raise InputError(f"cannot scale {self.resource}: {error}") from None
+            raise self._error(str(error)) from None
+
+    def changed(self, binding: Binding) -> Binding:
+        """Return the binding that the changed template brings."""
+        raise NotImplementedError
+
+    def _error(self, why: str) -> InputError:
+        return InputError(f"cannot {self.verb} {self.resource}: {why}")
+
+
+class Scale(WorkloadEdit, frozen=True, tag="scale"):
+    """A workload is scaled. Its name is ``KIND/NAME`` or ``NAMESPACE/KIND/NAME``."""
+
+    verb: ClassVar = "scale"
+    replicas: Count
+
+    def changed(self, binding: Binding) -> Binding:
+        # A Deployment with 0 replicas that requests nothing is no workload, and becomes one by a scale.
+        resource = binding.spec.resource
+        if not (binding.spec.is_workload or has_replica_count(resource.api_version, resource.kind)):
+            raise self._error(f"a {resource.kind} has no replicas")
+        return with_spec(binding, replicas=self.replicas)
 
 
 class UnclaimedError(InputError):
@@ -377,7 +395,9 @@ class SetPolicy(msgspec.Struct, frozen=True):
 
 ClusterChange = Down | Up | AddTaint | RemoveTaint | AddLabel | RemoveLabel | RemoveCluster
 """Every change of one cluster of the fleet."""
-WhatIf = ClusterChange | AddCluster | Scale | Reschedule
+WorkloadChange = Scale
+"""Every change of one workload."""
+WhatIf = ClusterChange | AddCluster | WorkloadChange | Reschedule
 """Every change that the extender's API accepts."""
 
 

@@ -15,7 +15,7 @@ from berthmaster.model.hints import closest
 from berthmaster.model.policy import PolicyReference
 from berthmaster.scheduling.profile import Profile
 from berthmaster.simulation.change_set import ChangeSet, PlanIndex, what_if
-from berthmaster.simulation.changes import AddCluster, Down, Scale, WireChange
+from berthmaster.simulation.changes import AddCluster, Down, WireChange, WorkloadEdit
 from berthmaster.simulation.expectations import (
     ClusterRule,
     Deviation,
@@ -241,8 +241,8 @@ def _changes(test: WrittenTest, fleets: Fleets, fleet: TestedFleet, world: World
                 applied += [fleets.beside(test, name) for name in each.paths]
                 continue
             for change in _named(each, bare, fleet.manifests):
-                if isinstance(change, Scale):
-                    change.scaled(change.chosen(world), world.policies)
+                if isinstance(change, WorkloadEdit):
+                    change.edited(change.chosen(world), world.policies)
                 else:
                     bare = change.applied(bare, fleet.now)
                 edits.append(change)
@@ -259,7 +259,7 @@ def _changes(test: WrittenTest, fleets: Fleets, fleet: TestedFleet, world: World
     if problems:
         raise _ProblemsError(problems)
     edited = what_if(edits, world)
-    return msgspec.structs.replace(changes, scales=edited.scales, edits=edited.edits)
+    return msgspec.structs.replace(changes, workload_edits=edited.workload_edits, edits=edited.edits)
 
 
 def _blamed(path: str, given: "Given") -> str:
@@ -271,7 +271,7 @@ def _blamed(path: str, given: "Given") -> str:
 
 def _named(given: "Lost | WireChange", world: World, manifests: Manifests) -> Sequence[WireChange]:
     """Return a change with what it names: each cluster of a region, and the full name of a workload."""
-    if isinstance(given, Scale):
+    if isinstance(given, WorkloadEdit):
         return [msgspec.structs.replace(given, resource=name_in(manifests, given.resource, ""))]
     if not isinstance(given, Lost):
         return [given]

@@ -9,6 +9,7 @@ from werkzeug.wrappers import Response
 
 from berthmaster.native_api.fleet import FleetCluster
 from berthmaster.native_api.what_if import PlanRequest
+from berthmaster.simulation.change_texts import CHANGE_TEXTS
 from berthmaster.views.plan_drawing import TITLE
 from berthmaster.views.plan_sections import INCOMPLETE
 from console import question as questions
@@ -24,6 +25,8 @@ from console.source import SourceError
 SWITCHES: Final = {"auto": "as configured", "on": "assumed on", "off": "assumed off"}
 BLUEPRINT: Final = Blueprint("what_if", __name__)
 ADDRESS: Final = "/what-if"
+_COMMON: Final = [each for each in CHANGE_TEXTS if each.is_common and each.field != "lose"]
+_RARE: Final = [each for each in CHANGE_TEXTS if not each.is_common]
 _FORBIDDEN: Final = HTTPStatus.FORBIDDEN
 _OUTDATED: Final = "the form is out of date, for example because the console has restarted; send it once more"
 _INVALID: Final = (
@@ -99,6 +102,9 @@ def _form(
         question=question,
         boxes=form_boxes(question, clusters),
         problems=found.problems,
+        common=_COMMON,
+        rare=_RARE,
+        opens=bool(question.deleted) or any(getattr(question, each.field) for each in _RARE),
         switches=SWITCHES,
         asked=question_words(question),
         notes=found.notes,

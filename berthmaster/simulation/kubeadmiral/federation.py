@@ -281,6 +281,8 @@ def apply_to_federation(changes: Iterable[Change], federation: Federation, now: 
                 federation = replace(federation, clusters=left)
             case edits.ClusterEdit() | edits.Up() | edits.AddCluster():
                 federation = replace(federation, clusters=change.applied(World(federation.clusters, ()), now).clusters)
+            case _:
+                raise InputError(f"{type(change).__name__} is not simulated for KubeAdmiral")
     return federation
 
 

@@ -31,7 +31,7 @@ from berthmaster.runtime.forked import Forked
 from berthmaster.runtime.logs import log_exceptions
 from berthmaster.scheduling.profile import Profile
 from berthmaster.simulation.change_set import ChangeSet, PlanIndex
-from berthmaster.simulation.changes import Scale, WhatIf
+from berthmaster.simulation.changes import WhatIf, WorkloadEdit
 from berthmaster.simulation.plan_answer import Plan
 from berthmaster.simulation.plan_review import OutOfTimeError, at_most
 from berthmaster.simulation.planner import ReportProgress, plan
@@ -246,7 +246,7 @@ def _with_changes(changes: ChangeSet, world: World, request: PlanRequest, now: d
 
     A name means only workloads that the reader may see, and an error suggests no others.
     """
-    scales, edits = [], []
+    workload_edits, edits = [], []
     clusters, nameable, reader = replace(world, workloads=()), world, Reader(request.namespaces)
     if reader.namespaces is not None:
         seen = [each for each in world.workloads if reader.sees(each.resource.namespace)]
@@ -254,17 +254,17 @@ def _with_changes(changes: ChangeSet, world: World, request: PlanRequest, now: d
     for index, each in enumerate(request.changes):
         path = f"changes[{index}]"
         refuse_invalid(error.below(path) for error in each.problems())
-        if not isinstance(each, Scale):
+        if not isinstance(each, WorkloadEdit):
             clusters = _applied(each, path, clusters, now)
             edits.append(each)
             continue
         try:
             chosen = each.chosen(nameable)
-            each.scaled(chosen, nameable.policies)
+            each.edited(chosen, nameable.policies)
         except InputError as error:
             raise FieldError(f"{path}.resource", str(error)) from None
-        scales.append(replace(each, resource=chosen.name))
-    return replace(changes, scales=tuple(scales), edits=tuple(edits))
+        workload_edits.append(replace(each, resource=chosen.name))
+    return replace(changes, workload_edits=tuple(workload_edits), edits=tuple(edits))
 
 
 def _applied(change: WhatIf, path: str, world: World, now: datetime) -> World:

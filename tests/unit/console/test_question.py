@@ -174,7 +174,7 @@ def test_what_the_extender_refuses_is_said_at_its_field(path, reason, expected):
 def test_a_question_in_words():
     question = WhatIfQuestion(lose=("a", "b"), taints=("a=k-",), policies=POLICY)
     assert question_words(question) == [
-        "2 clusters fail: a, b",
         "1 taint changes: a=k-",
+        "2 clusters fail: a, b",
         "the pasted policies are applied",
     ]

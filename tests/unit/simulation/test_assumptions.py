@@ -1,4 +1,4 @@
-"""Assumptions, and changes in words."""
+"""What a simulation assumes about failover, preemption and evictions."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -8,15 +8,11 @@ from tables import cases
 from berthmaster.controllers.settings import GATES, ControllerSettings, controllers_record
 from berthmaster.deciding.lease_record import CONTROLLERS, ControllersRecord, lease_record, text_of
 from berthmaster.model.binding import Binding, BindingSpec, GracefulEvictionTask, ObjectReference
-from berthmaster.model.errors import InputError
 from berthmaster.model.meta import ObjectMeta
 from berthmaster.model.taint import Taint, Toleration
 from berthmaster.runtime.feature_gates import FeatureGates
-from berthmaster.simulation.change_texts import label_change, scale_change, taint_change
-from berthmaster.simulation.changes import AddLabel, AddTaint, RemoveLabel, RemoveTaint, Scale
 from berthmaster.simulation.evictions import evicted_after_s
 from berthmaster.simulation.plan_answer import Basis, Switch, assumptions
-from berthmaster.simulation.workload import ResourceName
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 RUNNING = ControllersRecord("berthmaster", 300.0, preempts=True)
@@ -101,36 +97,3 @@ def test_controllers_that_schedule_nothing_record_no_failover():
 )
 def test_after_how_long_taints_evict(tolerations, after_s):
     assert evicted_after_s(TAINTS, tolerations) == after_s
-
-
-@cases(
-    ("read", "text", "expected"),
-    {
-        "taint": (taint_change, "c=a/b=v:NoExecute", AddTaint("c", Taint(key="a/b", value="v", effect="NoExecute"))),
-        "one taint removed": (taint_change, "c=k:NoSchedule-", RemoveTaint("c", "k", "NoSchedule")),
-        "taints with a key removed": (taint_change, "c=k-", RemoveTaint("c", "k", "")),
-        "label": (label_change, "c=env=prod", AddLabel("c", "env", "prod")),
-        "label removed": (label_change, "c=env-", RemoveLabel("c", "env")),
-        "scale": (scale_change, "shop/deploy/web=7", Scale(ResourceName("shop", "Deployment", "web"), 7)),
-        "scale of another kind": (scale_change, "Widget/a=0", Scale(ResourceName("", "Widget", "a"), 0)),
-    },
-)
-def test_the_forms_of_changes(read, text, expected):
-    assert read(text) == expected
-
-
-@cases(
-    ("read", "text", "accepted"),
-    {
-        "an unknown effect": (taint_change, "c=k:Sometimes", "CLUSTER=KEY"),
-        "an empty taint": (taint_change, "", "CLUSTER=KEY"),
-        "a label without a key": (label_change, "c=", "CLUSTER=KEY=VALUE"),
-        "a workload without a kind": (scale_change, "web=3", "KIND/NAME or NAMESPACE/KIND/NAME"),
-        "a very large number": (scale_change, "Deployment/web=" + "9" * 5000, "N from 0 to"),
-        "a negative number": (scale_change, "Deployment/web=-1", "N from 0 to"),
-    },
-)
-def test_another_form_is_an_error_that_names_what_is_accepted(read, text, accepted):
-    with pytest.raises(InputError, match=accepted) as error:
-        read(text)
-    assert len(str(error.value)) < 300

@@ -15,9 +15,10 @@ from berthmaster.manifests import Document, load_manifests
 from berthmaster.manifests.loader import manifests_of
 from berthmaster.model.errors import InputError, ManifestError
 from berthmaster.model.readers import ANY_READER
+from berthmaster.model.rebalancer import WorkloadRebalancer
 from berthmaster.model.taint import Taint
 from berthmaster.scheduling.kubeadmiral.trigger import ObjectTrigger
-from berthmaster.simulation.changes import AddLabel, AddTaint, Down, RemoveCluster, Reschedule, Scale
+from berthmaster.simulation.changes import AddLabel, AddTaint, Down, Rebalance, RemoveCluster, Reschedule, Scale
 from berthmaster.simulation.kubeadmiral.federation import (
     apply_to_federation,
     compare_federation,
@@ -149,9 +150,10 @@ def test_a_workload_that_fits_no_cluster_loses_its_assignment():
     {
         "an unknown workload": (Scale(ResourceName("", "Job", "x"), 1), "no resources have this name"),
         "an unknown cluster": (Down("z"), "there is no cluster 'z'"),
+        "a change of Karmada only": (Rebalance(WorkloadRebalancer()), "Rebalance is not simulated for KubeAdmiral"),
     },
 )
-def test_a_change_to_an_unknown_target_is_rejected(change, message):
+def test_a_change_that_a_federation_does_not_have_is_rejected(change, message):
     with pytest.raises(InputError, match=message):
         apply_to_federation([change], federation(member("a"), policy(), shop()), NOW)
 

@@ -156,7 +156,7 @@ def test_a_form_becomes_an_address_that_has_the_answer():
     assert decoded(address.partition("question=")[2]) == WhatIfQuestion(lose=("a",), taints=("b=k:NoSchedule",))
     page = client.get(address).get_data(as_text=True)
     assert "1 of 40 workloads moves" in page
-    assert "1 cluster fails: a; 1 taint changes: b=k:NoSchedule:" in page
+    assert "1 taint changes: b=k:NoSchedule; 1 cluster fails: a:" in page
     assert '<svg class="flows"' in page
     assert re.search(r'value="a" checked', page)
     (_, (request,), _) = source.asked[-1]
