@@ -493,12 +493,14 @@ class Members:
             if work is None or "deletionTimestamp" in work["metadata"]:
                 continue  # it goes, too
             arrived = at - datetime.fromisoformat(work["metadata"]["creationTimestamp"]) <= _SAME_MOMENT
-            needs = any(ident(each) == gone for each in _mounted(other.manifest)) and not arrived
-            if needs and gone.kind != "PersistentVolumeClaim":
-                self.harm.append(f"{other.manifest['metadata']['name']} on {cluster} needs {gone.kind} {gone.name}")
+            name, harm = other.manifest["metadata"]["name"], ""
             if gone.kind == "CustomResourceDefinition" and _defines(copy.manifest, other.manifest):
-                self.harm.append(f"{other.manifest['metadata']['name']} on {cluster} is deleted with its kind")
+                harm = f"{name} on {cluster} is deleted with its kind"
                 del member.copies[which]
+            elif gone.kind != "PersistentVolumeClaim" and any(ident(each) == gone for each in _mounted(other.manifest)):
+                harm = f"{name} on {cluster} needs {gone.kind} {gone.name}"
+            if harm and not arrived:
+                self.harm.append(harm)
 
 
 def _mounted(manifest: JSON) -> list[JSON]:
