@@ -987,7 +987,10 @@ class History:
             return
         ready = {each for each in self._clusters if _is_ready(self.stage.get(cluster(each))) and not self._goes(each)}
         known = {each["name"]: each.get("replicas", 0) for each in before["spec"].get("clusters") or ()}
-        healthy = {name: min(count, known.get(name, 0)) for name, count in _healthy_by_report(before).items()}
+        works = next((self.stage.works(each) for each in self._templates if _is_of(each, before)), {})
+        newest = _healthy_by_works(works)  # the report of the binding lags behind
+        reported = {name: min(count, newest.get(name, 0)) for name, count in _healthy_by_report(before).items()}
+        healthy = {name: min(count, known.get(name, 0)) for name, count in reported.items()}
         if then.phase is MovePhase.ADMITTED:  # a part that the move does not take away stays
             healthy = {name: min(count, now.target.get(name, 0)) for name, count in healthy.items()}
         assigned = {each["name"]: each.get("replicas", 0) for each in after["spec"].get("clusters") or ()}
@@ -1326,6 +1329,12 @@ def _healthy_by_report(binding: JSON) -> dict[str, int]:
         for each in reported
         if each.get("applied")
     }
+
+
+def _healthy_by_works(works: dict[str, JSON]) -> dict[str, int]:
+    """Return the replicas that members report as ready in their Works, by cluster."""
+    statuses = {name: work.get("status", {}).get("manifestStatuses") or [{}] for name, work in works.items()}
+    return {name: (each[0].get("status") or {}).get("readyReplicas", 0) for name, each in statuses.items()}
 
 
 def _is_ready(found: JSON | None) -> bool:
