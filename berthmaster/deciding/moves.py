@@ -421,6 +421,11 @@ def _waits_for_its_end(binding: Binding, move: MoveState, found: Target, lost: f
 
 def _without_target(decider: MoveDecider, binding: Binding, move: MoveState, found: MoveRefusal) -> Step:
     """Roll back a move whose target does not exist any more; keep both if there is nothing to return to."""
+    if (
+        found.cause is Cause.JOB_FINISHED and binding.assignment
+    ):  # it starts nowhere, so what stays is all there will be
+        ended = msgspec.structs.replace(move, target=binding.assignment)
+        return lifecycle.released(binding, ended, decider.around(binding))
     # With BreakBeforeMake a rollback of this phase only restores: the brake does not stop it.
     braked = decider.moves.braked and move.phase is not MovePhase.ADMITTED
     # A move that returns has no copies in this phase. If where it returns to is lost, it starts where it was.

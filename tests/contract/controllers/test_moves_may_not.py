@@ -242,6 +242,18 @@ def test_a_job_that_has_finished_does_not_run_again(moves: MovesConfig, strategy
     assert play.stage.works(JOB).keys() == {"m1"}
 
 
+def test_a_job_that_finishes_in_the_middle_of_a_move_starts_nowhere_and_the_move_ends():
+    play = Play({"g": ["m1", "m2", "m3"]}, DUPLICATED, moves=replace(BREAK, rules=(MOVES_JOBS,)), template=JOB)
+    play.drain("m1")
+    play.run(600)
+    play.drain("m3")
+    play.until(MovePhase.ADMITTED)
+    play.stage.model.members.finish(JOB)
+    play.stage.edit(cluster("m1"), spec={"taints": []})  # it belongs to the target now
+    play.until(MovePhase.RELEASED)
+    assert (play.clusters, play.stage.works(JOB).keys(), play.move.message) == ({"m2": 4}, {"m2"}, "")
+
+
 @BOTH
 def test_a_duplicated_job_that_runs_starts_again_on_its_next_cluster(moves: MovesConfig):
     play = Play({"g": ["m1"], "next": ["m2"]}, DUPLICATED, moves=replace(moves, rules=(MOVES_JOBS,)), template=JOB)
