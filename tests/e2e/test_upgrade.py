@@ -1,13 +1,11 @@
 """From release 0.1.0 to this version under load, and back: moves under way, ledgers, certificates, tokens, values.
 
-Release 0.1.0 is a commit of this repository. Its sources run with the dependencies of this version.
+The sources of release 0.1.0 run with the dependencies of this version.
 """
 
-import io
 import json
 import subprocess
 import sys
-import tarfile
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -23,6 +21,7 @@ from e2e.api import RefusedError
 from e2e.chart import RELEASE, Installation
 from e2e.conftest import needed
 from e2e.control_plane import ControlPlane, crd_folder
+from e2e.earlier_release import unpacked
 from e2e.load import Load
 from e2e.manifests import JSON, cluster_propagation_policy, propagation_policy
 from e2e.played_karmada import PlayedKarmada
@@ -38,8 +37,6 @@ from berthmaster.version import __version__
 
 pytestmark = pytest.mark.e2e
 
-ROOT: Final = Path(__file__).parents[2]
-RELEASE_0_1_0: Final = "0a7aa4aa00e0eca54a55145b4dc1235ffd57a0e4"
 LIMIT_S: Final = 90.0
 SHOP: Final = "shop"
 APPS: Final = ("api", "cart", "mail", "web")
@@ -69,26 +66,10 @@ OPTIONS: Final = (
 Command = tuple[str | Path, ...]
 
 
-def git(*words: str) -> bytes:
-    done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, timeout=LIMIT_S, check=True)
-    return done.stdout
-
-
 @pytest.fixture(scope="module")
 def old(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder with the sources of release 0.1.0."""
-    try:
-        archive = git("archive", RELEASE_0_1_0)
-    except (OSError, subprocess.CalledProcessError):
-        shallow = not (ROOT / ".git").exists() or git("rev-parse", "--is-shallow-repository").strip() == b"true"
-        if not shallow:
-            raise
-        pytest.skip("the git history with release 0.1.0 is not here: this is a source archive or a shallow clone")
-    folder = tmp_path_factory.mktemp("release-0.1.0")
-    with tarfile.open(fileobj=io.BytesIO(archive)) as packed:
-        # Python 3.11.3 and older, such as Debian 12's, know no filters. The archive is our own.
-        packed.extractall(folder, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))  # noqa: S202
-    return folder
+    return unpacked(tmp_path_factory.mktemp("release-0.1.0"))
 
 
 def command_of(old: Path) -> tuple[str, ...]:
