@@ -262,9 +262,9 @@ class EventRecorder:
         try:
             ask(self._client, create(EVENTS, namespace, self._content(series, namespace)))
         except ApiError as error:
-            if not error.conflict:
+            if not error.already_exists:
                 raise
-            # It exists: the response to an earlier try was lost. The name is unique to this series.
+            # The response to an earlier try was lost. The name is unique to this series.
         return True
 
     def _content(self, series: Series, namespace: str) -> dict[str, Any]:

@@ -99,6 +99,11 @@ class ApiError(ServiceError):
         return self.status == HTTPStatus.CONFLICT
 
     @property
+    def already_exists(self) -> bool:
+        """Whether the object to create exists. A creation can also conflict otherwise, for instance about a quota."""
+        return self.conflict and self.reason == "AlreadyExists"
+
+    @property
     def unavailable(self) -> bool:
         """Whether the server is unreachable or overloaded: further requests must wait."""
         return self.status in (0, HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)

@@ -276,6 +276,7 @@ def test_recording_never_blocks_and_drops_the_newest_above_the_limit():
     ("before", "after", "result", "requests"),
     {
         "two lost requests": (in_turn(lose, lose), nothing, "created", 3),
+        "409 twice": (in_turn(refuse(409, "Conflict"), refuse(409, "Conflict")), nothing, "created", 3),
         "429 twice": (in_turn(refuse(429), refuse(429)), nothing, "created", 3),
         "500 twice": (in_turn(refuse(500), refuse(500)), nothing, "created", 3),
         "503 twice": (in_turn(refuse(503), refuse(503)), nothing, "created", 3),
