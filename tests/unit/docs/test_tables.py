@@ -1,10 +1,16 @@
-"""Tables as GitHub reads them: a row has the cells of the header. A pipe in code ends a cell unless it is escaped."""
+"""Tables as GitHub reads them: a row has the cells of the header. A pipe in code ends a cell unless it is escaped.
+
+The tables of the kinds of changes have all of them.
+"""
 
 import re
 from pathlib import Path
 
 import pytest
 from markdown_it import MarkdownIt
+
+from berthmaster.simulation.change_texts import CHANGE_TEXTS
+from berthmaster_cli.placement_tests.files import known_changes
 
 ROOT = Path(__file__).parents[3]
 PAGES = sorted([*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md"), *(ROOT / "charts").rglob("*.md")])
@@ -51,3 +57,15 @@ def test_no_cell_is_a_page(page):
 def test_no_cell_is_a_paragraph(page):
     rows = (line for line in (ROOT / page).read_text().splitlines() if line.startswith("|"))
     assert [cell for row in rows for cell in _PIPE.split(row) if len(cell.split()) >= 100] == []
+
+
+@pytest.mark.parametrize(
+    ("page", "terms"),
+    [
+        ("docs/simulate.md", [f"`{each.option} " for each in CHANGE_TEXTS]),
+        ("docs/placement-tests.md", [f"`{each}: " for each in known_changes()]),
+    ],
+)
+def test_each_kind_of_change_has_a_row(page, terms):
+    rows = [line for line in (ROOT / page).read_text().splitlines() if line.startswith("|")]
+    assert [each for each in terms if not any(each in row for row in rows)] == []
