@@ -27,8 +27,6 @@ _DRAIN_KEPT_S: Final = 2 * RETRY_S
 """For how long other moves give way to a drain that waits, and does not ask again."""
 _MAX_DRAINS: Final = 1_000
 """The most waiting drains that one move is compared with."""
-_AFTER_DRAINS: Final = frozenset({MoveReason.FAILBACK, MoveReason.REBALANCE})
-"""The moves that give way to drains. The cluster of a drain is about to go; these have time."""
 _REASONS_SHOWN: Final = 3
 _PLACES: Final = frozenset({"limit", "starting"})
 """The causes for which a move waits that a place may end."""
@@ -146,7 +144,7 @@ class Budgets:
             drains: the drains that wait.
             active: all moves under way.
         """
-        if candidate.reason not in _AFTER_DRAINS:
+        if not candidate.reason.gives_way:
             return None
         others = [each for each in active if each.key != candidate.key]
         without, beside = self.counted(others), self.counted([*others, candidate])

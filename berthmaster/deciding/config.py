@@ -7,11 +7,9 @@ the storm brake with its defaults.
 from dataclasses import dataclass, field
 from typing import Final
 
-from msgspec import structs
-
 from berthmaster.deciding.budgets import DEFAULT_BUDGET, Budget
 from berthmaster.deciding.move_selector import MoveSelector, MoveSubject
-from berthmaster.deciding.move_settings import MoveOverrides, MoveSettings, RebalanceOverride, SourceOverride
+from berthmaster.deciding.move_settings import NO_SOURCE, MoveOverrides, MoveSettings
 from berthmaster.deciding.pause import Pause
 from berthmaster.deciding.storm_brake import BrakeSettings
 from berthmaster.model.move import MoveStrategy
@@ -20,7 +18,6 @@ JOB: Final = "Job"
 # Two copies of a CronJob or a Job do the same work twice.
 _BREAK_FIRST: Final = MoveOverrides(strategy=MoveStrategy.BREAK_BEFORE_MAKE)
 _REPEATED: Final = frozenset({JOB, "CronJob"})
-_NEVER: Final = MoveOverrides(SourceOverride("Off"), SourceOverride("Off"), RebalanceOverride("Off"))
 
 
 class MoveRule(MoveOverrides, frozen=True, kw_only=True):
@@ -50,11 +47,11 @@ class MovesConfig:
         """
         settings = _BREAK_FIRST.applied(self.defaults) if subject.kind in _REPEATED else self.defaults
         if subject.kind == JOB:
-            settings = _NEVER.applied(settings)
+            settings = NO_SOURCE.applied(settings)
         # The first rule wins, so it is applied last.
         for rule in reversed(self.rules):
             if rule.selector.matches(subject):
-                chosen = rule if subject.kind != JOB or JOB in rule.selector.kinds else _without_modes(rule)
+                chosen = rule if subject.kind != JOB or JOB in rule.selector.kinds else rule.with_modes(None)
                 settings = chosen.applied(settings)
         return settings
 
@@ -67,8 +64,3 @@ class MovesConfig:
 
 DEFAULT_MOVES: Final = MovesConfig()
 """What applies without a file."""
-
-
-def _without_modes(rule: MoveRule) -> MoveRule:
-    sources = {name: structs.replace(getattr(rule, name), mode=None) for name in ("failback", "drain", "rebalance")}
-    return structs.replace(rule, **sources)

@@ -15,7 +15,7 @@ import msgspec
 from berthmaster.deciding.budgets import Budget
 from berthmaster.deciding.config import DEFAULT_MOVES, MoveRule, MovesConfig
 from berthmaster.deciding.config_values import DURATION, Seconds
-from berthmaster.deciding.move_settings import MoveSettings
+from berthmaster.deciding.move_settings import MOVE_SOURCES, MoveSettings
 from berthmaster.deciding.storm_brake import DEFAULT_BRAKE, BrakeLimits
 from berthmaster.model.decode import convert, decode_json, encode_json, read_json
 from berthmaster.model.errors import FieldError, InputError
@@ -117,21 +117,24 @@ class SourcesRecord(Value, frozen=True):
         """Return the record of a configuration."""
         defaults, brake = config.defaults, config.brake
         return cls(
-            defaults.failback.mode,
-            defaults.drain.mode,
-            config.pause,
-            problem,
-            records_of(config.budgets),
-            scheduler,
-            BrakeLimits(brake.enabled, brake.unhealthy_percent, brake.min_clusters),
-            defaults.rebalance.mode,
-            defaults.strategy.value,
-            defaults.volumes.value,
-            len(config.rules),
-            Seconds(defaults.soak_s),
-            Seconds(defaults.deadline_s),
-            records_of(config.rules),
+            **{name: getattr(defaults, name).mode for name in MOVE_SOURCES},
+            pause=config.pause,
+            problem=problem,
+            budgets=records_of(config.budgets),
+            scheduler=scheduler,
+            brake=BrakeLimits(brake.enabled, brake.unhealthy_percent, brake.min_clusters),
+            strategy=defaults.strategy.value,
+            volumes=defaults.volumes.value,
+            rules=len(config.rules),
+            soak_s=Seconds(defaults.soak_s),
+            deadline_s=Seconds(defaults.deadline_s),
+            move_rules=records_of(config.rules),
         )
+
+    @property
+    def modes(self) -> Mapping[str, str]:
+        """The mode of each source of moves."""
+        return {name: getattr(self, name) for name in MOVE_SOURCES}
 
     @property
     def config(self) -> MovesConfig:

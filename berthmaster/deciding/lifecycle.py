@@ -501,9 +501,7 @@ def plausible(state: MoveState, settings: MoveSettings, now: Timestamp) -> MoveS
     longest_s = max(
         settings.deadline_s + max(state.termination_s, DEFAULT_GRACE_S),  # the grace period may have been longer
         settings.soak_s,
-        settings.failback.after_s,
-        settings.drain.after_s,
-        settings.rebalance.after_s,
+        settings.longest_after_s,
         0 if state.under_way else max(settings.max_hold_down_s, REBALANCE_HOLD_DOWNS * settings.hold_down_s),
     )
     until, held, rest = state.until, state.held_down_until, state.rebalance_after

@@ -15,7 +15,7 @@ from berthmaster.deciding.decide import BindingDecision, ClusterState
 from berthmaster.deciding.decision_recorder import MoveContext, PolicyMoves
 from berthmaster.deciding.eviction_tasks import own_tasks
 from berthmaster.deciding.failover import FailoverOptions
-from berthmaster.deciding.move_settings import RebalanceSettings, SourceSettings
+from berthmaster.deciding.move_settings import NO_SOURCE
 from berthmaster.deciding.move_targets import is_draining
 from berthmaster.deciding.moves import MoveDecider, decide_with_moves
 from berthmaster.deciding.rules import BERTHMASTER, OWN, SchedulerRules, rules_of
@@ -37,7 +37,6 @@ _STANDS_AFTER_S: Final = 60.0
 """After this time without a change, a move that is overdue or waits for others stays as it is."""
 NOTICED_S: Final = 40.0
 """How long it takes Karmada to notice that a cluster has failed, by default."""
-_NO_MOVES: Final = SourceSettings("Off")
 _GENERATIONS: Final = frozenset({"generation", "observedGeneration", "resourceTemplateGeneration"})
 """What a report says about the template. A copy that becomes healthy runs the newest one."""
 
@@ -180,8 +179,7 @@ def decider_at(
 
 def only_asked(policy: PolicyMoves) -> PolicyMoves:
     """Return what a policy says about moves, without the sources that begin moves when time passes."""
-    settings = replace(policy.settings, failback=_NO_MOVES, drain=_NO_MOVES, rebalance=RebalanceSettings("Off"))
-    return replace(policy, settings=settings)
+    return replace(policy, settings=NO_SOURCE.applied(policy.settings))
 
 
 def assumed_copies(binding: Binding, fleet: Fleet, surmise: Surmise, before: Copies | None = None) -> Copies:

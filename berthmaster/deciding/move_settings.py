@@ -1,7 +1,7 @@
 """How one binding moves, and the settings that a file or an annotation states."""
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Final, Literal, get_args
+from typing import Annotated, Any, Final, Literal, Self, get_args
 
 import msgspec
 from msgspec import structs
@@ -17,6 +17,8 @@ Mode = Literal["Off", "DryRun", "On"]
 _FAILBACK_FORM: Final = 'accepted is a list such as "after=10m,headroom=10%,mode=On"'
 # YAML reads On and Off without quotes as booleans.
 _Mode = Annotated[Mode | bool, msgspec.Meta(description="Off, DryRun (only reports) or On.")]
+MOVE_SOURCES: Final = ("failback", "drain", "rebalance")
+"""The sources of moves. Each has a group of settings in ``MoveSettings`` and ``MoveOverrides``."""
 _PLAIN: Final = frozenset({"strategy", "volumes", "soak_s", "deadline_s"})
 """The settings that are no group of settings."""
 
@@ -75,6 +77,11 @@ class MoveSettings:
     max_hold_down_s: int = 86400
     volumes: VolumeLoss = VolumeLoss.KEEP
 
+    @property
+    def longest_after_s(self) -> int:
+        """The longest time for which the reason of a source must hold."""
+        return max(int(getattr(self, name).after_s) for name in MOVE_SOURCES)
+
 
 class SourceOverride(Value, frozen=True):
     """How failback or drain asks for moves; an absent field keeps a setting."""
@@ -108,10 +115,16 @@ class MoveOverrides(Value, frozen=True):
         return replace(
             settings,
             **{name: value for name, value in stated_settings(self).items() if name in _PLAIN},
-            failback=replace(settings.failback, **stated_settings(self.failback)),
-            drain=replace(settings.drain, **stated_settings(self.drain)),
-            rebalance=replace(settings.rebalance, **stated_settings(self.rebalance)),
+            **{name: replace(getattr(settings, name), **stated_settings(getattr(self, name))) for name in MOVE_SOURCES},
         )
+
+    def with_modes(self, mode: Mode | None) -> Self:
+        """Return the overrides with one mode of all sources; None keeps the modes of the settings."""
+        return structs.replace(self, **{name: structs.replace(getattr(self, name), mode=mode) for name in MOVE_SOURCES})
+
+
+NO_SOURCE: Final = MoveOverrides().with_modes("Off")
+"""No source asks for moves."""
 
 
 def stated_settings(override: SourceOverride | RebalanceOverride | MoveOverrides) -> dict[str, Any]:

@@ -10,7 +10,7 @@ binding is with and without the move. Everything that reads an assignment decide
 
 from collections.abc import Container, Mapping
 from enum import Enum
-from typing import Final
+from typing import Final, assert_never
 
 import msgspec.structs
 
@@ -48,6 +48,17 @@ class MoveReason(Enum):
     """A cluster of the assignment is lost, and the rest of its group cannot hold the workload."""
     RESCHEDULED = "Rescheduled"
     REBALANCE = "Rebalance"
+
+    @property
+    def gives_way(self) -> bool:
+        """Whether its moves give way to a drain that waits: the cluster of a drain is about to go; these have time."""
+        match self:
+            case MoveReason.FAILBACK | MoveReason.REBALANCE:
+                return True
+            case MoveReason.DRAIN | MoveReason.FAILOVER | MoveReason.RESCHEDULED:
+                return False
+            case _:
+                assert_never(self)
 
 
 class MovePhase(Enum):

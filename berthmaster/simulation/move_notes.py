@@ -1,7 +1,5 @@
 """What a row says about the move of its workload."""
 
-from typing import assert_never
-
 from berthmaster.model import move as moves
 from berthmaster.model.binding import Binding
 
@@ -14,11 +12,11 @@ def move_note(binding: Binding) -> str:
     why = f": {state.message}" if state.message else ""
     match state.phase:
         case moves.MovePhase.ELIGIBLE:
-            return f"{_reason_to_move(state)}{why}"
+            return f"{_should_move(state)}{why}"
         case moves.MovePhase.STABILISING if state.until is not None:
-            return f"{_reason_to_move(state)}; it would move to {_place(state)} at {_time(state.until)}"
+            return f"{_should_move(state)}; it would move to {_place(state)} at {_time(state.until)}"
         case moves.MovePhase.STABILISING:
-            return f"{_reason_to_move(state)}; it waits to move to {_place(state)}{why}"
+            return f"{_should_move(state)}; it waits to move to {_place(state)}{why}"
         case moves.MovePhase.RELEASED:
             return f"it moved to {_place(state)} at {_time(state.since)} ({state.reason.value})"
         case moves.MovePhase.ROLLED_BACK | moves.MovePhase.HELD_DOWN:
@@ -29,24 +27,8 @@ def move_note(binding: Binding) -> str:
             return f"a move ({state.reason.value}) to {_place(state)} is under way: {way}{why}"
 
 
-def _reason_to_move(state: moves.MoveState) -> str:
-    return f"{_why_it_moves(state.reason)} since {_time(state.started_at)}"
-
-
-def _why_it_moves(reason: moves.MoveReason) -> str:
-    match reason:
-        case moves.MoveReason.FAILBACK:
-            return "it is not in its preferred group"
-        case moves.MoveReason.DRAIN:
-            return "it is to leave a cluster that is being drained"
-        case moves.MoveReason.REBALANCE:
-            return "it has drifted from its policy"
-        case moves.MoveReason.FAILOVER:
-            return "it is to leave a lost cluster"
-        case moves.MoveReason.RESCHEDULED:
-            return "it is to be rescheduled by a move"
-        case _:
-            assert_never(reason)
+def _should_move(state: moves.MoveState) -> str:
+    return f"it should move since {_time(state.started_at)} ({state.reason.value})"
 
 
 def _place(state: moves.MoveState) -> str:

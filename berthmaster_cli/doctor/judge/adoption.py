@@ -124,8 +124,8 @@ def _moves(facts: Facts) -> _Evidence:
     sources = facts.lease.sources
     if sources is None:
         return _OPEN, "the controllers have no configuration of moves"
-    modes = f"failback {sources.failback}, drain {sources.drain}, rebalance {sources.rebalance}"
-    return (_OPEN if sources.failback == sources.drain == sources.rebalance == _OFF else _REACHED), modes
+    modes = ", ".join(f"{name} {mode}" for name, mode in sources.modes.items())
+    return (_OPEN if {*sources.modes.values()} == {_OFF} else _REACHED), modes
 
 
 def _records_and_shows(facts: Facts) -> _Evidence:

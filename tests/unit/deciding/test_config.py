@@ -1,23 +1,49 @@
 """The configuration of moves: selectors, rules, annotations and windows."""
 
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import msgspec
 import pytest
+from msgspec import structs
 from tables import cases
 
 from berthmaster.deciding.config import MoveRule, MovesConfig
+from berthmaster.deciding.lease_record import SourcesRecord
 from berthmaster.deciding.move_selector import MoveSelector, MoveSubject, subject_of
-from berthmaster.deciding.move_settings import MoveSettings, SourceOverride, SourceSettings, failback_annotation
+from berthmaster.deciding.move_settings import (
+    MOVE_SOURCES,
+    NO_SOURCE,
+    MoveOverrides,
+    MoveSettings,
+    SourceOverride,
+    SourceSettings,
+    failback_annotation,
+)
 from berthmaster.deciding.pause import pause_annotation
 from berthmaster.deciding.windows import Schedule, TimeZone, Window, Windows, WindowSeconds
 from berthmaster.model.binding import Binding
 from berthmaster.model.errors import FieldError, InputError
-from berthmaster.model.move import MoveStrategy
+from berthmaster.model.move import MoveReason, MoveStrategy
 from berthmaster.model.selector import LabelSelector
 
 ON = SourceSettings("On")
+REQUESTED = {MoveReason.FAILOVER, MoveReason.RESCHEDULED}
+"""The reasons that are no source of moves: a loss, and a request."""
+
+
+def test_each_source_of_moves_has_a_reason_settings_and_a_record():
+    assert {each.value.lower() for each in {*MoveReason} - REQUESTED} == {*MOVE_SOURCES}
+    groups = [name for name, value in asdict(MoveSettings()).items() if isinstance(value, dict)]
+    overrides = [name for name, value in structs.asdict(MoveOverrides()).items() if hasattr(value, "mode")]
+    assert groups == overrides == [*MOVE_SOURCES]
+    assert {*MOVE_SOURCES} < {*SourcesRecord.__struct_fields__}
+
+
+def test_a_configuration_turns_all_sources_off():
+    settings = NO_SOURCE.applied(MoveSettings(failback=ON, drain=ON))
+    assert {getattr(settings, name).mode for name in MOVE_SOURCES} == {"Off"}
 
 
 def rule(selector, **settings):

@@ -1,6 +1,6 @@
 """Tables as GitHub reads them: a row has the cells of the header. A pipe in code ends a cell unless it is escaped.
 
-The tables of the kinds of changes have all of them.
+The tables of the kinds of changes, and of the reasons for moves, have all of them.
 """
 
 import re
@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
+from berthmaster.model.move import MoveReason
 from berthmaster.simulation.change_texts import CHANGE_TEXTS
 from berthmaster_cli.placement_tests.files import known_changes
 
@@ -63,9 +64,10 @@ def test_no_cell_is_a_paragraph(page):
     ("page", "terms"),
     [
         ("docs/simulate.md", [f"`{each.option} " for each in CHANGE_TEXTS]),
+        ("docs/moves.md", [f"| `{each.value}` |" for each in MoveReason]),
         ("docs/placement-tests.md", [f"`{each}: " for each in known_changes()]),
     ],
 )
-def test_each_kind_of_change_has_a_row(page, terms):
+def test_each_kind_has_a_row(page, terms):
     rows = [line for line in (ROOT / page).read_text().splitlines() if line.startswith("|")]
     assert [each for each in terms if not any(each in row for row in rows)] == []

@@ -260,18 +260,18 @@ def test_the_group_of_a_move_under_way_is_its_source_now_and_its_target_in_the_e
         ),
         pytest.param(
             state(phase=MovePhase.ELIGIBLE, target={}, message="no place: none fits"),
-            "it is not in its preferred group since 2026-01-01 00:00:00Z: no place: none fits",
+            "it should move since 2026-01-01 00:00:00Z (Failback): no place: none fits",
             id="without a place",
         ),
         pytest.param(
             state(phase=MovePhase.STABILISING),
-            "it is not in its preferred group since 2026-01-01 00:00:00Z; it would move to group first at "
+            "it should move since 2026-01-01 00:00:00Z (Failback); it would move to group first at "
             "2026-01-01 00:15:00Z",
             id="stabilising",
         ),
         pytest.param(
             state(phase=MovePhase.STABILISING, until=None, message="the window of the budget all opens at 02:00"),
-            "it is not in its preferred group since 2026-01-01 00:00:00Z; it waits to move to group first: the window "
+            "it should move since 2026-01-01 00:00:00Z (Failback); it waits to move to group first: the window "
             "of the budget all opens at 02:00",
             id="waiting for a window",
         ),
@@ -287,7 +287,7 @@ def test_the_group_of_a_move_under_way_is_its_source_now_and_its_target_in_the_e
         ),
         pytest.param(
             state(reason=MoveReason.DRAIN, phase=MovePhase.ELIGIBLE, target={}, message="no place: none fits"),
-            "it is to leave a cluster that is being drained since 2026-01-01 00:00:00Z: no place: none fits",
+            "it should move since 2026-01-01 00:00:00Z (Drain): no place: none fits",
             id="a drain without a place",
         ),
         pytest.param(None, "", id="no move"),

@@ -478,7 +478,7 @@ def test_old_and_new_copies_of_a_move_are_no_surplus():
 
 
 def test_what_the_first_lines_say_about_a_move_is_no_note(workload):
-    note = "it is not in its preferred group since yesterday"
+    note = "it should move since yesterday (Failback)"
     outlook = binding_outlook(move=move_state(), move_note=note)
     text = workload(outlook=outlook, decision=binding_explanation(notes=[note, "dispatching is suspended"]))[0].text
     assert "since yesterday" not in text
