@@ -14,7 +14,7 @@ from e2e.api import RefusedError
 from e2e.control_plane import ControlPlane
 from e2e.processes import Processes, wait_for
 from e2e.serving import Serving, start_controllers
-from fleet.member import KINDS, SPACE, Member, Pods, finish_pods
+from fleet.member import BESIDE, KINDS, SPACE, Member, Pods, finish_pods
 from fleet.observer import Observer
 from kube_store import JSON
 
@@ -387,6 +387,14 @@ class Fleet:
     def is_ready(self, name: str) -> bool:
         return self._condition(name) == "True"
 
+    def offers(self, name: str, version: str, kind: str) -> bool:
+        """Whether a Cluster reports a kind among those of its member."""
+        enabled = self.api.get(_cluster(name)).get("status", {}).get("apiEnablements") or ()
+        kinds = {
+            resource["kind"] for each in enabled if each["groupVersion"] == version for resource in each["resources"]
+        }
+        return kind in kinds
+
     def joined(self, name: str) -> bool:
         return bool(self.api.exists(_cluster(name)))
 
@@ -429,8 +437,9 @@ class Fleet:
         for kind, version in KINDS.items():
             for each in self.api.list(version, kind, SPACE):
                 self.remove(each["metadata"]["name"], {**each, "apiVersion": version, "kind": kind})
-        for each in self.api.list("v1", "Service", SPACE):
-            self.api.delete(_service(each["metadata"]["name"]))
+        for kind, version in BESIDE.items():
+            for each in self.api.list(version, kind, SPACE) if self.api.lists(version, kind) else ():
+                self.api.delete({**each, "apiVersion": version, "kind": kind})
         with suppress(RefusedError):
             self.limit(None)
         for each in self.api.list("policy.karmada.io/v1alpha1", "PropagationPolicy", SPACE):
@@ -510,13 +519,6 @@ class Fleet:
         self.until(f"{app} is at rest", lambda: not self.unrest(app))
         return self.ready(app)
 
-    def serve(self, app: str, *groups: Sequence[str]) -> None:
-        selector = {"apiVersion": "v1", "kind": "Service", "name": app}
-        spec = {"resourceSelectors": [selector], "placement": {"clusterAffinities": terms(groups)}}
-        policy = {**propagation_policy(f"{app}-service"), "spec": spec | {"schedulerName": "berthmaster"}}
-        self.api.create(self._admitted(policy))
-        self.api.create({**_service(app), "spec": {"selector": {"app": app}, "ports": [{"port": 80}]}})
-
     def twice(self, app: str) -> list[JSON]:
         """Return the lines of the time line in which an application has pods in two clusters."""
         there = ((line, line["there"].get(app, {})) for line in self.observer.lines if "there" in line)
@@ -537,9 +539,6 @@ class Fleet:
             elif since_s is None:
                 since_s = line["t"]
         return longest
-
-    def has_service(self, app: str, name: str) -> bool:
-        return bool(self.members[name].plane.api.exists(_service(app)))
 
     def begun(self, app: str) -> int:
         moving = [line["move"].get("phase") in _UNDER_WAY for line in self.observer.lines if line.get("binding") == app]
@@ -636,10 +635,6 @@ def _cluster(name: str) -> JSON:
 def _first(app: str) -> str:
     """Return the name of the policy that takes an application over."""
     return f"{app}-first"
-
-
-def _service(app: str) -> JSON:
-    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": app, "namespace": SPACE}}
 
 
 def propagation_policy(app: str) -> JSON:

@@ -29,10 +29,16 @@ ROOM: Final = {"cpu": "8", "memory": "64Gi", "pods": "110"}
 COUNT_LIMIT_S: Final = 1.0
 KINDS: Final = {"Deployment": "apps/v1", "StatefulSet": "apps/v1", "DaemonSet": "apps/v1", "Job": "batch/v1"}
 """The kinds of workloads, and the API version of each."""
+BESIDE: Final = {
+    "Service": "v1", "PodDisruptionBudget": "policy/v1", "Ingress": "networking.k8s.io/v1",
+    "ServiceExport": "multicluster.x-k8s.io/v1alpha1",
+}  # fmt: skip
+"""The kinds that stand beside workloads."""
 _CONTROLLERS: Final = (
     "deployment-controller", "replicaset-controller", "statefulset-controller", "daemonset-controller",
     "job-controller", "namespace-controller", "garbage-collector-controller", "endpointslice-controller",
     "persistentvolume-binder-controller", "persistentvolumeclaim-protection-controller",
+    "disruption-controller",
 )  # fmt: skip
 _HEALTHY: Final = """
 {{ $now := Now }}
@@ -307,6 +313,11 @@ def finish_pods(member: Member, app: str) -> None:
         if pod["metadata"]["labels"].get("app") == app:
             reference = {"apiVersion": "v1", "kind": "Pod", "metadata": pod["metadata"]}
             api.patch(reference, {"status": {"phase": "Succeeded"}}, subresource="status")
+
+
+def is_finished(job: JSON) -> bool:
+    conditions = job.get("status", {}).get("conditions") or ()
+    return any((each["type"], each["status"]) == ("Complete", "True") for each in conditions)
 
 
 class Count:

@@ -212,38 +212,6 @@ def test_karmada_fails_an_application_over(fleet: Fleet, purge_mode: str):
         fleet.restart_karmada()
 
 
-def test_a_service_follows_its_workload(fleet: Fleet):
-    """It has a policy of its own with the same groups. It is in a cluster as long as the workload has copies there."""
-    if not _real(fleet):
-        pytest.skip("the model applies no Services")
-    fleet.berthmaster()
-    fleet.run("served", 2, ["m1"], ["m2"])
-    fleet.serve("served", ["m1"], ["m2"])
-    fleet.until_ready("served", {"m1": 2})
-    fleet.until("the Service", lambda: fleet.has_service("served", "m1"))
-    fleet.drain("m1")
-    fleet.until_ready("served", {"m2": 2}, 240)
-    fleet.until("the Service", lambda: fleet.has_service("served", "m2") and not fleet.has_service("served", "m1"), 240)
-
-
-def test_a_service_stays_where_its_workload_may_return(fleet: Fleet):
-    """The workload fails in its next cluster, and returns. Its Service never leaves it."""
-    if not _real(fleet):
-        pytest.skip("the model applies no Services")
-    fleet.berthmaster(deadline="45s")
-    fleet.run("kept", 2, ["m1"], ["m2"])
-    fleet.serve("kept", ["m1"], ["m2"])
-    fleet.until_ready("kept", {"m1": 2})
-    fleet.until("the Service", lambda: fleet.has_service("kept", "m1"))
-    fleet.treat("m2", Pods.STUCK)
-    fleet.drain("m1")
-    fleet.until_phase("kept", "RolledBack", limit_s=180)
-    assert fleet.has_service("kept", "m1")
-    fleet.treat("m2", Pods.NORMAL)
-    fleet.until_ready("kept", {"m2": 2}, 240)
-    fleet.until("the Service leaves", lambda: not fleet.has_service("kept", "m1"), 240)
-
-
 @pytest.mark.parametrize("strategy", ["", "BreakBeforeMake"])
 def test_an_autoscaler_scales_in_the_middle_of_a_move(fleet: Fleet, strategy: str):
     """While both copies run, it divides by what both have. While none runs, it does not scale."""

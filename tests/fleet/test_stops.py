@@ -12,7 +12,7 @@ from e2e.api import RefusedError
 from e2e.serving import COMMAND
 from fleet.chaos import JOBS_MOVE
 from fleet.fleet import Fleet
-from fleet.member import SPACE, volume
+from fleet.member import SPACE, is_finished, volume
 from karmada_model.replicas import RETAINED
 from kube_store import JSON
 
@@ -125,7 +125,7 @@ def test_a_workload_that_cannot_move_stays_and_is_named(stored: Fleet):
             fleet.amend(each.app, **each.policy)
         if each.spec is not None:
             fleet.edit(workloads[each.app], **each.spec)
-    fleet.until("the Job has finished", lambda: _is_finished(fleet, workloads[FINISHES]))
+    fleet.until("the Job has finished", lambda: is_finished(fleet.api.get(workloads[FINISHES])))
     time.sleep(5)
     planned = _dry_run(fleet, "m1")
     assert {app: row["state"] for app, row in planned.items()} == dict.fromkeys(workloads, "waiting"), planned
@@ -149,11 +149,6 @@ def test_a_workload_that_cannot_move_stays_and_is_named(stored: Fleet):
     for each in STOPS:
         fleet.until("the end of its move", lambda app=each.app: not fleet.moves(app))
         assert not each.run.get("strategy") or not fleet.twice(each.app), each.app
-
-
-def _is_finished(fleet: Fleet, job: JSON) -> bool:
-    conditions = fleet.api.get(job).get("status", {}).get("conditions") or ()
-    return any((each["type"], each["status"]) == ("Complete", "True") for each in conditions)
 
 
 def _dry_run(fleet: Fleet, *clusters: str) -> dict[str, Any]:

@@ -1,14 +1,13 @@
 """Moves in trouble, on members that run pods: what must not be lost, doubled, or stay at zero."""
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from typing import Any, Final
 
 import pytest
-from e2e.api import RefusedError
-from fleet.fleet import QUIET_S, Fleet, propagation_policy
-from fleet.member import SPACE, Pods, refusing
+from fleet.chaos import JOBS_MOVE
+from fleet.fleet import QUIET_S, Fleet
+from fleet.member import SPACE, Pods, is_finished, refusing
 from fleet.real_karmada import FAILOVER
 from kube_store import JSON
 
@@ -60,6 +59,58 @@ def test_a_target_that_karmada_evicts_is_left_for_the_source(quick: Fleet, purge
         assert not quick.twice(app)
     finally:
         quick.restart_karmada()
+
+
+def test_targets_that_are_lost_or_deleted_while_their_copies_start_are_left(quick: Fleet):
+    """One workload starts in a cluster that is lost, and one in a cluster that is deleted. They return home."""
+    running(quick, "castoff")
+    running(quick, "unmoored", 3, ("m1",), ("m3",))
+    for name in ("m2", "m3"):
+        quick.treat(name, Pods.STUCK)
+    quick.drain("m1")
+    for app in ("castoff", "unmoored"):
+        quick.until_phase(app, "Surging")
+    quick.kill("m2")
+    quick.forget("m3")
+    try:
+        for app in ("castoff", "unmoored"):
+            quick.until_ready(app, {"m1": 3}, 2 * BACK_S)
+    finally:
+        quick.drain("m1", on=False)
+        quick.recover("m2")
+        quick.rejoin("m3")
+    for app in ("castoff", "unmoored"):
+        quick.until(f"{app} is at rest", lambda app=app: not quick.unrest(app))
+
+
+def test_a_target_that_is_drained_and_then_deleted_is_left(quick: Fleet):
+    running(quick, "evacuee")
+    quick.treat("m2", Pods.STUCK)
+    quick.drain("m1")
+    quick.until_phase("evacuee", "Surging")
+    quick.drain("m2")
+    time.sleep(2)
+    quick.forget("m2")
+    try:
+        quick.until_ready("evacuee", {"m1": 3}, BACK_S)
+    finally:
+        quick.drain("m1", on=False)
+        quick.rejoin("m2")
+    quick.until("it is at rest", lambda: not quick.unrest("evacuee"))
+
+
+def test_a_target_stays_while_karmada_waits_for_a_lost_cluster(quick: Fleet):
+    """Karmada writes no new copy before the one that is evicted with the purge mode Directly is gone."""
+    _real_only(quick)
+    policy = {"failover": {"cluster": {"purgeMode": "Directly"}}}
+    running(quick, "purged", 3, ("m1",), ("m2", "m3"), strategy="", policy_spec=policy)
+    quick.kill("m1")
+    quick.until("why it waits", lambda: "first deletes the copy on m1" in quick.move("purged").get("message", ""))
+    chosen = quick.assigned("purged")
+    time.sleep(DEADLINE_S)
+    assert quick.assigned("purged") == chosen
+    quick.recover("m1")
+    quick.until("it runs", lambda: sum(quick.ready("purged").values()) == 3)
 
 
 def test_a_backup_that_is_lost_returns_to_the_primary(quick: Fleet):
@@ -260,6 +311,25 @@ def test_a_union_holds_up_no_deletion_of_a_cluster(quick: Fleet):
         quick.rejoin("m1")
 
 
+# Jobs
+
+
+def test_a_job_that_finishes_while_it_moves_is_not_run_again(fleet: Fleet):
+    """Jobs that may run twice start again elsewhere. One that ends before the new copies have replaced it has ended."""
+    fleet.berthmaster(**QUICK, rules=[JOBS_MOVE])
+    twice: JSON = {"kind": "Job", "duplicated": True, "strategy": "MakeBeforeBreak", "more": {"completions": 2}}
+    running(fleet, "batch", 2, **twice)
+    ending = running(fleet, "ending", 2, **twice)
+    fleet.drain("m1")
+    fleet.until_phase("ending", "Soaking")
+    fleet.finish("ending", "m1")
+    fleet.until_ready("batch", {"m2": 2}, DEADLINE_S + BACK_S)
+    fleet.until("the other Job has ended", lambda: not fleet.moves("ending"), DEADLINE_S + BACK_S)
+    assert fleet.move("ending")["phase"] == "RolledBack"
+    fleet.until("the Job has finished", lambda: is_finished(fleet.api.get(ending)), 60)
+    assert not fleet.ready("ending")
+
+
 # Quotas
 
 
@@ -311,22 +381,6 @@ def test_a_union_whose_release_a_quota_refuses_is_reported(quick: Fleet):
     quick.until_ready("union", {"m2": 3}, BACK_S)
 
 
-# What others need
-
-
-def test_a_definition_leaves_a_drained_cluster_after_its_resources(quick: Fleet):
-    _real_only(quick)
-    with basins(quick) as north:
-        quick.drain("m3")
-        time.sleep(SOAK_S + 40)
-        for each in (north, DEFINITION):
-            assert quick.members["m3"].plane.api.exists(each), "it has no healthy copy elsewhere, or is needed"
-        fill(quick, "m2", north)
-        quick.until("the Basin is in m2 only", lambda: not quick.members["m3"].plane.api.exists(north))
-        quick.until("no definition is in m3", lambda: not quick.members["m3"].plane.api.exists(DEFINITION))
-        assert quick.members["m2"].plane.api.exists(north)
-
-
 # Leaders
 
 
@@ -370,99 +424,6 @@ def test_two_controllers_end_after_a_restore_of_etcd_and_the_next_one_works(flee
     fleet.drain("m1")
     fleet.until_ready("restored", {"m2": 2}, QUIET_S + BACK_S)
     fleet.until("the end of the move", lambda: not fleet.moves("restored"))
-
-
-DEFINITION: Final[JSON] = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "basins.storage.example.org"},
-    "spec": {
-        "group": "storage.example.org",
-        "scope": "Namespaced",
-        "names": {"plural": "basins", "singular": "basin", "kind": "Basin"},
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "subresources": {"status": {}},
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
-            }
-        ],
-    },
-}
-_BASIN: Final = {"apiVersion": "storage.example.org/v1", "kind": "Basin"}
-_HEALTH: Final = """
-function InterpretHealth(observedObj)
-  return observedObj.status ~= nil and observedObj.status.full == true
-end
-"""
-
-
-@contextmanager
-def basins(fleet: Fleet) -> Iterator[JSON]:
-    """Create a definition everywhere, and a resource of it in m3 that is healthy there. Yield the resource."""
-    anywhere = {
-        "apiVersion": "policy.karmada.io/v1alpha1",
-        "kind": "ClusterPropagationPolicy",
-        "metadata": {"name": "basin-definition"},
-        "spec": {
-            "schedulerName": "berthmaster",
-            "resourceSelectors": [{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-                                   "name": DEFINITION["metadata"]["name"]}],
-            "placement": {"clusterAffinity": {"clusterNames": ["m1", "m2", "m3"]}},
-        },
-    }  # fmt: skip
-    health = {
-        "apiVersion": "config.karmada.io/v1alpha1",
-        "kind": "ResourceInterpreterCustomization",
-        "metadata": {"name": "basin"},
-        "spec": {"target": _BASIN, "customizations": {"healthInterpretation": {"luaScript": _HEALTH}}},
-    }
-    groups = [{"affinityName": "home", "clusterNames": ["m3"]}, {"affinityName": "away", "clusterNames": ["m2"]}]
-    own = propagation_policy("basins") | {
-        "spec": {
-            "schedulerName": "berthmaster",
-            "resourceSelectors": [_BASIN],
-            "placement": {"clusterAffinities": groups},
-        }
-    }
-    north = {**_BASIN, "metadata": {"name": "north", "namespace": SPACE}, "spec": {"litres": 900}}
-    made: list[JSON] = []
-
-    def create(each: JSON) -> None:
-        fleet.api.create(each)
-        made.append(each)
-
-    try:
-        create(DEFINITION)
-        fleet.until("Basins", lambda: fleet.api.lists(_BASIN["apiVersion"], _BASIN["kind"]))
-        for each in (anywhere, health, own, north):
-            create(each)
-        fill(fleet, "m3", north)
-        yield north
-    finally:
-        for each in reversed(made):
-            with suppress(RefusedError):
-                fleet.api.delete(each)
-        fleet.until("no definition is left", lambda: not _defined(fleet))
-
-
-def _defined(fleet: Fleet) -> bool:
-    return any(each.plane.api.exists(DEFINITION) for each in fleet.members.values())
-
-
-def fill(fleet: Fleet, name: str, basin: JSON) -> None:
-    """Make a resource healthy in a member."""
-    api = fleet.members[name].plane.api
-
-    def done() -> bool:
-        with suppress(RefusedError, AssertionError):
-            api.patch(basin, {"status": {"full": True}}, subresource="status")
-            return True
-        return False
-
-    fleet.until(f"the Basin in {name}", done)
 
 
 def _events(fleet: Fleet, app: str, text: str) -> list[JSON]:
