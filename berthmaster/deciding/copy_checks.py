@@ -5,7 +5,7 @@ by the Works (``Copies``), and by ``remains``: some copies run on without a Work
 what was read. docs/moves-copies.md lists the causes.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Final
 
 import msgspec.structs
@@ -131,6 +131,14 @@ def held_by_purge(binding: Binding, copies: Copies) -> list[str]:
     """
     purged = {each.from_cluster for each in binding.spec.graceful_eviction_tasks if not each.keeps_copy}
     return sorted(purged & copies.by_cluster.keys() - binding.assignment.keys())
+
+
+def finished_copies(binding: Binding, clusters: Container[str]) -> list[str]:
+    """Return those of some clusters in which a Job has finished, as the members report."""
+    if binding.spec.resource.kind != JOB:
+        return []
+    items = binding.status.aggregated_status
+    return sorted(each.cluster_name for each in items if each.cluster_name in clusters and _is_finished(each))
 
 
 def growing(binding: Binding, clusters: Mapping[str, int]) -> dict[str, int]:

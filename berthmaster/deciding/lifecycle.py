@@ -27,6 +27,7 @@ from berthmaster.deciding.copy_checks import (
     UNREAD,
     blocked_removal,
     blocked_start,
+    finished_copies,
     growing,
     held_by_purge,
     is_preserved,
@@ -679,7 +680,7 @@ def _overdue(state: MoveState, now: Timestamp) -> MoveState:
 def _surging(binding: Binding, state: MoveState, around: Surroundings) -> Step | str:
     """Wait until the new copies are healthy. A text says why the move has failed."""
     settings, now = around.settings, around.now
-    if why := _undispatched(binding, state, around):
+    if why := _undispatched(binding, state, around) or _finished(binding, state):
         return why
     problems = unhealthy_by_report(binding, state, now, around.unready)
     if not problems:
@@ -738,6 +739,8 @@ def _refusing(binding: Binding, state: MoveState, around: Surroundings) -> str:
 def _soaking(binding: Binding, state: MoveState, around: Surroundings) -> Step | str:
     """Release the old copies when the new ones stayed healthy. A text says why the move has failed."""
     now = around.now
+    if why := _finished(binding, state):
+        return why
     if state.template != _template(binding):
         state = _surging_again(state, around)
         return Step(msgspec.structs.replace(state, template=_template(binding)), wait_s=_wait(state, now))
@@ -770,6 +773,14 @@ def _undispatched(binding: Binding, state: MoveState, around: Surroundings) -> s
     found = around.works().by_cluster
     names = sorted(name for name in suspended if name not in found or not found[name].item.applied)
     return f"dispatching to {name_list(names)} is suspended" if names else ""
+
+
+def _finished(binding: Binding, state: MoveState) -> str:
+    """Return that a Job has finished before its new copies replaced it, so that they must go; empty if it has not."""
+    if state.strategy is MoveStrategy.BREAK_BEFORE_MAKE or state.reason is MoveReason.FAILOVER:
+        return ""
+    names = finished_copies(binding, state.leaving)
+    return f"the Job has finished on {name_list(names)}" if names else ""
 
 
 def _held_copies(binding: Binding, state: MoveState, going: Iterable[str], around: Surroundings) -> Step | None:

@@ -273,9 +273,9 @@ class Members:
         copy = self.copies(template).get(cluster)
         return None if limit is None else max(0, limit - (copy.ready if copy is not None else 0))
 
-    def finish(self, job: JSON) -> None:
-        """Let all pods of a Job end well, where it runs."""
-        for member in self._members.values():
+    def finish(self, job: JSON, *names: str) -> None:
+        """Let all pods of a Job end well, in some members or wherever it runs."""
+        for member in (self._members[name] for name in names or self._members):
             for which, copy in member.copies.items():
                 if ident(copy.manifest) == ident(job) and copy.ready:
                     copy.finished = True

@@ -11,6 +11,7 @@ from karmada_model.stage import Stage
 from karmada_plane import cluster, deployment, policy, resource, selector
 from kube_store import JSON
 from move_plays import BREAK, ON, REPLICAS, SETTINGS, STATIC, WEB, Play, Twice, draining, terms_of
+from msgspec import structs
 
 from berthmaster.deciding.budgets import Budget
 from berthmaster.deciding.config import MoveRule, MovesConfig
@@ -19,7 +20,7 @@ from berthmaster.deciding.move_settings import SourceOverride
 from berthmaster.kube.requests import APIRequest
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError
-from berthmaster.model.move import DRAINING, MOVE, MovePhase, MoveState
+from berthmaster.model.move import DRAINING, MOVE, MovePhase, MoveState, MoveStrategy
 from berthmaster.model.move_refusal import Cause
 
 BOTH = pytest.mark.parametrize(
@@ -260,6 +261,19 @@ def test_a_duplicated_job_that_runs_starts_again_on_its_next_cluster(moves: Move
     play.drain("m1")
     play.run(600)
     assert (play.clusters, play.healthy, play.stage.works(JOB).keys()) == ({"m2": 4}, REPLICAS, {"m2"})
+
+
+@pytest.mark.parametrize("phase", [MovePhase.SURGING, MovePhase.SOAKING])
+def test_a_job_that_finishes_while_it_moves_is_not_run_again(phase: MovePhase):
+    rule = structs.replace(MOVES_JOBS, strategy=MoveStrategy.MAKE_BEFORE_BREAK)
+    play = Play({"g": ["m1"], "next": ["m2"]}, DUPLICATED, moves=replace(ON, rules=(rule,)), template=JOB)
+    play.drain("m1")
+    play.until(phase)
+    play.stage.model.members.finish(JOB, "m1")
+    play.run(30)
+    assert (play.clusters, play.move.phase) == ({"m1": 4}, MovePhase.ROLLED_BACK)
+    play.run(2000)
+    assert (play.clusters, cause_of(play), play.stage.works(JOB).keys()) == ({"m1": 4}, Cause.JOB_FINISHED, {"m1"})
 
 
 # Volumes
