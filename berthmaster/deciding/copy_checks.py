@@ -93,6 +93,19 @@ def blocked_removal(
     return None
 
 
+def unseen_copy(clusters: Iterable[str], copies: Copies, unready: Container[str] = ()) -> MoveRefusal | None:
+    """Return that Karmada has not seen the copy in one of some clusters yet, so that it must not go; None if it has.
+
+    Args:
+        unready: the clusters that are not ready. They report nothing, and nobody waits for them here.
+    """
+    for name in sorted(clusters):
+        if name not in unready and (copy := copies.by_cluster.get(name)) is not None and copy.unreported:
+            why = f"Karmada has not reported the copy on {name} yet, and would leave it there"
+            return MoveRefusal(Cause.UNREPORTED, why, (name,))
+    return None
+
+
 def blocked_move(binding: Binding, state: MoveState, copies: Copies, settings: MoveSettings) -> MoveRefusal | None:
     """Return why a move cannot begin, as far as its copies say; None if it can.
 
@@ -105,7 +118,10 @@ def blocked_move(binding: Binding, state: MoveState, copies: Copies, settings: M
         return MoveRefusal(Cause.WORKS_UNREAD, problem, (problem,))
     if (refusal := why_no_quota(binding, state, copies.quotas)) is not None:
         return refusal
-    needed = copies.needed if state.strategy is MoveStrategy.BREAK_BEFORE_MAKE else {}
+    breaks = state.strategy is MoveStrategy.BREAK_BEFORE_MAKE
+    if breaks and (refusal := unseen_copy(state.leaving, copies)) is not None:
+        return refusal
+    needed = copies.needed if breaks else {}
     known = msgspec.structs.replace(copies, needed=needed)
     return blocked_removal(binding, state, state.leaving, known, settings)
 

@@ -32,6 +32,7 @@ from berthmaster.deciding.copy_checks import (
     held_by_purge,
     is_preserved,
     suspended_clusters,
+    unseen_copy,
 )
 from berthmaster.deciding.eviction_tasks import own_tasks, tasks_after, tasks_before
 from berthmaster.deciding.move_settings import MoveSettings
@@ -714,7 +715,7 @@ def _still_held(binding: Binding, state: MoveState, around: Surroundings) -> Ste
     if known is None or not known.cause or known.phase is not state.phase:
         return None
     going = state.target.keys() - state.home.keys()
-    blocked = blocked_removal(binding, state, going, around.works(), around.settings)
+    blocked = _blocked(binding, state, going, around)
     same = blocked is not None and (blocked.cause.value, blocked.about) == (known.cause, known.about)
     return Step(known, wait_s=_LOOK_S) if same else None
 
@@ -790,8 +791,15 @@ def _held_copies(binding: Binding, state: MoveState, going: Iterable[str], aroun
         return None
     if unread := around.works().problem:
         return _unread(state, unread)
-    blocked = blocked_removal(binding, state, names, around.works(), around.settings)
+    blocked = _blocked(binding, state, names, around)
     return None if blocked is None else held_step(binding, state, around, blocked)
+
+
+def _blocked(binding: Binding, state: MoveState, going: Iterable[str], around: Surroundings) -> MoveRefusal | None:
+    """Return why the copies in some clusters must not go now; None if they may."""
+    names, copies = list(going), around.works()
+    found = blocked_removal(binding, state, names, copies, around.settings)
+    return found or unseen_copy(names, copies, around.unready)
 
 
 def held_step(binding: Binding, state: MoveState, around: Surroundings, why: MoveRefusal) -> Step:

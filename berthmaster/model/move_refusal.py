@@ -25,6 +25,8 @@ class Cause(Enum):
     """The member decides the replicas, and has fewer than the move needs there."""
     VOLUMES = "volumes"
     """The data of the workload would be lost, or stay behind."""
+    UNREPORTED = "unreported"
+    """Karmada has not seen the copy in the cluster yet, and would not delete it."""
     NEEDED = "needed"
     """Other workloads on the cluster need the resource."""
     QUOTA = "quota"

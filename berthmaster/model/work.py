@@ -74,6 +74,8 @@ class CopyOfWorkload(msgspec.Struct, frozen=True, array_like=True, gc=False):
         item: what Karmada reports of it in the status of a binding, computed from the Work.
         preserved: whether the member keeps it when its Work is deleted.
         facts: what its manifest says.
+        unreported: whether Karmada has applied it, and has not seen it in the member since. It looks for what it
+            deletes in its cache of the member (karmada ``objectWatcherImpl.Delete``), and does not delete this copy.
     """
 
     deleting: bool
@@ -83,6 +85,7 @@ class CopyOfWorkload(msgspec.Struct, frozen=True, array_like=True, gc=False):
     item: AggregatedStatusItem
     preserved: bool = False
     facts: TemplateFacts = TemplateFacts()
+    unreported: bool = False
 
 
 class Copies(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -140,13 +143,14 @@ def _cluster_of(work: KarmadaWork) -> str:
 def _copy_of(work: KarmadaWork) -> CopyOfWorkload:
     manifest = next(iter(work.spec.workload.manifests), _Manifest())
     spec = manifest.spec if isinstance(manifest.spec, Mapping) else {}
+    item = _item_of(work)
     replicas = next((each for name in _REPLICAS if (each := _count(spec.get(name))) is not None), None)
     return CopyOfWorkload(
         work.metadata.deletion_timestamp is not None,
         replicas,
         int64_of(manifest.metadata.annotations.get(TEMPLATE_GENERATION, "")) or 0,
         _grace_s(spec),
-        _item_of(work),
+        item,
         bool(work.spec.preserve_resources_on_deletion),
         facts_of(
             {
@@ -156,6 +160,7 @@ def _copy_of(work: KarmadaWork) -> CopyOfWorkload:
                 "spec": spec,
             }
         ),
+        item.applied and not work.status.manifest_statuses,
     )
 
 

@@ -102,6 +102,7 @@ def _wait_word(cause: Cause) -> str:
             | Cause.JOB_DIVIDED
             | Cause.REPLICAS_RETAINED
             | Cause.VOLUMES
+            | Cause.UNREPORTED
             | Cause.NEEDED
             | Cause.QUOTA
             | Cause.REFUSED

@@ -106,6 +106,7 @@ class Member:
         orphans: what runs without a Work, by the Work that it had. If Karmada writes that again, it manages the copy.
         volumes: the claims that have a volume, as Namespace/Name.
         allocated: its own use of resources, besides the copies; None until the first report.
+        hidden_until_s: until when Karmada sees nothing new there. It does not delete what it has never seen.
     """
 
     up: bool = True
@@ -115,6 +116,7 @@ class Member:
     orphans: dict[Ident, RunningCopy] = field(default_factory=dict)
     volumes: set[str] = field(default_factory=set)
     allocated: JSON | None = None
+    hidden_until_s: float = 0.0
 
 
 class Members:
@@ -227,6 +229,10 @@ class Members:
         member, which = self.member(cluster_of(work)), ident(work)
         if which in member.copies:
             member.orphans[which] = member.copies.pop(which)
+
+    def hide(self, cluster: str, seconds: float) -> None:
+        """Let Karmada see nothing new in a cluster for some time, as while it connects again after an outage."""
+        self.member(cluster).hidden_until_s = self._agenda.now_s() + seconds
 
     def let_go(self) -> None:
         """Remove all finalizers. What was deleted goes at once, and Karmada creates again what it manages."""
@@ -414,7 +420,13 @@ class Members:
         cluster = _cluster(which)
         member = self.member(cluster)
         copy = member.copies.get(which)
-        if copy is not None and member.up:
+        if self._hides(member):
+            work = self._objects.get(which)
+            if copy is not None and work is not None and "conditions" not in work.get("status", {}):
+                status = {"conditions": _work_status(copy, stamp(self._now()))["conditions"]}
+                self._objects.change(which, partial(_set_status, status=status), status=True)
+            self._later(member.hidden_until_s - self._agenda.now_s() + self.delays.report_s, which, self._report)
+        elif copy is not None and member.up:
             status = _work_status(copy, stamp(self._now()))
             self._objects.change(which, partial(_set_status, status=status), status=True)
         if self._reports_resources and member.up:
@@ -452,6 +464,9 @@ class Members:
         if copy is not None and (_cluster(which), copy.manifest["metadata"]["name"]) in self._finalized:
             copy.ends, member.orphans[which] = True, copy
             copy = None
+        if copy is not None and not work.get("status", {}).get("manifestStatuses") and self._hides(member):
+            member.orphans[which] = copy
+            copy = None
         if copy is not None and work["spec"].get("preserveResourcesOnDeletion"):
             member.left[ident(copy.manifest)] = copy
             copy = None
@@ -462,6 +477,9 @@ class Members:
         self._objects.change(which, _remove_finalizer)
         if self._reports_resources:
             self._report_resources(_cluster(which))
+
+    def _hides(self, member: Member) -> bool:
+        return member.hidden_until_s > self._agenda.now_s()
 
     def _end_pods(self, cluster: str, copy: RunningCopy, count: int) -> None:
         """Let some pods of a copy end. They use their resources until then."""

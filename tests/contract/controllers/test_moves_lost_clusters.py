@@ -15,7 +15,8 @@ from karmada_plane import cluster
 from move_plays import BREAK, STATIC, STAYS, Play, Twice, refuse_if
 
 from berthmaster.controllers.settings import ControllerSettings
-from berthmaster.model.move import MovePhase
+from berthmaster.model.move import MovePhase, MoveStrategy
+from berthmaster.model.move_refusal import Cause
 
 QUICK = replace(BREAK, defaults=replace(BREAK.defaults, deadline_s=120, hold_down_s=300))
 TWO = {"g": ["m1"], "next": ["m2"]}
@@ -122,6 +123,34 @@ def test_a_target_that_is_drained_and_then_deleted_is_left_before_the_deadline(p
     twice.run(90)
     assert (play.clusters, play.healthy, twice.seen) == ({"m1": 4}, 4, False)
     assert play.stage.get(cluster("m2")) is None, "no assignment holds it up"
+
+
+def test_a_copy_that_karmada_has_not_seen_yet_is_not_removed():
+    """Its cluster is back from an outage. Karmada would remove the Work, and leave the copy there."""
+    play = Play(THREE, STATIC, moves=QUICK)
+    play.stage.model.members.hide("m2", 100)
+    play.place({"g": ["m2"], "next": ["m3"]})
+    play.run(5)
+    play.drain("m2")
+    play.run(60)
+    assert (play.clusters, play.move.cause) == ({"m2": 4}, Cause.UNREPORTED.value)
+    twice = Twice(play)
+    twice.run(BACK_S)
+    assert (play.clusters, play.healthy, twice.seen) == ({"m3": 4}, 4, False)
+    assert not play.stage.model.members.member("m2").orphans
+
+
+@pytest.mark.parametrize("strategy", MoveStrategy)
+def test_a_new_copy_that_karmada_does_not_see_in_time_is_not_removed(strategy: MoveStrategy):
+    play = Play(TWO, STATIC, moves=replace(QUICK, defaults=replace(QUICK.defaults, strategy=strategy)))
+    play.drain("m1")
+    play.stage.model.members.hide("m2", 250)
+    play.until(MovePhase.SURGING)
+    play.run(180)
+    assert play.move.cause == Cause.UNREPORTED.value
+    play.run(BACK_S)
+    assert (play.clusters, play.healthy) == ({"m2": 4}, 4)
+    assert not play.stage.model.members.member("m2").orphans
 
 
 def test_no_target_replaces_another_while_karmada_waits_for_a_lost_cluster():
