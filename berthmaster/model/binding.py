@@ -205,6 +205,18 @@ class Binding(Value, frozen=True):
         return {target.name: target.replicas for target in self.spec.clusters}
 
     @property
+    def deployed(self) -> dict[str, int]:
+        """The replicas by cluster, also where workloads are that need it (karmada ``mergeTargetClusters``).
+
+        There it has the replicas of such a workload if it has replicas itself, and 0 otherwise.
+        """
+        found = self.assignment
+        for snapshot in self.spec.required_by:
+            for target in snapshot.clusters:
+                found.setdefault(target.name, target.replicas if self.spec.is_workload else 0)
+        return found
+
+    @property
     def scheduler(self) -> str:
         return self.spec.scheduler_name or DEFAULT_SCHEDULER
 

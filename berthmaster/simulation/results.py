@@ -60,15 +60,8 @@ class WorkloadResult(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def assignment(self) -> dict[str, int]:
-        """The replicas by cluster. Clusters of the workloads that it follows count as well, with 0 replicas."""
-        binding = self._binding
-        if binding is None:
-            return {}
-        own = binding.assignment
-        if not binding.spec.required_by:
-            return own
-        followed = {target.name for snapshot in binding.spec.required_by for target in snapshot.clusters}
-        return own | dict.fromkeys(sorted(followed - own.keys()), 0)
+        """The replicas by cluster. Clusters of the workloads that it follows count as well."""
+        return {} if self._binding is None else self._binding.deployed
 
     @property
     def failure(self) -> Failure | None:

@@ -10,7 +10,6 @@ from berthmaster.model.overrides import OverridePolicy, replicas_set
 from berthmaster.model.replicas import Template
 from berthmaster.simulation.overriding import all_overridden
 from berthmaster.simulation.workload import SimulatedWorkload
-from extender.state.placed_workload import clusters_of
 
 
 class CopyCounts(NamedTuple):
@@ -26,14 +25,14 @@ class CopyCounts(NamedTuple):
 
     def existing(self, binding: Binding) -> dict[str, int]:
         """Return the replicas by cluster of the copies that exist where a binding is assigned."""
-        assigned = clusters_of(binding)
+        assigned = binding.deployed
         return existing(binding, assigned, self._set(binding, assigned) if self.overrides else {})
 
     def asked(self, binding: Binding) -> int:
         """Return the replicas that a divided workload asks for."""
         if not self.overrides:
             return binding.spec.replicas
-        assigned = sum(existing(binding, clusters_of(binding)).values())
+        assigned = sum(existing(binding, binding.deployed).values())
         return binding.spec.replicas + sum(self.existing(binding).values()) - assigned
 
     def _set(self, binding: Binding, names: Iterable[str]) -> Mapping[str, int]:

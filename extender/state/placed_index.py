@@ -18,7 +18,7 @@ from berthmaster.model.binding import Binding
 from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.native_api.fleet import SortKey
 from berthmaster.views.move_rows import BindingMove, moves_among
-from extender.state.placed_workload import PlacedWorkload, clusters_of, moving_between, not_running_yet, placed_workload
+from extender.state.placed_workload import PlacedWorkload, moving_between, not_running_yet, placed_workload
 from extender.state.workload_order import in_order
 
 K = TypeVar("K", bound=Hashable)
@@ -82,7 +82,7 @@ class WorkloadTotals:
             _count(self.policies, placed.policy, sign)
         if placed.group:
             _count(self.groups, placed.group, sign)
-        for name in clusters_of(placed.binding):
+        for name in placed.binding.deployed:
             _count(self.clusters, name, sign)
         if placed.held_down_until is not None and sign > 0:
             self.held[key] = placed.held_down_until
@@ -207,7 +207,7 @@ class PlacedIndex:
         if not self._by_namespace[namespace].workloads:
             del self._by_namespace[namespace]
         binding = placed.binding
-        for name, replicas in clusters_of(binding).items():
+        for name, replicas in binding.deployed.items():
             use = self._uses[name]
             if sign > 0:
                 use.keys.add(key)

@@ -82,18 +82,6 @@ def placed_workload(
     )
 
 
-def clusters_of(binding: Binding) -> dict[str, int]:
-    """Return where the workload of a binding is assigned: replicas by cluster.
-
-    Karmada sends a dependency to its own clusters, and to those of the workloads that need it.
-    """
-    found = binding.assignment
-    for snapshot in binding.spec.required_by:
-        for target in snapshot.clusters:
-            found.setdefault(target.name, target.replicas)
-    return found
-
-
 def row_of(placed: PlacedWorkload, now: datetime, *, stopped: bool = False) -> WorkloadRow:
     """Return a workload as the API lists it. ``stopped``: whether no copy of it runs where it is assigned."""
     binding, resource = placed.binding, placed.binding.spec.resource
@@ -108,7 +96,7 @@ def row_of(placed: PlacedWorkload, now: datetime, *, stopped: bool = False) -> W
         group=placed.group or None,
         group_index=placed.group_index,
         groups=placed.groups,
-        clusters=clusters_of(binding),
+        clusters=binding.deployed,
         replicas=binding.spec.replicas,
         state=placed.state,
         preferred=placed.preferred,

@@ -5,13 +5,13 @@ from operator import attrgetter
 from typing import Any, Final
 
 from berthmaster.native_api.fleet import SortKey
-from extender.state.placed_workload import PlacedWorkload, clusters_of
+from extender.state.placed_workload import PlacedWorkload
 
 _VALUES: Final[Mapping[SortKey, Callable[[PlacedWorkload], Any]]] = {
     SortKey.NAME: attrgetter("binding.spec.resource.name"),
     SortKey.NAMESPACE: attrgetter("binding.spec.resource.namespace"),
     SortKey.REPLICAS: attrgetter("binding.spec.replicas"),
-    SortKey.CLUSTERS: lambda each: len(clusters_of(each.binding)),
+    SortKey.CLUSTERS: lambda each: len(each.binding.deployed),
     SortKey.GROUP: attrgetter("group_index"),
     SortKey.POLICY: attrgetter("policy"),
     SortKey.SCHEDULED: attrgetter("binding.status.last_scheduled_time"),

@@ -30,7 +30,7 @@ from extender.protocols.native.schedule import require_watched
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Call, Services
 from extender.state.placed_index import PlacedIndex, WorkloadTotals, namespace_of
-from extender.state.placed_workload import PlacedWorkload, clusters_of, row_of
+from extender.state.placed_workload import PlacedWorkload, row_of
 from extender.state.problems import known_outages
 from extender.state.state import State
 from extender.state.workload_order import in_order
@@ -256,7 +256,7 @@ def _meant(wanted: str, names: Iterable[str], query: WorkloadQuery) -> frozenset
 
 def _cluster_names(placed: PlacedWorkload) -> Iterable[str]:
     spec = placed.binding.spec
-    return clusters_of(placed.binding) if spec.required_by else [target.name for target in spec.clusters]
+    return placed.binding.deployed if spec.required_by else [target.name for target in spec.clusters]
 
 
 _COUNTERS: Final[Mapping[str, Callable[[Iterable[PlacedWorkload]], Iterable[str]]]] = {

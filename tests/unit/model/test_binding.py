@@ -403,3 +403,17 @@ def test_an_evicted_cluster_may_lack_and_is_in_neither_assignment():
     )
     assert clusters_of(as_moved(given)) == {"new": 4}
     assert clusters_of(as_before(given)) == {"old": 2}
+
+
+@cases(
+    ("kind", "replicas", "deployed"),
+    {
+        "a ConfigMap": ("ConfigMap", 0, {"own": 1, "a": 0}),
+        "a Deployment": ("Deployment", 1, {"own": 1, "a": 4}),
+    },
+)
+def test_a_dependency_is_also_where_workloads_are_that_need_it(kind, replicas, deployed):
+    leader = BindingSnapshot("web", "shop", (TargetCluster("own", 9), TargetCluster("a", 4)))
+    resource = ObjectReference("v1", kind, "x", "shop")
+    spec = BindingSpec(resource, replicas=replicas, clusters=(TargetCluster("own", 1),), required_by=(leader,))
+    assert Binding(spec).deployed == deployed

@@ -15,7 +15,7 @@ from berthmaster.model.move import APPLIED_AFFINITY, MOVE, MovePhase, MoveReason
 from berthmaster.model.policy import Suspension
 from berthmaster.native_api.fleet import SortKey, WorkloadState
 from extender.state.placed_index import ObservedIndex, PlacedIndex, WorkloadTotals
-from extender.state.placed_workload import clusters_of, moving_between, not_running_yet, placed_workload, row_of
+from extender.state.placed_workload import moving_between, not_running_yet, placed_workload, row_of
 
 NOW = datetime(2026, 1, 15, 12, tzinfo=UTC)
 DIVIDED = placement(replicaScheduling={"replicaSchedulingType": "Divided"})
@@ -109,7 +109,8 @@ def test_a_dependency_is_where_its_workloads_are():
     resource = bindings_model.ObjectReference("v1", "ConfigMap", "x")
     follower = bindings_model.Binding(bindings_model.BindingSpec(resource, required_by=(snapshot,)))
     row = row_of(placed_workload(follower), NOW)
-    assert (row.clusters, row.state.value, row.scheduler) == ({"b": 2}, "placed", None)
+    assert (row.clusters, row.state.value, row.scheduler) == ({"b": 0}, "placed", None)
+    assert PlacedIndex([(("", "x"), placed_workload(follower))]).use("b").replicas == 0
     assert row.message == "it follows the workloads that need it"
 
 
@@ -246,7 +247,7 @@ def test_changes_lead_to_the_same_index_as_building_it_again(changes, reads):
             name for (_, name), each in stored.items() if MOVE in each.metadata.annotations
         }
         assert index.on_clusters(["a", "c"]) == [
-            each for each in index.by_name() if not {"a", "c"}.isdisjoint(clusters_of(each.binding))
+            each for each in index.by_name() if not {"a", "c"}.isdisjoint(each.binding.deployed)
         ]
 
 
