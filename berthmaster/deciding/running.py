@@ -256,5 +256,4 @@ def wants_copies(binding: Binding) -> bool:
 
 def is_divided(binding: Binding) -> bool:
     """Return whether the clusters of an assignment share the replicas. Otherwise each of them has all."""
-    scheduling = binding.spec.placement.replica_scheduling if binding.spec.placement is not None else None
-    return scheduling is not None and scheduling.replica_scheduling_type == "Divided"
+    return binding.spec.placement is not None and binding.spec.placement.divides

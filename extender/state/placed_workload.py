@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from berthmaster.deciding.running import is_divided
 from berthmaster.deciding.writes import effective
 from berthmaster.model.binding import SCHEDULED, Binding, holder
 from berthmaster.model.cluster import Condition
@@ -165,24 +166,33 @@ def _state(binding: Binding) -> WorkloadState:
     if spec.placement is None:
         return WorkloadState.PLACED if spec.clusters or spec.required_by else WorkloadState.NOWHERE
     if spec.clusters:
-        return WorkloadState.SHORT if _shortage(binding) else WorkloadState.PLACED
+        return WorkloadState.SHORT if unassigned(binding) else WorkloadState.PLACED
     condition = _scheduled(binding)
     if condition is None or condition.status == "True":
         return WorkloadState.PENDING
     return WorkloadState.NOWHERE if condition.status == "False" else WorkloadState.UNKNOWN
 
 
-def _shortage(binding: Binding) -> str:
-    """Return how many replicas an assignment lacks, in words; empty if it lacks none."""
+def unassigned(binding: Binding) -> int:
+    """Return how many replicas an assignment lacks; without a division, on all of its clusters together."""
     spec = binding.spec
-    if len(spec.components) > 1 or not spec.replicas or spec.placement is None or not spec.clusters:
-        return ""  # no replicas are divided
-    scheduling, assigned = spec.placement.replica_scheduling, [target.replicas for target in spec.clusters]
-    if scheduling is not None and scheduling.replica_scheduling_type == "Divided":
-        total = sum(assigned)
-        return f"{total} of {spec.replicas} replicas are assigned" if total < spec.replicas else ""
-    short = sum(each < spec.replicas for each in assigned)
-    return f"{short} of {len(assigned)} clusters have fewer than {spec.replicas} replicas" if short else ""
+    if len(spec.components) > 1 or spec.placement is None or not spec.clusters:
+        return 0
+    assigned = [target.replicas for target in spec.clusters]
+    if is_divided(binding):
+        return max(0, spec.replicas - sum(assigned))
+    return sum(max(0, spec.replicas - each) for each in assigned)
+
+
+def _shortage(binding: Binding) -> str:
+    """Return which replicas an assignment lacks, in words; empty if it lacks none."""
+    spec, missing = binding.spec, unassigned(binding)
+    if not missing:
+        return ""
+    if is_divided(binding):
+        return f"{spec.replicas - missing} of {spec.replicas} replicas are assigned"
+    short = sum(target.replicas < spec.replicas for target in spec.clusters)
+    return f"{short} of {len(spec.clusters)} clusters have fewer than {spec.replicas} replicas"
 
 
 def _scheduled(binding: Binding) -> Condition | None:

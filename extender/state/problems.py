@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from berthmaster.deciding.lease_record import LeaseRecord
 from berthmaster.deciding.running import Hosts, is_divided, running, wants_copies
-from berthmaster.model.binding import Binding, holder
+from berthmaster.model.binding import holder
 from berthmaster.model.cluster import Cluster
 from berthmaster.native_api.fleet import WorkloadState
 from berthmaster.native_api.problems import MAX_PROBLEMS, Damage, FleetProblem, Subject, worst_first
@@ -21,7 +21,7 @@ from berthmaster.views.move_rows import RowState, StatedMove
 from extender.state.cluster_health import not_ready_since, why_not_ready
 from extender.state.copy_counts import AS_ASSIGNED, CopyCounts
 from extender.state.placed_index import PlacedIndex
-from extender.state.placed_workload import PlacedWorkload, message_of, since_of
+from extender.state.placed_workload import PlacedWorkload, message_of, since_of, unassigned
 
 _STUCK: Final = frozenset({RowState.OVERDUE, RowState.INVALID})
 _GONE: Final = "the fleet has no such cluster"
@@ -161,21 +161,13 @@ def hurt_workloads(workloads: Iterable[PlacedWorkload], outages: Iterable[Outage
             found[Damage.NO_COPY].append(HurtWorkload(placed, placed.binding.spec.replicas))
         elif placed.state is WorkloadState.SHORT:
             if id(placed) not in stopped:
-                found[Damage.SHORT].append(HurtWorkload(placed, _unassigned(placed.binding)))
+                found[Damage.SHORT].append(HurtWorkload(placed, unassigned(placed.binding)))
         elif placed.group_index and placed.state is WorkloadState.PLACED and id(placed) not in stopped:
             found[Damage.NOT_PREFERRED].append(HurtWorkload(placed, placed.binding.spec.replicas))
     return {
         damage: Hurt(len(rows), nsmallest(MAX_PROBLEMS, rows, key=lambda each: each.rank))
         for damage, rows in found.items()
     }
-
-
-def _unassigned(binding: Binding) -> int:
-    """Return how many replicas have no place; without a division, of all clusters of the assignment together."""
-    wanted, assigned = binding.spec.replicas, [each.replicas for each in binding.spec.clusters]
-    if is_divided(binding):
-        return max(0, wanted - sum(assigned))
-    return sum(max(0, wanted - each) for each in assigned)
 
 
 def _of_workload(hurt: HurtWorkload, damage: Damage, now: datetime) -> FleetProblem:
