@@ -18,12 +18,12 @@ from workloads import generated_fleet
 from berthmaster.model.binding import Binding, BindingSpec, BindingStatus, ObjectReference, TargetCluster
 from berthmaster.model.cluster import Cluster, ResourceSummary
 from berthmaster.model.decode import convert
+from berthmaster.model.division_strategy import Strategy, strategy_of
 from berthmaster.model.meta import ObjectMeta
 from berthmaster.model.placement import Placement
 from berthmaster.model.quantity import Quantity
 from berthmaster.model.replicas import ReplicaRequirements
 from berthmaster.model.taint import Taint
-from berthmaster.scheduling.compiled_placement import Strategy, strategy_of
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.minimal import decide_minimal
 from berthmaster.scheduling.karmada.profile import karmada_profile

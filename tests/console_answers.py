@@ -16,6 +16,7 @@ from tables import data
 
 from berthmaster.ledger.records import ChangeRecord, HistoryRow, InputDifference, PastExplanation
 from berthmaster.model.decode import convert
+from berthmaster.model.division_strategy import Strategy
 from berthmaster.model.move import MovePhase, MoveState
 from berthmaster.model.policy import Policy
 from berthmaster.model.taint import Taint
@@ -25,7 +26,6 @@ from berthmaster.native_api.fleet import FleetAmount, FleetCluster, FleetView, W
 from berthmaster.native_api.policies import AllowedGroup, ClaimsView, PolicyList, PolicyView
 from berthmaster.native_api.what_if import PlanAnswer, PlanCounts
 from berthmaster.native_api.wire import BindingExplanation, BindingView, HistoryPage, Staleness
-from berthmaster.scheduling.compiled_placement import Strategy
 from berthmaster.scheduling.decision import Failure, FailureKind
 from berthmaster.scheduling.diagnosis import (
     ClusterDiagnosis,

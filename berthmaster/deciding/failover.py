@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from berthmaster.model.binding import Binding, GracefulEvictionTask
+from berthmaster.model.division_strategy import Strategy, strategy_of
 from berthmaster.model.move_refusal import Cause, MoveRefusal
 from berthmaster.model.placement import Placement
-from berthmaster.scheduling.compiled_placement import Strategy, strategy_of
 from berthmaster.scheduling.decision import Decision, Failure, FailureKind
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler

@@ -1,14 +1,13 @@
 """A placement compiled for a fleet: its groups, and the clusters that their affinities match."""
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from enum import Enum
 from typing import Any, Final
 
 import numpy as np
 
 from berthmaster.model.affinity import AffinityTerm, ClusterAffinity
 from berthmaster.model.decode import encode_json
-from berthmaster.model.placement import Placement, ReplicaSchedulingStrategy
+from berthmaster.model.placement import Placement
 from berthmaster.model.selector import LABEL_OPERATORS, Requirement
 from berthmaster.scheduling.bounded_cache import BYTES_OF_JSON, BoundedCache
 from berthmaster.scheduling.columns import BoolArray, Column, IntArray, InvertedIndex
@@ -140,30 +139,6 @@ class CompiledPlacement:
     def group_index(self, name: str) -> int:
         """Return the position of the group with a name, or 0 if there is none."""
         return next((index for index, group in enumerate(self.groups) if group.name == name), 0) if name else 0
-
-
-class Strategy(Enum):
-    """How a placement divides replicas, in the words of its API."""
-
-    DUPLICATED = "Duplicated"
-    STATIC_WEIGHT = "StaticWeight"
-    DYNAMIC_WEIGHT = "DynamicWeight"
-    AGGREGATED = "Aggregated"
-    UNKNOWN = "unknown"
-
-
-def strategy_of(scheduling: ReplicaSchedulingStrategy | None) -> Strategy:
-    """Return the strategy that a placement names (karmada ``newAssignState``)."""
-    if scheduling is None or scheduling.replica_scheduling_type == "Duplicated":
-        return Strategy.DUPLICATED
-    if scheduling.replica_scheduling_type != "Divided":
-        return Strategy.UNKNOWN
-    if scheduling.replica_division_preference == "Aggregated":
-        return Strategy.AGGREGATED
-    if scheduling.replica_division_preference != "Weighted":
-        return Strategy.UNKNOWN
-    preference = scheduling.weight_preference
-    return Strategy.DYNAMIC_WEIGHT if preference and preference.dynamic_weight else Strategy.STATIC_WEIGHT
 
 
 def _groups(placement: Placement, affinities: Affinities) -> tuple[Group, ...]:

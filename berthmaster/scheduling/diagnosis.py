@@ -20,8 +20,9 @@ import msgspec
 from msgspec.structs import replace
 
 from berthmaster.model.cluster import Cluster
+from berthmaster.model.division_strategy import Strategy, strategy_of
 from berthmaster.scheduling.columns import BoolArray
-from berthmaster.scheduling.compiled_placement import Group, Strategy, strategy_of
+from berthmaster.scheduling.compiled_placement import Group
 from berthmaster.scheduling.context import Context
 from berthmaster.scheduling.decision import Attempt, Decision, Failure, FailureKind, Mode
 from berthmaster.scheduling.filter_remedies import FilterRemedy

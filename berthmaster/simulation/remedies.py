@@ -16,11 +16,11 @@ from berthmaster.model import meta
 from berthmaster.model.affinity import ClusterAffinity, ClusterAffinityTerm
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import APIEnablement, APIResource, Cluster, ResourceSummary
+from berthmaster.model.division_strategy import Strategy, strategy_of
 from berthmaster.model.meta import with_spec
 from berthmaster.model.placement import ClusterPreferences, Placement, ReplicaSchedulingStrategy, StaticClusterWeight
 from berthmaster.model.quantity import MILLI_NANOS, NANOS, Quantity
 from berthmaster.model.rebalancer import RebalancedWorkload, RebalancerSpec, WorkloadRebalancer
-from berthmaster.scheduling.compiled_placement import Strategy, strategy_of
 from berthmaster.scheduling.filter_remedies import (
     AffinityRemedy,
     ClusterRemedy,

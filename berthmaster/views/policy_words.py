@@ -5,14 +5,13 @@ from typing import Final
 
 from berthmaster.deciding.move_settings import SourceSettings, failback_annotation
 from berthmaster.model.affinity import AffinityTerm, ClusterAffinity
+from berthmaster.model.division_strategy import Strategy, ignores_constraints, strategy_of
 from berthmaster.model.durations import duration_text
 from berthmaster.model.errors import FieldError, name_list
 from berthmaster.model.move import FAILBACK
 from berthmaster.model.placement import Placement, SpreadConstraint
 from berthmaster.model.policy import Policy, ResourceSelector
 from berthmaster.model.taint import Toleration
-from berthmaster.scheduling.compiled_placement import Strategy, strategy_of
-from berthmaster.scheduling.karmada.selection import ignores_constraints
 from berthmaster.views.texts import count_text
 
 _NAMES: Final = 12

@@ -10,7 +10,7 @@ from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from berthmaster.scheduling.compiled_placement import Strategy, strategy_of
+from berthmaster.model.division_strategy import Strategy, strategy_of
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.goal import DriftKind
 from berthmaster.scheduling.karmada.minimal import MinimalDecision, decide_minimal

@@ -5,12 +5,13 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from berthmaster.model.affinity import ClusterAffinity, ClusterAffinityTerm
+from berthmaster.model.division_strategy import Strategy, strategy_of
 from berthmaster.model.failover_behavior import ApplicationFailoverBehavior, FailoverBehavior, StatePreservation
 from berthmaster.model.placement import Placement, SpreadConstraint, WorkloadAffinity
 from berthmaster.model.policy import Policy, PropagationSpec, Suspension
 from berthmaster.model.selector import is_label_key
 from webhook.admission.field_problem import ABSENT, FieldProblem
-from webhook.admission.placements import allows_overflow, matches_every_cluster
+from webhook.admission.placements import matches_every_cluster
 
 DEFAULT_TOLERATION_S: Final = 300
 _FIELDS: Final = ("provider", "region", "zone")
@@ -151,7 +152,7 @@ def _check_placement(placement: Placement) -> Iterator[FieldProblem]:
 
 
 def _check_groups(placement: Placement, groups: Sequence[ClusterAffinityTerm]) -> Iterator[FieldProblem]:
-    overflow_allowed = allows_overflow(placement.replica_scheduling)
+    overflow_allowed = strategy_of(placement.replica_scheduling) in {Strategy.DYNAMIC_WEIGHT, Strategy.AGGREGATED}
     for index, group in enumerate(groups):
         path = f"spec.placement.clusterAffinities[{index}]"
         if not is_label_key(group.affinity_name):

@@ -9,7 +9,8 @@ from berthmaster.controllers.estimators.messages import Question
 from berthmaster.deciding.move_settings import RebalanceSettings
 from berthmaster.kube.requests import key_text
 from berthmaster.model.binding import Binding, BindingSpec, ObjectReference
-from berthmaster.scheduling.compiled_placement import Group, Strategy, strategy_of
+from berthmaster.model.division_strategy import Strategy, strategy_of
+from berthmaster.scheduling.compiled_placement import Group
 from berthmaster.scheduling.karmada.selection import places_whole_sets
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler

@@ -15,9 +15,9 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from berthmaster.model.division_strategy import Strategy
 from berthmaster.scheduling.candidates import Candidates
 from berthmaster.scheduling.columns import IntArray
-from berthmaster.scheduling.compiled_placement import Strategy
 from berthmaster.scheduling.context import Context
 from berthmaster.scheduling.decision import Failure, FailureKind
 from berthmaster.scheduling.karmada.go_sort import STABLE_UP_TO, order_by_weight

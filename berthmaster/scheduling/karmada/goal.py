@@ -6,10 +6,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from berthmaster.model.division_strategy import Strategy
 from berthmaster.model.placement import SpreadConstraint
 from berthmaster.scheduling.candidates import Candidates
 from berthmaster.scheduling.columns import IntArray
-from berthmaster.scheduling.compiled_placement import Strategy
 from berthmaster.scheduling.decision import Decision
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.division import divide_by_votes, static_weights

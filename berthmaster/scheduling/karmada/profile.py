@@ -9,11 +9,11 @@ import numpy as np
 
 from berthmaster.model.cached import cached_property
 from berthmaster.model.cluster import Cluster
+from berthmaster.model.division_strategy import Strategy
 from berthmaster.model.placement import Placement
 from berthmaster.model.placement_limits import DEFAULT_LIMITS, PlacementLimits
 from berthmaster.scheduling import filters
 from berthmaster.scheduling.columns import Column, IntArray
-from berthmaster.scheduling.compiled_placement import Strategy
 from berthmaster.scheduling.context import Context
 from berthmaster.scheduling.decision import Attempt
 from berthmaster.scheduling.filter_remedies import FilterRemedy, LocationRemedy

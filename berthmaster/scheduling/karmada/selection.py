@@ -26,6 +26,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from berthmaster.model.cluster import Cluster
+from berthmaster.model.division_strategy import Strategy, ignores_constraints, strategy_of
 from berthmaster.model.placement import Placement, ReplicaSchedulingStrategy, SpreadConstraint
 from berthmaster.model.placement_limits import OPTION
 from berthmaster.scheduling.candidates import Candidates
@@ -34,8 +35,6 @@ from berthmaster.scheduling.compiled_placement import (
     Affinities,
     AffinityColumn,
     CompiledPlacement,
-    Strategy,
-    strategy_of,
 )
 from berthmaster.scheduling.component_sets import sets_column
 from berthmaster.scheduling.context import Context
@@ -114,13 +113,6 @@ class StaticWeights(Column[np.int64]):
 
     def weight_of(self, cluster: Cluster) -> int:
         return max(weight if column.term.matches(cluster) else 0 for column, weight in self._rules)
-
-
-def ignores_constraints(scheduling: ReplicaSchedulingStrategy | None) -> bool:
-    """Return whether static weights disable spread constraints. An empty weight preference does not."""
-    if strategy_of(scheduling) is not Strategy.STATIC_WEIGHT or scheduling is None:
-        return False
-    return scheduling.weight_preference is None or bool(scheduling.weight_preference.static_weight_list)
 
 
 def _static_weights(

@@ -9,9 +9,9 @@ import msgspec.structs
 from berthmaster.model.affinity import ClusterAffinityTerm
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, BindingSpec
 from berthmaster.model.decode import decode_json
+from berthmaster.model.division_strategy import Strategy, strategy_of
 from berthmaster.model.errors import FieldError
 from berthmaster.model.placement import Placement
-from berthmaster.scheduling.compiled_placement import Strategy, strategy_of
 from berthmaster.scheduling.fleet import Fleet
 
 _LENGTH_KEPT: Final = 4096

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from tables import cases, data
 
 from berthmaster.model.binding import BindingStatus, GracefulEvictionTask
-from berthmaster.scheduling.compiled_placement import Strategy
+from berthmaster.model.division_strategy import Strategy
 from berthmaster.scheduling.decision import FailureKind
 from berthmaster.scheduling.diagnosis import MAX_GROUPS, Outcome, explain, outlook, shortened
 from berthmaster.scheduling.fleet import Fleet

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from berthmaster.model.affinity import ClusterAffinity
+from berthmaster.model.division_strategy import ignores_constraints
 from berthmaster.model.placement import Placement
 from webhook.admission.field_problem import ABSENT, FieldProblem
-from webhook.admission.placements import divides_by_static_weight, named_clusters
+from webhook.admission.placements import named_clusters
 from webhook.admission.rules.rule import ReviewedPolicy, rule
 
 _PATH: Final = "spec.placement.replicaScheduling"
@@ -117,7 +118,7 @@ DIVISION_RULES: Final = (
 def _weighted_clusters(placement: Placement) -> list[ClusterAffinity]:
     """Return the target of each static weight; empty if no static weights divide the replicas."""
     strategy = placement.replica_scheduling
-    if strategy is None or strategy.weight_preference is None or not divides_by_static_weight(strategy):
+    if strategy is None or strategy.weight_preference is None or not ignores_constraints(strategy):
         return []
     return [each.target_cluster for each in strategy.weight_preference.static_weight_list]
 

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from berthmaster.model.affinity import ClusterAffinity
+from berthmaster.model.division_strategy import ignores_constraints
 from berthmaster.model.placement import Placement, SpreadConstraint
 from webhook.admission.field_problem import ABSENT, FieldProblem
-from webhook.admission.placements import divides_by_static_weight, named_clusters
+from webhook.admission.placements import named_clusters
 from webhook.admission.rules.rule import ReviewedPolicy, rule
 
 _SELECTING: Final = frozenset({"region", "cluster"})
@@ -16,7 +17,7 @@ _PATH: Final = "spec.placement.spreadConstraints"
 @rule("spread-ignored-by-static-weight", "Spread constraints together with static weights.")
 def _ignored_by_static_weight(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
     placement = reviewed.policy.spec.placement
-    if divides_by_static_weight(placement.replica_scheduling):
+    if ignores_constraints(placement.replica_scheduling):
         yield FieldProblem(
             _PATH, ABSENT, "the scheduler ignores spread constraints if static weights divide the replicas",
             "divide by dynamicWeight or Aggregated, or remove the constraints",
@@ -25,7 +26,7 @@ def _ignored_by_static_weight(reviewed: ReviewedPolicy) -> Iterator[FieldProblem
 
 def _constraints(reviewed: ReviewedPolicy) -> tuple[SpreadConstraint, ...]:
     placement = reviewed.policy.spec.placement
-    return () if divides_by_static_weight(placement.replica_scheduling) else placement.spread_constraints
+    return () if ignores_constraints(placement.replica_scheduling) else placement.spread_constraints
 
 
 @rule("spread-max-groups-unset", "A constraint by cluster or region without `maxGroups`.")

@@ -22,11 +22,11 @@ from console_source import refused_question
 from tables import cases, data
 
 from berthmaster.ledger.records import ChangeRecord
+from berthmaster.model.division_strategy import Strategy
 from berthmaster.model.move import MovePhase
 from berthmaster.model.quantity import Quantity
 from berthmaster.native_api.why import BindingEvent, BindingEvents, BindingOverview, FreeAmount, Room
 from berthmaster.native_api.wire import EvictionTaskView, HistoryQuery, RequiringBinding
-from berthmaster.scheduling.compiled_placement import Strategy
 from berthmaster.scheduling.decision import Failure, FailureKind
 from berthmaster.scheduling.diagnosis import ClusterDiagnosis, Diagnosis, GroupDiagnosis, Outcome, Rejection
 from berthmaster.scheduling.karmada.trigger import Trigger

@@ -9,8 +9,8 @@ from decisions import AGGREGATED, DUPLICATED, DYNAMIC, WEIGHTED, asked, schedule
 from tables import cases
 
 from berthmaster.model.decode import convert
+from berthmaster.model.division_strategy import Strategy, strategy_of
 from berthmaster.model.placement import ReplicaSchedulingStrategy
-from berthmaster.scheduling.compiled_placement import Strategy, strategy_of
 from berthmaster.scheduling.karmada.division import breaks_ties_descending
 from berthmaster.scheduling.karmada.go_sort import order_by_weight
 
