@@ -110,11 +110,6 @@ def echo(*parts: str, error: bool = False) -> None:
     click.echo(inert("".join(parts)), err=error)
 
 
-def echo_command(command: str) -> None:
-    """Print a line that a CI system interprets. The caller has made the data in it inert."""
-    click.echo(command)
-
-
 def annotate(level: str, source: str, line: int, title: str, message: str) -> None:
     """Print a command of a workflow of GitHub, which shows the message beside the line of the file."""
 
@@ -126,7 +121,7 @@ def annotate(level: str, source: str, line: int, title: str, message: str) -> No
 
     properties = {"file": source, "line": line, "title": title}
     shown = ",".join(f"{name}={escaped(str(value), ':,')}" for name, value in properties.items())
-    echo_command(f"::{level} {shown}::{escaped(message)}")
+    click.echo(f"::{level} {shown}::{escaped(message)}")
 
 
 @contextmanager

@@ -91,13 +91,10 @@ class Window(Value, frozen=True):
     ] = msgspec.field(default_factory=lambda: TimeZone("UTC"))
 
     def is_open(self, now: datetime) -> bool:
-        return self._start_after(now - timedelta(seconds=self.duration_s)) <= now
+        return self.next_start(now - timedelta(seconds=self.duration_s)) <= now
 
-    def next_start(self, now: datetime) -> datetime:
+    def next_start(self, moment: datetime) -> datetime:
         """Return the first start after a time, in UTC."""
-        return self._start_after(now)
-
-    def _start_after(self, moment: datetime) -> datetime:
         starts = CronSim(self.schedule, moment.astimezone(_zone_of(self.time_zone)))
         while True:
             start = next(starts).astimezone(UTC)

@@ -221,12 +221,12 @@ class PlanDecider:
     def _planned(self, key: WorkloadKey, shared: SharedCapacity, diagnose: Diagnosed) -> PlannedWorkload:
         present, settled = self._index.get(key), self._due.result(key)
         due = settled.started if settled is not None else None
-        workload = self._changed.after.get(key, due)
+        workload, schedulers = self._changed.after.get(key, due), self._index.world.schedulers
         if workload is None:
             if present is None:
                 raise ValueError(f"{key} is neither in the world nor in the change")
-            return PlannedWorkload(self._present(present), absent(present), None, is_deleted=True)
-        before = absent(workload) if present is None else self._present(present)
+            return PlannedWorkload(present_result(present, schedulers), absent(present), None, is_deleted=True)
+        before = absent(workload) if present is None else present_result(present, schedulers)
         if settled is not None and due is not None and not self._has_event(due, workload):
             return PlannedWorkload(before, self._unlooked(settled, workload), settled, has_event=False)
         after = self.decided(workload, shared, diagnose)
@@ -251,9 +251,6 @@ class PlanDecider:
             return True
         then, now = (each.binding and each.binding.spec for each in (before, after))
         return before.held_by != after.held_by or then != now
-
-    def _present(self, workload: SimulatedWorkload) -> WorkloadResult:
-        return present_result(workload, self._index.world.schedulers)
 
 
 def absent(workload: SimulatedWorkload) -> WorkloadResult:

@@ -10,6 +10,7 @@ from flask import Response, abort, render_template, request
 from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.native_api.why import BindingManifests, BindingOverview
 from berthmaster.native_api.wire import BindingView, HistoryPage, HistoryQuery
+from berthmaster.scheduling.karmada.profile import rejection_phrase
 from console.commands import NamedWorkload
 from console.context import services, visitor
 from console.optional_answers import NOT_HERE, Offered, optional
@@ -18,7 +19,7 @@ from console.pages.manifests import yaml_lines
 from console.pages.record_words import departure_of
 from console.pages.workload_answers import answers, past_answers
 from console.pages.workload_model import ROWS, ShownWorkload
-from console.pages.workload_words import filter_words, sentence
+from console.pages.workload_words import sentence
 from console.query import PageQuery
 
 _RECORDS: Final = 20
@@ -94,7 +95,7 @@ def one(namespace: str, binding: str) -> Response | str:
         past=past,
         why_not=why_not.answer,
         hints={name: sentence(hint) for name, hint in hints.items()},
-        filter_words=filter_words,
+        rejection_phrase=rejection_phrase,
         record=record,
         cluster=cluster,
         history=records,

@@ -34,14 +34,9 @@ def ordinal(index: int) -> str:
     return _ORDINALS[index] if index < len(_ORDINALS) else f"number {index + 1}"
 
 
-def filter_words(plugin: str) -> str:
-    """Return what is said about clusters that a filter rejects."""
-    return rejection_phrase(plugin)
-
-
 def rejected_words(rejected: Mapping[str, int]) -> str:
     """Return how many clusters are rejected for which reason; empty if none are."""
-    return "; ".join(f"{count:,} {filter_words(plugin)}" for plugin, count in rejected.items())
+    return "; ".join(f"{count:,} {rejection_phrase(plugin)}" for plugin, count in rejected.items())
 
 
 def outlook_words(group: GroupOutlook, replicas: int) -> str:
