@@ -100,6 +100,11 @@ def healthy_new_copies(binding: Binding, state: MoveState, unready: Container[st
     return _healthy_replicas(binding, ready)
 
 
+def healthy_assigned(binding: Binding, clusters: Container[str]) -> int:
+    """Return how many assigned replicas of a binding are healthy in some clusters."""
+    return _healthy_replicas(binding, {name: count for name, count in binding.assignment.items() if name in clusters})
+
+
 def reported_by_works(binding: Binding, copies: Copies | None) -> Binding:
     """Return a binding in whose status is what its Works say; the binding itself if they were not read.
 

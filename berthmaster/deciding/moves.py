@@ -18,6 +18,7 @@ import msgspec.structs
 from berthmaster.deciding import lifecycle, move_targets, writes
 from berthmaster.deciding.copies import (
     CopiesNotReadError,
+    healthy_assigned,
     healthy_new_copies,
     reported_by_works,
     reported_copies,
@@ -561,8 +562,7 @@ def _decided(decider: MoveDecider, binding: Binding) -> BindingDecision:
         return abandoned(decider, binding, prior, CopiesChange.ABANDONED, problem)
     if under_way or own:
         why = "another client has changed the assignment"
-        ended = move is not None and under_way and prior.spec.clusters and prior.assignment.keys() <= move.target.keys()
-        if move is not None and ended:  # only copies of its target are left
+        if move is not None and under_way and prior.spec.clusters and _has_arrived(prior, move):
             prior = with_status(prior, scheduler_observing_affinity_name=move.target_group)
         return abandoned(decider, binding, prior, CopiesChange.ABANDONED, why, move if under_way else None)
     if move is not None and not any(binding.metadata.labels.get(label) for label in MANAGED_BY):
@@ -571,6 +571,14 @@ def _decided(decider: MoveDecider, binding: Binding) -> BindingDecision:
             rest, write=writes.move_write(binding, None)
         )  # its policy is gone, so it is not scheduled any more
     return _at_rest(decider, binding, move)
+
+
+def _has_arrived(prior: Binding, move: MoveState) -> bool:
+    """Whether only copies of the target of a move are assigned, or more of these are healthy than of its source."""
+    if prior.assignment.keys() <= move.target.keys():
+        return True
+    new, old = move.target.keys() - move.home.keys(), move.home.keys() - move.target.keys()
+    return healthy_assigned(prior, new) > healthy_assigned(prior, old)
 
 
 def _begun_again(

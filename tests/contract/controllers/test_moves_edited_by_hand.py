@@ -7,7 +7,7 @@ import pytest
 from decisions import DUPLICATED
 from karmada_model.evictions import evict
 from karmada_plane import cluster
-from move_plays import BREAK, ON, STATIC, WEB, Play, Twice, draining
+from move_plays import BREAK, ON, REPLICAS, STATIC, WEB, Play, Twice, draining
 
 from berthmaster.deciding.config import MovesConfig
 from berthmaster.model.move import MOVE, MovePhase, MoveStrategy
@@ -230,3 +230,27 @@ def test_a_cluster_that_is_deleted_is_left_although_its_labels_match_no_longer()
     play.run(60)
     assert play.stage.get(cluster(here)) is None
     assert play.healthy == 4
+
+
+def test_new_copies_that_run_stay_when_another_client_removes_a_cluster_of_the_target():
+    """The old copy does not run, and a cluster of its group is free again."""
+    play = Play({"g": ["m1", "m4"], "next": ["m2", "m3"]}, DUPLICATED, moves=MAKE)
+    play.drain("m4")
+    play.run(400)
+    assert play.clusters.keys() == {"m1"}
+    play.drain("m1")
+    play.until(MovePhase.SURGING)
+    play.run(30)
+    binding = play.stage.binding(WEB) or {}
+    play.stage.edit(binding, spec={"suspension": {"scheduling": True}})
+    play.stage.model.members.break_workload("m1", "web")
+    play.run(30)
+    left = [{"name": name, "replicas": REPLICAS} for name in ("m1", "m3")]
+    play.stage.edit(play.stage.binding(WEB) or {}, spec={"clusters": left})
+    play.stage.edit(cluster("m4"), spec={"taints": []})
+    play.run(30)
+    play.watch()
+    play.stage.edit(play.stage.binding(WEB) or {}, spec={"suspension": None})
+    play.run(300)
+    assert play.lowest == REPLICAS
+    assert "m3" in play.clusters
