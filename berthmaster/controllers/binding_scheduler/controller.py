@@ -107,13 +107,14 @@ class BindingScheduler:
         )
         by_priority = settings.gates.on(PRIORITY_BASED_SCHEDULING)
         self.queue = SchedulingQueue(context.clock, self._bindings.priority if by_priority else lambda _: 0)
-        self._handlers = EventHandlers(
-            self._bindings, self._clusters, self.queue, settings.scheduler_name, self._moves, self._estimators
-        )
         reconciler = BindingReconciler(
             self._bindings, self._clusters, self.queue, context, settings.scheduler_name, self._moves, settings.console
         )
         self._times = reconciler.times
+        self._handlers = EventHandlers(
+            self._bindings, self._clusters, self.queue, settings.scheduler_name, self._moves, self._times,
+            self._estimators,
+        )  # fmt: skip
         self.workers = QueueController(NAME, reconciler, self.queue, context.clock, settings.concurrent_bindings)
         # Without the ticker no unschedulable binding would be activated any more.
         self._ticker = RepeatingThread(

@@ -13,6 +13,7 @@ from berthmaster.controllers.binding_scheduler.binding_index import has_move
 from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
 from berthmaster.controllers.binding_scheduler.metrics import INCOMING
 from berthmaster.controllers.binding_scheduler.scheduling_queue import PlacementKeys, SchedulingQueue
+from berthmaster.controllers.binding_scheduler.scheduling_times import SchedulingTimes
 from berthmaster.controllers.estimators.estimators import Estimators
 from berthmaster.controllers.moves.supervisor import MoveSupervisor
 from berthmaster.controllers.moves.waiting_moves import BINDINGS_PER_INTERVAL
@@ -53,9 +54,11 @@ class EventHandlers:
         queue: SchedulingQueue,
         scheduler_name: str,
         moves: MoveSupervisor,
+        times: SchedulingTimes,
         estimators: Estimators | None = None,
     ) -> None:
         self._moves = moves
+        self._times = times
         self._bindings = bindings
         self._clusters = clusters
         self._queue = queue
@@ -194,6 +197,7 @@ class EventHandlers:
 
     def _push(self, key: Key, event: str) -> None:
         INCOMING.labels(event).inc()
+        self._times.forget(key)  # this event counts, not an earlier one
         self._queue.add(key)
 
     def _push_all(self, keys: Iterable[Key], event: str, concerned: Callable[[Binding, str], bool]) -> None:

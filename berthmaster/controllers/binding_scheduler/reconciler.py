@@ -168,9 +168,13 @@ class BindingReconciler:
         If a write fails otherwise, the next decision for the binding completes it.
         """
         now = self._clock.now()
+        if decision.refresh:
+            self.times.forget(key)
         if decision.write is None:
-            refresh = decision.refresh or (decision.has_same_result and self.times.is_due(key))
-            self._write_status(key, binding, decision, now, refresh=refresh)
+            due = self.times.due(key, now) if decision.has_same_result and not decision.refresh else None
+            self._write_status(key, binding, decision, due or now, refresh=decision.refresh or due is not None)
+            if due is not None:
+                self.times.forget(key)
             self._record_events(binding, decision)
             return _Written(decision)
         try:

@@ -2,10 +2,12 @@
 
 karmada-scheduler writes the time after each successful scheduling, also if the result is the same
 (``patchBindingStatusCondition``). The label of one cluster can schedule 30,000 bindings again, so that these writes are
-few in each second, and wait for all others.
+few in each second, and wait for all others. What is written is the time of the scheduling, not of the write: with a
+later one, a WorkloadRebalancer that was created in between would find the binding scheduled after it.
 """
 
 import threading
+from datetime import datetime
 from itertools import islice
 from typing import Final
 
@@ -16,38 +18,39 @@ PER_SECOND: Final = 5
 
 
 class SchedulingTimes:
-    """The bindings whose time is older than their last scheduling. Safe for several threads."""
+    """The bindings whose time is older than their last scheduling, with the time of that. Safe for several threads."""
 
     def __init__(self) -> None:
         self._changed = threading.Lock()
-        self._waiting: dict[Key, None] = {}
-        self._due: set[Key] = set()
+        self._waiting: dict[Key, datetime] = {}
+        self._due: dict[Key, datetime] = {}
 
     def __len__(self) -> int:
         """Return how many bindings wait."""
         with self._changed:
             return len(self._waiting)
 
-    def is_due(self, key: Key) -> bool:
-        """Return whether the time of a binding that was scheduled again is written now. If not, it waits."""
+    def due(self, key: Key, now: datetime) -> datetime | None:
+        """Return the time to write for a binding that is scheduled again now; None if it waits for that.
+
+        The caller passes the binding to ``forget`` after the write.
+        """
         with self._changed:
-            if key in self._due:
-                self._due.discard(key)
-                return True
-            self._waiting[key] = None
-            return False
+            at = self._due.get(key)
+            if at is None:
+                self._waiting[key] = now
+            return at
 
     def forget(self, key: Key) -> None:
-        """Let a binding that is gone not wait any more."""
+        """Let a binding not wait any more: it has its time, it gets a later one, or it is gone."""
         with self._changed:
             self._waiting.pop(key, None)
-            self._due.discard(key)
+            self._due.pop(key, None)
 
     def next(self) -> list[Key]:
         """Return the bindings whose times are due now, those that waited longest first. Call it once in a second."""
         with self._changed:
             taken = list(islice(self._waiting, PER_SECOND))
             for key in taken:
-                del self._waiting[key]
-            self._due.update(taken)
+                self._due[key] = self._waiting.pop(key)
             return taken

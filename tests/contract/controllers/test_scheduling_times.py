@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from decisions import DUPLICATED
+from faults import only, refuse
 from karmada_model.stage import Stage
 from karmada_plane import cluster, deployment, policy, selector
 
@@ -31,6 +32,10 @@ class Times:
         """Return how many bindings have a time from a moment on."""
         bindings = [self.stage.binding(each) or {} for each in self.templates]
         return sum(datetime.fromisoformat(each["status"]["lastScheduledTime"]) >= moment for each in bindings)
+
+    def latest(self) -> datetime:
+        bindings = [self.stage.binding(each) or {} for each in self.templates]
+        return max(datetime.fromisoformat(each["status"]["lastScheduledTime"]) for each in bindings)
 
     def versions(self) -> list[str]:
         return [(self.stage.binding(each) or {})["metadata"]["resourceVersion"] for each in self.templates]
@@ -63,3 +68,28 @@ def test_a_new_label_counts_for_those_that_still_wait():
     moment = times.label("second")
     times.stage.run(WORKLOADS // PER_SECOND + 3)
     assert times.written_since(moment) == WORKLOADS
+
+
+def test_the_time_that_is_written_is_that_of_the_decision():
+    times = Times()
+    moment = times.label("many")
+    times.stage.run(WORKLOADS // PER_SECOND + 3)
+    assert times.written_since(moment) == WORKLOADS
+    assert times.latest() == moment
+
+
+def test_a_refused_write_of_the_time_does_not_make_it_later():
+    times = Times(1)
+    moment = times.label("once")
+    times.stage.api.before = only(refuse(429), "PATCH", part="/status", times=3)
+    times.stage.run(30)
+    assert times.latest() == moment
+
+
+def test_a_later_scheduling_counts_more_than_a_time_that_waits():
+    times = Times(1)
+    times.label("once")
+    moment = times.stage.clock.now()
+    times.stage.edit(times.templates[0], spec={"replicas": 3})
+    times.stage.run(30)
+    assert times.latest() >= moment

@@ -17,6 +17,7 @@ from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache
 from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
 from berthmaster.controllers.binding_scheduler.event_handlers import EventHandlers
 from berthmaster.controllers.binding_scheduler.scheduling_queue import SchedulingQueue
+from berthmaster.controllers.binding_scheduler.scheduling_times import SchedulingTimes
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.estimators.estimators import open_estimators
 from berthmaster.controllers.estimators.queries import EstimatorQuery
@@ -176,7 +177,9 @@ def test_estimators_follow_cluster_events_and_settings():
     estimators = open_estimators(EstimatorSettings(prefix="est"), services, clock)
     clusters = ClusterCache(karmada_profile(), clock, FailoverOptions(), estimators.max_available)
     queue = SchedulingQueue(clock, lambda _: 0)
-    handlers = EventHandlers(BindingCache(context), clusters, queue, "me", default_moves(clock), estimators)
+    handlers = EventHandlers(
+        BindingCache(context), clusters, queue, "me", default_moves(clock), SchedulingTimes(), estimators
+    )
     changed = CLUSTERS[0]
     try:
         clusters.update_cluster(changed)

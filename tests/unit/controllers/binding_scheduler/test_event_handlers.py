@@ -24,6 +24,7 @@ from berthmaster.controllers.binding_scheduler.event_handlers import ACTIVATED, 
 from berthmaster.controllers.binding_scheduler.ignored_gates import IGNORED_GATES, IgnoredGates
 from berthmaster.controllers.binding_scheduler.reconciler import count_attempt
 from berthmaster.controllers.binding_scheduler.scheduling_queue import SchedulingQueue
+from berthmaster.controllers.binding_scheduler.scheduling_times import SchedulingTimes
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.settings import GATES, ControllerSettings
 from berthmaster.deciding.failover import FailoverOptions
@@ -110,7 +111,9 @@ class Handled:
         self.queue = SchedulingQueue(clock, lambda _: 0)
         self._context = ControllerContext(KubeInMemory(), clock, None)  # type: ignore[arg-type] # no events
         bindings = BindingCache(self._context)
-        self.handlers = EventHandlers(bindings, self.clusters, self.queue, "me", default_moves(clock))
+        self.handlers = EventHandlers(
+            bindings, self.clusters, self.queue, "me", default_moves(clock), SchedulingTimes()
+        )
         self.cluster_changed(("", "m"), None, cluster("m", cpu=10))
 
     def binding_changed(self, key: Key, before: Binding | None, after: Binding | None) -> None:
