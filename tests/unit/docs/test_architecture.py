@@ -70,3 +70,11 @@ def test_functions_and_types_that_are_named_exist():
     names = set(re.findall(r"`([A-Za-z_]*(?:[a-z]_[a-z]|[a-z][A-Z])[A-Za-z_.]*)`", PAGE))
     assert len(names) > 10
     assert {name for name in names for part in name.split(".") if part not in SOURCES} == set()
+
+
+def test_a_function_of_a_file_is_defined_there():
+    named = re.findall(r"`([\w.]+)`\s+in\s+`(\w+/[\w/]+\.py)`", PAGE)
+    assert len(named) > 5
+    places = {name: (ROOT / "berthmaster" / file).read_text() for name, file in named}
+    last = {name: name.rpartition(".")[2] for name in places}
+    assert [name for name, text in places.items() if not re.search(rf"\b(def|class) {last[name]}\b", text)] == []
