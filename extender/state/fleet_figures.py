@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Final, NamedTuple
 
-from berthmaster.deciding.running import Hosts, wants_copies
+from berthmaster.deciding.running import Hosts
 from berthmaster.model.cluster import Cluster
-from berthmaster.native_api.fleet import FleetAmount, WorkloadState, sum_of
+from berthmaster.native_api.fleet import FleetAmount, sum_of
 from berthmaster.native_api.problems import Damage
 from extender.state.copy_counts import AS_ASSIGNED, CopyCounts
 from extender.state.placed_workload import PlacedWorkload
-from extender.state.problems import Outage
+from extender.state.problems import Outage, damage_of
 
 RESOURCES: Final = ("cpu", "memory", "pods")
 
@@ -67,14 +67,14 @@ def fleet_figures(
         counts: how many replicas copies have.
     """
     wrong: Counter[Wrong] = Counter()
-    for outage in outages:
-        wrong[Wrong.NO_COPY if outage.damage is Damage.NO_COPY else Wrong.SHORT] += 1
+    stopped = {id(each.placed): each.damage for each in outages}
     region_of = {name: each.spec.region for name, each in clusters.items()}
     itself = {name: name for name in clusters}
     only: dict[str, Counter[str]] = {"cluster": Counter(), "region": Counter()}
     for placed in rows:
-        wrong[Wrong.NO_COPY] += placed.state is WorkloadState.NOWHERE and wants_copies(placed.binding)
-        wrong[Wrong.SHORT] += placed.state is WorkloadState.SHORT
+        damage = stopped.get(id(placed)) or damage_of(placed)
+        wrong[Wrong.NO_COPY] += damage is Damage.NO_COPY
+        wrong[Wrong.SHORT] += damage is Damage.SHORT
         wrong[Wrong.NOT_PREFERRED] += placed.preferred is False
         wrong[Wrong.MOVING] += placed.moving
         exist = _copies(placed, counts)

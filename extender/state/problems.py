@@ -71,6 +71,13 @@ def known_outages(index: PlacedIndex, hosts: Hosts, counts: CopyCounts = AS_ASSI
     return index.kept(question, lambda: list(outages(index.on_clusters(down), hosts, counts)))
 
 
+def damage_of(placed: PlacedWorkload) -> Damage | None:
+    """Return what a workload lacks by its assignment, ``NO_COPY`` or ``SHORT``; None if it lacks nothing."""
+    if placed.state is WorkloadState.SHORT:
+        return Damage.SHORT
+    return Damage.NO_COPY if placed.state is WorkloadState.NOWHERE and wants_copies(placed.binding) else None
+
+
 class HurtWorkload(NamedTuple):
     """A workload with a problem of its own, and how many of its replicas do not run as they should."""
 
@@ -157,11 +164,12 @@ def hurt_workloads(workloads: Iterable[PlacedWorkload], outages: Iterable[Outage
     stopped = {id(each.placed) for each in outages}
     found: dict[Damage, list[HurtWorkload]] = {Damage.NO_COPY: [], Damage.SHORT: [], Damage.NOT_PREFERRED: []}
     for placed in workloads:
-        if placed.state is WorkloadState.NOWHERE and wants_copies(placed.binding):
-            found[Damage.NO_COPY].append(HurtWorkload(placed, placed.binding.spec.replicas))
-        elif placed.state is WorkloadState.SHORT:
+        damage = damage_of(placed)
+        if damage is Damage.NO_COPY:
+            found[damage].append(HurtWorkload(placed, placed.binding.spec.replicas))
+        elif damage is Damage.SHORT:
             if id(placed) not in stopped:
-                found[Damage.SHORT].append(HurtWorkload(placed, unassigned(placed.binding)))
+                found[damage].append(HurtWorkload(placed, unassigned(placed.binding)))
         elif placed.group_index and placed.state is WorkloadState.PLACED and id(placed) not in stopped:
             found[Damage.NOT_PREFERRED].append(HurtWorkload(placed, placed.binding.spec.replicas))
     return {

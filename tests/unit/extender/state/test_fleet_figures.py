@@ -38,13 +38,13 @@ def bound(name, replicas, group="a", **clusters):
     return made
 
 
-def figures():
+def figures(*more):
     fleet = {each.name: each for each in (member("a", "eu"), member("b", "eu"), member("lost", "us", ready=False))}
     settings = binding(resource("settings", "ConfigMap", namespace="shop", data={}), BY, a=0)
     settings["spec"].pop("replicaRequirements", None)
     stored = [
         bound("one", 2, a=2), bound("two", 2, a=2), bound("both", 2, a=1, b=1), bound("later", 1, group="b", b=1),
-        bound("gone", 3, lost=3), bound("less", 4, a=1), settings,
+        bound("gone", 3, lost=3), bound("less", 4, a=1), settings, *more,
     ]  # fmt: skip
     index, hosts = PlacedIndex(), hosts_of(fleet)
     for each in (convert(Binding, one) for one in stored):
@@ -54,6 +54,11 @@ def figures():
 
 def test_workloads_by_what_is_wrong():
     assert figures().wrong == {Wrong.NO_COPY: 1, Wrong.SHORT: 1, Wrong.NOT_PREFERRED: 1, Wrong.MOVING: 0}
+
+
+def test_a_workload_that_lacks_replicas_for_two_reasons_counts_once():
+    found = figures(bound("few", 5, a=2, lost=1), bound("none", 4, lost=1)).wrong
+    assert (found[Wrong.NO_COPY], found[Wrong.SHORT]) == (2, 2)
 
 
 def test_the_worst_loss_counts_last_copies_of_workloads():
