@@ -14,6 +14,11 @@ class Strategy(Enum):
     AGGREGATED = "Aggregated"
     UNKNOWN = "unknown"
 
+    @property
+    def by_capacity(self) -> bool:
+        """Whether the replicas that clusters have available decide. Only then may a policy have overflow."""
+        return self in {Strategy.DYNAMIC_WEIGHT, Strategy.AGGREGATED}
+
 
 def strategy_of(scheduling: ReplicaSchedulingStrategy | None) -> Strategy:
     """Return the strategy that a placement names (karmada ``newAssignState``)."""

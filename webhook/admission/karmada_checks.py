@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from berthmaster.model.affinity import ClusterAffinity, ClusterAffinityTerm
-from berthmaster.model.division_strategy import Strategy, strategy_of
+from berthmaster.model.division_strategy import strategy_of
 from berthmaster.model.failover_behavior import ApplicationFailoverBehavior, FailoverBehavior, StatePreservation
 from berthmaster.model.placement import Placement, SpreadConstraint, WorkloadAffinity
 from berthmaster.model.policy import Policy, PropagationSpec, Suspension
@@ -152,7 +152,7 @@ def _check_placement(placement: Placement) -> Iterator[FieldProblem]:
 
 
 def _check_groups(placement: Placement, groups: Sequence[ClusterAffinityTerm]) -> Iterator[FieldProblem]:
-    overflow_allowed = strategy_of(placement.replica_scheduling) in {Strategy.DYNAMIC_WEIGHT, Strategy.AGGREGATED}
+    overflow_allowed = strategy_of(placement.replica_scheduling).by_capacity
     for index, group in enumerate(groups):
         path = f"spec.placement.clusterAffinities[{index}]"
         if not is_label_key(group.affinity_name):

@@ -9,7 +9,7 @@ from berthmaster.controllers.estimators.messages import Question
 from berthmaster.deciding.move_settings import RebalanceSettings
 from berthmaster.kube.requests import key_text
 from berthmaster.model.binding import Binding, BindingSpec, ObjectReference
-from berthmaster.model.division_strategy import Strategy, strategy_of
+from berthmaster.model.division_strategy import strategy_of
 from berthmaster.scheduling.compiled_placement import Group
 from berthmaster.scheduling.karmada.selection import places_whole_sets
 from berthmaster.scheduling.request import Request
@@ -75,7 +75,7 @@ def stuck_query_of(binding: Binding, missing: Mapping[str, int], settings: Rebal
         or (resource.api_version, resource.kind) != ("apps/v1", "Deployment")
     ):
         return None
-    if strategy_of(placement.replica_scheduling) not in {Strategy.DYNAMIC_WEIGHT, Strategy.AGGREGATED}:
+    if not strategy_of(placement.replica_scheduling).by_capacity:
         return None
     content = (resource, max(settings.after_s, SHORTEST_STUCK_S))
     return EstimatorQuery(sorted(missing), messages.unschedulable_question, content, _named(resource))
@@ -87,6 +87,6 @@ def _named(workload: ObjectReference) -> str:
 
 def _needs_capacity(request: Request, groups: Sequence[Group]) -> bool:
     """Whether capacity can change the decision. It cannot for copies and static weights on all clusters that fit."""
-    if strategy_of(request.placement.replica_scheduling) in {Strategy.DYNAMIC_WEIGHT, Strategy.AGGREGATED}:
+    if strategy_of(request.placement.replica_scheduling).by_capacity:
         return True
     return bool(request.placement.spread_constraints) or any(group.overflow for group in groups)

@@ -139,8 +139,7 @@ class KarmadaReasons:
 
     def _keeps_what_is_assigned(self) -> bool:
         """Return whether a division by capacity only removed replicas or changed nothing. It ignores tiers."""
-        selected = self._attempt.selected
-        by_capacity = self._compiled.strategy in {Strategy.DYNAMIC_WEIGHT, Strategy.AGGREGATED}
+        selected, by_capacity = self._attempt.selected, self._compiled.strategy.by_capacity
         if self._request.fresh or not by_capacity or selected is None or selected.assigned is None:
             return False
         return selected.tiers is None and int(selected.assigned.sum()) >= self._request.replicas
@@ -158,7 +157,7 @@ class KarmadaReasons:
             return {}
         if self._compiled.strategy is Strategy.STATIC_WEIGHT:
             return dict(zip(selected.rows.tolist(), static_weights(self._compiled, selected).tolist(), strict=True))
-        if self._compiled.strategy in {Strategy.DYNAMIC_WEIGHT, Strategy.AGGREGATED} and self._request.divides_replicas:
+        if self._compiled.strategy.by_capacity and self._request.divides_replicas:
             division = capacity_division(self._request, selected, self._request.replicas)
             return dict(zip(division.clusters.rows.tolist(), division.weights.tolist(), strict=True))
         return {}
