@@ -427,6 +427,13 @@ class Fleet:
         self.members[name].recover()
         self.note("recover", cluster=name)
 
+    def restore(self, name: str) -> None:
+        """Bring back what ``Member.back_up`` of a member copied, and restart Karmada's controllers."""
+        self.note("kill", cluster=name)
+        self.members[name].restore()
+        self.note("recover", cluster=name)
+        self.restart_karmada()
+
     def clear(self) -> None:
         for name, member in self.members.items():
             if not member.up:

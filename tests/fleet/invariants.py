@@ -39,7 +39,7 @@ _DISTURBS: Final = _LOST | {
     "start", "pods", "cordon", "uncordon", "drain", "undrain", "forget", "rejoin", "evict", "unevict", "limit",
     "unlimit", "edit", "place",
 }  # fmt: skip
-_AT_ONCE: Final = frozenset({"place", "rebalance", "delete", "preempt", "yield", "finish", "finalizer"})
+_AT_ONCE: Final = frozenset({"place", "rebalance", "delete", "preempt", "yield", "finish", "finalizer", "vanish"})
 """What happens to a workload that is no planned move."""
 
 

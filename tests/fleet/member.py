@@ -214,10 +214,18 @@ class Member:
             self.plane.restart_apiserver()
             # A garbage collector that missed the deletion of an object does not see that its successor is another one.
             # A scheduler that missed it ends with "Scheduler cache is corrupted".
-            self._controllers.kill()
-            self._start_controllers()
-            self._scheduler.kill()
-            self._scheduler = self.plane.start_scheduler({})
+            self._restart_controllers()
+
+    def back_up(self) -> None:
+        """Copy the data of its etcd. Its API server is away for some seconds."""
+        self.plane.back_up()
+
+    def restore(self) -> None:
+        """Bring back what ``back_up`` copied, and restart all that watches its API server."""
+        self.plane.restore()
+        self._restart_controllers()
+        self._kwok.kill()
+        self._kwok = self._start_kwok()
 
     def cordon(self, *, on: bool) -> None:
         self.plane.api.patch(_node(self.name), {"spec": {"unschedulable": on or None}})
@@ -235,6 +243,12 @@ class Member:
         self.plane.api.create(node)
         self.plane.api.patch(node, {"spec": {"taints": None}})
         self.plane.api.patch(node, {"status": {"allocatable": ROOM, "capacity": ROOM}}, subresource="status")
+
+    def _restart_controllers(self) -> None:
+        self._controllers.kill()
+        self._start_controllers()
+        self._scheduler.kill()
+        self._scheduler = self.plane.start_scheduler({})
 
     def _start_controllers(self) -> None:
         self._controllers = start_controller_manager(self.processes, self.plane, self.controllers)
