@@ -48,6 +48,8 @@ def must_stay(binding: Binding, cluster: str, copies: Copies, settings: MoveSett
     Whether the other copies are healthy is another question (``copies.py``).
     """
     copy = copies.by_cluster.get(cluster)
+    if copy is not None and copy.deleting:
+        return None  # nothing keeps it, for example when its Cluster is deleted
     if not binding.dispatches_to(cluster) and (copy is None or copy.item.applied):
         why = f"dispatching to {cluster} is suspended, and Karmada would still delete the copy there"
         return MoveRefusal(Cause.SUSPENDED, why, (cluster,))

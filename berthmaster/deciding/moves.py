@@ -208,7 +208,6 @@ def continued(decider: MoveDecider, binding: Binding, move: MoveState) -> Bindin
     deleted = [name for name in _deleted_clusters(decider, move) if name not in move.target]
     if deleted and not decider.moves.braked:
         return decider.stepped(stored, lifecycle.left_deleted(move, deleted, around), Trigger.NONE)
-    fleet = decider.state.scheduler.fleet
     found, tasks, trigger = _target_now(decider, moved, move, lost)
     if trigger is Trigger.NONE and (elsewhere := _elsewhere(decider, binding, move)) is not None:
         found = elsewhere
@@ -216,7 +215,7 @@ def continued(decider: MoveDecider, binding: Binding, move: MoveState) -> Bindin
         found = blocked_start(binding, growing(binding, found.clusters), decider.moves.copies or UNREAD) or found
     if isinstance(found, MoveRefusal):
         step = _without_target(decider, binding, move, found)
-    elif found.clusters != move.target and not _waits_for_its_end(binding, move, found, lost | fleet.deleting):
+    elif found.clusters != move.target and not _waits_for_its_end(decider.state, binding, move, found, lost):
         step = _retargeted(decider, binding, move, found)
     else:
         step = lifecycle.advanced(binding, move, around)
@@ -399,25 +398,30 @@ def _deleted_clusters(decider: MoveDecider, move: MoveState) -> list[str]:
     return leaving if whole and len(fleet) else []
 
 
-def _waits_for_its_end(binding: Binding, move: MoveState, found: Target, lost: frozenset[str]) -> bool:
+def _waits_for_its_end(
+    state: ClusterState, binding: Binding, move: MoveState, found: Target, lost: frozenset[str]
+) -> bool:
     """Whether another target waits for the end of a move, because it would take healthy new copies down.
 
     With MakeBeforeBreak it waits only if the old copies, and those that it keeps, have fewer healthy replicas than the
-    workload should have.
+    workload should have. Copies in a cluster that is not ready may not run.
     """
     if move.phase is MovePhase.ADMITTED:
         return False
+    gone = lost | state.scheduler.fleet.deleting
     if move.strategy is MoveStrategy.MAKE_BEFORE_BREAK:
         kept = union(move.source, found.clusters)
         taken = {name: count for name, count in move.target.items() if name not in kept}
-        left = healthy_new_copies(binding, msgspec.structs.replace(move, target=kept), lost)
+        left = healthy_new_copies(
+            binding, msgspec.structs.replace(move, target=kept), gone | state.unready_since_s.keys()
+        )
         given_up = msgspec.structs.replace(move, target=taken)
-        return left < sum(found.clusters.values()) and bool(healthy_new_copies(binding, given_up, lost))
+        return left < sum(found.clusters.values()) and bool(healthy_new_copies(binding, given_up, gone))
     if sum(found.clusters.values()) < sum(move.target.values()):  # a scale down acts at once
         return not move.target.keys() >= found.clusters.keys()
     taken = {name: count for name, count in move.target.items() if found.clusters.get(name, -1) < count}
     given_up = msgspec.structs.replace(move, target=taken)
-    return bool(healthy_new_copies(binding, given_up, lost))
+    return bool(healthy_new_copies(binding, given_up, gone))
 
 
 def _without_target(decider: MoveDecider, binding: Binding, move: MoveState, found: MoveRefusal) -> Step:

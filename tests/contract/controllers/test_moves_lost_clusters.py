@@ -1,4 +1,4 @@
-"""Moves with BreakBeforeMake whose clusters are lost: the workload starts elsewhere, and mostly never runs twice.
+"""Moves whose clusters are lost. With BreakBeforeMake the workload starts elsewhere, and mostly never runs twice.
 
 A silent cluster may still run its copies. A move gives them up where a workload at rest would start elsewhere: after
 the toleration of the failover, or when another controller evicts the cluster.
@@ -12,7 +12,7 @@ from decisions import AGGREGATED
 from faults import nothing
 from karmada_model.evictions import evict
 from karmada_plane import cluster
-from move_plays import BREAK, STATIC, STAYS, Play, Twice, refuse_if
+from move_plays import BREAK, ON, REPLICAS, STATIC, STAYS, Play, Twice, refuse_if
 
 from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.model.move import MovePhase, MoveStrategy
@@ -215,3 +215,19 @@ def test_a_return_that_is_refused_is_tried_again_and_does_not_go_to_a_lost_clust
     play.stage.api.before = nothing
     play.run(60)
     assert (play.clusters, play.healthy) == ({"m1": 4}, 4)
+
+
+def test_healthy_new_copies_stay_although_a_lost_source_still_seems_to_serve():
+    """With MakeBeforeBreak. The last report of a lost cluster proves nothing."""
+    play = Play({"g": ["m1", "m2"], "next": ["m3", "m4"]}, STATIC, moves=ON)
+    play.drain("m4")
+    play.drain("m2")
+    play.run(1)
+    play.stage.model.members.lose("m1")
+    play.until(MovePhase.SOAKING)
+    assert (play.move.source, play.move.target) == ({"m1": 2, "m2": 2}, {"m3": 4})
+    play.watch()
+    play.drain("m3")
+    play.stage.edit(cluster("m4"), spec={"taints": []})
+    play.run(900)
+    assert (play.clusters, play.lowest) == ({"m4": 4}, REPLICAS)

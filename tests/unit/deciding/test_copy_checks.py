@@ -129,6 +129,16 @@ def test_whether_the_copy_may_go(given: Binding, copy: KarmadaWork, settings: Mo
     assert (None if refusal is None else refusal.cause) == cause
 
 
+def test_nothing_keeps_a_copy_that_is_already_being_deleted():
+    mounted = copies_of([work(manifest=mounting("data"))])
+    going = {"old": msgspec.structs.replace(mounted.by_cluster["old"], deleting=True)}
+    needed = {"old": ("shop/Deployment/api",)}
+    assert (
+        must_stay(suspended(**OLD), "old", msgspec.structs.replace(mounted, by_cluster=going, needed=needed), KEEPS)
+        is None
+    )
+
+
 def test_a_needed_resource_may_begin_to_move_unless_its_old_copy_goes_first():
     needed = msgspec.structs.replace(copies_of([work()]), needed={"old": ("shop/Deployment/api",)})
     assert blocked_move(WEB, MOVE, needed, KEEPS) is None
