@@ -126,6 +126,14 @@ def effective(binding: Binding) -> Binding:
     return with_status(binding, scheduler_observing_affinity_name=group)
 
 
+def group_of(binding: Binding) -> str:
+    """Return the group of an assignment; empty without one. A placement without groups leaves the old name behind."""
+    placement = binding.spec.placement
+    if not binding.spec.clusters or (placement is not None and not placement.cluster_affinities):
+        return ""
+    return effective(binding).status.scheduler_observing_affinity_name
+
+
 @dataclass(frozen=True, slots=True)
 class AssignmentWrite:
     """A write to a binding's metadata and spec.

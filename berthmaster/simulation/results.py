@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from berthmaster.deciding.running import wants_copies
+from berthmaster.deciding.writes import group_of
 from berthmaster.model.binding import Binding
 from berthmaster.model.cached import cached_property
 from berthmaster.model.move import as_moved
@@ -88,13 +89,8 @@ class WorkloadResult(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     @property
     def group(self) -> str:
-        """The affinity group of the assignment; empty without one. A placement without groups leaves the old name."""
-        binding = self._binding
-        if binding is None or not binding.spec.clusters:
-            return ""
-        if binding.spec.placement is not None and not binding.spec.placement.cluster_affinities:
-            return ""
-        return binding.status.scheduler_observing_affinity_name
+        """The affinity group of the assignment; empty without one."""
+        return "" if self._binding is None else group_of(self._binding)
 
     @property
     def _binding(self) -> Binding | None:

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from berthmaster.deciding.running import is_divided
-from berthmaster.deciding.writes import effective
+from berthmaster.deciding.writes import group_of
 from berthmaster.model.binding import SCHEDULED, Binding, holder
 from berthmaster.model.cluster import Condition
 from berthmaster.model.meta import moment_of
@@ -63,7 +63,7 @@ def placed_workload(
         present: whether the control plane has the binding. One that is only due says nothing about a place.
     """
     policy = held_by or holder(binding.metadata)
-    group = effective(binding).status.scheduler_observing_affinity_name if binding.spec.clusters else ""
+    group = group_of(binding)
     placement = binding.spec.placement
     terms = placement.cluster_affinities if placement is not None else None
     names = [each.affinity_name for each in terms or ()]

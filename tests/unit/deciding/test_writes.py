@@ -222,3 +222,20 @@ def test_a_slow_clock_does_not_reschedule_forever():
     assert before.reschedule_requested
     write = writes.status_write(before, SCHEDULED, NOW, refresh=True)
     assert not write.applied(before, writes.Version("8", 3)).reschedule_requested
+
+
+LAST_WRITE = {APPLIED_AFFINITY: writes.applied_affinity("b", {"m1": 1})}
+
+
+@cases(
+    ("given", "group"),
+    {
+        "as the status says": ({"placement": GROUPS}, "a"),
+        "as the last write says, while the status is stale": ({"placement": GROUPS, "annotations": LAST_WRITE}, "b"),
+        "none in a placement without groups": ({"placement": ANYWHERE}, ""),
+        "none without an assignment": ({"placement": GROUPS, "clusters": {}}, ""),
+    },
+)
+def test_the_group_of_an_assignment(given: dict[str, Any], group: str):
+    status = BindingStatus(scheduler_observing_affinity_name="a")
+    assert writes.group_of(stored(**{"clusters": {"m1": 1}, "status": status, **given})) == group

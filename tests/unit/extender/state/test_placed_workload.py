@@ -104,6 +104,11 @@ def test_the_group_of_the_last_write_counts_while_the_status_is_stale():
     assert placed_workload(stale).group == "cloud"
 
 
+def test_a_placement_without_groups_has_none_although_the_status_names_one():
+    left = binding(placement={}, clusters={"a": 1}, status=scheduled("True", "", "own"))
+    assert (placed_workload(left).group, placed_workload(left).preferred) == ("", None)
+
+
 def test_a_dependency_is_where_its_workloads_are():
     snapshot = bindings_model.BindingSnapshot("web", "default", (bindings_model.TargetCluster("b", 2),))
     resource = bindings_model.ObjectReference("v1", "ConfigMap", "x")
