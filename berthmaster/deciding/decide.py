@@ -14,7 +14,7 @@ from berthmaster.deciding.failover import FailoverOptions, Replacement, eviction
 from berthmaster.deciding.lifecycle import CopiesChange
 from berthmaster.deciding.rules import BERTHMASTER, SchedulerRules, misses_cluster, trigger_by
 from berthmaster.deciding.writes import AssignmentWrite, SchedulingResult
-from berthmaster.model.binding import CLUSTERS_SHOWN, SCHEDULED, Binding, TargetComponent, short_assignment
+from berthmaster.model.binding import CLUSTERS_SHOWN, Binding, TargetComponent, short_assignment
 from berthmaster.model.move import EVICTION_REASON
 from berthmaster.model.move_refusal import MoveRefusal
 from berthmaster.model.unsupported_placement import unsupported_message, unsupported_parts
@@ -98,12 +98,12 @@ class BindingDecision(msgspec.Struct, frozen=True):
     @property
     def is_news(self) -> bool:
         """Whether a ledger records this: it changes something, fails for another reason, or ends a failure."""
-        known = [each for each in self.binding.status.conditions if each.type == SCHEDULED]
+        known = self.binding.scheduled
         if self.write is not None:
             return True
         if self.result.ok:
-            return self.attempted or any(each.status == "False" for each in known)
-        return self.attempted and self.result.message not in {each.message for each in known}
+            return self.attempted or (known is not None and known.status == "False")
+        return self.attempted and (known is None or known.message != self.result.message)
 
     @property
     def waits_for_capacity(self) -> bool:
@@ -361,14 +361,12 @@ def _fail_over(
 
 def unchanged(binding: Binding) -> SchedulingResult:
     """Return the result for a binding whose assignment stays: Scheduled=True even if its status is stale."""
-    group = binding.status.scheduler_observing_affinity_name
-    for condition in binding.status.conditions if binding.gave_up else ():
-        if condition.type == SCHEDULED:  # karmada-scheduler does not try it again
-            return SchedulingResult(condition.reason, condition.message)
-    if binding.status.scheduler_observed_generation == binding.metadata.generation:
-        for condition in binding.status.conditions:
-            if condition.type == SCHEDULED and condition.status == "True":
-                return SchedulingResult(writes.SUCCESS, condition.message, group)
+    group, known = binding.status.scheduler_observing_affinity_name, binding.scheduled
+    if known is not None and binding.gave_up:  # karmada-scheduler does not try it again
+        return SchedulingResult(known.reason, known.message)
+    is_current = binding.status.scheduler_observed_generation == binding.metadata.generation
+    if known is not None and is_current and known.status == "True":
+        return SchedulingResult(writes.SUCCESS, known.message, group)
     return SchedulingResult(writes.SUCCESS, scheduled_message(group, binding.assignment), group)
 
 

@@ -7,7 +7,7 @@ divide in the same way. They differ in what makes them look at a binding again. 
 from dataclasses import dataclass
 from typing import Final
 
-from berthmaster.model.binding import NO_CLUSTER_FIT, SCHEDULED, Binding
+from berthmaster.model.binding import NO_CLUSTER_FIT, Binding
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.trigger import Trigger, trigger_of
 
@@ -63,9 +63,7 @@ def trigger_by(rules: SchedulerRules, binding: Binding, fleet: Fleet) -> Trigger
     trigger = trigger_of(binding, fleet)
     if trigger is not Trigger.NONE or binding.spec.placement is None:
         return trigger
-    if rules.retries and any(
-        each.type == SCHEDULED and each.reason == NO_CLUSTER_FIT for each in binding.status.conditions
-    ):
+    if rules.retries and (known := binding.scheduled) is not None and known.reason == NO_CLUSTER_FIT:
         return Trigger.RECONCILE
     if rules.leaves_missing_clusters and len(fleet) and misses_cluster(binding, fleet):
         return Trigger.FAILOVER

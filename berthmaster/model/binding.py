@@ -233,12 +233,17 @@ class Binding(Value, frozen=True):
         return not suspension.dispatching and (named is None or cluster not in named.cluster_names)
 
     @property
+    def scheduled(self) -> Condition | None:
+        """What the scheduler says about its last decision: the condition ``SCHEDULED``; None before the first one."""
+        return next((each for each in self.status.conditions if each.type == SCHEDULED), None)
+
+    @property
     def gave_up(self) -> bool:
         """Whether karmada-scheduler found no cluster that fits. It ignores this error, and does not try again."""
         if self.scheduler != DEFAULT_SCHEDULER or self.spec.clusters:
             return False
-        failed = (SCHEDULED, "False", NO_CLUSTER_FIT)
-        return any((each.type, each.status, each.reason) == failed for each in self.status.conditions)
+        known = self.scheduled
+        return known is not None and (known.status, known.reason) == ("False", NO_CLUSTER_FIT)
 
     @property
     def reschedule_requested(self) -> bool:

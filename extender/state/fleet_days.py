@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from berthmaster.ledger.entries import microseconds
 from berthmaster.ledger.outcomes import DecidedBinding, RecordOutcome
-from berthmaster.model.binding import APPLIED_PLACEMENT, SCHEDULED, Binding
+from berthmaster.model.binding import APPLIED_PLACEMENT, Binding
 from berthmaster.model.meta import with_spec
 from berthmaster.native_api.days import FleetDay
 from berthmaster.native_api.fleet import Restriction, WorkloadState
@@ -63,7 +63,7 @@ def _wrong_until(found: Binding) -> tuple[Restriction, ...]:
     """
     applied = decoded_placement(found.metadata.annotations.get(APPLIED_PLACEMENT, ""))
     before = found if applied is None else with_spec(found, placement=applied)
-    succeeded = any(each.type == SCHEDULED and each.status == "True" for each in found.status.conditions)
+    succeeded = found.scheduled is not None and found.scheduled.status == "True"
     wrong = wrong_with(placed_workload(before))
     return tuple(each for each in wrong if each is not Restriction.SHORT or not succeeded)
 

@@ -10,8 +10,7 @@ import msgspec
 
 from berthmaster.deciding.running import is_divided
 from berthmaster.deciding.writes import group_of
-from berthmaster.model.binding import SCHEDULED, Binding, holder
-from berthmaster.model.cluster import Condition
+from berthmaster.model.binding import Binding, holder
 from berthmaster.model.meta import moment_of
 from berthmaster.model.move import AFTER_FAILURE, MovePhase, is_intact, move_of, without_evictions
 from berthmaster.model.policy import PolicyReference
@@ -122,7 +121,7 @@ def since_of(placed: PlacedWorkload) -> datetime | None:
     """
     if placed.state is WorkloadState.DELETING:
         return placed.binding.metadata.deletion_timestamp
-    condition = _scheduled(placed.binding)
+    condition = placed.binding.scheduled
     if condition is not None and condition.status != "True":
         return moment_of(condition.last_transition_time)
     return placed.binding.status.last_scheduled_time if placed.binding.spec.clusters else None
@@ -167,7 +166,7 @@ def _state(binding: Binding) -> WorkloadState:
         return WorkloadState.PLACED if spec.clusters or spec.required_by else WorkloadState.NOWHERE
     if spec.clusters:
         return WorkloadState.SHORT if unassigned(binding) else WorkloadState.PLACED
-    condition = _scheduled(binding)
+    condition = binding.scheduled
     if condition is None or condition.status == "True":
         return WorkloadState.PENDING
     return WorkloadState.NOWHERE if condition.status == "False" else WorkloadState.UNKNOWN
@@ -195,10 +194,6 @@ def _shortage(binding: Binding) -> str:
     return f"{short} of {len(spec.clusters)} clusters have fewer than {spec.replicas} replicas"
 
 
-def _scheduled(binding: Binding) -> Condition | None:
-    return next((each for each in binding.status.conditions if each.type == SCHEDULED), None)
-
-
 def _message(placed: PlacedWorkload, now: datetime) -> str:
     binding = placed.binding
     if not placed.present:
@@ -206,7 +201,7 @@ def _message(placed: PlacedWorkload, now: datetime) -> str:
     if binding.spec.placement is None:
         needed = bool(binding.spec.required_by)
         return "it follows the workloads that need it" if needed else "no policy holds it, and no workload needs it"
-    move, condition = move_of(binding), _scheduled(binding)
+    move, condition = move_of(binding), binding.scheduled
     is_over = move is not None and (
         move.phase is MovePhase.RELEASED or (move.phase in AFTER_FAILURE and not move.held_down(now))
     )

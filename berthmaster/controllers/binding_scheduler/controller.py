@@ -31,7 +31,7 @@ from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.deciding.failover import FailoverOptions
 from berthmaster.deciding.writes import QUOTA_EXCEEDED
 from berthmaster.kube.kinds import FEDERATED_QUOTAS, KARMADA_CLUSTERS
-from berthmaster.model.binding import SCHEDULED, Binding, names_scheduler
+from berthmaster.model.binding import Binding, names_scheduler
 from berthmaster.model.meta import Key
 from berthmaster.model.work import FederatedResourceQuota, is_looser
 from berthmaster.runtime.feature_gates import PRIORITY_BASED_SCHEDULING, SCHEDULING_OVERCOMMIT_PROTECTION
@@ -59,7 +59,7 @@ def _watch_quotas(context: ControllerContext, bindings: BindingCache, queue: Sch
 
 
 def _was_refused(binding: Binding) -> bool:
-    return any(each.type == SCHEDULED and each.reason == QUOTA_EXCEEDED for each in binding.status.conditions)
+    return binding.scheduled is not None and binding.scheduled.reason == QUOTA_EXCEEDED
 
 
 class BindingScheduler:

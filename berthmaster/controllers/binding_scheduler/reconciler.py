@@ -24,7 +24,7 @@ from berthmaster.deciding.writes import QUOTA_EXCEEDED, SCHEDULER_ERROR, Schedul
 from berthmaster.kube.client import ask
 from berthmaster.kube.events import NOTE_BYTES, EventContent, Reference, truncate
 from berthmaster.kube.requests import ONLY_METADATA, binding_collection, key_text, merge_patch
-from berthmaster.model.binding import SCHEDULED, Binding, short_assignment
+from berthmaster.model.binding import Binding, short_assignment
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, BerthmasterError
 from berthmaster.model.meta import Key
@@ -278,11 +278,10 @@ class BindingReconciler:
             change = decision.change
             self._record(binding, change.urgency, change.reason, note)
             _LOG.info("move", extra=fields(binding=key_text(binding.metadata.key), event=change.reason, note=note))
-        conditions = [each for each in binding.status.conditions if each.type == SCHEDULED]
-        result = decision.result
-        if result.ok and (decision.attempted or any(each.status == "False" for each in conditions)):
+        known, result = binding.scheduled, decision.result
+        if result.ok and (decision.attempted or (known is not None and known.status == "False")):
             self._record(binding, "Normal", _SUCCEEDED, result.message)
-        elif not result.ok and not any(each.message == result.message for each in conditions):
+        elif not result.ok and (known is None or known.message != result.message):
             self._record(binding, "Warning", _FAILED, result.message)
 
     def _record(self, binding: Binding, kind: Literal["Normal", "Warning"], reason: str, note: str) -> None:
@@ -308,7 +307,7 @@ class BindingReconciler:
         """Hand a decision to the ledger. A write that fails again for the same reason is no news."""
         if self._decisions is None or record is None:
             return
-        if error and any(each.type == SCHEDULED and each.message == error for each in record.binding.status.conditions):
+        if error and (known := record.binding.scheduled) is not None and known.message == error:
             return
         duration_s = self._clock.monotonic_s() - started_s
         self._decisions.decided(msgspec.structs.replace(record, duration_s=duration_s, error=error))

@@ -8,8 +8,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from berthmaster.deciding.decide import BindingDecision
-from berthmaster.model.binding import APPLIED_PLACEMENT, SCHEDULED, Binding, short_assignment
-from berthmaster.model.cluster import Condition
+from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, short_assignment
 from berthmaster.model.meta import Key
 from berthmaster.scheduling.karmada.trigger import Trigger
 
@@ -72,7 +71,7 @@ def is_answered(asked: Binding, after: Binding) -> bool:
         asked.spec.clusters != after.spec.clusters
         or _applied(asked) != _applied(after)
         or asked.status.last_scheduled_time != after.status.last_scheduled_time
-        or _scheduled(asked) != _scheduled(after)
+        or asked.scheduled != after.scheduled
     )
 
 
@@ -82,7 +81,7 @@ def is_settled(binding: Binding, trigger: Trigger) -> bool:
     Args:
         trigger: why this scheduler would decide now. Copies are decided at every event even if nothing changed.
     """
-    condition = _scheduled(binding)
+    condition = binding.scheduled
     return condition is not None and condition.status == "True" and trigger in {Trigger.NONE, Trigger.RECONCILE}
 
 
@@ -166,7 +165,3 @@ def summary(found: Difference) -> dict[str, object]:
 
 def _applied(binding: Binding) -> str:
     return binding.metadata.annotations.get(APPLIED_PLACEMENT, "")
-
-
-def _scheduled(binding: Binding) -> Condition | None:
-    return next((each for each in binding.status.conditions if each.type == SCHEDULED), None)
