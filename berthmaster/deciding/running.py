@@ -239,6 +239,12 @@ def with_overrides(binding: Binding, found: Mapping[str, int], overridden: Mappi
     return {name: overridden.get(name, count) if count else count for name, count in found.items()}
 
 
+def replicas_asked(binding: Binding, assignment: Mapping[str, int], overridden: Mapping[str, int]) -> int:
+    """Return the replicas that a divided workload asks for, as overrides change them where it is assigned."""
+    changed = with_overrides(binding, assignment, overridden)
+    return binding.spec.replicas - sum(assignment.values()) + sum(changed.values())
+
+
 def with_replicas(binding: Binding, found: dict[str, int]) -> dict[str, int]:
     """Return the clusters of an assignment that get a copy: a workload with replicas needs at least one there."""
     if not binding.spec.is_workload or binding.spec.components:

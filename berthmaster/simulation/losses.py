@@ -12,6 +12,7 @@ from berthmaster.deciding.running import (
     arriving_in_vain,
     existing,
     is_divided,
+    replicas_asked,
     running,
     wants_copies,
     with_overrides,
@@ -142,8 +143,7 @@ def _lacks_replicas(planned: PlannedWorkload, found: Mapping[str, int]) -> bool:
 
 
 def _asked(binding: Binding, result: WorkloadResult) -> int:
-    """Return the replicas that a divided workload asks for, as overrides change them where it is assigned."""
-    return binding.spec.replicas - sum(result.assignment.values()) + sum(wanted(result).values())
+    return replicas_asked(binding, result.assignment, result.workload.overridden)
 
 
 def keeps_all(planned: PlannedWorkload, hosts: Hosts) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from berthmaster.deciding.running import existing
+from berthmaster.deciding.running import existing, replicas_asked
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.overrides import OverridePolicy, replicas_set
@@ -30,10 +30,8 @@ class CopyCounts(NamedTuple):
 
     def asked(self, binding: Binding) -> int:
         """Return the replicas that a divided workload asks for."""
-        if not self.overrides:
-            return binding.spec.replicas
-        assigned = sum(existing(binding, binding.deployed).values())
-        return binding.spec.replicas + sum(self.existing(binding).values()) - assigned
+        assigned = binding.deployed
+        return replicas_asked(binding, assigned, self._set(binding, assigned) if self.overrides else {})
 
     def _set(self, binding: Binding, names: Iterable[str]) -> Mapping[str, int]:
         resource = binding.spec.resource
