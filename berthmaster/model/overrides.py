@@ -115,17 +115,21 @@ def replica_overrides(objects: Iterable[Mapping[str, Any]]) -> tuple[OverridePol
     return tuple(each for each in found if each.replicas)
 
 
-def replicas_set(policies: Iterable[OverridePolicy], template: Template, cluster: Cluster) -> int | None:
-    """Return the replicas that overrides set for a copy of a resource on a cluster; None if they set none.
+def replicas_set(
+    policies: Iterable[OverridePolicy], template: Template, clusters: Mapping[str, Cluster]
+) -> dict[str, int]:
+    """Return the replicas that overrides set for the copies of a resource, by cluster. They set none on the others.
 
     Of several overrides the last one counts: cluster-scoped ones come first, then the less specific ones (karmada
-    ``getOverridersFromOverridePolicies``). A value that is no number makes the replicas unknown, which is None, too.
+    ``getOverridersFromOverridePolicies``). A value that is no number makes the replicas unknown, as if none were set.
     """
-    path, found = _COUNTED_BY.get((template.api_version, template.kind), _REPLICAS), None
-    for each in _in_order(policies, template):
-        for rule in each.replicas:
-            if rule.path == path and (rule.term is None or rule.term.matches(cluster)):
-                found = rule.value
+    path = _COUNTED_BY.get((template.api_version, template.kind), _REPLICAS)
+    rules = [rule for each in _in_order(policies, template) for rule in each.replicas if rule.path == path]
+    found = {}
+    for name, cluster in clusters.items() if rules else ():
+        values = [each.value for each in rules if each.term is None or each.term.matches(cluster)]
+        if values and (last := values[-1]) is not None:
+            found[name] = last
     return found
 
 

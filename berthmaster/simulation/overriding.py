@@ -22,10 +22,7 @@ def overridden(
         overrides: all overrides that set replicas.
         clusters: the clusters that they select from.
     """
-    template = template_of(workload.manifest)
-    selecting = [each for each in overrides if each.selects(template)]
-    counts = {name: replicas_set(selecting, template, each) for name, each in clusters.items()} if selecting else {}
-    found = {name: count for name, count in counts.items() if count is not None}
+    found = replicas_set(overrides, template_of(workload.manifest), clusters)
     return workload if found == workload.overridden else replace(workload, overridden=found)
 
 

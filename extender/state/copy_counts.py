@@ -37,11 +37,9 @@ class CopyCounts(NamedTuple):
         resource = binding.spec.resource
         labels = self.metadata_of(binding).get("labels") or {}
         template = Template(resource.api_version, resource.kind, resource.name, resource.namespace, labels)
-        selecting = [each for each in self.overrides if each.selects(template)]
         tasks = (each.from_cluster for each in binding.spec.graceful_eviction_tasks)
-        known = [self.clusters[each] for each in {*names, *tasks} if each in self.clusters] if selecting else []
-        found = {each.name: replicas_set(selecting, template, each) for each in known}
-        return {name: count for name, count in found.items() if count is not None}
+        known = {each: self.clusters[each] for each in {*names, *tasks} if each in self.clusters}
+        return replicas_set(self.overrides, template, known)
 
 
 AS_ASSIGNED: Final = CopyCounts()

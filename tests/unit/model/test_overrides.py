@@ -103,4 +103,4 @@ JOB = Template("batch/v1", "Job", "web", "shop")
     },
 )  # fmt: skip
 def test_the_replicas_that_overrides_set(policies, template, expected):
-    assert replicas_set(policies, template, cluster("a")) == expected
+    assert replicas_set(policies, template, {"a": cluster("a")}).get("a") == expected
