@@ -197,7 +197,7 @@ class EventHandlers:
 
     def _push(self, key: Key, event: str) -> None:
         INCOMING.labels(event).inc()
-        self._times.forget(key)  # this event counts, not an earlier one
+        self._times.triggered(key)
         self._queue.add(key)
 
     def _push_all(self, keys: Iterable[Key], event: str, concerned: Callable[[Binding, str], bool]) -> None:

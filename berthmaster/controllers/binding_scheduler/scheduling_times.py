@@ -22,6 +22,7 @@ class SchedulingTimes:
 
     def __init__(self) -> None:
         self._changed = threading.Lock()
+        self._triggered: set[Key] = set()
         self._waiting: dict[Key, datetime] = {}
         self._due: dict[Key, datetime] = {}
 
@@ -30,22 +31,27 @@ class SchedulingTimes:
         with self._changed:
             return len(self._waiting)
 
+    def triggered(self, key: Key) -> None:
+        """Let the next scheduling of a binding count: an event causes it. Others complete or repeat an earlier one."""
+        with self._changed:
+            self._forget(key)
+            self._triggered.add(key)
+
     def due(self, key: Key, now: datetime) -> datetime | None:
-        """Return the time to write for a binding that is scheduled again now; None if it waits for that.
+        """Return the time to write for a binding that is scheduled again now; None if it waits, or has its time.
 
         The caller passes the binding to ``forget`` after the write.
         """
         with self._changed:
-            at = self._due.get(key)
-            if at is None:
+            if key in self._triggered:
+                self._triggered.discard(key)
                 self._waiting[key] = now
-            return at
+            return self._due.get(key)
 
     def forget(self, key: Key) -> None:
         """Let a binding not wait any more: it has its time, it gets a later one, or it is gone."""
         with self._changed:
-            self._waiting.pop(key, None)
-            self._due.pop(key, None)
+            self._forget(key)
 
     def next(self) -> list[Key]:
         """Return the bindings whose times are due now, those that waited longest first. Call it once in a second."""
@@ -54,3 +60,8 @@ class SchedulingTimes:
             for key in taken:
                 self._due[key] = self._waiting.pop(key)
             return taken
+
+    def _forget(self, key: Key) -> None:
+        self._triggered.discard(key)
+        self._waiting.pop(key, None)
+        self._due.pop(key, None)

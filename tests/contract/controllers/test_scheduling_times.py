@@ -86,6 +86,16 @@ def test_a_refused_write_of_the_time_does_not_make_it_later():
     assert times.latest() == moment
 
 
+def test_a_status_that_is_completed_later_has_the_time_of_the_scheduling():
+    times = Times(1)
+    times.stage.clock.pass_by(5)
+    moment = times.stage.clock.now()
+    times.stage.api.before = only(refuse(429), "PATCH", part="/status", times=3)
+    times.stage.edit(times.templates[0], spec={"replicas": 3})
+    times.stage.run(30)
+    assert times.latest() == moment
+
+
 def test_a_later_scheduling_counts_more_than_a_time_that_waits():
     times = Times(1)
     times.label("once")
