@@ -435,9 +435,7 @@ def refused(
         case CopiesChange.NEW_STARTED:
             if before is None or not before.home:
                 return None
-            if any(name in around.unready for name in before.home):
-                return _kept_refused(binding, before, around, why)
-            return rolled_back(binding, before, around, why)
+            return _refused_start(binding, before, around, why)
         case CopiesChange.ROLLED_BACK:
             if before is not None and _have_ended(binding, before, around):
                 return new_copies_started(binding, before, around)
@@ -460,6 +458,15 @@ def refused(
             return None  # these steps start no copies, and are tried again
         case _:
             assert_never(change)
+
+
+def _refused_start(binding: Binding, state: MoveState, around: Surroundings, why: str) -> Step | None:
+    """Return to the first source of a move, or to where the workload was last; wait while a cluster of both is lost."""
+    last = msgspec.structs.replace(state, origin={}, origin_group="")
+    for each in (state, last):
+        if each.home and not any(name in around.unready for name in each.home):
+            return rolled_back(binding, each, around, why)
+    return _kept_refused(binding, state, around, why)
 
 
 def _kept_refused(binding: Binding, before: MoveState | None, around: Surroundings, why: str) -> Step | None:

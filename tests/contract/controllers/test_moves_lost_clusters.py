@@ -231,3 +231,17 @@ def test_healthy_new_copies_stay_although_a_lost_source_still_seems_to_serve():
     play.stage.edit(cluster("m4"), spec={"taints": []})
     play.run(900)
     assert (play.clusters, play.lowest) == ({"m4": 4}, REPLICAS)
+
+
+def test_a_workload_whose_target_is_refused_returns_to_where_it_was_last_if_its_first_cluster_is_lost():
+    play = Play(THREE, STATIC, moves=QUICK)
+    play.drain("m1")
+    play.until(MovePhase.SURGING)
+    play.stage.model.members.break_workload("m2", "web")
+    play.stage.model.members.lose("m1")
+    while play.move.target != {"m3": 4}:
+        play.run(5)
+    play.stage.api.before = refuse_if(lambda clusters: "m3" in clusters)
+    play.stage.model.members.mend()
+    play.run(600)
+    assert (play.clusters, play.healthy) == ({"m2": 4}, 4)
