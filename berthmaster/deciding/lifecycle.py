@@ -130,6 +130,7 @@ class Surroundings:
 
     Attributes:
         clusters: the clusters that exist; None if that does not matter.
+        deleting: the clusters that are being deleted. Nothing keeps a copy there.
         returnable: whether the source is whole, so that a failed move can be rolled back.
         copies: the copies by their Works; None if they were not read.
         given_up: the clusters whose copies count as lost, although they cannot be asked.
@@ -146,6 +147,7 @@ class Surroundings:
     copies: Copies | None = None
     given_up: frozenset[str] = frozenset()
     ready_since: Mapping[str, Timestamp] = field(default_factory=dict)
+    deleting: Container[str] = frozenset()
 
     def works(self) -> Copies:
         """Return the copies by their Works. Raises ``CopiesNotReadError`` if the Works were not read."""
@@ -804,7 +806,8 @@ def _held_copies(binding: Binding, state: MoveState, going: Iterable[str], aroun
 
 def _blocked(binding: Binding, state: MoveState, going: Iterable[str], around: Surroundings) -> MoveRefusal | None:
     """Return why the copies in some clusters must not go now; None if they may."""
-    names, copies = list(going), around.works()
+    copies = around.works()
+    names = [each for each in going if _exists(each, around) and each not in around.deleting]
     found = blocked_removal(binding, state, names, copies, around.settings)
     return found or unseen_copy(names, copies, around.unready)
 

@@ -128,6 +128,7 @@ class MoveDecider:
             self.moves.copies,
             frozenset() if self.moves.braked else given_up(self.state, binding, self.now_s),
             {} if move is None else self._ready_since(binding, move),
+            self.state.scheduler.fleet.deleting,
         )
 
     def _ready_since(self, binding: Binding, move: MoveState) -> dict[str, Timestamp]:
@@ -163,7 +164,8 @@ class MoveDecider:
         waiting = self.moves.admit(binding, move)
         if waiting is not None:
             return waiting.reason
-        blocked = blocked_failover(binding, found.left, found.clusters, self.copies(), self.settings(binding))
+        leaving = {*found.left, *(found.kept.keys() - found.clusters.keys())}
+        blocked = blocked_failover(binding, leaving, found.clusters, self.copies(), self.settings(binding))
         return "" if blocked is None else blocked.message
 
     def stepped(self, binding: Binding, step: Step, trigger: Trigger) -> BindingDecision:
@@ -417,18 +419,20 @@ def _waits_for_its_end(
         )
         given_up = msgspec.structs.replace(move, target=taken)
         return left < sum(found.clusters.values()) and bool(healthy_new_copies(binding, given_up, gone))
-    if sum(found.clusters.values()) < sum(move.target.values()):  # a scale down acts at once
-        return not move.target.keys() >= found.clusters.keys()
-    taken = {name: count for name, count in move.target.items() if found.clusters.get(name, -1) < count}
+    kept = found.clusters
+    if sum(kept.values()) < sum(move.target.values()):  # a scale down, which acts at once where copies stay
+        if move.target.keys() >= kept.keys():
+            return False
+        kept = {name: max(count, move.target.get(name, 0)) for name, count in kept.items()}
+    taken = {name: count for name, count in move.target.items() if kept.get(name, -1) < count}
     given_up = msgspec.structs.replace(move, target=taken)
     return bool(healthy_new_copies(binding, given_up, gone))
 
 
 def _without_target(decider: MoveDecider, binding: Binding, move: MoveState, found: MoveRefusal) -> Step:
     """Roll back a move whose target does not exist any more; keep both if there is nothing to return to."""
-    if (
-        found.cause is Cause.JOB_FINISHED and binding.assignment
-    ):  # it starts nowhere, so what stays is all there will be
+    if found.cause is Cause.JOB_FINISHED and binding.assignment:
+        # It starts nowhere, so what stays is all there will be.
         ended = msgspec.structs.replace(move, target=binding.assignment)
         return lifecycle.released(binding, ended, decider.around(binding))
     # With BreakBeforeMake a rollback of this phase only restores: the brake does not stop it.
@@ -602,6 +606,8 @@ def _begun_again(
         return None
     plain = without_move(prior, prior.assignment, prior.status.scheduler_observing_affinity_name)
     decision = decider.decide(plain)
+    if decision.waits_for_capacity and not plain.spec.clusters and decider.state.rules.asks_every_group:
+        decision = schedule_in_any_group(decider.state, plain, decider.bounds, decision.trigger)
     clusters = decision.clusters or {}
     if not growing(prior, clusters) or (going and going.keys() <= clusters.keys()):
         return None

@@ -254,3 +254,18 @@ def test_new_copies_that_run_stay_when_another_client_removes_a_cluster_of_the_t
     play.run(300)
     assert play.lowest == REPLICAS
     assert "m3" in play.clusters
+
+
+def test_a_record_that_is_removed_while_pods_end_starts_nothing_in_an_earlier_group():
+    """The workload returns to its first group, and the group that it left cannot hold it any more."""
+    play = Play({"g": ["m1"], "next": ["m2"]}, STATIC, moves=QUICK, failover=None)
+    ending(play)
+    play.fail_over_and_back("m1")
+    assert play.clusters == {"m2": 4}
+    play.until(MovePhase.ADMITTED, step_s=1.0)
+    play.run(5)
+    play.drain("m2")
+    forget(play)
+    twice = Twice(play)
+    twice.run(200)
+    assert (play.clusters, play.healthy, twice.seen) == ({"m1": 4}, 4, False)

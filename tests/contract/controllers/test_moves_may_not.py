@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from decisions import DUPLICATED
+from decisions import DUPLICATED, DYNAMIC
 from karmada_model.replicas import RETAINED
 from karmada_model.stage import Stage
 from karmada_plane import cluster, deployment, policy, resource, selector
@@ -301,6 +301,20 @@ def test_a_workload_with_volumes_stays_unless_its_policy_says_that_they_may_be_l
     play.stage.edit(play.policy, metadata={"annotations": MAY_BE_LOST})
     play.run(600)
     assert (play.clusters, play.healthy) == ({"m2": 4}, REPLICAS)
+
+
+def test_a_group_without_room_for_a_scale_costs_no_volume():
+    """Another group has room, but the copy that runs would be removed there."""
+    play = with_a_claim(ON)
+    play.place({"other": ["m2"], "g": ["m1"]}, replicaScheduling=DYNAMIC)
+    play.run(60)
+    play.fill("m1")
+    play.stage.scale(play.template, 8)
+    play.run(900)
+    assert play.clusters == {"m1": 4}
+    play.stage.edit(play.policy, metadata={"annotations": MAY_BE_LOST})
+    play.run(600)
+    assert (play.clusters, play.healthy) == ({"m2": 8}, 8)
 
 
 def test_a_failover_loses_no_volume_unasked():

@@ -15,6 +15,8 @@ from berthmaster.deciding.moves import ended_record
 from berthmaster.model.binding import AggregatedStatusItem, Binding, BindingStatus, GracefulEvictionTask
 from berthmaster.model.meta import with_spec
 from berthmaster.model.move import EVICTION_REASON, MovePhase, MoveReason, MoveState, MoveStrategy
+from berthmaster.model.move_refusal import Cause
+from berthmaster.model.template_facts import TemplateFacts
 from berthmaster.model.work import Copies, CopyOfWorkload
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
@@ -205,6 +207,17 @@ def test_a_duplicated_workload_keeps_all_replicas_of_each_old_copy_for_another_t
     given = binding(replicas=4, clusters={"old": 4, "older": 4, "new": 4}, placement=asked)
     step = lifecycle.retargeted(given, state(source={"old": 4, "older": 4}), {"newer": 4}, "g1", around(50))
     assert step.clusters == {"newer": 4, "old": 4, "older": 4}
+
+
+@cases(
+    ("deleting", "cause"),
+    {"its cluster stays": ((), Cause.VOLUMES.value), "its cluster is being deleted": (("new",), "")},
+)
+def test_a_copy_with_a_volume_keeps_a_move_unless_its_cluster_is_being_deleted(deleting: tuple[str, ...], cause: str):
+    mounted = msgspec.structs.replace(COPIES.by_cluster["new"], facts=TemplateFacts(own_claims=("data",)))
+    there = around(50, copies=Copies({"new": mounted}), deleting=deleting)
+    step = lifecycle.retargeted(reporting(), state(), {"newer": 4}, "g1", there)
+    assert step.state.cause == cause
 
 
 @cases(
