@@ -969,7 +969,8 @@ class History:
         self._check_loop(before["metadata"]["name"])
         begun_again = now.reason is MoveReason.RESCHEDULED and before["spec"]["resource"]["name"] in self._forgotten
         if not begun_again and not self._arriving:  # the next leader may have begun moves meanwhile
-            self._check_budget()
+            if now.reason is not MoveReason.FAILOVER:  # planned moves that had to wait go on, and may be too many then
+                self._check_budget()
             self._check_pause(now)
         if now.reason is MoveReason.REBALANCE:
             self._check_rest(before["metadata"]["name"])
