@@ -85,7 +85,7 @@ def hosts_of(
     A cluster without conditions has not reported yet: it counts as ready.
     """
     ready, unreachable = _ready(clusters), _unreachable(clusters)
-    if before is None:
+    if before is None or before == clusters:
         return Hosts(lost, removed, ready, ready, unreachable, unreachable)
     return Hosts(lost, removed, ready, _ready(before), unreachable, _unreachable(before))
 
