@@ -99,7 +99,7 @@ def unseen_copy(clusters: Iterable[str], copies: Copies, unready: Container[str]
     """Return that Karmada has not seen the copy in one of some clusters yet, so that it must not go; None if it has.
 
     Args:
-        unready: the clusters that are not ready. They report nothing, and nobody waits for them here.
+        unready: the clusters that are not ready. They report nothing, so their copies do not count.
     """
     for name in sorted(clusters):
         if name not in unready and (copy := copies.by_cluster.get(name)) is not None and copy.unreported:

@@ -126,7 +126,7 @@ def effective(binding: Binding) -> Binding:
     return with_status(binding, scheduler_observing_affinity_name=group)
 
 
-def group_of(binding: Binding) -> str:
+def assigned_group(binding: Binding) -> str:
     """Return the group of an assignment; empty without one. A placement without groups leaves the old name behind."""
     placement = binding.spec.placement
     if not binding.spec.clusters or (placement is not None and not placement.cluster_affinities):

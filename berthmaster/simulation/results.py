@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from berthmaster.deciding.running import wants_copies
-from berthmaster.deciding.writes import group_of
+from berthmaster.deciding.writes import assigned_group
 from berthmaster.model.binding import Binding
 from berthmaster.model.cached import cached_property
 from berthmaster.model.move import as_moved
@@ -90,7 +90,7 @@ class WorkloadResult(msgspec.Struct, frozen=True, eq=False, dict=True):
     @property
     def group(self) -> str:
         """The affinity group of the assignment; empty without one."""
-        return "" if self._binding is None else group_of(self._binding)
+        return "" if self._binding is None else assigned_group(self._binding)
 
     @property
     def _binding(self) -> Binding | None:

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from berthmaster.deciding.running import is_divided
-from berthmaster.deciding.writes import group_of
+from berthmaster.deciding.writes import assigned_group
 from berthmaster.model.binding import Binding, holder
 from berthmaster.model.meta import moment_of
 from berthmaster.model.move import AFTER_FAILURE, MovePhase, is_intact, move_of, without_evictions
@@ -62,7 +62,7 @@ def placed_workload(
         present: whether the control plane has the binding. One that is only due says nothing about a place.
     """
     policy = held_by or holder(binding.metadata)
-    group = group_of(binding)
+    group = assigned_group(binding)
     placement = binding.spec.placement
     terms = placement.cluster_affinities if placement is not None else None
     names = [each.affinity_name for each in terms or ()]

@@ -449,7 +449,7 @@ def test_a_restore_of_a_members_etcd_takes_new_copies_and_brings_old_ones_back(q
     quick.until_ready("ghost", {"m3": 2})
     quick.drain("m1")
     quick.until_phase("vanishing", "Soaking")
-    quick.note("vanish", app="vanishing")  # it excuses what follows: nobody sees it before Karmada is restarted
+    quick.note("vanish", app="vanishing")  # Karmada does not see that the copy is gone until it restarts
     quick.restore("m2")
     quick.until_ready("ghost", {"m2": 2, "m3": 2})
     quick.until_ready("vanishing", {"m2": 3}, BACK_S)

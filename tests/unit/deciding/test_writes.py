@@ -238,4 +238,4 @@ LAST_WRITE = {APPLIED_AFFINITY: writes.applied_affinity("b", {"m1": 1})}
 )
 def test_the_group_of_an_assignment(given: dict[str, Any], group: str):
     status = BindingStatus(scheduler_observing_affinity_name="a")
-    assert writes.group_of(stored(**{"clusters": {"m1": 1}, "status": status, **given})) == group
+    assert writes.assigned_group(stored(**{"clusters": {"m1": 1}, "status": status, **given})) == group
