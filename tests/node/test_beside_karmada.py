@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import socket
 import sys
 import threading
 import time
@@ -100,7 +101,16 @@ def console(cluster, command):
         " --values console.yaml"
     )
     cluster.rolled_out()
-    return f"https://{cluster.kubectl('get', 'service', 'berthmaster-console', '--output=jsonpath={.spec.clusterIP}')}"
+    address = cluster.kubectl("get", "service", "berthmaster-console", "--output=jsonpath={.spec.clusterIP}")
+
+    def accepts() -> bool:
+        with suppress(OSError), socket.create_connection((address, 443), timeout=5):
+            return True
+        return False
+
+    # A pod that is ready accepts connections before kube-proxy has written the rules of its Service.
+    wait_for("kube-proxy to know the pods of the console", accepts, 60)
+    return f"https://{address}"
 
 
 @pytest.mark.filterwarnings("ignore:Unverified HTTPS request")
