@@ -287,12 +287,12 @@ def _without_tasks(
 def left_deleted(state: MoveState, deleted: Collection[str], around: Surroundings) -> Step:
     """Leave clusters of an assignment that are being deleted. A move does not return to them.
 
-    With BreakBeforeMake these are all of its clusters. The next copies wait for the pods there to end. No task is
+    With BreakBeforeMake, if these are all of its clusters, the next copies wait for the pods there to end. No task is
     needed: Karmada has deleted the Works.
     """
     now = around.now
     left = without_clusters(state, deleted)
-    if state.strategy is MoveStrategy.BREAK_BEFORE_MAKE:
+    if state.strategy is MoveStrategy.BREAK_BEFORE_MAKE and not written_clusters(left):
         first, group = state.first, state.first_group
         going, of = written_clusters(state), written_group(state)
         left = msgspec.structs.replace(left, source=going, source_group=of, origin=first, origin_group=group)

@@ -391,13 +391,10 @@ def _deleted_clusters(decider: MoveDecider, move: MoveState) -> list[str]:
     """Return the clusters of the assignment of a move that are being deleted, or are gone, and that it may leave.
 
     Karmada has deleted their Works, and keeps such a Cluster until no assignment names it. If all clusters of a fleet
-    are missing, that is more likely a fault. With BreakBeforeMake other new copies must not start beside pods that end,
-    so a move leaves all of its clusters or none.
+    are missing, that is more likely a fault.
     """
-    fleet, written = decider.state.scheduler.fleet, written_clusters(move)
-    leaving = [name for name in written if _is_leaving(fleet, name)]
-    whole = move.strategy is MoveStrategy.MAKE_BEFORE_BREAK or len(leaving) == len(written)
-    return leaving if whole and len(fleet) else []
+    fleet = decider.state.scheduler.fleet
+    return [name for name in written_clusters(move) if _is_leaving(fleet, name)] if len(fleet) else []
 
 
 def _waits_for_its_end(

@@ -12,7 +12,7 @@ from tables import cases
 
 from berthmaster.deciding.move_course import Surmise, course_of, is_moving
 from berthmaster.manifests import Manifests
-from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, GracefulEvictionTask
+from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, GracefulEvictionTask, Suspension
 from berthmaster.model.cluster import Condition
 from berthmaster.model.decode import encode_json
 from berthmaster.model.meta import with_status
@@ -60,8 +60,8 @@ def moving(state: MoveState | None, clusters: dict[str, int], asked: Any = DIVID
     return with_status(given, last_scheduled_time=T0)
 
 
-def scheduler(unready: Sequence[str] = (), deleting: Sequence[str] = ()) -> Scheduler:
-    clusters = [cluster(name, cpu="8", memory="8Gi") for name in "abc"]
+def scheduler(unready: Sequence[str] = (), deleting: Sequence[str] = (), names: str = "abc") -> Scheduler:
+    clusters = [cluster(name, cpu="8", memory="8Gi") for name in names]
     found = [
         replace(with_status(each, conditions=(Condition("Ready", "False"),)), spec=replace(each.spec, taints=(LOST,)))
         if each.name in unready
@@ -102,6 +102,14 @@ def test_a_move_without_a_place_to_go_or_to_return_to_keeps_all_copies_except_th
         clusterAffinity={"clusterNames": ["a", "b"]}, replicaScheduling={"replicaSchedulingType": "Duplicated"}
     )
     found = course_of(scheduler("b", "a"), moving(state, {"a": 2, "b": 2}, asked), NOW, Surmise())
+    assert found.binding.assignment == {"b": 2}
+    assert is_moving(found.binding)
+
+
+def test_a_move_that_waits_with_a_copy_of_a_deleted_cluster_leaves_only_that_one():
+    state = drain({"a": 2, "b": 2, "c": 2}, {"b": 2, "c": 2, "d": 2}, strategy=BREAKS, phase=MovePhase.ADMITTED)
+    given = moving(state, {"b": 2, "c": 2}, DUPLICATED, suspension=Suspension(dispatching=True))
+    found = course_of(scheduler("c", "c", "abcd"), given, NOW, Surmise())
     assert found.binding.assignment == {"b": 2}
     assert is_moving(found.binding)
 
