@@ -96,6 +96,9 @@ IN_MEMBERS: Final = 0.1
 """The share of ``MEMBERS`` among the rest."""
 LATER: Final = 0.15
 """The share of ``LATE`` among all."""
+BLIND: Final = 0.3
+"""How often Karmada sees nothing new for some time in a cluster that is back."""
+BLIND_S: Final = 40.0
 MOST_UNJOINS: Final = 20
 """How many half minutes the deletion of a Cluster may take at the end of a history."""
 UNJOIN_S: Final = 60.0
@@ -594,7 +597,13 @@ class History:
         down = [name for name in self._clusters if not self.stage.model.members.member(name).up]
         if down:
             self._disturb()
-            self.stage.model.members.recover(self._random.choice(down))
+            self._come_back(self._random.choice(down))
+
+    def _come_back(self, name: str, *, pods_ran: bool = False) -> None:
+        """Bring a cluster back. Karmada's watches of it may start some time later."""
+        self.stage.model.members.recover(name, pods_ran=pods_ran)
+        if self._late.random() < BLIND:
+            self.stage.model.members.hide(name, BLIND_S)
 
     def _return_with_its_pods(self) -> None:
         """Cut a cluster off for longer than the toleration; its pods run all the time."""
@@ -605,7 +614,7 @@ class History:
             self.stage.model.members.lose(name)
             self.run(self._random.choice((45.0, 100.0, 300.0)))
             self._disturb()
-            self.stage.model.members.recover(name, pods_ran=True)
+            self._come_back(name, pods_ran=True)
 
     def _restart_karmada(self) -> None:
         self.stage.model.restart_controllers()

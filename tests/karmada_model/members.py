@@ -386,7 +386,21 @@ class Members:
             waiting += [each for each, other in self.member(_cluster(which)).copies.items() if not other.current]
         for each in waiting:
             self._later(self.delays.start_s, each, self._start)
+        for each in self._lost_with_their_kind(which, manifest):
+            self._later(self.delays.apply_s, each, self._apply)
         self._later(self.delays.report_s, which, self._report)
+
+    def _lost_with_their_kind(self, which: Ident, manifest: JSON) -> list[Ident]:
+        """Return the Works of custom resources that went with their definition, which is there again.
+
+        Karmada tries to create them until it can (karmada ``work_status_controller.go`` handleDeleteEvent).
+        """
+        if manifest["kind"] != "CustomResourceDefinition":
+            return []
+        copies = self.member(_cluster(which)).copies
+        works = [each for each in self._objects.all("Work") if each["metadata"]["namespace"] == which.namespace]
+        defined = [each for each in works if _defines(manifest, each["spec"]["workload"]["manifests"][0])]
+        return [ident(each) for each in defined if ident(each) not in copies]
 
     def _may_manage(self, which: Ident, manifest: JSON) -> bool:
         """Return whether Karmada takes over what it left there before (karmada ``allowUpdate``)."""
