@@ -37,7 +37,7 @@ def unhealthy_by_report(
     """
     if lag_left_s(state, now) > 0:
         return dict.fromkeys(state.target, "its status may be older than the move")
-    items = {each.cluster_name: each for each in binding.status.aggregated_status}
+    items = binding.reports
     newest = max((each.number("resourceTemplateGeneration") for each in items.values()), default=0)
     kind = binding.spec.resource.kind
     return _unhealthy(
@@ -118,8 +118,7 @@ def reported_by_works(binding: Binding, copies: Copies | None) -> Binding:
 
 def reported_copies(binding: Binding, clusters: Iterable[str]) -> list[str]:
     """Return those of the clusters that still report a copy. A cluster without a report may still run one."""
-    reported = {each.cluster_name for each in binding.status.aggregated_status}
-    return sorted(reported.intersection(clusters))
+    return sorted(binding.reports.keys() & set(clusters))
 
 
 def required_clusters(binding: Binding) -> set[str]:
@@ -129,7 +128,7 @@ def required_clusters(binding: Binding) -> set[str]:
 
 def missing_replicas(binding: Binding) -> dict[str, int]:
     """Return how many assigned replicas each cluster reports as not ready. A cluster without a report is left out."""
-    kind, items = binding.spec.resource.kind, {each.cluster_name: each for each in binding.status.aggregated_status}
+    kind, items = binding.spec.resource.kind, binding.reports
     counted = {
         name: count - min(count, items[name].ready_replicas)
         for name, count in binding.assignment.items()
@@ -145,7 +144,7 @@ def seconds_since(moment: Timestamp | None, now: Timestamp) -> float:
 
 def _healthy_replicas(binding: Binding, assignment: Mapping[str, int]) -> int:
     """Return how many replicas of an assignment are healthy. A copy without replicas counts as one."""
-    items = {each.cluster_name: each for each in binding.status.aggregated_status}
+    items = binding.reports
     kind = binding.spec.resource.kind
     return sum(_healthy_of(items[name], count, kind) for name, count in assignment.items() if name in items)
 

@@ -155,8 +155,7 @@ def finished_copies(binding: Binding, clusters: Container[str]) -> list[str]:
     """Return those of some clusters in which a Job has finished, as the members report."""
     if binding.spec.resource.kind != JOB:
         return []
-    items = binding.status.aggregated_status
-    return sorted(each.cluster_name for each in items if each.cluster_name in clusters and _is_finished(each))
+    return sorted(name for name, each in binding.reports.items() if name in clusters and _is_finished(each))
 
 
 def growing(binding: Binding, clusters: Mapping[str, int]) -> dict[str, int]:

@@ -111,10 +111,9 @@ def _preserved(binding: Binding, cluster: str) -> dict[str, str] | MoveRefusal:
     preservation = _behavior(binding).state_preservation
     if preservation is None or not preservation.rules:
         return {}
-    reported = {each.cluster_name: each.status for each in binding.status.aggregated_status}
-    found = {}
+    report, found = binding.reports.get(cluster), {}
     for rule in preservation.rules:
-        value = _value(reported.get(cluster), rule.json_path)
+        value = _value(report.status if report is not None else None, rule.json_path)
         if value is None:
             why = f"the state {rule.json_path} of the copy on {cluster} cannot be read"
             return MoveRefusal(Cause.STATE_UNREADABLE, why, (rule.json_path, cluster))

@@ -191,7 +191,7 @@ def assumed_copies(binding: Binding, fleet: Fleet, surmise: Surmise, before: Cop
     Args:
         before: the copies before the last change of the binding; None for those that the binding reports.
     """
-    known = {each.cluster_name: each for each in binding.status.aggregated_status}
+    known = binding.reports
     there = known.keys() if before is None else before.by_cluster.keys()
     tasks = binding.spec.graceful_eviction_tasks
     wanted = {each.from_cluster: each.replicas or 0 for each in tasks if each.keeps_copy} | binding.assignment

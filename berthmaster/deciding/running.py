@@ -134,7 +134,7 @@ def _dispatched(binding: Binding, found: Mapping[str, int]) -> dict[str, int]:
 
     The assignment may be newer than the suspension. Without any report it is all that is known.
     """
-    reports = {each.cluster_name: each for each in binding.status.aggregated_status}
+    reports = binding.reports
     held = {}
     for name, count in found.items():
         if binding.dispatches_to(name):
@@ -212,8 +212,7 @@ def _waits_for_purge(binding: Binding, assignment: Mapping[str, int], hosts: Hos
     hanging = [each for each in purged if not hosts.deletes(each)]
     if not hanging:
         return False
-    reporting = {each.cluster_name for each in binding.status.aggregated_status}
-    return not {*exist, *reporting}.isdisjoint(hanging)
+    return not {*exist, *binding.reports}.isdisjoint(hanging)
 
 
 def why_not_running(binding: Binding, cluster: str, hosts: Hosts, *, held: bool) -> NotRunning | None:

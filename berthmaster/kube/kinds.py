@@ -75,10 +75,10 @@ def _reports(binding: Binding) -> Iterator[AggregatedStatusItem]:
         for each in binding.status.aggregated_status:
             yield msgspec.structs.replace(each, applied_message="")
         return
-    reported = {each.cluster_name: each for each in binding.status.aggregated_status if each.runs}
+    reported = binding.reports
     most: dict[str, int | None] = {each.from_cluster: None for each in binding.spec.graceful_eviction_tasks}
     for name, replicas in (most | binding.assignment).items():
-        if (item := reported.get(name)) is not None:
+        if (item := reported.get(name)) is not None and item.runs:
             counted = item.counts_ready or not item.applied
             ready = item.ready_replicas if replicas is None else min(item.ready_replicas, replicas)
             yield _report(name, ready if counted else None, applied=item.applied)

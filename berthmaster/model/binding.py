@@ -217,6 +217,11 @@ class Binding(Value, frozen=True):
         return found
 
     @property
+    def reports(self) -> dict[str, AggregatedStatusItem]:
+        """What each cluster reports of the workload, by cluster. One without a report is left out."""
+        return {each.cluster_name: each for each in self.status.aggregated_status}
+
+    @property
     def scheduler(self) -> str:
         return self.spec.scheduler_name or DEFAULT_SCHEDULER
 

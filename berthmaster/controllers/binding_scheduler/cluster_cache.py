@@ -35,8 +35,6 @@ from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.scheduling.steps import TooLargeError
 
-_HEALTHY: Final = "Healthy"
-
 Ask = Callable[[EstimatorQuery], Mapping[str, int]]
 
 
@@ -317,9 +315,8 @@ class ClusterCache:
 
     def observe_health(self, key: Key, before: Binding, after: Binding) -> None:
         """Forget what is assumed on clusters that report the workload healthy, and whose report has changed."""
-        known = {each.cluster_name: each for each in before.status.aggregated_status}
-        healthy = (each for each in after.status.aggregated_status if each.health == _HEALTHY)
-        self.forget(key, [each.cluster_name for each in healthy if known.get(each.cluster_name) != each])
+        known = before.reports
+        self.forget(key, [name for name, each in after.reports.items() if each.healthy and known.get(name) != each])
 
     def _inputs(
         self,
@@ -406,5 +403,5 @@ class ClusterCache:
 
 def _reported(binding: Binding) -> dict[str, int]:
     """Return the replicas on clusters that have reported the workload: their numbers include them."""
-    reported = {each.cluster_name for each in binding.status.aggregated_status}
+    reported = binding.reports
     return {target.name: target.replicas for target in binding.spec.clusters if target.name in reported}
