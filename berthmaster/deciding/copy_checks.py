@@ -187,8 +187,7 @@ def _repeated_job(binding: Binding, copies: Copies) -> MoveRefusal | None:
     """Return why a Job that runs, or has run, must not start elsewhere."""
     if any(_is_finished(each.item) for each in copies.by_cluster.values()):
         return MoveRefusal(Cause.JOB_FINISHED, "the Job has finished, and would run again")
-    placement = binding.spec.placement
-    if copies.by_cluster and placement is not None and placement.divides:
+    if copies.by_cluster and binding.is_divided:
         return MoveRefusal(Cause.JOB_DIVIDED, "clusters share the completions of the Job, and they cannot change")
     return None
 

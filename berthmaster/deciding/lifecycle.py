@@ -233,7 +233,6 @@ def retargeted(
         failures = state.failures if state.returning else state.failures + 1
         state = msgspec.structs.replace(state, returning=True, failures=failures, message=returns[:MAX_MESSAGE])
         note = f"{state.reason.value}: {returns}; it returns to {short_assignment(target)}"
-    divided = binding.spec.placement is not None and binding.spec.placement.divides
     tasks = _without_tasks(binding, target, around)
     started = state.strategy is MoveStrategy.BREAK_BEFORE_MAKE and state.phase is not MovePhase.ADMITTED
     known = move_of(binding)
@@ -252,7 +251,7 @@ def retargeted(
         state = _within_deadline(_admitted(state, around), now)
         tasks = _tasks_before(binding, state, around)
     else:
-        source = reduced(state.source, replicas, divided=divided)
+        source = reduced(state.source, replicas, divided=binding.is_divided)
         leaving = state.source.keys() - state.target.keys()
         state = msgspec.structs.replace(state, source=source, target=dict(target), target_group=group)
         if state.phase is MovePhase.ADMITTED and state.source.keys() - target.keys() <= leaving:

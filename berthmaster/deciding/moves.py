@@ -738,8 +738,7 @@ def _failed_over(
     decider: MoveDecider, binding: Binding, decision: BindingDecision, found: Replacement, record: MoveState | None
 ) -> BindingDecision:
     """Fail over. It is a move if healthy copies must stay until the new ones are healthy."""
-    divided = binding.spec.placement is not None and binding.spec.placement.divides
-    kept = lifecycle.reduced(found.kept, binding.spec.replicas, divided=divided)
+    kept = lifecycle.reduced(found.kept, binding.spec.replicas, divided=binding.is_divided)
     if record is not None and record.phase is MovePhase.RELEASED:
         why = f"left {', '.join(found.left)} again after a {record.reason.value}"
         record = lifecycle.flapped(record, decider.settings(binding), decider.now, why)

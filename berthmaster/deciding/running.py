@@ -257,8 +257,3 @@ def wants_copies(binding: Binding) -> bool:
     if spec.replicas or spec.components:
         return True
     return not spec.is_workload and spec.resource.kind not in COUNTED
-
-
-def is_divided(binding: Binding) -> bool:
-    """Return whether the clusters of an assignment share the replicas. Otherwise each of them has all."""
-    return binding.spec.placement is not None and binding.spec.placement.divides

@@ -229,6 +229,11 @@ class Binding(Value, frozen=True):
     def suspended(self) -> bool:
         return self.spec.suspension is not None and bool(self.spec.suspension.scheduling)
 
+    @property
+    def is_divided(self) -> bool:
+        """Whether the clusters of an assignment share the replicas. Otherwise each of them has all."""
+        return self.spec.placement is not None and self.spec.placement.divides
+
     def dispatches_to(self, cluster: str) -> bool:
         """Whether Karmada sends the workload to a cluster. It deletes the workload there even if it does not."""
         suspension = self.spec.suspension

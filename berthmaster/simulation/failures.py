@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from berthmaster.deciding.running import hosts_of, is_divided
+from berthmaster.deciding.running import hosts_of
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.move import as_moved
 from berthmaster.scheduling.fleet import Fleet
@@ -288,7 +288,7 @@ def _is_moving(workload: SimulatedWorkload) -> bool:
 def _deducts(workload: SimulatedWorkload, world: World) -> bool:
     """Return whether the replicas that other decisions add matter to a workload. Duplicated ones ignore capacity."""
     binding = workload.binding
-    return binding is not None and is_divided(binding) and world.rules_of(binding).deducts
+    return binding is not None and binding.is_divided and world.rules_of(binding).deducts
 
 
 def _has_affinity(workload: SimulatedWorkload) -> bool:

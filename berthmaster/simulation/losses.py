@@ -11,7 +11,6 @@ from berthmaster.deciding.running import (
     NotRunning,
     arriving_in_vain,
     existing,
-    is_divided,
     replicas_asked,
     running,
     wants_copies,
@@ -139,7 +138,7 @@ def has_too_few(planned: PlannedWorkload, hosts: Hosts) -> bool:
 def _lacks_replicas(planned: PlannedWorkload, found: Mapping[str, int]) -> bool:
     """Return whether a divided workload runs fewer replicas than it should."""
     binding = planned.after.workload.binding
-    return binding is not None and is_divided(binding) and sum(found.values()) < _asked(binding, planned.after)
+    return binding is not None and binding.is_divided and sum(found.values()) < _asked(binding, planned.after)
 
 
 def _asked(binding: Binding, result: WorkloadResult) -> int:
@@ -182,7 +181,7 @@ def _is_short(planned: PlannedWorkload, hosts: Hosts) -> bool:
         # A move that stands can have removed the old copies before it assigns new ones.
         assigned = planned.after.assignment or as_moved(binding).assignment if before else wanted(planned.after)
         return bool(stops) or bool(with_replicas(binding, assigned))
-    if not is_divided(binding):
+    if not binding.is_divided:
         return False
     arrives = bool(not_running(planned, hosts)) and not planned.is_due
     asked = _asked(binding, planned.after) if arrives else min(sum(before.values()), binding.spec.replicas)

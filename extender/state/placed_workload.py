@@ -8,7 +8,6 @@ from typing import Final
 
 import msgspec
 
-from berthmaster.deciding.running import is_divided
 from berthmaster.deciding.writes import assigned_group
 from berthmaster.model.binding import Binding, holder
 from berthmaster.model.meta import moment_of
@@ -178,7 +177,7 @@ def unassigned(binding: Binding) -> int:
     if len(spec.components) > 1 or spec.placement is None or not spec.clusters:
         return 0
     assigned = [target.replicas for target in spec.clusters]
-    if is_divided(binding):
+    if binding.is_divided:
         return max(0, spec.replicas - sum(assigned))
     return sum(max(0, spec.replicas - each) for each in assigned)
 
@@ -188,7 +187,7 @@ def _shortage(binding: Binding) -> str:
     spec, missing = binding.spec, unassigned(binding)
     if not missing:
         return ""
-    if is_divided(binding):
+    if binding.is_divided:
         return f"{spec.replicas - missing} of {spec.replicas} replicas are assigned"
     short = sum(target.replicas < spec.replicas for target in spec.clusters)
     return f"{short} of {len(spec.clusters)} clusters have fewer than {spec.replicas} replicas"

@@ -11,7 +11,7 @@ from heapq import nsmallest
 from typing import Final, NamedTuple
 
 from berthmaster.deciding.lease_record import LeaseRecord
-from berthmaster.deciding.running import Hosts, is_divided, running, wants_copies
+from berthmaster.deciding.running import Hosts, running, wants_copies
 from berthmaster.model.binding import holder
 from berthmaster.model.cluster import Cluster
 from berthmaster.native_api.fleet import WorkloadState
@@ -60,7 +60,7 @@ def outages(rows: Iterable[PlacedWorkload], hosts: Hosts, counts: CopyCounts = A
             continue
         if not runs:
             yield Outage(placed, Damage.NO_COPY, sum(stopped.values()), stopped)
-        elif is_divided(binding) and (missing := counts.asked(binding) - sum(runs.values())) > 0:
+        elif binding.is_divided and (missing := counts.asked(binding) - sum(runs.values())) > 0:
             yield Outage(placed, Damage.SHORT, missing, stopped)
 
 
