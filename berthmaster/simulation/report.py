@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from berthmaster.model.binding import Binding
 from berthmaster.model.errors import name_list
 from berthmaster.scheduling.decision import FailureKind, Mode
 from berthmaster.scheduling.diagnosis import Diagnosis, GroupFailure
@@ -164,8 +165,8 @@ def notes_on(result: WorkloadResult, *, names_evictions: bool = True) -> list[st
     elif suspension is not None and suspension.dispatching_on_clusters is not None:
         names = ", ".join(suspension.dispatching_on_clusters.cluster_names)
         notes += [f"dispatching to {names} is suspended: no changes arrive there"] if names else []
-    if names_evictions and (evicting := _evicting(result)):
-        notes.append(f"being evicted from {', '.join(evicting)}")
+    if names_evictions:
+        notes += _eviction_notes(binding)
     if note := move_note(binding):
         notes.append(note)
     for field in result.companions.disputed:
@@ -176,6 +177,17 @@ def notes_on(result: WorkloadResult, *, names_evictions: bool = True) -> list[st
         notes.append("its components are those of its binding: what the new template asks for is not known")
     if result.workload.dependencies is None:
         notes.append(f"the dependencies of {result.workload.resource.kind} are not known")
+    return notes
+
+
+def _eviction_notes(binding: Binding) -> list[str]:
+    tasks = binding.spec.graceful_eviction_tasks
+    kept, purged = ([each.from_cluster for each in tasks if each.keeps_copy is keeps] for keeps in (True, False))
+    notes = [f"being evicted from {', '.join(kept)}"] if kept else []
+    if purged:
+        names = name_list(purged)
+        waits = f"no new copy starts before the one on {names} is deleted"
+        notes.append(f"being evicted from {names} with purgeMode Directly: {waits}")
     return notes
 
 

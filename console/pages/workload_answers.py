@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from berthmaster.ledger.records import PastExplanation
+from berthmaster.model.binding import deletes_directly
 from berthmaster.model.meta import moment_of
 from berthmaster.model.move import UNDER_WAY, WAITING, MoveReason
 from berthmaster.native_api.why import BindingOutlook, BindingOverview, Room
@@ -101,13 +102,21 @@ def _where(binding: BindingView, outlook: BindingOutlook | None, room: Room | No
         )
     if room is not None:
         texts += room_words(binding.requests, room)
-    evicted = sorted({task.from_cluster for task in binding.eviction_tasks})
-    if evicted:
-        texts.append(
-            f"It is being evicted from {listed(evicted, 'cluster')}. Copies there stay until new ones are ready."
-        )
+    evictions = _evictions(binding)
+    if evictions:
+        texts += evictions
         kind = "warn" if kind == "good" else kind
     return AnswerLine("Where", kind, tuple(texts))
+
+
+def _evictions(binding: BindingView) -> list[str]:
+    purged = {task.from_cluster for task in binding.eviction_tasks if deletes_directly(task.purge_mode)}
+    kept = {task.from_cluster for task in binding.eviction_tasks} - purged
+    evicted = (
+        (kept, "Copies there stay until new ones are ready."),
+        (purged, "New copies start only when those there are deleted (purge mode Directly)."),
+    )
+    return [f"It is being evicted from {listed(sorted(names), 'cluster')}. {then}" for names, then in evicted if names]
 
 
 def _all_placed(assigned: int, replicas: int) -> str:

@@ -287,6 +287,16 @@ def test_an_existing_eviction_task_excludes_its_cluster_and_is_reported():
     assert (after.error.value, after.evicting, after.notes) == ("Insufficient", ["b"], ["being evicted from b"])
 
 
+def test_an_eviction_with_the_purge_mode_directly_says_what_new_copies_wait_for():
+    tasks = [{**EVICTED["gracefulEvictionTasks"][0], "purgeMode": "Directly"}]
+    after = web_row(
+        *members("a", "b"), *anywhere({"a": 2}, gracefulEvictionTasks=tasks), changes=[Scale(WEB, 200)]
+    ).after
+    assert after.notes == [
+        "being evicted from b with purgeMode Directly: no new copy starts before the one on b is deleted"
+    ]
+
+
 def test_an_eviction_of_a_suspended_binding_is_not_replaced():
     web = web_row(*FLEET, *anywhere({"b": 2}, suspension={"scheduling": True}), changes=[Down("b")])
     assert (web.after.not_scheduled, web.moves) == (NotScheduled.SUSPENDED, {"b": (2, None)})

@@ -65,9 +65,14 @@ def test_where_it_is(fields, kind, text):
 
 
 def test_an_eviction_is_said():
-    tasks = [EvictionTaskView("b2", "x", "Drained", "", "", None, None, None)]
+    tasks = [
+        EvictionTaskView("b2", "x", "Drained", "", "", None, None, None),
+        EvictionTaskView("b3", "x", "Lost", "", "Directly", None, None, None),
+    ]
     kind, text = lines(binding_view(eviction_tasks=tasks))["Where"]
-    assert (kind, "It is being evicted from b2." in text) == ("warn", True)
+    assert kind == "warn"
+    assert "It is being evicted from b2. Copies there stay until new ones are ready." in text
+    assert "evicted from b3. New copies start only when those there are deleted (purge mode Directly)." in text
 
 
 @cases(("fields", "kind", "text"), WORDS["its group"])
