@@ -256,7 +256,7 @@ class History:
         self._lost: set[str] = set()
         self._unjoined: dict[str, float] = {}
         self._waited_s: dict[str, float] = {}
-        self._forgotten: set[str] = set()
+        self._forgotten: dict[str, float] = {}
         self._finished_s = 0.0
         self._backup: dict[str, JSON] = {}
         self._starts: dict[str, list[float]] = defaultdict(list)
@@ -449,7 +449,7 @@ class History:
             if binding is None or move is None or not move.under_way:
                 continue
             self.stage.edit(binding, metadata={"annotations": {MOVE: None}})
-            self._forgotten.add(template["metadata"]["name"])
+            self._forgotten[template["metadata"]["name"]] = self.stage.clock.monotonic_s()
             self._starts.pop(binding["metadata"]["name"], None)
             self._rebalanced_s.pop(binding["metadata"]["name"], None)
             if move.phase is MovePhase.ADMITTED:
@@ -572,7 +572,8 @@ class History:
             self.stage.model.members.set_ready(name, "True" if self.stage.model.members.member(name).up else "Unknown")
         self._limited = self.stage.get(_QUOTA) is not None
         self._lost |= {*self._clusters}
-        self._forgotten |= {each["metadata"]["name"] for each in self._templates}
+        now_s = self.stage.clock.monotonic_s()
+        self._forgotten |= {each["metadata"]["name"]: now_s for each in self._templates}
         self._starts.clear()
         self._rebalanced_s.clear()
         self.stage.model.restart_controllers()
@@ -1194,8 +1195,9 @@ class History:
             if binding is None or ((move := _move_of(binding)) is not None and move.under_way):
                 continue
             held = (binding["spec"].get("suspension") or {}).get("scheduling") or self._full or self._limited
-            if template["metadata"]["name"] in self._forgotten and held:
-                continue  # a union without a record cannot end: nothing is written, or a quota refuses it
+            since_s = self._forgotten.get(template["metadata"]["name"])
+            if since_s is not None and (held or self.stage.clock.monotonic_s() - since_s < RETURN_S):
+                continue  # a union without a record cannot end: nothing is written, or a quota or chance refuses it
             used = {each["name"] for each in binding["spec"].get("clusters") or ()}
             groups = [set(each["clusterNames"]) for each in binding["spec"]["placement"]["clusterAffinities"]]
             if not any(used <= each for each in groups):
