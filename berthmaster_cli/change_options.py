@@ -87,7 +87,7 @@ def changes_from(flags: ChangeFlags, clusters: Iterable[Cluster] = ()) -> list[c
 
 def chooses_clusters(flags: ChangeFlags) -> bool:
     """Return whether a change names clusters by a pattern, a region or labels."""
-    named = (change.cluster for _, change in _written(flags) if isinstance(change, changes.ClusterEdit))
+    named = (change.cluster for _, change in _written(flags) if isinstance(change, changes.ClusterChange))
     return bool(flags.down_region or flags.down_selector) or any(map(_is_pattern, named))
 
 
@@ -124,7 +124,7 @@ class _ChosenClusters:
 
     def matching(self, name: str, change: _Written) -> list[_Written]:
         """Return the changes of an option: one for each cluster of its pattern. A plain name may be unknown."""
-        if not isinstance(change, changes.ClusterEdit) or not _is_pattern(change.cluster) or not self._clusters:
+        if not isinstance(change, changes.ClusterChange) or not _is_pattern(change.cluster) or not self._clusters:
             return [change]
         pattern, known = change.cluster, [each.name for each in self._clusters]
         found = [each for each in known if fnmatchcase(each, pattern)]

@@ -1,6 +1,7 @@
 """What all API objects share: the base type of decoded values, numbers, names and metadata (``meta/v1``)."""
 
 import re
+from abc import abstractmethod
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Final, Self, TypeVar
@@ -52,12 +53,12 @@ class ParsedText:
     __slots__ = ()
 
     @classmethod
+    @abstractmethod
     def parse(cls, text: str) -> Self:
         """Read a value. Raises ``InputError`` if the text is not accepted."""
-        raise NotImplementedError
 
-    def text(self) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def text(self) -> str: ...
 
 
 def int64_of(text: str) -> int | None:

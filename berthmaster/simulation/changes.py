@@ -4,6 +4,7 @@ A change is one type: the extender's API has its JSON, tagged by ``type``, and t
 ``change_texts.py`` reads it as people write it.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import ClassVar, Final
@@ -38,9 +39,9 @@ _QUALIFY: Final = "name it as NAMESPACE/KIND/NAME"
 class WireChange(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True, tag_field="type"):
     """A change that the extender's API accepts. ``WhatIf`` lists all of them."""
 
+    @abstractmethod
     def applied(self, world: World, now: datetime) -> World:
         """Return the world after the change, as ``world.Change``."""
-        raise NotImplementedError
 
     def problems(self) -> Iterable[FieldError]:
         """Return the fields with a value that Kubernetes does not accept, and what is accepted."""
@@ -55,9 +56,9 @@ class ClusterEdit(WireChange, frozen=True):
     def applied(self, world: World, now: datetime) -> World:  # noqa: ARG002 - the protocol's signature
         return with_cluster(world, self.cluster, self.changed)
 
+    @abstractmethod
     def changed(self, cluster: Cluster) -> Cluster:
         """Return the cluster after the change."""
-        raise NotImplementedError
 
 
 class Down(ClusterEdit, frozen=True, tag="down"):
@@ -153,9 +154,9 @@ class WorkloadEdit(WireChange, frozen=True):
         except UnclaimedError as error:
             raise self._error(str(error)) from None
 
+    @abstractmethod
     def changed(self, binding: Binding) -> Binding:
         """Return the binding that the changed template brings."""
-        raise NotImplementedError
 
     def _error(self, why: str) -> InputError:
         return InputError(f"cannot {self.verb} {self.resource}: {why}")
@@ -357,11 +358,13 @@ class AddCluster(WireChange, frozen=True, tag="addCluster"):
         return changed_cluster(world, self.cluster)
 
 
-class RemoveCluster(ClusterEdit, frozen=True, tag="removeCluster"):
+class RemoveCluster(WireChange, frozen=True, tag="removeCluster"):
     """A cluster is being deleted. Its copies go first; workloads whose affinity matches it are scheduled again.
 
     The cluster stays in deletion until no binding names it. No toleration keeps a workload there.
     """
+
+    cluster: str
 
     def applied(self, world: World, now: datetime) -> World:
         left = with_cluster(world, self.cluster, lambda cluster: with_metadata(cluster, deletion_timestamp=now))

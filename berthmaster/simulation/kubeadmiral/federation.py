@@ -279,7 +279,7 @@ def apply_to_federation(changes: Iterable[Change], federation: Federation, now: 
                 known = change.applied(World(federation.clusters, ()), now).clusters
                 left = {name: each for name, each in known.items() if name != change.cluster}
                 federation = replace(federation, clusters=left)
-            case edits.ClusterEdit() | edits.Up() | edits.AddCluster():
+            case edits.ClusterEdit() | edits.AddCluster():
                 federation = replace(federation, clusters=change.applied(World(federation.clusters, ()), now).clusters)
             case _:
                 raise InputError(f"{type(change).__name__} is not simulated for KubeAdmiral")
