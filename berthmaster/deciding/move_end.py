@@ -1,6 +1,6 @@
 """What an edit of the placement makes of a move under way."""
 
-from berthmaster.model.binding import APPLIED_PLACEMENT, Binding
+from berthmaster.model.binding import Binding
 from berthmaster.model.move import (
     MovePhase,
     MoveReason,
@@ -19,7 +19,7 @@ def superseded(binding: Binding, moved: Binding, move: MoveState) -> str:
     Args:
         moved: the binding as if its move had ended.
     """
-    placement, applied = binding.spec.placement, binding.metadata.annotations.get(APPLIED_PLACEMENT, "")
+    placement, applied = binding.spec.placement, binding.applied_placement
     if placement is None or not applied:
         return "the binding has no placement, or no record of the applied one"
     if move.reason is not MoveReason.FAILOVER and placement_changed(

@@ -55,6 +55,7 @@ from berthmaster.deciding.move_settings import MoveSettings
 from berthmaster.deciding.move_targets import MoveRequest, Target
 from berthmaster.deciding.rules import needs_any_group
 from berthmaster.deciding.writes import AssignmentWrite, SchedulingResult
+from berthmaster.model.applied_placement import encoded_placement
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, GracefulEvictionTask
 from berthmaster.model.claims import MANAGED_BY
 from berthmaster.model.errors import name_list
@@ -180,7 +181,7 @@ class MoveDecider:
         applied = None
         if step.clusters is not None and move is not None and move.under_way and placement is not None:
             # The target was decided for the present placement. With an older text the move would look superseded.
-            applied = {APPLIED_PLACEMENT: writes.applied_placement(placement)}
+            applied = {APPLIED_PLACEMENT: encoded_placement(placement)}
         return BindingDecision(
             trigger,
             binding,
@@ -252,7 +253,7 @@ def abandoned(
     decision = decider.decide(plain)
     clusters = decision.clusters if decision.clusters is not None else plain.assignment
     write, placement = decision.write, binding.spec.placement
-    applied = writes.applied_placement(placement) if decision.result.ok and placement is not None else None
+    applied = encoded_placement(placement) if decision.result.ok and placement is not None else None
     tasks = write.evictions if write is not None and write.evictions is not None else None
     write = writes.move_write(
         binding,

@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec.structs
 from msgspec.structs import asdict
 
+from berthmaster.model.applied_placement import encoded_placement
 from berthmaster.model.binding import (
     APPLIED_PLACEMENT,
     NO_CLUSTER_FIT,
@@ -60,7 +61,6 @@ REASONS: Final = {
 """The condition reason for each kind of failure: Karmada's, except for ``TOO_LARGE``."""
 
 _MESSAGE_LENGTH: Final = 32768
-_ESCAPED: Final = str.maketrans({each: f"\\u{ord(each):04x}" for each in "<>&\u2028\u2029"})
 
 
 class Version(msgspec.Struct, frozen=True, rename="camel"):
@@ -86,24 +86,6 @@ class SchedulingResult:
     @property
     def ok(self) -> bool:
         return self.reason == SUCCESS
-
-
-def applied_placement(placement: Placement) -> str:
-    """Return the value of Karmada's applied-placement annotation: compact JSON, ordered and escaped as Go does."""
-    content: Placement | dict[str, Any] = placement
-    if placement.cluster_affinities is not None:
-        content = _with_groups(builtins(placement), "clusterAffinities")
-    return encode_json(content).decode().translate(_ESCAPED)
-
-
-def _with_groups(content: dict[str, Any], field: str) -> dict[str, Any]:
-    """Order the groups in a field as Go writes them: the name comes first, and empty lists are omitted."""
-    if field not in content:
-        return content
-    groups = [
-        _with_groups({"affinityName": each["affinityName"], **each}, "overflowAffinities") for each in content[field]
-    ]
-    return {name: groups if name == field else value for name, value in content.items() if name != field or groups}
 
 
 def applied_affinity(group: str, clusters: Mapping[str, int]) -> str:
@@ -225,7 +207,7 @@ def assignment_write(
     """
     tasks = (*binding.spec.graceful_eviction_tasks, *evictions)
     outdated = any(each.components not in {(), components} for each in binding.spec.clusters)
-    annotations = {APPLIED_PLACEMENT: applied_placement(placement)}
+    annotations = {APPLIED_PLACEMENT: encoded_placement(placement)}
     return _write(binding, annotations, clusters, group, tasks, components, outdated=outdated)
 
 

@@ -222,6 +222,11 @@ class Binding(Value, frozen=True):
         return {each.cluster_name: each for each in self.status.aggregated_status}
 
     @property
+    def applied_placement(self) -> str:
+        """The placement of the last scheduling (``encoded_placement``); empty before the first."""
+        return self.metadata.annotations.get(APPLIED_PLACEMENT, "")
+
+    @property
     def scheduler(self) -> str:
         return self.spec.scheduler_name or DEFAULT_SCHEDULER
 

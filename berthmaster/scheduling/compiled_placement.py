@@ -6,6 +6,7 @@ from typing import Any, Final
 import numpy as np
 
 from berthmaster.model.affinity import AffinityTerm, ClusterAffinity
+from berthmaster.model.applied_placement import encoded_placement
 from berthmaster.model.decode import encode_json
 from berthmaster.model.placement import Placement
 from berthmaster.model.selector import LABEL_OPERATORS, Requirement
@@ -116,13 +117,13 @@ class CompiledPlacement:
         groups: in the order in which they are tried. A placement without ``clusterAffinities`` has one group without a
             name. A placement with an empty list has no group.
         steps: the steps that do not depend on the groups that are tried, see ``Work``.
-        text: the placement as compact JSON, as schedulers record it on the bindings that they place.
+        text: the placement as schedulers write it on the bindings that they place.
     """
 
     __slots__ = ("_shared", "groups", "placement", "steps", "text")
 
     def __init__(self, placement: Placement, affinities: Affinities) -> None:
-        self.placement, self.text = placement, encode_json(placement).decode()
+        self.placement, self.text = placement, encoded_placement(placement)
         self.groups: Sequence[Group] = _groups(placement, affinities)
         self.steps = AFFINITY_STEPS * sum(1 + len(group.overflow or ()) for group in self.groups)
         self._shared: dict[Hashable, Column[np.bool_]] = {}

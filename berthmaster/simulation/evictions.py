@@ -5,11 +5,11 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, GracefulEvictionTask, TargetCluster
+from berthmaster.model.applied_placement import decoded_placement
+from berthmaster.model.binding import Binding, GracefulEvictionTask, TargetCluster
 from berthmaster.model.meta import with_spec
 from berthmaster.model.taint import NO_EXECUTE, Taint, Toleration
 from berthmaster.scheduling.fleet import Fleet
-from berthmaster.scheduling.karmada.trigger import decoded_placement
 from berthmaster.simulation.plan_answer import TAINT_MANAGER, Assumptions
 from berthmaster.simulation.workload import SimulatedWorkload
 
@@ -61,7 +61,7 @@ def evicted_after_s(taints: Sequence[Taint], tolerations: Iterable[Toleration]) 
 
 def _applied_tolerations(binding: Binding, *, is_scheduled: bool) -> tuple[Toleration, ...] | None:
     """Return the tolerations that count for evictions: those of the last scheduling; None if nothing evicts it."""
-    applied = binding.metadata.annotations.get(APPLIED_PLACEMENT)
+    applied = binding.applied_placement
     if not applied:
         placement = binding.spec.placement if is_scheduled else None
         return placement.cluster_tolerations if placement is not None else None

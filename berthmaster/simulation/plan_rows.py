@@ -9,9 +9,9 @@ from typing import Final, assert_never
 from msgspec.structs import fields, replace
 
 from berthmaster.deciding.running import Hosts, NotRunning
-from berthmaster.model.binding import APPLIED_PLACEMENT, Binding
-from berthmaster.model.decode import decode_json
-from berthmaster.model.errors import FieldError, name_list
+from berthmaster.model.applied_placement import decoded_placement, without_empty_groups
+from berthmaster.model.binding import Binding
+from berthmaster.model.errors import name_list
 from berthmaster.model.move import move_of as recorded_move
 from berthmaster.model.placement import Placement
 from berthmaster.model.policy import Policy, PolicyReference
@@ -255,21 +255,11 @@ def changed_parts(before: Binding | None, after: Binding | None) -> list[str]:
     """Return the names of the parts of the placement that differ from the applied one, or else from the one before."""
     if before is None or after is None or after.spec.placement is None:
         return []
-    then = _placement_of(before.metadata.annotations.get(APPLIED_PLACEMENT, "")) or before.spec.placement
+    then = decoded_placement(before.applied_placement) or before.spec.placement
     if then is None:
         return []
-    now = after.spec.placement
+    then, now = without_empty_groups(then), without_empty_groups(after.spec.placement)
     return [name for field, name in _PARTS.items() if (getattr(then, field) or None) != (getattr(now, field) or None)]
-
-
-@lru_cache(maxsize=1024)  # many bindings have one placement
-def _placement_of(applied: str) -> Placement | None:
-    if not applied:
-        return None
-    try:
-        return decode_json(Placement, applied)
-    except FieldError:
-        return None
 
 
 def _new_holder(planned: PlannedWorkload) -> str:

@@ -13,11 +13,11 @@ from typing import Final, NamedTuple
 
 from berthmaster.ledger.entries import microseconds
 from berthmaster.ledger.outcomes import DecidedBinding, RecordOutcome
-from berthmaster.model.binding import APPLIED_PLACEMENT, Binding
+from berthmaster.model.applied_placement import decoded_placement
+from berthmaster.model.binding import Binding
 from berthmaster.model.meta import with_spec
 from berthmaster.native_api.days import FleetDay
 from berthmaster.native_api.fleet import Restriction, WorkloadState
-from berthmaster.scheduling.karmada.trigger import decoded_placement
 from extender.state.placed_workload import PlacedWorkload, placed_workload, since_of
 
 DAYS: Final = 7
@@ -61,7 +61,7 @@ def _wrong_until(found: Binding) -> tuple[Restriction, ...]:
     An edit that the decision is made for is in that binding already: the groups are those of the placement before it,
     and replicas that are missing although the last decision succeeded are those that the edit asks for.
     """
-    applied = decoded_placement(found.metadata.annotations.get(APPLIED_PLACEMENT, ""))
+    applied = decoded_placement(found.applied_placement)
     before = found if applied is None else with_spec(found, placement=applied)
     succeeded = found.scheduled is not None and found.scheduled.status == "True"
     wrong = wrong_with(placed_workload(before))

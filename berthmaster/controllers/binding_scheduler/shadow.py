@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from berthmaster.deciding.decide import BindingDecision
-from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, short_assignment
+from berthmaster.model.binding import Binding, short_assignment
 from berthmaster.model.meta import Key
 from berthmaster.scheduling.karmada.trigger import Trigger
 
@@ -69,7 +69,7 @@ def is_answered(asked: Binding, after: Binding) -> bool:
     """
     return (
         asked.spec.clusters != after.spec.clusters
-        or _applied(asked) != _applied(after)
+        or asked.applied_placement != after.applied_placement
         or asked.status.last_scheduled_time != after.status.last_scheduled_time
         or asked.scheduled != after.scheduled
     )
@@ -161,7 +161,3 @@ def summary(found: Difference) -> dict[str, object]:
         "ours": short_assignment(found.ours),
         "message_here": found.message,
     }
-
-
-def _applied(binding: Binding) -> str:
-    return binding.metadata.annotations.get(APPLIED_PLACEMENT, "")

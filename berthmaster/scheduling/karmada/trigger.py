@@ -1,21 +1,17 @@
 """When a binding needs scheduling (karmada ``doScheduleBinding``)."""
 
 from enum import Enum
-from functools import lru_cache
 from typing import Final
 
 import msgspec.structs
 
 from berthmaster.model.affinity import ClusterAffinityTerm
-from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, BindingSpec
-from berthmaster.model.decode import decode_json
+from berthmaster.model.applied_placement import decoded_placement, without_empty_groups
+from berthmaster.model.binding import Binding, BindingSpec
 from berthmaster.model.division_strategy import Strategy, strategy_of
-from berthmaster.model.errors import FieldError
 from berthmaster.model.placement import Placement
 from berthmaster.scheduling.fleet import Fleet
 
-_LENGTH_KEPT: Final = 4096
-"""The longest applied placement that is kept decoded."""
 _NOT_COMPARED: Final = frozenset({"cluster_affinities", "workload_affinity"})
 """The parts of a placement that do not count as a whole."""
 
@@ -46,7 +42,7 @@ def trigger_of(binding: Binding, fleet: Fleet, *, not_ready_counts: bool = False
     spec = binding.spec
     if spec.placement is None:
         return Trigger.NONE
-    applied = binding.metadata.annotations.get(APPLIED_PLACEMENT, "")
+    applied = binding.applied_placement
     if not applied:
         return Trigger.FIRST
     if placement_changed(spec.placement, applied, binding.status.scheduler_observing_affinity_name):
@@ -73,7 +69,7 @@ def placement_changed(placement: Placement, applied: str, observed_group: str, *
     before = decoded_placement(applied)
     if before is None:
         return False
-    placement = _without_empty(placement)
+    placement = without_empty_groups(placement)
     if not in_order:
         placement, before = _sorted(placement), _sorted(before)
     if placement == before:
@@ -121,30 +117,6 @@ def _loses_a_cluster(spec: BindingSpec, fleet: Fleet, *, not_ready_counts: bool)
         if not_ready_counts and (cluster is None or not cluster.ready):
             return True
     return False
-
-
-def decoded_placement(applied: str) -> Placement | None:
-    """Return an applied placement; None for an invalid one. The bindings of a policy have equal ones."""
-    return _decoded(applied) if len(applied) <= _LENGTH_KEPT else _decoded.__wrapped__(applied)
-
-
-@lru_cache(maxsize=1024)
-def _decoded(applied: str) -> Placement | None:
-    try:
-        return _without_empty(decode_json(Placement, applied))
-    except FieldError:
-        return None
-
-
-def _without_empty(placement: Placement) -> Placement:
-    """Replace empty lists of groups and of overflow by None: the applied placement does not contain them."""
-    if placement.cluster_affinities is None:
-        return placement
-    terms = [
-        msgspec.structs.replace(term, overflow_affinities=term.overflow_affinities or None)
-        for term in placement.cluster_affinities or ()
-    ]
-    return msgspec.structs.replace(placement, cluster_affinities=tuple(terms) or None)
 
 
 def _sorted(placement: Placement) -> Placement:

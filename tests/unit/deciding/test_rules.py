@@ -7,7 +7,7 @@ from tables import cases
 
 from berthmaster.deciding.decide import judge
 from berthmaster.deciding.rules import BERTHMASTER, KARMADA, rules_of, trigger_by
-from berthmaster.deciding.writes import applied_placement
+from berthmaster.model.applied_placement import encoded_placement
 from berthmaster.model.binding import APPLIED_PLACEMENT, NO_CLUSTER_FIT, SCHEDULED, Binding
 from berthmaster.model.cluster import Condition
 from berthmaster.model.meta import with_metadata, with_spec, with_status
@@ -22,7 +22,7 @@ AT = {"a": 2, "b": 2}
 def settled(clusters: dict[str, int], replicas: int = 4) -> Binding:
     """A binding that was scheduled, and that nothing but its clusters concerns."""
     binding = asked(name="web", requests={"cpu": 1}, replicas=replicas, scheduling=DYNAMIC, clusters=clusters)
-    return with_metadata(binding, annotations={APPLIED_PLACEMENT: applied_placement(binding.spec.placement)})
+    return with_metadata(binding, annotations={APPLIED_PLACEMENT: encoded_placement(binding.spec.placement)})
 
 
 def without_fit(binding: Binding) -> Binding:

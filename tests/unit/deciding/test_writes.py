@@ -8,6 +8,7 @@ from builders import binding, placement
 from tables import cases
 
 from berthmaster.deciding import writes
+from berthmaster.model.applied_placement import encoded_placement
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, BindingStatus, GracefulEvictionTask
 from berthmaster.model.cluster import Condition
 from berthmaster.model.move import APPLIED_AFFINITY
@@ -73,7 +74,7 @@ def unchanged_status(**status: Any) -> BindingStatus:
     },
 )
 def test_the_applied_placement_equals_karmadas(given: dict[str, Any], text: str):
-    assert writes.applied_placement(placement(**given)) == text
+    assert encoded_placement(placement(**given)) == text
 
 
 def test_a_first_assignment_writes_clusters_placement_and_group_together():
@@ -82,7 +83,7 @@ def test_a_first_assignment_writes_clusters_placement_and_group_together():
         "metadata": {
             "resourceVersion": "7",
             "annotations": {
-                APPLIED_PLACEMENT: writes.applied_placement(GROUPS),
+                APPLIED_PLACEMENT: encoded_placement(GROUPS),
                 APPLIED_AFFINITY: writes.applied_affinity("a", {"m1": 2, "m2": 1}),
             },
         },
@@ -91,7 +92,7 @@ def test_a_first_assignment_writes_clusters_placement_and_group_together():
 
 
 def test_an_existing_assignment_needs_no_write():
-    before = stored(clusters={"m1": 1}, annotations={APPLIED_PLACEMENT: writes.applied_placement(ANYWHERE)})
+    before = stored(clusters={"m1": 1}, annotations={APPLIED_PLACEMENT: encoded_placement(ANYWHERE)})
     assert writes.assignment_write(before, ANYWHERE, {"m1": 1}, "") is None
 
 

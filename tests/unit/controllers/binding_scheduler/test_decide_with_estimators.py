@@ -27,7 +27,8 @@ from berthmaster.deciding.admissions import Admissions, Budgets
 from berthmaster.deciding.config import MovesConfig
 from berthmaster.deciding.failover import FailoverOptions
 from berthmaster.deciding.move_settings import MoveSettings, SourceSettings
-from berthmaster.deciding.writes import Version, applied_placement
+from berthmaster.deciding.writes import Version
+from berthmaster.model.applied_placement import encoded_placement
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, BindingStatus
 from berthmaster.model.claims import MANAGED_BY
 from berthmaster.model.move import DRAINING, MOVE, MovePhase, MoveReason, MoveState, annotation_of, move_of
@@ -235,7 +236,7 @@ class Bench:
         return move_of(binding(annotations={MOVE: text})) if text else None
 
     def away(self, record: MoveState | None = None) -> Binding:
-        annotations = {APPLIED_PLACEMENT: applied_placement(PLACEMENT)}
+        annotations = {APPLIED_PLACEMENT: encoded_placement(PLACEMENT)}
         if record is not None:
             annotations[MOVE] = annotation_of(record)
         made = binding(
