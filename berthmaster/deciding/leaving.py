@@ -12,8 +12,7 @@ from typing import Final, NamedTuple
 from berthmaster.model.binding import Binding
 from berthmaster.model.meta import Timestamp
 from berthmaster.model.move import MovePhase, MoveState
-from berthmaster.scheduling.component_sets import ComponentSet
-from berthmaster.scheduling.pending_replicas import pods_of
+from berthmaster.scheduling.component_sets import ComponentSet, pods_of
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.resources import Requests
 

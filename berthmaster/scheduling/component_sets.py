@@ -37,6 +37,13 @@ class SetTemplate(NamedTuple):
 ComponentSet = tuple[SetTemplate, ...]
 
 
+def pods_of(replicas: int, requests: Requests, templates: ComponentSet) -> list[tuple[int, Requests]]:
+    """Return the pods of replicas, or of sets of pods, with equal requests: how many, and what each requests."""
+    if not templates:
+        return [(replicas, requests)]
+    return [(replicas * each.replicas, each.requests or ()) for each in templates]
+
+
 def demand_of(templates: ComponentSet) -> Requests:
     """Return what one set requests, pods included, without zero amounts."""
     total = {PODS: sum(each.replicas for each in templates)}

@@ -21,7 +21,7 @@ import msgspec.structs
 from berthmaster.model.cluster import AllocatableModeling, Cluster, ResourceModel, ResourceModelRange, ResourceSummary
 from berthmaster.model.meta import INT64_MAX, Key, with_status
 from berthmaster.model.quantity import MILLI_NANOS, NANOS, Quantity
-from berthmaster.scheduling.component_sets import ComponentSet
+from berthmaster.scheduling.component_sets import ComponentSet, pods_of
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.resources import CPU, PODS, NodeClasses, Requests, amount_of, counts_for_nodes
 
@@ -51,13 +51,6 @@ class PendingReplicas(NamedTuple):
     @property
     def pods(self) -> list[tuple[int, Requests]]:
         return pods_of(self.replicas, self.requests, self.templates)
-
-
-def pods_of(replicas: int, requests: Requests, templates: ComponentSet) -> list[tuple[int, Requests]]:
-    """Return the pods of replicas, or of sets of pods, with equal requests: how many, and what each requests."""
-    if not templates:
-        return [(replicas, requests)]
-    return [(replicas * each.replicas, each.requests or ()) for each in templates]
 
 
 class AssumedCluster:

@@ -6,7 +6,7 @@ import msgspec
 
 from berthmaster.model.binding import Binding, BindingSpec
 from berthmaster.model.placement import Placement
-from berthmaster.scheduling.component_sets import ComponentSet, SetTemplate
+from berthmaster.scheduling.component_sets import ComponentSet, SetTemplate, pods_of
 from berthmaster.scheduling.resources import Requests, requests_of
 
 _ANYWHERE = Placement()
@@ -97,6 +97,10 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         if self.divides_replicas:
             return clusters
         return dict.fromkeys(clusters, 1) if self.component_set else {}
+
+    def pods(self, count: int) -> list[tuple[int, Requests]]:
+        """Return the pods of some of what ``occupied`` counts: how many, and what each requests."""
+        return pods_of(count, self.requests or (), self.set_templates)
 
 
 def _component_set(spec: BindingSpec) -> ComponentSet:

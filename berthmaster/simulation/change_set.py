@@ -30,7 +30,7 @@ from berthmaster.scheduling.peers import Peers
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.changes import AddCluster, RemoveCluster, WorkloadEdit, changed_cluster
-from berthmaster.simulation.cluster_totals import pods_of
+from berthmaster.simulation.cluster_totals import pods_by_cluster
 from berthmaster.simulation.detector import Detector, PolicyEdit, labels_matter, preemptors
 from berthmaster.simulation.not_scheduled import waits
 from berthmaster.simulation.overriding import overridden
@@ -231,7 +231,7 @@ def policy_ids(workload: SimulatedWorkload) -> list[str]:
 
 def _pods(workload: SimulatedWorkload) -> Mapping[str, int]:
     binding = workload.binding
-    return pods_of(workload, binding.assignment) if workload.present and binding is not None else {}
+    return pods_by_cluster(workload, binding.assignment) if workload.present and binding is not None else {}
 
 
 class ChangeSet(msgspec.Struct, frozen=True):

@@ -3,14 +3,12 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final
 
 from berthmaster.deciding.running import with_overrides
-from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
-from berthmaster.scheduling.component_sets import demand_of
 from berthmaster.scheduling.request import Request
-from berthmaster.scheduling.resources import PODS, amount_of, free_amount
+from berthmaster.scheduling.resources import Requests, free_amount
 from berthmaster.simulation.losses import wanted
 from berthmaster.simulation.plan_answer import ClusterTotal, ResourceTotal
 from berthmaster.simulation.results import PlannedWorkload
@@ -39,15 +37,17 @@ class ClusterTotals:
     def add(self, planned: PlannedWorkload) -> None:
         """Add a workload whose replicas move, or change by overrides."""
         before, after = planned.before, planned.after
-        unit = _unit_of((before if planned.is_deleted else after).workload.binding)
-        was = unit.occupied(wanted(before))
-        running = was if before.workload.present and self._observed else {}
-        for name, count in was.items():
-            self._more[name] -= count * unit.pods
-        for name, count in unit.occupied(wanted(after)).items():
-            self._more[name] += count * unit.pods
+        for name, pods in pods_by_cluster(before.workload, before.assignment).items():
+            self._more[name] -= pods
+        for name, pods in pods_by_cluster(after.workload, after.assignment).items():
+            self._more[name] += pods
+        if after.workload.binding is None:
+            return
+        request = Request.of(after.workload.binding)
+        running = request.occupied(wanted(before)) if before.workload.present and self._observed else {}
+        for name, count in request.occupied(wanted(after)).items():
             if (added := count - running.get(name, 0)) > 0:
-                self._arriving[name].add(added, unit)
+                self._arriving[name].add(request.pods(added))
 
     def results(self, names: Iterable[str]) -> list[ClusterTotal]:
         """Return the totals of those clusters that there are after the changes, ordered by name."""
@@ -64,29 +64,15 @@ class ClusterTotals:
         return ClusterTotal(name, before, before + self._more[name], pods, resources, over)
 
 
-def pods_of(workload: SimulatedWorkload, assignment: Mapping[str, int]) -> Mapping[str, int]:
-    """Return the pods by cluster of an assignment. A workload with several templates has one set of pods on each."""
+def pods_by_cluster(workload: SimulatedWorkload, assignment: Mapping[str, int]) -> Mapping[str, int]:
+    """Return the pods of an assignment. A workload with several templates has one set of pods on each cluster."""
     binding = workload.binding
-    if binding is None:
-        return assignment
+    if binding is None or not binding.spec.is_workload:
+        return {}
     if not binding.spec.components:
         return with_overrides(binding, assignment, workload.overridden)
-    unit = _unit_of(binding)
-    return {name: count * unit.pods for name, count in unit.occupied(assignment).items()}
-
-
-class _Unit(NamedTuple):
-    """What an assignment counts: a replica, or one set of the pods of several templates.
-
-    ``whole_sets``: whether each assigned cluster has one set, whatever replicas the assignment names.
-    """
-
-    request: Mapping[str, int]
-    pods: int = 1
-    whole_sets: bool = False
-
-    def occupied(self, assignment: Mapping[str, int]) -> Mapping[str, int]:
-        return dict.fromkeys(assignment, 1) if self.whole_sets else assignment
+    request = Request.of(binding)
+    return {name: sum(pods for pods, _ in request.pods(count)) for name, count in request.occupied(assignment).items()}
 
 
 class _Arriving:
@@ -98,21 +84,9 @@ class _Arriving:
         self.pods = 0
         self.requested = dict.fromkeys(RESOURCES, 0)
 
-    def add(self, count: int, unit: _Unit) -> None:
-        self.pods += count * unit.pods
-        for name, amount in unit.request.items():
-            self.requested[name] += amount * count
-
-
-def _unit_of(binding: Binding | None) -> _Unit:
-    if binding is None:
-        return _Unit({})
-    if binding.spec.components:
-        request = Request.of(binding)
-        if request.set_templates:
-            demand = dict(demand_of(request.set_templates))
-            of_set = {name: amount for name, amount in demand.items() if name in RESOURCES}
-            return _Unit(of_set, demand.get(PODS, 0), whole_sets=True)
-    requirements = binding.spec.replica_requirements
-    amounts = requirements.resource_request if requirements is not None else {}
-    return _Unit({name: amount_of(name, each) for name, each in amounts.items() if name in RESOURCES})
+    def add(self, pods: Iterable[tuple[int, Requests]]) -> None:
+        for count, requests in pods:
+            self.pods += count
+            for name, amount in requests:
+                if name in self.requested:
+                    self.requested[name] += amount * count

@@ -21,7 +21,7 @@ from berthmaster.simulation.change_set import (
     changed_workloads,
     key_of,
 )
-from berthmaster.simulation.cluster_totals import ClusterTotals, pods_of
+from berthmaster.simulation.cluster_totals import ClusterTotals, pods_by_cluster
 from berthmaster.simulation.followers import with_followers
 from berthmaster.simulation.plan_answer import Plan
 from berthmaster.simulation.plan_builder import PlanBuilder
@@ -235,7 +235,7 @@ def plan_of_simulation(
     if not index.world.has_bindings:
         present = Counter()
         for each in found.rows.values():
-            present.update(pods_of(each.before.workload, each.before.assignment))
+            present.update(pods_by_cluster(each.before.workload, each.before.assignment))
     totals = ClusterTotals(found.clusters, present, observed=observed)
     for each in () if index.world.has_bindings else found.rows.values():
         if not each.moves:  # the others are added with their rows

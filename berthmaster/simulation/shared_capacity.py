@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from berthmaster.deciding.rules import SchedulerRules
 from berthmaster.model.cluster import Cluster
 from berthmaster.scheduling.fleet import Fleet
-from berthmaster.scheduling.pending_replicas import TakenCluster, pods_of
+from berthmaster.scheduling.pending_replicas import TakenCluster
 from berthmaster.scheduling.request import Request
 
 
@@ -40,7 +40,7 @@ class SharedCapacity:
             taken = self._taken.get(name)
             if taken is None:
                 taken = self._taken[name] = TakenCluster(self._fleet, cluster)
-            taken.take(pods_of(added, request.requests or (), request.set_templates))
+            taken.take(request.pods(added))
 
     def clusters(self) -> dict[str, Cluster]:
         """Return the clusters that got replicas, with these deducted."""

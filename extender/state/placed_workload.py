@@ -14,7 +14,6 @@ from berthmaster.model.meta import moment_of
 from berthmaster.model.move import AFTER_FAILURE, MovePhase, is_intact, move_of, without_evictions
 from berthmaster.model.policy import PolicyReference
 from berthmaster.native_api.fleet import WorkloadRow, WorkloadState
-from berthmaster.scheduling.pending_replicas import PendingReplicas
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.resources import PODS
 from berthmaster.simulation.move_notes import move_note
@@ -146,10 +145,9 @@ def not_running_yet(binding: Binding) -> Iterator[tuple[str, Mapping[str, int]]]
     if not missing:
         return
     request = Request.of(binding)
-    templates = () if request.divides_replicas else request.component_set
     for name, count in request.occupied(missing).items():
         amounts: Counter[str] = Counter()
-        for pods, requests in PendingReplicas(count, request.requests or (), 0.0, templates).pods:
+        for pods, requests in request.pods(count):
             for resource, amount in ((PODS, 1), *requests):
                 amounts[resource] += pods * amount
         yield name, amounts
