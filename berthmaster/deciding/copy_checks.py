@@ -147,8 +147,7 @@ def held_by_purge(binding: Binding, copies: Copies) -> list[str]:
 
     Those are evicted with the purge mode Directly (karmada ``checkDirectPurgeOrphanWorks``), and still have a Work.
     """
-    purged = {each.from_cluster for each in binding.spec.graceful_eviction_tasks if not each.keeps_copy}
-    return sorted(purged & copies.by_cluster.keys() - binding.assignment.keys())
+    return sorted(binding.purged_from & copies.by_cluster.keys() - binding.assignment.keys())
 
 
 def finished_copies(binding: Binding, clusters: Container[str]) -> list[str]:

@@ -15,7 +15,7 @@ from berthmaster.deciding.lifecycle import CopiesChange
 from berthmaster.deciding.rules import BERTHMASTER, SchedulerRules, misses_cluster, trigger_by
 from berthmaster.deciding.writes import AssignmentWrite, SchedulingResult
 from berthmaster.model.binding import CLUSTERS_SHOWN, Binding, TargetComponent, short_assignment
-from berthmaster.model.move import EVICTION_REASON
+from berthmaster.model.move import evicted_by_others
 from berthmaster.model.move_refusal import MoveRefusal
 from berthmaster.model.unsupported_placement import unsupported_message, unsupported_parts
 from berthmaster.scheduling.decision import Attempt, Decision
@@ -314,8 +314,7 @@ def given_up(state: ClusterState, binding: Binding, now_s: float) -> frozenset[s
     Failover leaves such a cluster, or another controller evicts it: a workload at rest would start elsewhere.
     """
     lost = {name for name, wait_s in _waits_s(state, state.unready_since_s, now_s).items() if wait_s <= 0}
-    evicted = {task.from_cluster for task in binding.spec.graceful_eviction_tasks if task.reason != EVICTION_REASON}
-    return frozenset(lost | evicted & state.unready_since_s.keys())
+    return frozenset(lost | evicted_by_others(binding) & state.unready_since_s.keys())
 
 
 def _next_loss_s(state: ClusterState, clusters: Iterable[str], before: Binding, now_s: float) -> float | None:

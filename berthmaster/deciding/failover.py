@@ -96,7 +96,7 @@ def eviction_tasks(binding: Binding, found: Replacement, producer: str) -> tuple
     cluster_failover = binding.spec.failover.cluster if binding.spec.failover is not None else None
     purge_mode = (cluster_failover.purge_mode if cluster_failover is not None else "") or "Gracefully"
     replicas = binding.assignment
-    known = {task.from_cluster for task in binding.spec.graceful_eviction_tasks}
+    known = binding.evicted_from
     return tuple(
         GracefulEvictionTask(
             name,

@@ -195,10 +195,9 @@ def assumed_copies(binding: Binding, fleet: Fleet, surmise: Surmise, before: Cop
     there = known.keys() if before is None else before.by_cluster.keys()
     tasks = binding.spec.graceful_eviction_tasks
     wanted = {each.from_cluster: each.replicas or 0 for each in tasks if each.keeps_copy} | binding.assignment
-    purged = {each.from_cluster for each in tasks if not each.keeps_copy}
     left = [each for name in sorted(there - wanted.keys()) if (each := fleet.get(name)) is not None]
     hanging = {each.name for each in left if _is_out_of_reach(each, surmise)}
-    starts = hanging.isdisjoint(purged)
+    starts = hanging.isdisjoint(binding.purged_from)
     preserved = bool(binding.spec.preserve_resources_on_deletion)
     asked = with_overrides(binding, wanted, surmise.overridden)
     found = {}

@@ -57,7 +57,7 @@ from berthmaster.deciding.rules import needs_any_group
 from berthmaster.deciding.writes import AssignmentWrite, SchedulingResult
 from berthmaster.model.applied_placement import encoded_placement
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, GracefulEvictionTask
-from berthmaster.model.claims import MANAGED_BY
+from berthmaster.model.claims import is_managed
 from berthmaster.model.errors import name_list
 from berthmaster.model.meta import Timestamp, with_spec, with_status
 from berthmaster.model.move import (
@@ -134,7 +134,7 @@ class MoveDecider:
 
     def _ready_since(self, binding: Binding, move: MoveState) -> dict[str, Timestamp]:
         """Return since when the clusters that a move leaves, and those of evictions, are ready."""
-        names = {*move.source, *(task.from_cluster for task in binding.spec.graceful_eviction_tasks)}
+        names = move.source.keys() | binding.evicted_from
         clusters = (self.state.scheduler.fleet.get(name) for name in names)
         found = {each.name: move_targets.ready_transition(each) for each in clusters if each is not None and each.ready}
         return {name: since for name, since in found.items() if since is not None}
@@ -360,11 +360,6 @@ def _silenced(state: ClusterState, move: MoveState) -> AbstractSet[str]:
     return state.unready_since_s.keys() if move.strategy is MoveStrategy.BREAK_BEFORE_MAKE else frozenset()
 
 
-def _unusable(state: ClusterState, binding: Binding) -> frozenset[str]:
-    """Return the clusters where a new copy must not, or cannot, start."""
-    return state.unusable | suspended_clusters(binding, state.scheduler.fleet.row_of)
-
-
 def can_return(state: ClusterState, binding: Binding, move: MoveState) -> bool:
     """Whether a move can be rolled back if it fails: what it came from is ready, and takes the workload again.
 
@@ -571,7 +566,7 @@ def _decided(decider: MoveDecider, binding: Binding) -> BindingDecision:
         if move is not None and under_way and prior.spec.clusters and _has_arrived(prior, move):
             prior = with_status(prior, scheduler_observing_affinity_name=move.target_group)
         return abandoned(decider, binding, prior, CopiesChange.ABANDONED, why, move if under_way else None)
-    if move is not None and not any(binding.metadata.labels.get(label) for label in MANAGED_BY):
+    if move is not None and not is_managed(binding.metadata):
         rest = BindingDecision(Trigger.NONE, binding, Request.of(binding), unchanged(binding))
         return msgspec.structs.replace(
             rest, write=writes.move_write(binding, None)

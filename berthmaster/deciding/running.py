@@ -207,9 +207,7 @@ def _waits_for_purge(binding: Binding, assignment: Mapping[str, int], hosts: Hos
 
     ``exist``: the clusters that have a copy. So have those that report one.
     """
-    tasks = binding.spec.graceful_eviction_tasks
-    purged = [each.from_cluster for each in tasks if not each.keeps_copy and each.from_cluster not in assignment]
-    hanging = [each for each in purged if not hosts.deletes(each)]
+    hanging = [each for each in binding.purged_from - assignment.keys() if not hosts.deletes(each)]
     if not hanging:
         return False
     return not {*exist, *binding.reports}.isdisjoint(hanging)

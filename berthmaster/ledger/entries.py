@@ -158,8 +158,7 @@ def concerned_clusters(binding: Binding, entry: DecisionEntry) -> AbstractSet[st
 
 def evicted_from(binding: Binding, entry: DecisionEntry) -> AbstractSet[str]:
     """Return the clusters from which a workload is evicted: by the decision, or by others before it."""
-    tasks = (*binding.spec.graceful_eviction_tasks, *(entry.outcome.evictions or ()))
-    return {task.from_cluster for task in tasks}
+    return binding.evicted_from.union(task.from_cluster for task in entry.outcome.evictions or ())
 
 
 def _changed_clusters(binding: Binding, entry: DecisionEntry) -> AbstractSet[str]:
@@ -168,5 +167,5 @@ def _changed_clusters(binding: Binding, entry: DecisionEntry) -> AbstractSet[str
         return frozenset()
     if not binding.spec.clusters:
         return after.keys()
-    before = {target.name: target.replicas for target in binding.spec.clusters}
+    before = binding.assignment
     return {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}

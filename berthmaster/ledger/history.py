@@ -92,7 +92,7 @@ def row_for(segment: int, entry: Entry) -> HistoryRow:
 def decision_row_for(segment: int, entry: DecisionEntry, binding: Binding) -> HistoryRow:
     """Return a decision for people. ``binding`` is the one that it read; its placement and its status do not matter."""
     outcome, resource, meta = entry.outcome, binding.spec.resource, binding.metadata
-    before = {target.name: target.replicas for target in binding.spec.clusters}
+    before = binding.assignment
     return HistoryRow(
         str(RecordId(segment, entry.sequence)),
         time_text(entry.at_us),

@@ -217,6 +217,16 @@ class Binding(Value, frozen=True):
         return found
 
     @property
+    def evicted_from(self) -> frozenset[str]:
+        """The clusters of its eviction tasks."""
+        return frozenset(task.from_cluster for task in self.spec.graceful_eviction_tasks)
+
+    @property
+    def purged_from(self) -> frozenset[str]:
+        """The clusters of its eviction tasks from which Karmada deletes the copy at once."""
+        return frozenset(task.from_cluster for task in self.spec.graceful_eviction_tasks if not task.keeps_copy)
+
+    @property
     def reports(self) -> dict[str, AggregatedStatusItem]:
         """What each cluster reports of the workload, by cluster. One without a report is left out."""
         return {each.cluster_name: each for each in self.status.aggregated_status}

@@ -21,11 +21,16 @@ PERMANENT_ID: Final = {
 }
 """The label that distinguishes policies of the same name. Policies and the resources that they claim carry it."""
 MANAGED_BY: Final = (*PERMANENT_ID.values(), "binding.karmada.io/managed-by")
-"""A binding without any of these labels follows another binding, and is not scheduled itself."""
+"""The labels of which a policy sets one on a binding that it holds."""
 _CLUSTER_ID: Final = PERMANENT_ID["ClusterPropagationPolicy"]
 CLAIMED_BY: Final = "resourcetemplate.karmada.io/claimed-by"
 
 MetadataPatch = dict[str, dict[str, str | None]]
+
+
+def is_managed(binding: ObjectMeta) -> bool:
+    """Whether a policy holds a binding. One without a policy follows another binding, and is not scheduled itself."""
+    return any(map(binding.labels.get, MANAGED_BY))
 
 
 class MatchLevel(IntEnum):

@@ -304,16 +304,19 @@ def is_intact(binding: Binding, state: MoveState) -> bool:
     return binding.assignment == written_clusters(without_evictions(binding, state))
 
 
+def evicted_by_others(binding: Binding) -> set[str]:
+    """Return the clusters of eviction tasks that no move of this scheduler has written."""
+    return {task.from_cluster for task in binding.spec.graceful_eviction_tasks if task.reason != EVICTION_REASON}
+
+
 def without_evictions(binding: Binding, state: MoveState) -> MoveState:
     """Return the state of a move without the clusters that another controller evicts, or has evicted.
 
     Karmada removes the task of an eviction after some minutes, and the record may still name the cluster then. So an
     old copy counts as evicted if its cluster is not assigned any more.
     """
-    tasks = binding.spec.graceful_eviction_tasks
-    evicted = {task.from_cluster for task in tasks if task.reason != EVICTION_REASON}
     taken = written_clusters(state).keys() - state.target.keys() - binding.assignment.keys()
-    return without_clusters(state, evicted | taken)
+    return without_clusters(state, evicted_by_others(binding) | taken)
 
 
 def without_clusters(state: MoveState, gone: Container[str]) -> MoveState:

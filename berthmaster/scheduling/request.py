@@ -10,7 +10,6 @@ from berthmaster.scheduling.component_sets import ComponentSet, SetTemplate, pod
 from berthmaster.scheduling.resources import Requests, requests_of
 
 _ANYWHERE = Placement()
-_NOWHERE: frozenset[str] = frozenset()
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,10 +63,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             placement=spec.placement or _ANYWHERE,
             replicas=spec.replicas,
             requests=None if requirements is None else requests_of(requirements.resource_request),
-            current={target.name: target.replicas for target in spec.clusters},
-            evicted_from=frozenset(task.from_cluster for task in spec.graceful_eviction_tasks)
-            if spec.graceful_eviction_tasks
-            else _NOWHERE,
+            current=binding.assignment,
+            evicted_from=binding.evicted_from,
             fresh=fresh,
             minimal=fresh and binding.keeps_replicas,
             observed_group=binding.status.scheduler_observing_affinity_name,

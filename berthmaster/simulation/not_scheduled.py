@@ -6,7 +6,7 @@ A policy waits for objects that do not exist: Karmada creates no binding, and do
 from collections.abc import Collection
 from typing import Final
 
-from berthmaster.model.claims import MANAGED_BY
+from berthmaster.model.claims import is_managed
 from berthmaster.model.errors import name_list
 from berthmaster.model.policy import Policy
 from berthmaster.model.policy_defaults import DEFAULT_SCHEDULER
@@ -49,7 +49,7 @@ def why_not_scheduled(workload: SimulatedWorkload, schedulers: Collection[str] =
             f"(--scheduler-name {binding.scheduler} simulates it by Karmada's rules)",
         )
     # A binding from a file without an UID needs no label of a policy.
-    lost = bool(binding.metadata.uid) and not any(map(binding.metadata.labels.get, MANAGED_BY))
+    lost = bool(binding.metadata.uid) and not is_managed(binding.metadata)
     return LOST if lost else None
 
 

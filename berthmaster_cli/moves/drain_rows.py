@@ -17,7 +17,7 @@ from berthmaster.deciding.move_targets import drain_target
 from berthmaster.deciding.policy_moves import policy_moves
 from berthmaster.deciding.writes import effective
 from berthmaster.model.binding import Binding, holder, names_scheduler, short_assignment
-from berthmaster.model.claims import MANAGED_BY
+from berthmaster.model.claims import is_managed
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import name_list
 from berthmaster.model.meta import with_spec
@@ -103,7 +103,7 @@ def _state(binding: Binding, context: DrainContext) -> tuple[DrainState, str]:
         return DrainState.SUSPENDED, "its scheduling is suspended"
     if not names_scheduler(binding, context.scheduler_name):
         return DrainState.NOT_OURS, f"{binding.scheduler} schedules it"
-    if not any(binding.metadata.labels.get(label) for label in MANAGED_BY):
+    if not is_managed(binding.metadata):
         return DrainState.NOT_OURS, "no policy claims it"
     if spec.placement is not None and not repelling_taints([_TAINT], spec.placement.cluster_tolerations):
         return DrainState.TOLERATES, f"its placement tolerates the taint {DRAINING}"

@@ -37,8 +37,7 @@ class CopyCounts(NamedTuple):
         resource = binding.spec.resource
         labels = self.metadata_of(binding).get("labels") or {}
         template = Template(resource.api_version, resource.kind, resource.name, resource.namespace, labels)
-        tasks = (each.from_cluster for each in binding.spec.graceful_eviction_tasks)
-        known = {each: self.clusters[each] for each in {*names, *tasks} if each in self.clusters}
+        known = {each: self.clusters[each] for each in {*names, *binding.evicted_from} if each in self.clusters}
         return replicas_set(self.overrides, template, known)
 
 

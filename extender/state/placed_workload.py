@@ -127,7 +127,7 @@ def since_of(placed: PlacedWorkload) -> datetime | None:
 
 def moving_between(binding: Binding) -> tuple[frozenset[str], frozenset[str]]:
     """Return the clusters that a move brings a workload to, and those that a move or an eviction removes it from."""
-    evicted = frozenset(task.from_cluster for task in binding.spec.graceful_eviction_tasks)
+    evicted = binding.evicted_from
     state = move_of(binding)
     if state is None or not state.under_way or not is_intact(binding, state):
         return frozenset(), evicted

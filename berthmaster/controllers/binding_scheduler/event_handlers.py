@@ -19,7 +19,7 @@ from berthmaster.controllers.moves.supervisor import MoveSupervisor
 from berthmaster.controllers.moves.waiting_moves import BINDINGS_PER_INTERVAL
 from berthmaster.deciding.move_targets import is_draining
 from berthmaster.model.binding import Binding, names_scheduler
-from berthmaster.model.claims import MANAGED_BY
+from berthmaster.model.claims import is_managed
 from berthmaster.model.cluster import Cluster, ResourceSummary
 from berthmaster.model.meta import Key
 from berthmaster.model.move import MOVE, MovePhase, move_of
@@ -36,9 +36,7 @@ def eligible(binding: Binding, scheduler_name: str) -> bool:
 
     A binding whose policy is gone is not scheduled any more. Only its move ends, and then its record goes.
     """
-    return names_scheduler(binding, scheduler_name) and (
-        any(binding.metadata.labels.get(label) for label in MANAGED_BY) or has_move(binding)
-    )
+    return names_scheduler(binding, scheduler_name) and (is_managed(binding.metadata) or has_move(binding))
 
 
 class EventHandlers:

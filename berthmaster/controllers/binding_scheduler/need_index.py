@@ -56,9 +56,7 @@ class NeedIndex:
 
 def _clusters_named(binding: Binding) -> set[str]:
     spec = binding.spec
-    found = {each.name for each in spec.clusters}
-    if spec.graceful_eviction_tasks:
-        found.update(each.from_cluster for each in spec.graceful_eviction_tasks)
+    found = {each.name for each in spec.clusters} | binding.evicted_from
     if spec.required_by:
         found.update(each.name for snapshot in spec.required_by for each in snapshot.clusters)
     if (move := move_of(binding)) is not None and move.under_way:
