@@ -330,8 +330,7 @@ def _reduced(placement: Placement, group: str) -> Placement:
     terms = placement.cluster_affinities
     if terms is None or len(terms) < 2:
         return placement
-    term = next((each for each in terms if each.affinity_name == group), terms[0])
-    return replace(placement, cluster_affinities=(term,))
+    return replace(placement, cluster_affinities=(placement.group(group) or terms[0],))
 
 
 def _drain(

@@ -66,3 +66,7 @@ class Placement(Value, frozen=True):
         """Whether clusters share the replicas of a workload. Otherwise each has all of them."""
         scheduling = self.replica_scheduling
         return scheduling is not None and scheduling.replica_scheduling_type == "Divided"
+
+    def group(self, name: str) -> ClusterAffinityTerm | None:
+        """Return the first group with a name; None if there is none."""
+        return next((each for each in self.cluster_affinities or () if each.affinity_name == name), None)

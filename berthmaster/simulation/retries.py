@@ -15,7 +15,7 @@ from berthmaster.model.affinity import AffinityTerm
 from berthmaster.model.binding import Binding, BindingSpec
 from berthmaster.model.cluster import Cluster
 from berthmaster.scheduling.fleet import Fleet
-from berthmaster.scheduling.karmada.trigger import Trigger, trigger_of
+from berthmaster.scheduling.karmada.trigger import Trigger, queuing_affinity, trigger_of
 from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload, Unscheduled
 
 _NO_EVENTS: Final = frozenset({"resource", "conflict_resolution"})
@@ -92,11 +92,5 @@ def _is_queued(binding: Binding, cluster: Cluster) -> bool:
     placement = binding.spec.placement
     if placement is None:
         return False
-    affinity = placement.cluster_affinity
-    if placement.cluster_affinities is not None:
-        if binding.status.scheduler_observed_generation != binding.metadata.generation:
-            return True
-        group = binding.status.scheduler_observing_affinity_name
-        terms = placement.cluster_affinities
-        affinity = next((each for each in terms if each.affinity_name == group), terms[0] if terms else None)
+    affinity = queuing_affinity(binding, placement)
     return affinity is None or AffinityTerm(affinity).matches(cluster)

@@ -11,6 +11,7 @@ from berthmaster.model.cluster import Cluster
 from berthmaster.model.meta import Key
 from berthmaster.model.move import MOVE, move_of
 from berthmaster.model.policy import PolicyReference
+from berthmaster.scheduling.karmada.trigger import queuing_affinity
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -80,10 +81,7 @@ class BindingIndex:
             return sorted(self._policies.get(policy, ()))
 
     def affected(self, versions: Iterable[Cluster]) -> list[Key]:
-        """Return the bindings whose affinity matches one of a cluster's versions, and those that any change affects.
-
-        Overflow does not count (karmada ``enqueueAffectedBindings``).
-        """
+        """Return the bindings whose affinity matches one of a cluster's versions, and those that any change affects."""
         with self._lock:
             return sorted({key for each in self._matching(versions) for key in each.keys})
 
@@ -145,10 +143,4 @@ def _affinity(binding: Binding) -> ClusterAffinity | None:
         return None
     if has_move(binding) and (move := move_of(binding)) is not None and move.under_way:
         return _EVERY
-    if placement.cluster_affinities is None:
-        return placement.cluster_affinity or _EVERY
-    if binding.status.scheduler_observed_generation != binding.metadata.generation:
-        return _EVERY
-    observed = effective(binding).status.scheduler_observing_affinity_name
-    terms = placement.cluster_affinities
-    return next((each for each in terms if each.affinity_name == observed), terms[0] if terms else _EVERY)
+    return queuing_affinity(effective(binding), placement) or _EVERY

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec.structs
 
-from berthmaster.model.affinity import ClusterAffinityTerm
+from berthmaster.model.affinity import ClusterAffinity
 from berthmaster.model.applied_placement import decoded_placement, without_empty_groups
 from berthmaster.model.binding import Binding, BindingSpec
 from berthmaster.model.division_strategy import Strategy, strategy_of
@@ -79,7 +79,7 @@ def placement_changed(placement: Placement, applied: str, observed_group: str, *
             return True
     if not observed_group:
         return True
-    now, then = _term(placement, observed_group), _term(before, observed_group)
+    now, then = placement.group(observed_group), before.group(observed_group)
     return now is None or then is None or now != then
 
 
@@ -127,5 +127,14 @@ def _sorted(placement: Placement) -> Placement:
     return msgspec.structs.replace(placement, cluster_affinity=msgspec.structs.replace(affinity, cluster_names=names))
 
 
-def _term(placement: Placement, name: str) -> ClusterAffinityTerm | None:
-    return next((term for term in placement.cluster_affinities or () if term.affinity_name == name), None)
+def queuing_affinity(binding: Binding, placement: Placement) -> ClusterAffinity | None:
+    """Return the affinity that a changed cluster must match to queue a binding; None if each cluster does.
+
+    Overflow does not count (karmada ``enqueueAffectedBindings``).
+    """
+    groups = placement.cluster_affinities
+    if groups is None:
+        return placement.cluster_affinity
+    if not groups or binding.status.scheduler_observed_generation != binding.metadata.generation:
+        return None
+    return placement.group(binding.status.scheduler_observing_affinity_name) or groups[0]
