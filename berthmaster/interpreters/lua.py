@@ -16,7 +16,7 @@ from berthmaster.model.errors import FieldError, InputError, shown
 from berthmaster.model.interpretation import Interpreter, ScriptedComponents, UnknownReplicas
 from berthmaster.model.meta import INT32_MAX
 from berthmaster.model.quantity import Quantity
-from berthmaster.model.replicas import ReplicaRequirements, Replicas, requirements_at
+from berthmaster.model.replicas import ReplicaRequirements, Replicas, requirements_at, type_of
 
 _FUNCTION: Final = "GetReplicas"
 _COMPONENTS: Final = "GetComponents"
@@ -52,7 +52,7 @@ def lua_interpreter(
     """
 
     def dependencies(raw: Mapping[str, Any]) -> ScriptedDependencies | None:
-        script = needs.get((str(raw.get("apiVersion")), str(raw.get("kind"))))
+        script = needs.get(type_of(raw))
         if script is None:
             return None
         try:
@@ -63,7 +63,7 @@ def lua_interpreter(
             return ScriptedDependencies(None)
 
     def components(raw: Mapping[str, Any]) -> ScriptedComponents | None:
-        script = parts.get((str(raw.get("apiVersion")), str(raw.get("kind"))))
+        script = parts.get(type_of(raw))
         if script is None:
             return None
         try:
@@ -73,7 +73,7 @@ def lua_interpreter(
             return ScriptedComponents(None)
 
     def replicas(raw: Mapping[str, Any]) -> Replicas | UnknownReplicas | None:
-        kind = str(raw.get("apiVersion")), str(raw.get("kind"))
+        kind = type_of(raw)
         script = scripts.get(kind)
         if script is None:
             return None

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from berthmaster.model.control_planes import CONTROL_PLANES, DOMAINS, Role, is_owned
 from berthmaster.model.kinds import group_of
+from berthmaster.model.replicas import type_of
 
 # Prefixes of annotations that control planes write or read. All other annotations are left out.
 _OWNERS: Final = (*DOMAINS, "berthmaster.io")
@@ -52,7 +53,7 @@ def redacted(raw: Mapping[str, Any]) -> dict[str, Any]:
     Environments, commands, images, data, addresses, values of overrides, messages of conditions, and annotations of
     other owners are left out.
     """
-    identity = (str(raw.get("apiVersion")), str(raw.get("kind")))
+    identity = type_of(raw)
     if identity in _DATA_KINDS:
         result = {key: raw[key] for key in _IDENTITY if key in raw}
     elif identity == _VOLUME:

@@ -12,7 +12,7 @@ from berthmaster.model.binding import Component
 from berthmaster.model.errors import FieldError, shown
 from berthmaster.model.interpretation import Interpreter
 from berthmaster.model.quantity import Quantity
-from berthmaster.model.replicas import NodeClaim, ReplicaRequirements, count_at, requirements_at, value_at
+from berthmaster.model.replicas import NodeClaim, ReplicaRequirements, count_at, requirements_at, type_of, value_at
 from berthmaster.model.third_party_replicas import as_number, converted, flink_requests, task_managers
 
 _TENSORFLOW: Final = {"PS": "ps", "Worker": "worker", "Chief": "chief", "Master": "master", "Evaluator": "evaluator"}
@@ -31,7 +31,7 @@ def components_of(raw: Mapping[str, Any], interpreter: Interpreter | None = None
     """
     if interpreter is not None and (scripted := interpreter.components(raw)) is not None:
         return scripted.found
-    known = _known(str(raw.get("apiVersion")), str(raw.get("kind")))
+    known = _known(*type_of(raw))
     return tuple(known(raw)) if known is not None else None
 
 

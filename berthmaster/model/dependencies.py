@@ -12,7 +12,7 @@ from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import FieldError
 from berthmaster.model.kinds import scope_of
 from berthmaster.model.meta import Value
-from berthmaster.model.replicas import BUILT_IN_REPLICA_PATHS, THIRD_PARTY_REPLICA_PATHS
+from berthmaster.model.replicas import BUILT_IN_REPLICA_PATHS, THIRD_PARTY_REPLICA_PATHS, type_of
 from berthmaster.model.selector import LabelSelector
 
 DEPENDENCIES: Final = "resourcebinding.karmada.io/dependencies"
@@ -112,7 +112,7 @@ def dependencies_of(raw: Mapping[str, Any]) -> tuple[Dependency, ...] | None:
 
     Fields of the wrong type count as absent: the API server rejects them.
     """
-    kind = str(raw.get("apiVersion")), str(raw.get("kind"))
+    kind = type_of(raw)
     namespace = str(_object(raw.get("metadata")).get("namespace") or "")
     if kind in _POD_TEMPLATES:
         pods = [_object(each.get("spec")) for path in _POD_TEMPLATES[kind] for each in _objects(raw, path)]

@@ -4,15 +4,17 @@ The record of a claim names the holder. Without a record, or if the record is no
 rank holds the resource. A policy that the control plane does not have yet may take it over.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
 from berthmaster.model.binding import holder
-from berthmaster.model.claims import CLAIMED_BY, Claim, claimed_externally, claims, permanent_id
+from berthmaster.model.claims import CLAIMED_BY, PERMANENT_ID, Claim, claimed_externally, claims, permanent_id
+from berthmaster.model.errors import FieldError
 from berthmaster.model.meta import ObjectMeta
 from berthmaster.model.policy import Policy, PolicyReference, ResourceSelector
 from berthmaster.model.policy_preemption import may_take_over, named_resources, rank, strongest_first
-from berthmaster.model.replicas import Template
+from berthmaster.model.replicas import Template, template_of, type_of
+from berthmaster.model.skipped_resources import reason_not_propagated
 
 _EXTERNAL: Final = f"the label {CLAIMED_BY} excludes it from policies"
 _SelectorKey = tuple[str, str, str, str, str]
@@ -107,6 +109,20 @@ class PolicyCatalog:
         note = f"{first.policy} takes it from {recorded} by preemption" if preemptor is not None else ""
         ordered = (first, *(each for each in matching if each is not first))
         return Holding(first.policy.reference, ordered, recorded, note)
+
+
+def may_be_held(raw: Mapping[str, Any], matching: Callable[[Template], Collection[Claim]]) -> bool:
+    """Return whether a policy matches a resource, or its labels record a claim. An invalid resource counts, too."""
+    metadata = raw["metadata"]
+    if reason_not_propagated(*type_of(raw), str(metadata.get("namespace") or "")) is not None:
+        return False
+    labels = metadata.get("labels")
+    if isinstance(labels, Mapping) and any(map(labels.get, PERMANENT_ID.values())):
+        return True
+    try:
+        return bool(matching(template_of(raw)))
+    except FieldError:
+        return True
 
 
 def selecting_nothing(policies: Iterable[Policy], templates: Iterable[Template]) -> list[Policy]:

@@ -19,6 +19,7 @@ from berthmaster.model.replicas import (
     ReplicaPath,
     Replicas,
     replicas_of,
+    type_of,
     value_at,
 )
 from berthmaster.model.third_party_replicas import COMPUTED_REPLICAS, INTERPRETED_KINDS
@@ -61,7 +62,7 @@ def interpreted(
         paths: the paths that the user gave; they come first.
         complete: whether these are all interpreters of the control plane. A kind without one then has no replicas.
     """
-    kind = str(raw.get("apiVersion")), str(raw.get("kind"))
+    kind = type_of(raw)
     if any((each.api_version, each.kind) == kind for each in paths):
         return replicas_of(raw, paths)
     if interpreter is not None and (found := interpreter.replicas(raw)) is not None:
@@ -90,7 +91,7 @@ def check_replica_paths(paths: Iterable[ReplicaPath], resources: Iterable[Mappin
     """Check that each path of a user exists in a resource. Raises ``InputError`` if one does not."""
     by_kind: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for raw in resources:
-        by_kind.setdefault((str(raw.get("apiVersion")), str(raw.get("kind"))), []).append(raw)
+        by_kind.setdefault(type_of(raw), []).append(raw)
     for path in (each for each in paths if each != UNKNOWN_KINDS):
         found = by_kind.get((path.api_version, path.kind), [])
         option = f"--replica-path {path.api_version}/{path.kind}"

@@ -230,7 +230,7 @@ def template_of(raw: Mapping[str, Any]) -> Template:
 
 
 def replica_path_of(raw: Mapping[str, Any], paths: Iterable[ReplicaPath] = ()) -> ReplicaPath | None:
-    identity = _identity(raw)
+    identity = type_of(raw)
     return next((each for each in (*paths, *BUILT_IN_REPLICA_PATHS) if (each.api_version, each.kind) == identity), None)
 
 
@@ -244,14 +244,15 @@ def replicas_of(raw: Mapping[str, Any], paths: Iterable[ReplicaPath] = ()) -> Re
         if not path.replicas:
             return Replicas()
         count = count_at(raw, path.replicas)
-        if _identity(raw) == _JOB:
+        if type_of(raw) == _JOB:
             count = min(count, count_at(raw, "spec.completions", absent=count))
         requirements = requirements_at(raw, path.pod_template) if path.pod_template is not None else None
         return Replicas(count, requirements)
-    return Replicas(1, requirements_at(raw, "")) if _identity(raw) == _POD else Replicas()
+    return Replicas(1, requirements_at(raw, "")) if type_of(raw) == _POD else Replicas()
 
 
-def _identity(raw: Mapping[str, Any]) -> tuple[str, str]:
+def type_of(raw: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the API version and the kind of an object."""
     return str(raw.get("apiVersion")), str(raw.get("kind"))
 
 

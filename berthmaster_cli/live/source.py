@@ -23,18 +23,19 @@ from berthmaster.manifests.document import Document
 from berthmaster.manifests.redaction import redacted
 from berthmaster.manifests.snapshot import FleetSnapshot, ListRecord
 from berthmaster.model.binding import Binding, binding_name
-from berthmaster.model.claims import PERMANENT_ID, claims
+from berthmaster.model.claims import claims
 from berthmaster.model.control_planes import CONTROL_PLANES, Role
 from berthmaster.model.decode import convert, encode_json
 from berthmaster.model.dependencies import Dependency, dependencies_of, recorded_dependencies
 from berthmaster.model.errors import ApiError, FieldError, InputError, shown
 from berthmaster.model.gaps import Gap, GapKind
+from berthmaster.model.holding import may_be_held
 from berthmaster.model.kinds import group_of, is_namespaced, metadata_suffices
 from berthmaster.model.meta import Key
 from berthmaster.model.policy import POLICY_KINDS, Policy
 from berthmaster.model.policy_defaults import defaulted
 from berthmaster.model.prerequisites import Prerequisite, prerequisites
-from berthmaster.model.replicas import template_of
+from berthmaster.model.replicas import type_of
 from berthmaster.model.skipped_resources import reason_not_propagated
 from berthmaster.simulation.workload import ResourceName
 from berthmaster_cli.live.collections import CollectionReader, Listing, ListingBars, ReadLimits
@@ -73,7 +74,7 @@ class TemplateSelection:
         for document in bindings:
             resource = (document.raw.get("spec") or {}).get("resource")
             if isinstance(resource, dict):
-                kind = (str(resource.get("apiVersion")), str(resource.get("kind")))
+                kind = type_of(resource)
                 self.bound[kind].add((str(resource.get("namespace") or ""), str(resource.get("name"))))
 
     def kinds(self) -> list[tuple[str, str]]:
@@ -86,15 +87,7 @@ class TemplateSelection:
         """Return whether a binding names a template, a policy selects it, or its labels record a claim."""
         if (template.namespace, template.name) in self.bound.get((template.api_version, template.kind), ()):
             return True
-        if reason_not_propagated(template.api_version, template.kind, template.namespace) is not None:
-            return False
-        labels = template.raw["metadata"].get("labels") or {}
-        if any(labels.get(key) for key in PERMANENT_ID.values()):
-            return True
-        try:
-            return bool(claims(template_of(template.raw), self._policies))
-        except FieldError:
-            return True  # the loader reports it
+        return may_be_held(template.raw, lambda found: claims(found, self._policies))
 
 
 @dataclass(slots=True)

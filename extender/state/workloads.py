@@ -14,12 +14,11 @@ from typing import Any, Final, NamedTuple
 from berthmaster.kube.informer import Informer
 from berthmaster.manifests import Document, Manifests
 from berthmaster.model.binding import Binding, ObjectReference, binding_name
-from berthmaster.model.claims import PERMANENT_ID
 from berthmaster.model.decode import convert
 from berthmaster.model.dependencies import Dependency
 from berthmaster.model.errors import FieldError, ManifestError
 from berthmaster.model.gaps import Gap, GapKind
-from berthmaster.model.holding import PolicyCatalog
+from berthmaster.model.holding import PolicyCatalog, may_be_held
 from berthmaster.model.kinds import group_of
 from berthmaster.model.meta import Key
 from berthmaster.model.overrides import OverridePolicy, replica_overrides
@@ -455,7 +454,7 @@ class _Pairing:
         return {identity: built for identity, built in self.built.items() if not _is_affected(built, changed)}
 
     def build(self, template: Document | None, binding: Binding | None) -> _Built:
-        if template is not None and binding is None and not self._concerns(template):
+        if template is not None and binding is None and not may_be_held(template.raw, self._catalog.matching):
             return _Built(template, None, None)
         gap = None
         if template is not None:
@@ -464,18 +463,6 @@ class _Pairing:
             except ManifestError as error:
                 gap = _left_out(template, error)
         return _Built(template, binding, self.builder.of_binding(binding) if binding is not None else None, gap)
-
-    def _concerns(self, template: Document) -> bool:
-        """Return whether a policy selects a template without a binding, or its labels record a claim."""
-        if reason_not_propagated(template.api_version, template.kind, template.namespace) is not None:
-            return False
-        labels = template.raw["metadata"].get("labels")
-        if isinstance(labels, dict) and any(labels.get(key) for key in PERMANENT_ID.values()):
-            return True
-        try:
-            return bool(self._catalog.matching(template_of(template.raw)))
-        except FieldError:
-            return True  # building it reports the error
 
 
 def _left_out(template: Document, error: ManifestError) -> Gap:
