@@ -150,7 +150,7 @@ def _healthy_replicas(binding: Binding, assignment: Mapping[str, int]) -> int:
 
 
 def _healthy_of(item: AggregatedStatusItem, replicas: int, kind: str) -> int:
-    if kind in COUNTED or _has(item.status, "replicas"):
+    if _counts_replicas(item, kind):
         return min(item.ready_replicas, replicas)
     return max(1, replicas) if item.applied and item.healthy else 0
 
@@ -177,7 +177,7 @@ def _problem(item: AggregatedStatusItem | None, replicas: int, newest: int, kind
         return "it reports no status"
     if not item.applied:
         return "it is not applied"
-    counts_replicas = bool(replicas) and (kind in COUNTED or _has(item.status, "replicas"))
+    counts_replicas = bool(replicas) and _counts_replicas(item, kind)
     if not item.healthy and not (shrinks and counts_replicas):
         return f"its health is {item.health or 'unknown'}"
     status = item.status
@@ -189,6 +189,10 @@ def _problem(item: AggregatedStatusItem | None, replicas: int, newest: int, kind
     if counts_replicas and item.ready_replicas < replicas:
         return f"{item.ready_replicas} of {replicas} replicas are ready"
     return ""
+
+
+def _counts_replicas(item: AggregatedStatusItem, kind: str) -> bool:
+    return kind in COUNTED or _has(item.status, "replicas")
 
 
 def _has(status: Any, field: str) -> bool:  # noqa: ANN401 - any JSON value

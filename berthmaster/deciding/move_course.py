@@ -19,7 +19,7 @@ from berthmaster.deciding.move_settings import NO_SOURCE
 from berthmaster.deciding.move_targets import is_draining
 from berthmaster.deciding.moves import MoveDecider, decide_with_moves
 from berthmaster.deciding.rules import BERTHMASTER, OWN, SchedulerRules, rules_of
-from berthmaster.deciding.running import COUNTED, with_overrides
+from berthmaster.deciding.running import reported_replicas, with_overrides
 from berthmaster.deciding.writes import Version, status_write
 from berthmaster.model.binding import AggregatedStatusItem, Binding
 from berthmaster.model.cluster import Cluster
@@ -219,8 +219,7 @@ def _written(binding: Binding, name: str, replicas: int, item: AggregatedStatusI
     """Return the replicas of a Work that is not written again: those before, or those that its member reports."""
     if before is not None:
         return before.by_cluster[name].replicas or 0
-    counted = binding.spec.resource.kind in COUNTED and isinstance(item.status, Mapping)
-    return max(item.number("replicas"), item.ready_replicas) if counted else replicas
+    return reported_replicas(binding, item, replicas)
 
 
 def _is_out_of_reach(cluster: Cluster, surmise: Surmise) -> bool:

@@ -10,7 +10,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from berthmaster.model.binding import Binding
+from berthmaster.model.binding import AggregatedStatusItem, Binding
 from berthmaster.model.cluster import Cluster
 
 FULLY_APPLIED: Final = "FullyApplied"
@@ -140,9 +140,15 @@ def _dispatched(binding: Binding, found: Mapping[str, int]) -> dict[str, int]:
         if binding.dispatches_to(name):
             held[name] = count
         elif (report := reports.get(name)) is not None and report.runs:
-            counted = binding.spec.resource.kind in COUNTED and isinstance(report.status, Mapping)
-            held[name] = max(report.number("replicas"), report.ready_replicas) if counted else count
+            held[name] = reported_replicas(binding, report, count)
     return held
+
+
+def reported_replicas(binding: Binding, report: AggregatedStatusItem, asked: int) -> int:
+    """Return the replicas of a copy as its member reports them; those that are asked for if it does not count any."""
+    if binding.spec.resource.kind not in COUNTED or not isinstance(report.status, Mapping):
+        return asked
+    return max(report.number("replicas"), report.ready_replicas)
 
 
 def running(
