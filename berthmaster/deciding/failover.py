@@ -65,19 +65,25 @@ def replacement(
         return MoveRefusal(Cause.NO_PLACE, str(error), (FailureKind.TOO_LARGE.name,))
 
 
+def remaining(request: Request, lost: frozenset[str]) -> Request:
+    """Return the request for new places of what lost clusters had. What the others have is kept."""
+    kept = {name: replicas for name, replicas in request.current.items() if name not in lost}
+    return replace(request, current=kept, fresh=False, evicted_from=request.evicted_from | lost)
+
+
 def _replacement(
     scheduler: Scheduler, request: Request, lost: frozenset[str], work: Work, *, leaves: bool
 ) -> Replacement | MoveRefusal:
     """See ``replacement``."""
-    kept = {name: replicas for name, replicas in request.current.items() if name not in lost}
-    remaining = replace(request, current=kept, fresh=False, evicted_from=request.evicted_from | lost)
+    rest = remaining(request, lost)
+    kept = rest.current
     unready = frozenset(each.name for each in scheduler.fleet.clusters if each is not None and not each.ready)
     left = tuple(sorted(lost & request.current.keys()))
     problems: list[MoveRefusal] = []
     for index, placement in enumerate(_placements_by_group(scheduler, request)):
         if index and kept and not request.placement.divides:
             break  # kept copies belong to the first group: its next decision would remove copies in other groups
-        asked = replace(remaining, placement=placement)
+        asked = replace(rest, placement=placement)
         work.spend(GROUP_STEPS * len(placement.cluster_affinities or ()))
         found = _moved(scheduler, asked, unready, work) if index else _whole(scheduler, asked, unready, work)
         if isinstance(found, MoveRefusal):

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from berthmaster.deciding.decide import ClusterState, lost_clusters
 from berthmaster.deciding.decision_recorder import DecisionOutcome
-from berthmaster.deciding.failover import FailoverOptions
+from berthmaster.deciding.failover import FailoverOptions, remaining
 from berthmaster.deciding.writes import effective
 from berthmaster.ledger.differences import input_difference
 from berthmaster.ledger.history import batch_of, latest_decision, row_for
@@ -134,12 +134,8 @@ def _result(scene: Scene, past: PastDecision, outcome: DecisionOutcome) -> Workl
 
 def _request(scene: Scene, past: PastDecision) -> Request:
     """Return the request that a decision answered. Failover asks for new places of what the lost clusters had."""
-    request = scene.request(past)
-    lost = _replaces(scene, past)
-    if not lost:
-        return request
-    kept = {name: replicas for name, replicas in request.current.items() if name not in lost}
-    return replace(request, current=kept, evicted_from=request.evicted_from | lost)
+    request, lost = scene.request(past), _replaces(scene, past)
+    return remaining(request, lost) if lost else request
 
 
 def _differs(past: PastDecision) -> str:

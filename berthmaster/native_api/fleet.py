@@ -1,6 +1,7 @@
 """The fleet and its workloads as the native API lists them: what is where, as observed, without a new decision."""
 
-from collections.abc import Collection
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from enum import Enum
 from typing import Annotated, Final
@@ -55,6 +56,15 @@ def sum_of(amounts: Collection[FleetAmount]) -> FleetAmount:
         sum(each.used or 0 for each in known),
         sum(each.assumed or 0 for each in known),
     )
+
+
+def sums_of(clusters: Iterable[Mapping[str, FleetAmount]]) -> dict[str, FleetAmount]:
+    """Return the sums of the amounts of clusters, by resource."""
+    found: defaultdict[str, list[FleetAmount]] = defaultdict(list)
+    for amounts in clusters:
+        for name, amount in amounts.items():
+            found[name].append(amount)
+    return {name: sum_of(each) for name, each in sorted(found.items())}
 
 
 class FleetCluster(AnswerPart, frozen=True):

@@ -133,8 +133,7 @@ class WorkloadEdit(WireChange, frozen=True):
 
     def applied(self, world: World, now: datetime) -> World:  # noqa: ARG002 - the protocol's signature
         chosen = self.chosen(world)
-        edited = self.edited(chosen, world.policies)
-        return replace(world, workloads=[edited if each is chosen else each for each in world.workloads])
+        return world.with_workload(chosen, self.edited(chosen, world.policies))
 
     def chosen(self, world: World) -> SimulatedWorkload:
         """Return the workload of the name."""

@@ -150,8 +150,7 @@ class LowerRequest:
 
     def applied(self, world: World, now: datetime) -> World:  # noqa: ARG002 - the protocol's signature
         chosen = next(iter(world.find(self.resource)))
-        changed = with_changed_template(chosen, world.policies, self._lowered)
-        return replace(world, workloads=[changed if each is chosen else each for each in world.workloads])
+        return world.with_workload(chosen, with_changed_template(chosen, world.policies, self._lowered))
 
     def _lowered(self, binding: Binding) -> Binding:
         requirements = binding.spec.replica_requirements
@@ -216,8 +215,7 @@ def _with_binding(world: World, resource: ResourceName, change: Callable[[Bindin
     chosen = next(iter(world.find(resource)))
     if chosen.binding is None:
         return world
-    changed = replace(chosen, binding=change(chosen.binding))
-    return replace(world, workloads=[changed if each is chosen else each for each in world.workloads])
+    return world.with_workload(chosen, replace(chosen, binding=change(chosen.binding)))
 
 
 def affinity_at(placement: Placement, position: int) -> ClusterAffinity | None:

@@ -79,6 +79,10 @@ class World(msgspec.Struct, frozen=True):
     def find(self, name: ResourceName) -> list[SimulatedWorkload]:
         return [workload for workload in self.workloads if name.matches(workload.resource)]
 
+    def with_workload(self, before: SimulatedWorkload, after: SimulatedWorkload) -> "World":
+        """Return the world with one of its workloads replaced."""
+        return replace(self, workloads=[after if each is before else each for each in self.workloads])
+
     @property
     def has_bindings(self) -> bool:
         """Whether bindings of a control plane are known. Without any, manifests are scheduled for the first time."""

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from berthmaster.deciding.running import Hosts
 from berthmaster.model.cluster import Cluster
-from berthmaster.native_api.fleet import FleetAmount, sum_of
+from berthmaster.native_api.fleet import FleetAmount, sums_of
 from berthmaster.native_api.problems import Damage
 from extender.state.copy_counts import AS_ASSIGNED, CopyCounts
 from extender.state.placed_workload import PlacedWorkload
@@ -63,7 +63,7 @@ def fleet_figures(
 
     Args:
         outages: what clusters stop now.
-        amounts: what each cluster has of each resource.
+        amounts: what each cluster has of each resource of ``RESOURCES``.
         counts: how many replicas copies have.
     """
     wrong: Counter[Wrong] = Counter()
@@ -84,8 +84,8 @@ def fleet_figures(
     return FleetFigures(
         {each: wrong[each] for each in Wrong},
         {domain: _worst(counts) for domain, counts in only.items()},
-        {name: {each: found[each] for each in RESOURCES if each in found} for name, found in amounts.items()},
-        {name: _together(amounts[each] for each in clusters if region_of[each] == name) for name in regions},
+        amounts,
+        {name: sums_of(amounts[each] for each in clusters if region_of[each] == name) for name in regions},
     )
 
 
@@ -104,8 +104,3 @@ def _ends(exist: Iterable[str], place_of: Mapping[str, str], hosts: Hosts) -> se
 def _worst(counts: Mapping[str, int]) -> WorstLoss:
     name = min(counts, key=lambda each: (-counts[each], each), default="")
     return WorstLoss(name, counts.get(name, 0))
-
-
-def _together(amounts: Iterable[Mapping[str, FleetAmount]]) -> dict[str, FleetAmount]:
-    listed = list(amounts)
-    return {name: sum_of([each[name] for each in listed if name in each]) for name in RESOURCES}

@@ -92,6 +92,14 @@ def require_binding(services: Services, key: Key) -> WatchedWorkload:
     return found
 
 
+def _binding_of(found: WatchedWorkload) -> Binding:
+    """Return the binding as the service knows it."""
+    binding = found.stored or found.workload.binding
+    if binding is None:
+        raise Refusal(404, f"{found.workload} has no binding")
+    return binding
+
+
 def explained(services: Services, key: Key, most: int | None = None) -> BindingExplanation:
     """Return what the scheduler would decide now on a binding, and why; of ``most`` clusters in each list."""
     state, found = services.state, require_binding(services, key)
@@ -112,9 +120,7 @@ def explained(services: Services, key: Key, most: int | None = None) -> BindingE
 def described(services: Services, key: Key) -> BindingView:
     """Return a binding as the service knows it, without a decision."""
     found = require_binding(services, key)
-    workload, binding = found.workload, found.stored or found.workload.binding
-    if binding is None:
-        raise Refusal(404, f"{workload} has no binding")
+    workload, binding = found.workload, _binding_of(found)
     spec, status, resource = binding.spec, binding.status, binding.spec.resource
     placement = spec.placement
     groups = placement.cluster_affinities if placement is not None else None
@@ -151,9 +157,7 @@ def described(services: Services, key: Key) -> BindingView:
 def manifests_of(services: Services, key: Key, reader: Reader) -> BindingManifests:
     """Return a binding and its workload as manifests, without what may be confidential or the reader may not see."""
     version, found = services.state.version, require_binding(services, key)
-    workload, binding = found.workload, found.stored or found.workload.binding
-    if binding is None:
-        raise Refusal(404, f"{workload} has no binding")
+    workload, binding = found.workload, _binding_of(found)
     seen = tuple(each for each in binding.spec.required_by if reader.sees(each.namespace))
     shown = builtins(with_spec(binding, required_by=seen))
     document = {"apiVersion": binding.api_version, "kind": binding.kind, **shown}
@@ -166,11 +170,8 @@ def events_of(services: Services, key: Key) -> BindingEvents:
     read, found = services.state.events, require_binding(services, key)
     if read is None:
         raise Refusal(409, "the service watches no control plane, which has the events")
-    binding = found.stored or found.workload.binding
-    if binding is None:
-        raise Refusal(404, f"{found.workload} has no binding")
     try:
-        return BindingEvents(*read(binding))
+        return BindingEvents(*read(_binding_of(found)))
     except ApiError as error:
         if error.forbidden:
             raise Refusal(409, "the service may not list events of events.k8s.io") from None

@@ -21,7 +21,7 @@ from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.model.placement import Placement
 from berthmaster.model.policy import POLICY_KINDS, Policy, PolicyReference
 from berthmaster.model.taint import repelling_taints
-from berthmaster.native_api.fleet import FleetAmount, sum_of
+from berthmaster.native_api.fleet import FleetAmount, sums_of
 from berthmaster.native_api.policies import POLICY_SORTS, AllowedGroup, PolicyList, PolicyQuery, PolicyView
 from berthmaster.native_api.why import MAX_NAMES
 from berthmaster.simulation.workload import SimulatedWorkload
@@ -236,7 +236,7 @@ def allowed_groups(
             repelling=matching - tolerated,
             unready=tolerated - len(remaining),
             names=sorted(each.name for each in remaining)[:MAX_NAMES],
-            resources=_together(resources[each.name] for each in remaining),
+            resources=sums_of(resources[each.name] for each in remaining),
         )
         for name, extends, matching, tolerated, remaining in chosen
     ]
@@ -249,11 +249,3 @@ def _resources(services: Services, clusters: Iterable[Cluster]) -> Mapping[str, 
     reported = state.observed is not None
     with state.placed() as index:
         return {each.name: cluster_row(each, index.use(each.name), reported=reported).resources for each in clusters}
-
-
-def _together(clusters: Iterable[Mapping[str, FleetAmount]]) -> dict[str, FleetAmount]:
-    amounts: dict[str, list[FleetAmount]] = defaultdict(list)
-    for resources in clusters:
-        for name, amount in resources.items():
-            amounts[name].append(amount)
-    return {name: sum_of(each) for name, each in sorted(amounts.items())}
