@@ -191,6 +191,7 @@ class BindingView(AnswerPart, frozen=True):
         kind, namespace, name: those of the binding. A ClusterResourceBinding has no namespace.
         present: whether the control plane has the binding. One from a folder of manifests may only be due.
         policy: the policy that holds the workload; null if there is none or it is not known.
+        observed_group: the group of the assignment; null without one, and if it is not known.
         required_by: the bindings that it follows as a dependency.
         requests: what one replica requests, by resource; empty if that is not known.
     """

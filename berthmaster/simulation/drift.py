@@ -13,6 +13,7 @@ import msgspec
 from berthmaster.deciding.copies import missing_replicas
 from berthmaster.deciding.move_course import ended
 from berthmaster.deciding.rules import OWN
+from berthmaster.deciding.writes import assigned_group
 from berthmaster.model.binding import Binding
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.goal import NOTHING, DriftKind
@@ -143,7 +144,7 @@ def workload_drift(
     return WorkloadDrift(
         str(workload),
         str(workload.held_by) if workload.held_by is not None else "",
-        request.observed_group if request.placement.cluster_affinities else "",
+        assigned_group(base),
         {kind.value: decided.drift[kind] for kind in DriftKind if kind in decided.drift},
         request.current,
         dict(decided.assignment),

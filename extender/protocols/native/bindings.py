@@ -15,6 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from berthmaster.deciding.move_course import ended
+from berthmaster.deciding.writes import assigned_group
 from berthmaster.kube.watch_options import BINDINGS
 from berthmaster.ledger.records import HistoryRow, PastExplanation, RecordId
 from berthmaster.manifests.redaction import redacted
@@ -136,7 +137,7 @@ def described(services: Services, key: Key) -> BindingView:
         suspended=binding.suspended,
         replicas=spec.replicas,
         groups=None if groups is None else [each.affinity_name for each in groups],
-        observed_group=status.scheduler_observing_affinity_name or None,
+        observed_group=assigned_group(binding) or None,
         clusters=binding.assignment,
         eviction_tasks=[
             msgspec.convert(each, EvictionTaskView, from_attributes=True) for each in spec.graceful_eviction_tasks
