@@ -8,6 +8,7 @@ import click
 
 from berthmaster.controllers.registry import REGISTRY, SHADOW, gated, selected
 from berthmaster.controllers.settings import GATES, ControllerSettings, EstimatorSettings
+from berthmaster.model.comma_lists import comma_separated
 from berthmaster.runtime import logs
 from berthmaster.runtime.console_link import ConsoleLink
 from berthmaster.runtime.feature_gates import MULTIPLE_POD_TEMPLATES, WORKLOAD_AFFINITY, FeatureGates, gates_help
@@ -141,7 +142,7 @@ def command(ctx: click.Context, flags: _ControllersFlags, /) -> None:
     """Run the controllers: schedule bindings, rebalance workloads, preempt policies."""
     if flags.shadow:
         _check_shadow(ctx, flags)
-    chosen = selected([part.strip() for part in flags.controllers.split(",") if part.strip()], REGISTRY)
+    chosen = selected(comma_separated(flags.controllers), REGISTRY)
     settings = _settings(flags)
     registrations = [SHADOW] if flags.shadow else gated(chosen, settings.gates)
     lease = None if flags.shadow else _lease(flags)

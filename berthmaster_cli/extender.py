@@ -5,6 +5,7 @@ from typing import Final
 
 import click
 
+from berthmaster.model.comma_lists import comma_separated
 from berthmaster.model.errors import InputError
 from berthmaster.model.selector import parse_selector
 from berthmaster.runtime import logs
@@ -22,7 +23,7 @@ _KINDS: Final = ("nodes", "clusters", "federatedclusters", "policies", "bindings
 
 def watched_kinds(text: str) -> tuple[str, ...]:
     """Parse a list of kinds to watch, separated by commas."""
-    kinds = tuple(filter(None, (each.strip() for each in text.split(","))))
+    kinds = tuple(comma_separated(text))
     unknown = [each for each in kinds if each not in _KINDS]
     if unknown or not kinds:
         raise InputError(f"{(unknown or [text])[0]!r} is not one of {', '.join(_KINDS)}.")

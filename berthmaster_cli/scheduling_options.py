@@ -5,6 +5,7 @@ from typing import Final
 
 import click
 
+from berthmaster.model.comma_lists import comma_separated
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import FieldError, InputError
 from berthmaster.model.replicas import ReplicaPath
@@ -79,9 +80,8 @@ def plugin_profile(flags: PluginFlags, *, workload_affinity: bool, component_set
     known = with_third_parties(built_in(workload_affinity=workload_affinity))
     if flags.cost_weight:
         known = Plugins(known.filters, (*known.scores, ClusterCost(prices, flags.cost_weight)))
-    switches = [switch.strip() for switch in flags.plugins.split(",") if switch.strip()]
     return karmada_profile(
-        known.selected(switches),
+        known.selected(comma_separated(flags.plugins)),
         keep_empty=flags.keep_empty,
         limits=flags.placement_limits,
         component_sets=component_sets,

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
+from berthmaster.model.comma_lists import comma_separated
 from berthmaster.model.errors import InputError
 from berthmaster.serving.tokens import TokenFile, TokenUser, bearer_token
 from console.oidc_options import OidcOptions
@@ -203,8 +204,7 @@ class Authentication:
         if not name or "," in name or len(name) > _MAX_NAME:
             return None
         listed = environ.get(_field(self.options.groups_header), "") if self.options.groups_header else ""
-        groups = tuple(filter(None, (each.strip() for each in listed.split(","))))
-        return Visitor(name, "proxy", groups[:MAX_GROUPS])
+        return Visitor(name, "proxy", tuple(comma_separated(listed)[:MAX_GROUPS]))
 
 
 def _begin(session: MutableMapping[str, Any], content: Mapping[str, Any], now: datetime) -> None:

@@ -19,6 +19,7 @@ from berthmaster.model.move import evicted_by_others
 from berthmaster.model.move_refusal import MoveRefusal
 from berthmaster.model.unsupported_placement import unsupported_message, unsupported_parts
 from berthmaster.scheduling.decision import Attempt, Decision
+from berthmaster.scheduling.diagnosis import largest_first
 from berthmaster.scheduling.karmada.minimal import rescheduled
 from berthmaster.scheduling.karmada.selection import places_whole_sets
 from berthmaster.scheduling.karmada.trigger import Trigger
@@ -401,10 +402,7 @@ def _attempt_message(scheduler: Scheduler, request: Request, attempt: Attempt) -
     total = len(scheduler.fleet)
     counts = scheduler.rejected_by_all(request, attempt)
     phrases = {each.name: each.phrase_of(request.placement) for each in scheduler.filters}
-    reasons = [
-        f"{count} {phrases[plugin]} ({plugin})"
-        for plugin, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
-    ]
+    reasons = [f"{count} {phrases[plugin]} ({plugin})" for plugin, count in largest_first(counts)]
     if (others := total - sum(counts.values())) > 0:
         reasons.append(f"{others} are being deleted")
     return f"0/{total} clusters are available: {', '.join(reasons) or 'no cluster exists'}."

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import structs
 
 from berthmaster.deciding.config_values import DURATION, PERCENTAGE, Percent, Seconds
+from berthmaster.model.comma_lists import comma_separated
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import FieldError, shown
 from berthmaster.model.meta import Value
@@ -151,7 +152,7 @@ def failback_annotation(text: str, settings: SourceSettings) -> SourceSettings:
     if text.strip().lower() == "false":
         return replace(settings, mode="Off")
     stated: dict[str, str] = {}
-    for part in filter(None, (each.strip() for each in text.split(","))) if text.strip() != "true" else ():
+    for part in comma_separated(text) if text.strip() != "true" else ():
         name, equals, value = (each.strip() for each in part.partition("="))
         if not equals:
             raise FieldError("", f"{shown(part)} is not NAME=VALUE; {_FAILBACK_FORM}")

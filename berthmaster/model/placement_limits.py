@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, Self
 
 from berthmaster.model.affinity import ClusterAffinity
+from berthmaster.model.comma_lists import comma_separated
 from berthmaster.model.errors import FieldError, InputError, shown
 from berthmaster.model.placement import Placement
 from berthmaster.model.policy import Policy, ResourceSelector
@@ -50,7 +51,7 @@ class PlacementLimits(NamedTuple):
     def parse(cls, text: str) -> Self:
         """Parse ``groups=2048,tolerations=64`` over the defaults; the last value counts. Raises ``InputError``."""
         given = {}
-        for part in filter(None, (part.strip() for part in text.split(","))):
+        for part in comma_separated(text):
             name, equals, number = (piece.strip() for piece in part.partition("="))
             if name not in LIMIT_NAMES:
                 raise InputError(f"unknown limit {shown(name)}; known are {', '.join(LIMIT_NAMES)}")

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
+from berthmaster.model.comma_lists import comma_separated
 from berthmaster.model.errors import InputError, shown
 
 _VALUES: Final = {"true": True, "false": False}
@@ -52,7 +53,7 @@ class FeatureGates:
         """Parse ``A=true,B=false``; the last value of a gate counts. Raises ``InputError`` for another text."""
         names = [gate.name for gate in known]
         given = {}
-        for part in filter(None, (part.strip() for part in text.split(","))):
+        for part in comma_separated(text):
             name, equals, value = (piece.strip() for piece in part.partition("="))
             if name not in names:
                 raise InputError(f"--feature-gates: unknown gate {shown(name)}; known are {', '.join(names)}")

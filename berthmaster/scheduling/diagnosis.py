@@ -12,7 +12,6 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from itertools import chain
-from operator import itemgetter
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -126,7 +125,7 @@ class GroupDiagnosis(msgspec.Struct, frozen=True, rename="camel"):
 
     def rejected_by(self) -> list[tuple[str, int]]:
         """Return how many clusters each filter was the first to reject, largest number first."""
-        return _largest_first(Counter(each.rejections[0].plugin for each in self.clusters if each.rejections))
+        return largest_first(Counter(each.rejections[0].plugin for each in self.clusters if each.rejections))
 
 
 class GroupFailure(NamedTuple):
@@ -284,10 +283,10 @@ def _first_rejections(scheduler: Scheduler, request: Request, attempt: Attempt) 
         left = plugin.prune(context, rows)
         counts[plugin.name] += len(rows) - len(left)
         rows = left
-    return _largest_first(+counts)
+    return largest_first(+counts)
 
 
-def _largest_first(counts: Counter[str]) -> list[tuple[str, int]]:
+def largest_first(counts: Mapping[str, int]) -> list[tuple[str, int]]:
     return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
 
 
@@ -452,7 +451,7 @@ def outlook(scheduler: Scheduler, request: Request, explained: int | None = None
 
 
 def _outlook(scheduler: Scheduler, request: Request, attempt: Attempt) -> GroupOutlook:
-    counts = dict(scheduler.rejected(request, attempt))
+    counts = Counter(scheduler.rejected(request, attempt))
     matched = len(scheduler.fleet) - counts.pop(AFFINITY, 0)
     deleting = scheduler.profile.stages.members.name
     if counts.get(deleting):
@@ -468,7 +467,7 @@ def _outlook(scheduler: Scheduler, request: Request, attempt: Attempt) -> GroupO
     return GroupOutlook(
         group=attempt.group.name,
         matched=matched,
-        rejected=dict(sorted(filter(itemgetter(1), counts.items()), key=lambda pair: (-pair[1], pair[0]))),
+        rejected=dict(largest_first(+counts)),
         fitting=fitting,
         capacity=_capacity(attempt, request),
         clusters=dict(attempt.assignment or {}),

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from berthmaster.model.comma_lists import comma_separated
 from berthmaster.model.errors import InputError
 from berthmaster.serving.reloaded_files import ReloadedFiles, read_regular_file
 
@@ -87,7 +88,7 @@ def bearer_token(authorization: str) -> str:
 def _groups(line: str) -> tuple[str, ...]:
     """Return the groups in the fourth field of a line: one, or several in double quotes with commas between them."""
     fields = next(csv.reader([line]), [])
-    return tuple(filter(None, (each.strip() for each in fields[3].split(",")))) if len(fields) > 3 else ()
+    return tuple(comma_separated(fields[3])) if len(fields) > 3 else ()
 
 
 def _digest(token: str) -> bytes:

@@ -10,6 +10,7 @@ import msgspec
 
 from berthmaster.controllers.registry import REGISTRY, gated, selected
 from berthmaster.controllers.settings import GATES
+from berthmaster.model.comma_lists import comma_separated
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.runtime.feature_gates import FeatureGates
 from berthmaster.views.texts import count_text
@@ -203,8 +204,9 @@ def command(flags: _DoctorFlags) -> None:
 
 def _setup(flags: _DoctorFlags) -> Setup:
     host, target = flags.clusters
-    switches = [part.strip() for part in flags.controllers.split(",") if part.strip()]
-    running = gated(selected(switches, REGISTRY), FeatureGates.parse(flags.feature_gates, GATES))
+    running = gated(
+        selected(comma_separated(flags.controllers), REGISTRY), FeatureGates.parse(flags.feature_gates, GATES)
+    )
     return Setup(
         target=target.kubectl,
         host=host.kubectl,

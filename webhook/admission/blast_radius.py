@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from berthmaster.model.comma_lists import comma_separated
 from webhook.admission.impact import PolicyImpact
 
 RULE: Final = "blast-radius"
@@ -38,7 +39,7 @@ class BlastRadius:
             ValueError: a limit is unknown, repeated or not a number from 0; the message names it and what is accepted.
         """
         limits: dict[str, float] = {}
-        for part in filter(None, (each.strip() for each in text.split(","))):
+        for part in comma_separated(text):
             name, _, value = (each.strip() for each in part.partition("="))
             if name not in _UNITS:
                 raise ValueError(f"{name!r} is not a limit; {_ACCEPTED}")

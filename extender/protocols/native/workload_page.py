@@ -25,6 +25,7 @@ from berthmaster.native_api.fleet import (
     WorkloadState,
 )
 from berthmaster.native_api.problems import Damage
+from berthmaster.scheduling.diagnosis import largest_first
 from extender.protocols.native import parameters
 from extender.protocols.native.schedule import require_watched
 from extender.protocols.problem import Refusal
@@ -296,4 +297,4 @@ def _meeting(restriction: Restriction, met: _Met, rows: Sequence[PlacedWorkload]
 
 
 def _most_frequent(counts: Mapping[str, int]) -> dict[str, int]:
-    return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:MAX_FACETS])
+    return dict(largest_first(counts)[:MAX_FACETS])
