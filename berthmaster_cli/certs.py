@@ -16,6 +16,7 @@ from rich.text import Text
 
 from berthmaster.kube.events import EventRecorder
 from berthmaster.model.errors import InputError, ServiceError
+from berthmaster.model.meta import timestamp_text
 from berthmaster.runtime import logs
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.serving.probe_server import serving_probes
@@ -30,7 +31,6 @@ from berthmaster_cli.watching import WatchFlags, watched
 from certs import rotator
 from certs.bundle_fields import MUTATING, VALIDATING
 from certs.kubeadmiral import SCHEDULER_PLUGIN
-from certs.leaf import timestamp_text
 from certs.options import CertificateOptions, Origin, ServingCertificate, TargetConfiguration
 from certs.ownership import DEFAULT_OWNER, LABEL_VALUE
 from certs.reconciler import CertificateEvents, CertificateReconciler, CertificateReport

@@ -24,6 +24,7 @@ from rich.text import Text
 from berthmaster.model.decode import builtins
 from berthmaster.model.errors import BerthmasterError, ManifestError, printable, printable_json
 from berthmaster.model.gaps import Gap, texts
+from berthmaster.model.meta import timestamp_text
 from berthmaster.model.readers import ANY_READER
 from berthmaster.views.texts import TableColumn, columns_of
 from berthmaster_cli.answers import AnswerKind
@@ -169,7 +170,7 @@ class Printed:
     def show(self, changed_at: datetime | None) -> None:
         """Print the output, for people below the time of its change."""
         if changed_at is not None and not self.for_programs:
-            print_line(styled(f"{changed_at:%Y-%m-%dT%H:%M:%SZ}", "bold"))
+            print_line(styled(timestamp_text(changed_at), "bold"))
         click.echo(self.text.getvalue(), nl=False)
 
 

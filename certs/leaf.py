@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from cryptography import x509
 
+from berthmaster.model.meta import timestamp_text
 from certs.authority import BACKDATING
 from certs.certificate import certificate_of, fingerprint, is_authority, is_for_servers, issued_by, key_fits, names_of
 
@@ -119,10 +120,6 @@ def issued_at(certificate: x509.Certificate) -> datetime:
 def moment_of_life(certificate: x509.Certificate, fraction: float) -> datetime:
     start = issued_at(certificate)
     return start + (certificate.not_valid_after_utc - start) * fraction
-
-
-def timestamp_text(moment: datetime) -> str:
-    return f"{moment:%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _unusable_pair(stored: StoredLeaf, leaf: x509.Certificate | None) -> CertificateFinding:

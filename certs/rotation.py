@@ -20,10 +20,11 @@ from typing import Any, Final, NamedTuple
 
 from cryptography import x509
 
+from berthmaster.model.meta import timestamp_text
 from certs.authority import KeyPair
 from certs.bundle import EMPTY, Bundle
 from certs.certificate import fingerprint, issued_by, key_fits
-from certs.leaf import RENEWED_AT, CertificateFinding, Reason, StoredLeaf, moment_of_life, serves, timestamp_text
+from certs.leaf import RENEWED_AT, CertificateFinding, Reason, StoredLeaf, moment_of_life, serves
 
 
 class Observation(NamedTuple):

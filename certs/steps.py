@@ -17,6 +17,7 @@ from berthmaster.kube import requests
 from berthmaster.kube.events import Reference
 from berthmaster.kube.requests import APIRequest
 from berthmaster.model.cached import cached_property
+from berthmaster.model.meta import timestamp_text
 from certs import secrets
 from certs.authority import MAX_COMMON_NAME, SERVERS_ONLY, KeyPair, issue, new_authority
 from certs.bundle import EMPTY, Bundle
@@ -32,7 +33,6 @@ from certs.leaf import (
     leaf_finding,
     moment_of_life,
     serves,
-    timestamp_text,
 )
 from certs.options import MANAGER, CertificateOptions, Origin, ServingCertificate, TargetConfiguration
 from certs.rotation import AuthorityState, RotationInput, RotationStep, ServedLeaf, next_rotation_step

@@ -26,7 +26,7 @@ from berthmaster.model.binding import (
 )
 from berthmaster.model.cluster import Condition
 from berthmaster.model.decode import builtins, encode_json
-from berthmaster.model.meta import Value, with_status
+from berthmaster.model.meta import Value, timestamp_text, with_status
 from berthmaster.model.move import (
     APPLIED_AFFINITY,
     EVICTION_REASON,
@@ -319,7 +319,7 @@ def _with_condition(
     """Return the conditions with one of them updated or added. Its transition time changes only with its status."""
     before = next((each for each in conditions if each.type == kind), None)
     status = "True" if holds else "False"
-    time = before.last_transition_time if before is not None and before.status == status else _rfc3339(now)
+    time = before.last_transition_time if before is not None and before.status == status else timestamp_text(now)
     after = Condition(kind, status, reason, message, time)
     return (*conditions, after) if before is None else tuple(after if each is before else each for each in conditions)
 
@@ -328,7 +328,3 @@ def moving_message(move: MoveState) -> str:
     """Return the message of the condition ``Moving``."""
     way = f"{move.reason.value} {move.phase.value}: {short_assignment(move.source)} -> {short_assignment(move.target)}"
     return "; ".join(filter(None, (way if move.target else f"{move.reason.value} {move.phase.value}", move.message)))
-
-
-def _rfc3339(moment: datetime) -> str:
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -8,7 +8,7 @@ import msgspec
 
 from berthmaster.model.cluster import Condition
 from berthmaster.model.failover_behavior import FORMER_PURGE_MODES, FailoverBehavior
-from berthmaster.model.meta import Count, Int32, Int64, ObjectMeta, Timestamp, Value, is_valid_name
+from berthmaster.model.meta import Count, Int32, Int64, ObjectMeta, Timestamp, Value, is_valid_name, timestamp_text
 from berthmaster.model.placement import Placement, WorkloadAffinity, WorkloadAffinityTerm
 from berthmaster.model.policy import Policy, PolicyReference, PropagationSpec, Suspension
 from berthmaster.model.policy_defaults import DEFAULT_SCHEDULER
@@ -284,7 +284,7 @@ class Binding(Value, frozen=True):
 
 def minimal_mark(at: Timestamp) -> str:
     """Return the value of ``REBALANCE`` on a binding that is marked at a time."""
-    return f"{MINIMAL}@{at:%Y-%m-%dT%H:%M:%SZ}"
+    return f"{MINIMAL}@{timestamp_text(at)}"
 
 
 def binding_name(kind: str, name: str) -> str:

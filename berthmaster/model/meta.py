@@ -3,7 +3,7 @@
 import re
 from abc import abstractmethod
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Final, Self, TypeVar
 
 import msgspec
@@ -37,6 +37,11 @@ def moment_of(text: str) -> datetime | None:
     except ValueError:
         return None
     return moment if moment.tzinfo is not None else None
+
+
+def timestamp_text(moment: datetime) -> str:
+    """Return a time as API servers write it: in UTC and whole seconds."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class Value(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):

@@ -19,7 +19,7 @@ from berthmaster.kube.requests import get, merge_patch
 from berthmaster.kube.responses import decode_response
 from berthmaster.model.binding import Binding, short_assignment
 from berthmaster.model.errors import InputError, shown
-from berthmaster.model.meta import Key
+from berthmaster.model.meta import Key, timestamp_text
 from berthmaster.views.move_budgets import KnownMoves, moves_report, percent_totals
 from berthmaster.views.move_rows import (
     BudgetUse,
@@ -173,7 +173,7 @@ def _cells(row: MoveRow, now: datetime, *, wide: bool) -> list[str | Text]:
     state, since = styled(row.state.value, _STYLES[row.state]), age_text(row.since, now)
     more: list[str] = []
     if wide:
-        until = row.until.strftime("%Y-%m-%dT%H:%M:%SZ") if row.until is not None else ""
+        until = timestamp_text(row.until) if row.until is not None else ""
         more = [row.strategy, str(row.failures) if row.failures else "", until, row.binding]
     return [row.workload, state, row.reason, row.phase, source, target, since, *more, row.message]
 

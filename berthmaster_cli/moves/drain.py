@@ -22,7 +22,7 @@ from berthmaster.kube.responses import decode_response
 from berthmaster.model.binding import Binding, short_assignment
 from berthmaster.model.errors import ApiError, InputError, name_list, shown
 from berthmaster.model.hints import closest
-from berthmaster.model.meta import Key
+from berthmaster.model.meta import Key, timestamp_text
 from berthmaster.model.selector import parse_selector
 from berthmaster.views.texts import count_text
 from berthmaster_cli import completion
@@ -127,7 +127,7 @@ def command(flags: _DrainFlags) -> None:
         _finish(in_order((*rows, *rows_unread(found.unread))), names, flags, planned=True)
         return
     for name in names:
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        now = timestamp_text(datetime.now(UTC))
         changed = _change_taints(connect(access), name, partial(with_taint, now=now))
         # progress must not mix with data
         echo(f"cluster/{name} {'drains' if changed else 'drains already'}", error=flags.output != "table")

@@ -7,6 +7,7 @@ from typing import Final, get_args
 from flask import Blueprint, Response, render_template, request
 
 from berthmaster.ledger.outcomes import MOVED, RecordOutcome
+from berthmaster.model.meta import timestamp_text
 from berthmaster.model.note import NoteKind
 from berthmaster.native_api.days import FleetDays
 from berthmaster.native_api.wire import HistoryPage, HistoryQuery
@@ -100,7 +101,7 @@ def show() -> Response | str:
         command={
             "namespace": question.namespace, "cluster": question.cluster, "policy": question.policy.rpartition(" ")[2],
             "trigger": trigger, "user": user, "workload": (question.kind, question.name),
-            "since": "" if question.since is None else f"{question.since:%Y-%m-%dT%H:%M:%SZ}",
-            "until": "" if question.until is None else f"{question.until:%Y-%m-%dT%H:%M:%SZ}",
+            "since": "" if question.since is None else timestamp_text(question.since),
+            "until": "" if question.until is None else timestamp_text(question.until),
         },
     )  # fmt: skip

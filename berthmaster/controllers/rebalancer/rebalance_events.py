@@ -7,6 +7,7 @@ from typing import Final
 from berthmaster.controllers.rebalancer.progress import Marked, MarkOutcomes, NotMarked, RebalanceProgress
 from berthmaster.kube.events import EventContent, Reference
 from berthmaster.model.errors import name_list
+from berthmaster.model.meta import timestamp_text
 from berthmaster.model.rebalancer import FAILED, RebalancedWorkload, WorkloadRebalancer
 
 MAX_NAMED: Final = 5
@@ -24,12 +25,12 @@ def mark_event(rebalancer: WorkloadRebalancer, at: datetime, marked: Marked) -> 
     """Return the event of a binding, or None if the binding already had the mark."""
     if marked.stamped is None:
         return None
-    origin = f"WorkloadRebalancer {rebalancer.metadata.name}, created at {_time(at)},"
+    origin = f"WorkloadRebalancer {rebalancer.metadata.name}, created at {timestamp_text(at)},"
     if marked.scheduled_later_at is None:
         note = f"{origin} triggered rescheduling"
         return EventContent(marked.stamped, "Normal", "RescheduleTriggered", _ACTION, note, reference(rebalancer))
     note = (
-        f"{origin} has no effect: the last scheduling was later, at {_time(marked.scheduled_later_at)}. "
+        f"{origin} has no effect: the last scheduling was later, at {timestamp_text(marked.scheduled_later_at)}. "
         "Create a new WorkloadRebalancer to reschedule"
     )
     return EventContent(marked.stamped, "Warning", "NothingRescheduled", _ACTION, note, reference(rebalancer))
@@ -78,7 +79,3 @@ def _finished(about: Reference, progress: RebalanceProgress) -> EventContent:
 
 def _names(workloads: Sequence[RebalancedWorkload]) -> str:
     return name_list([str(each) for each in workloads], MAX_NAMED)
-
-
-def _time(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
