@@ -6,6 +6,7 @@ The commands are those of the page. Watches keep each state of bindings and Work
 import json
 import os
 import subprocess
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import pairwise
@@ -134,9 +135,16 @@ def hand_over(
 def scale(fleet: Fleet, seen: Recorder, workload: JSON, replicas: int, writer: str) -> None:
     """Scale a workload. Only its scheduler may write, and the workload keeps its clusters."""
     app = workload["metadata"]["name"]
+    time.sleep(1)  # managed fields have whole seconds: two writes of a scheduler in one second look like one
     begin, before = len(seen.bindings[app]) - 1, set(fleet.assigned(app))
     fleet.edit(workload, replicas=replicas)
-    fleet.until("the decision", lambda: seen.bindings[app][-1]["spec"]["replicas"] == replicas and fleet.settled(app))
+
+    def decided() -> bool:
+        last = seen.bindings[app][-1]
+        return last["spec"]["replicas"] == replicas and is_observed(last)
+
+    fleet.until("the decision", decided)
+    fleet.settled(app)
     states = seen.bindings[app][begin:]
     assert writers(states) & SCHEDULERS == {writer}
     assert all({one["name"] for one in each["spec"]["clusters"]} == before for each in states)
