@@ -1195,9 +1195,10 @@ class History:
             if binding is None or ((move := _move_of(binding)) is not None and move.under_way):
                 continue
             held = (binding["spec"].get("suspension") or {}).get("scheduling") or self._full or self._limited
+            held = held or _has_no_place(binding)
             since_s = self._forgotten.get(template["metadata"]["name"])
             if since_s is not None and (held or self.stage.clock.monotonic_s() - since_s < RETURN_S):
-                continue  # a union without a record cannot end: nothing is written, or a quota or chance refuses it
+                continue  # a union without a record cannot end: no group has room, or its write is refused
             used = {each["name"] for each in binding["spec"].get("clusters") or ()}
             groups = [set(each["clusterNames"]) for each in binding["spec"]["placement"]["clusterAffinities"]]
             if not any(used <= each for each in groups):
@@ -1318,6 +1319,11 @@ class History:
 
     def _violation(self, problem: str) -> Violation:
         return Violation(f"{problem}\n" + "\n".join(self.log))
+
+
+def _has_no_place(binding: JSON) -> bool:
+    conditions = binding.get("status", {}).get("conditions", ())
+    return any(each["type"] == "Scheduled" and each["status"] == "False" for each in conditions)
 
 
 def _move_of(binding: JSON | None) -> MoveState | None:
