@@ -15,6 +15,7 @@ from berthmaster.model.control_planes import CONTROL_PLANES
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import BerthmasterError
 from berthmaster.model.kind_names import BUILT_IN_NAMES, KindNames, guessed_names, resolve
+from berthmaster.model.meta import object_name
 from berthmaster.model.policy import POLICY_KINDS
 from berthmaster.model.skipped_resources import reason_not_propagated
 
@@ -137,7 +138,7 @@ def _changed_clusters(given: _NameSource, incomplete: str) -> Iterable[str]:
 def _policies(given: _NameSource, _: str) -> Iterable[str]:
     if given.paths:
         found = [each for each in given.documents() if each[0] in POLICY_KINDS]
-        return sorted({"/".join(filter(None, each[1:])) for each in found})
+        return sorted({object_name(*each[1:]) for each in found})
     return [*given.listed(*_POLICIES, namespaced=True), *given.listed(*_CLUSTER_POLICIES)]
 
 

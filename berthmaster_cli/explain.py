@@ -247,7 +247,7 @@ def _explain_selected(flags: _ExplainFlags) -> None:
     changes = change_options.changes_from(flags, manifests.every_cluster)
     all_changes = [*inputs.rebalances(manifests, world), *changes] if changes else []
     profile = profile_from(flags)
-    found = [explained_in(_name_of(each), world, profile, now, all_changes) for each in chosen]
+    found = [explained_in(each.name, world, profile, now, all_changes) for each in chosen]
     limited = [_limited(each, flags.limit) for each in found]
     if is_printed(flags.output, _SELECTED, limited, (each.resource for each in found)):
         return
@@ -255,10 +255,6 @@ def _explain_selected(flags: _ExplainFlags) -> None:
         if number:
             print_line()
         _show(each, flags, changes=changes)
-
-
-def _name_of(workload: SimulatedWorkload) -> ResourceName:
-    return ResourceName(workload.resource.namespace, workload.resource.kind, workload.resource.name)
 
 
 def _show_past(flags: _ExplainFlags) -> None:

@@ -12,7 +12,7 @@ from berthmaster.manifests.document import Document
 from berthmaster.model.binding import Binding, holder, short_assignment
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import FieldError, InputError
-from berthmaster.model.meta import with_spec
+from berthmaster.model.meta import object_name, with_spec
 from berthmaster.model.policy import POLICY_KINDS, Policy
 from berthmaster.model.policy_defaults import defaulted
 from berthmaster.model.unsupported_placement import checked_placement
@@ -147,7 +147,7 @@ def _difference(replayed: "Replayed", time: str) -> ReplayDifference:
     return ReplayDifference(
         past.id,
         time,
-        "/".join(part for part in (resource.namespace, resource.kind, resource.name) if part),
+        object_name(resource.namespace, resource.kind, resource.name),
         {name: (msgspec.to_builtins(before), msgspec.to_builtins(after)) for name, (before, after) in parts.items()},
         then.clusters,
         now.clusters,

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple, assert_never
 
 from berthmaster.model.kind_names import guessed_names
-from berthmaster.model.meta import CLUSTER_SCOPED
+from berthmaster.model.meta import CLUSTER_SCOPED, object_name
 from berthmaster.native_api.fleet import WorkloadRow
 from berthmaster.native_api.problems import FleetProblem, Subject
 from berthmaster.views.move_rows import MoveRow, RowState
@@ -99,14 +99,14 @@ class CommandWriter:
     def of_policy(self, kind: str, namespace: str, name: str) -> list[Command]:
         if not _printable(kind, namespace, name):
             return []
-        full = "/".join(filter(None, (namespace, name)))
+        full = object_name(namespace, name)
         return [
             self._kubectl("Read it", "get", _plural("policy.karmada.io", kind), name, *_in(namespace), "-o", "yaml"),
             self._kubectl("Show its events", "events", "--for", f"{kind}/{name}", *_in(namespace)),
             Command("Show what moved by it", _words("history", "--policy", full, "--since", _DAY)),
             self._berthmaster("Show what an edit would move, before it is applied", "plan", "-f", "policy.yaml"),
             self._berthmaster(
-                "Show what its deletion would move", "plan", "--delete", "/".join(filter(None, (namespace, kind, name)))
+                "Show what its deletion would move", "plan", "--delete", object_name(namespace, kind, name)
             ),
         ]
 

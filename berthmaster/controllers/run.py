@@ -37,9 +37,10 @@ from berthmaster.kube.events import EventRecorder
 from berthmaster.kube.http_client import load_client
 from berthmaster.kube.informer import Informer
 from berthmaster.kube.lease import Lease, LeaseOptions
-from berthmaster.kube.requests import key_text, probe
+from berthmaster.kube.requests import probe
 from berthmaster.kube.source_check import SourceCheck
 from berthmaster.model.errors import ApiError, name_list
+from berthmaster.model.meta import object_name
 from berthmaster.runtime.clock import Clock, SystemClock
 from berthmaster.runtime.logs import fields, log_exceptions
 from berthmaster.runtime.memory import keep_existing_objects
@@ -125,7 +126,7 @@ class ProcessHealth:
 
 def _unread(informer: Informer[Any]) -> str:
     """Return the names of the objects of an informer that are not read, and why."""
-    return name_list([f"{key_text(key)} {problem}" for key, problem in informer.unread()], _NAMED)
+    return name_list([f"{object_name(*key)} {problem}" for key, problem in informer.unread()], _NAMED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from berthmaster.model.binding import Binding, holder
 from berthmaster.model.cached import cached_property
-from berthmaster.model.meta import Value
+from berthmaster.model.meta import Value, object_name
 from berthmaster.model.selector import LabelSelector, Requirement
 
 
@@ -29,7 +29,7 @@ def subject_of(binding: Binding) -> MoveSubject:
     """Return what selectors look at in a binding. Karmada records the policy in the annotations of the binding."""
     meta = binding.metadata
     found = holder(meta)
-    policy = "" if found is None else f"{found.namespace}/{found.name}" if found.namespace else found.name
+    policy = "" if found is None else object_name(found.namespace, found.name)
     return MoveSubject(meta.namespace, meta.labels, policy, binding.spec.resource.kind)
 
 

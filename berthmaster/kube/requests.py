@@ -24,11 +24,6 @@ _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": 
 Query = tuple[tuple[str, str], ...]
 
 
-def key_text(key: Key) -> str:
-    """Return a key as people read it: ``NAMESPACE/NAME``, or ``NAME`` for a cluster-scoped object."""
-    return f"{key[0]}/{key[1]}" if key[0] else key[1]
-
-
 def api_root(api_version: str) -> str:
     return f"/{'apis' if '/' in api_version else 'api'}/{api_version}"
 

@@ -8,11 +8,12 @@ import msgspec.structs
 from berthmaster.kube.client import APIClient, ask, ask_if_found
 from berthmaster.kube.kinds import WORKS
 from berthmaster.kube.listing import Unread, pages
-from berthmaster.kube.requests import Collection, get, key_text
+from berthmaster.kube.requests import Collection, get
 from berthmaster.kube.responses import decode_response
 from berthmaster.model.binding import Binding
 from berthmaster.model.errors import ApiError
 from berthmaster.model.kind_names import guessed_names
+from berthmaster.model.meta import object_name
 from berthmaster.model.template_facts import WITH_VOLUMES, facts_of
 from berthmaster.model.work import Copies, KarmadaWork
 
@@ -27,7 +28,7 @@ def list_works(client: APIClient, most: int, *, namespace: str = "", labels: str
     )
     for key, content in (each for part in listed for each in part.objects):
         if isinstance(content, Unread):
-            raise ApiError(0, "", f"the Work {key_text(key)} {content.problem}")
+            raise ApiError(0, "", f"the Work {object_name(*key)} {content.problem}")
         found.append(decode_response(KarmadaWork, bytes(content), "a Work"))
     return found
 
@@ -50,6 +51,6 @@ def with_template(client: APIClient, copies: Copies, binding: Binding) -> Copies
         raw = ask_if_found(client, request)
         template = facts_of(decode_response(dict[str, Any], raw, "the template")) if raw is not None else None
     except ApiError as error:
-        problem = f"Karmada has written no Work, and the {resource.kind} {key_text(key)} cannot be read: {error}"
+        problem = f"Karmada has written no Work, and the {resource.kind} {object_name(*key)} cannot be read: {error}"
         return msgspec.structs.replace(copies, template_problem=problem)
     return msgspec.structs.replace(copies, template=template)

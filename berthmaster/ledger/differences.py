@@ -15,7 +15,7 @@ from berthmaster.ledger.replay import Scene, profile_of
 from berthmaster.model.binding import Binding, holder
 from berthmaster.model.cluster import Cluster, ResourceSummary
 from berthmaster.model.decode import encode_json
-from berthmaster.model.meta import with_metadata, with_spec, with_status
+from berthmaster.model.meta import object_name, with_metadata, with_spec, with_status
 from berthmaster.scheduling.resources import free_amount
 
 _MAX_FOR_PAIRS: Final = 40
@@ -200,7 +200,7 @@ _ASPECTS: Final = (
     _Aspect(
         "location",
         ("spec.provider", "spec.region", "spec.zone", "spec.zones"),
-        lambda *location: "/".join(part for part in location[:3] if part) or "none",
+        lambda *location: object_name(*location[:3]) or "none",
     ),
     _Aspect(
         "served kinds",

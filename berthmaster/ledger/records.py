@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from berthmaster.model.errors import InputError, shown
-from berthmaster.model.meta import Key
+from berthmaster.model.meta import Key, object_name
 from berthmaster.simulation.report import Explanation
 
 END_US: Final = 2**62
@@ -103,7 +103,7 @@ class HistoryRow(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def resource(self) -> str:
-        return "/".join(part for part in (self.namespace, self.resource_kind, self.name) if part)
+        return object_name(self.namespace, self.resource_kind, self.name)
 
     @property
     def user(self) -> str:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import FieldError, ManifestError
 from berthmaster.model.kinds import Scope, group_of, is_namespaced, scope_of
-from berthmaster.model.meta import Value
+from berthmaster.model.meta import Value, object_name
 from berthmaster.model.policy_defaults import DEFAULT_NAMESPACE
 
 T = TypeVar("T", bound=Value)
@@ -77,7 +77,7 @@ class Document:
     @property
     def resource(self) -> str:
         """``NAMESPACE/KIND/NAME``, or ``KIND/NAME`` for an object without a namespace."""
-        return "/".join(filter(None, (self.namespace, self.kind, self.name)))
+        return object_name(self.namespace, self.kind, self.name)
 
     def with_namespace(self, namespace: str = DEFAULT_NAMESPACE) -> "Document":
         """Return the document with the namespace that ``kubectl apply -n NAMESPACE`` would set if it has none.

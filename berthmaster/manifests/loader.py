@@ -22,7 +22,7 @@ from berthmaster.model.control_planes import CONTROL_PLANES
 from berthmaster.model.customization import ResourceInterpreterCustomization
 from berthmaster.model.errors import FieldError, InputError, ManifestError
 from berthmaster.model.kinds import group_of
-from berthmaster.model.meta import with_spec
+from berthmaster.model.meta import object_name, with_spec
 from berthmaster.model.policy import Policy
 from berthmaster.model.policy_defaults import DEFAULT_NAMESPACE, defaulted
 from berthmaster.model.prerequisites import PREREQUISITE_KINDS
@@ -293,7 +293,6 @@ class _Loader:
         namespace = document.identity[2]
         first = self._documents.setdefault(document.identity, document)
         if first is not document:
-            shown_name = f"{namespace}/{document.name}" if namespace else document.name
-            problem = f"{document.kind} {shown_name!r} is already defined in {first.place}"
+            problem = f"{document.kind} {object_name(namespace, document.name)!r} is already defined in {first.place}"
             raise document.error(FieldError("metadata.name", problem))
         values.append(value)

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import FieldError
 from berthmaster.model.kinds import scope_of
-from berthmaster.model.meta import Value
+from berthmaster.model.meta import Value, object_name
 from berthmaster.model.replicas import BUILT_IN_REPLICA_PATHS, THIRD_PARTY_REPLICA_PATHS, type_of
 from berthmaster.model.selector import LabelSelector
 
@@ -86,7 +86,7 @@ class Dependency(Value, frozen=True):
     label_selector: LabelSelector | None = None
 
     def __str__(self) -> str:
-        return "/".join(filter(None, (self.namespace, self.kind, self.name or "(by labels)")))
+        return object_name(self.namespace, self.kind, self.name or "(by labels)")
 
 
 class ScriptedDependencies(NamedTuple):

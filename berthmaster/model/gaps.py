@@ -8,7 +8,7 @@ import msgspec
 
 from berthmaster.model.errors import name_list
 from berthmaster.model.kinds import group_of
-from berthmaster.model.meta import Key
+from berthmaster.model.meta import Key, object_name
 from berthmaster.model.readers import ELSEWHERE, Reader
 from berthmaster.model.taint_policy import TAINT_POLICY
 from berthmaster.model.unread_kinds import consequence_of
@@ -174,10 +174,8 @@ class Gap(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def unread_object(kind: str, key: Key, problem: str) -> Gap:
     """Return the gap of an object that exists and is not read. ``problem`` follows the name of the object."""
-    namespace, name = key
-    path = f"{namespace}/{name}" if namespace else name
-    resource = f"{namespace}/{kind}/{name}" if namespace else f"{kind}/{name}"
-    return Gap(GapKind.UNREAD_OBJECT, (resource,), {"object": f"{kind} {path}", "problem": problem})
+    facts = {"object": f"{kind} {object_name(*key)}", "problem": problem}
+    return Gap(GapKind.UNREAD_OBJECT, (object_name(key[0], kind, key[1]),), facts)
 
 
 def few(gaps: Sequence[Gap]) -> list[Gap]:

@@ -72,6 +72,11 @@ def int64_of(text: str) -> int | None:
     return number if number is not None and INT64_MIN <= number <= INT64_MAX else None
 
 
+def object_name(*parts: str | None) -> str:
+    """Return an object as people name it, such as ``NAMESPACE/KIND/NAME``. Empty parts are left out."""
+    return "/".join(filter(None, parts))
+
+
 def is_valid_name(text: str) -> bool:
     """Return whether an object can have this name (apimachinery ``path.IsValidPathSegmentName``).
 

@@ -13,6 +13,7 @@ from berthmaster.model.claims import MatchLevel, match_level
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import FieldError
+from berthmaster.model.meta import object_name
 from berthmaster.model.policy import ResourceSelector
 from berthmaster.model.replicas import BUILT_IN_REPLICA_PATHS, THIRD_PARTY_REPLICA_PATHS, Template
 
@@ -103,7 +104,7 @@ def override_policy(raw: Mapping[str, Any]) -> OverridePolicy:
                 effect = OverrideEffect.IMAGES
         if overriders.get("imageOverrider"):
             effect = OverrideEffect.IMAGES
-    name = " ".join((kind, "/".join(filter(None, (scope, str(metadata.get("name")))))))
+    name = f"{kind} {object_name(scope, str(metadata.get('name')))}"
     selectors = tuple(_selectors(_list(spec.get("resourceSelectors"))))
     found = OverrideEffect.REPLICAS if replicas else effect
     return OverridePolicy(name, scope, selectors, found, tuple(replicas))

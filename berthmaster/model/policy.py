@@ -3,7 +3,7 @@
 from typing import Final, Literal, NamedTuple, get_args
 
 from berthmaster.model.failover_behavior import FailoverBehavior
-from berthmaster.model.meta import Int32, ObjectMeta, Value
+from berthmaster.model.meta import Int32, ObjectMeta, Value, object_name
 from berthmaster.model.placement import Placement
 from berthmaster.model.selector import LabelSelector
 
@@ -69,7 +69,7 @@ class PolicyReference(NamedTuple):
     name: str
 
     def __str__(self) -> str:
-        return f"{self.kind} {'/'.join(filter(None, self[1:]))}"
+        return f"{self.kind} {object_name(*self[1:])}"
 
 
 class Policy(Value, frozen=True):

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from berthmaster.model.meta import Int32, Int64, ObjectMeta, Timestamp, Value
+from berthmaster.model.meta import Int32, Int64, ObjectMeta, Timestamp, Value, object_name
 
 SUCCESSFUL: Final = "Successful"
 FAILED: Final = "Failed"
@@ -17,8 +17,7 @@ class RebalancedWorkload(Value, frozen=True):
     namespace: str = ""
 
     def __str__(self) -> str:
-        place = f"{self.namespace}/" if self.namespace else ""
-        return f"{self.api_version} {self.kind} {place}{self.name}"
+        return f"{self.api_version} {self.kind} {object_name(self.namespace, self.name)}"
 
 
 class RebalancerSpec(Value, frozen=True):

@@ -4,6 +4,7 @@ from datetime import datetime
 from enum import Enum
 from typing import Final
 
+from berthmaster.model.meta import object_name
 from berthmaster.native_api.wire import AnswerPart, Staleness
 
 MAX_PROBLEMS: Final = 50
@@ -78,7 +79,7 @@ class FleetProblem(AnswerPart, frozen=True, omit_defaults=True):
     @property
     def resource(self) -> str:
         """``NAMESPACE/KIND/NAME`` of the workload; empty if it is about none."""
-        return "/".join(filter(None, (self.namespace, self.workload_kind, self.name)))
+        return object_name(self.namespace, self.workload_kind, self.name)
 
 
 class ProblemList(AnswerPart, frozen=True):

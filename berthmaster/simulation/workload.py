@@ -17,7 +17,7 @@ from berthmaster.model.binding import Binding, BindingSnapshot, BindingSpec, Obj
 from berthmaster.model.claims import Claim
 from berthmaster.model.dependencies import Dependency, ScriptedDependencies
 from berthmaster.model.errors import InputError, shown
-from berthmaster.model.meta import ObjectMeta, ParsedText, with_spec
+from berthmaster.model.meta import ObjectMeta, ParsedText, object_name, with_spec
 from berthmaster.model.move import as_moved
 from berthmaster.model.policy import PolicyReference
 from berthmaster.model.readers import Reader
@@ -180,7 +180,7 @@ class ResourceName(ParsedText):
         return str(self)
 
     def __str__(self) -> str:
-        return "/".join(filter(None, (self.namespace, self.kind, self.name)))
+        return object_name(self.namespace, self.kind, self.name)
 
     def matches(self, resource: NamedObject) -> bool:
         """Return whether this name means a resource. As in kubectl, the case of the kind is ignored."""

@@ -13,6 +13,7 @@ from berthmaster.deciding.lease_record import BrakeRecord, SourcesRecord
 from berthmaster.model.binding import Binding
 from berthmaster.model.cached import cached_property
 from berthmaster.model.durations import duration_text
+from berthmaster.model.meta import object_name
 from berthmaster.model.move import MOVE, UNDER_WAY, WAITING, MovePhase, MoveReason, MoveState, read_move
 from berthmaster.model.move_refusal import Cause
 
@@ -325,7 +326,7 @@ def changed_rows(known: Mapping[str, MoveRow], rows: Sequence[MoveRow]) -> list[
 
 def workload_of(binding: Binding) -> str:
     resource = binding.spec.resource
-    return "/".join(filter(None, (binding.metadata.namespace, resource.kind, resource.name)))
+    return object_name(binding.metadata.namespace, resource.kind, resource.name)
 
 
 def age_text(moment: datetime | None, now: datetime) -> str:

@@ -19,7 +19,7 @@ from berthmaster.model.errors import FieldError, name_list
 from berthmaster.model.hints import closest
 from berthmaster.model.holding import selecting_nothing
 from berthmaster.model.kinds import group_of, is_namespaced
-from berthmaster.model.meta import with_metadata
+from berthmaster.model.meta import object_name, with_metadata
 from berthmaster.model.policy import POLICY_KINDS, Policy, PolicyReference
 from berthmaster.model.replicas import Template, template_of
 from berthmaster.model.skipped_resources import reason_not_propagated
@@ -277,7 +277,7 @@ class PrintedReport(msgspec.Struct, frozen=True):
 
 def finding(found: SourceObject, level: str, problem: FieldProblem) -> LintFinding:
     """Return the finding for a problem of an object."""
-    name = "/".join(filter(None, (found.namespace, found.name)))
+    name = object_name(found.namespace, found.name)
     return LintFinding(
         level=level,
         rule=problem.rule or INVALID,

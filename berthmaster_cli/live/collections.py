@@ -14,7 +14,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from berthmaster.kube import requests
 from berthmaster.kube.client import APIClient, ask, ask_if_found
 from berthmaster.kube.listing import TOO_DEEP, TOO_LARGE, Unread, bounded, pages
-from berthmaster.kube.requests import key_text
 from berthmaster.kube.responses import MAX_DEPTH, decode_response, decode_shallow
 from berthmaster.kube.served_types import ServedType
 from berthmaster.manifests.document import Document
@@ -23,7 +22,7 @@ from berthmaster.manifests.limits import DEFAULT_LIMITS
 from berthmaster.manifests.snapshot import ListRecord
 from berthmaster.model.errors import ApiError, InputError, ResponseTooLargeError
 from berthmaster.model.gaps import Gap, few, unread_object
-from berthmaster.model.meta import Key
+from berthmaster.model.meta import Key, object_name
 from berthmaster_cli.output import stderr
 
 _ATTEMPTS: Final = 3
@@ -151,7 +150,7 @@ class CollectionReader:
         """Decode an object, or return the gap that names it."""
         problem = content.problem if isinstance(content, Unread) else ""
         if not isinstance(content, Unread):
-            raw = decode_response(dict[str, Any], bytes(content), f"{served} {key_text(key)}")
+            raw = decode_response(dict[str, Any], bytes(content), f"{served} {object_name(*key)}")
             if not deeper_than(raw, MAX_DEPTH):
                 return self._document(served, raw)
             problem = TOO_DEEP.problem
@@ -164,7 +163,7 @@ class CollectionReader:
             raise ApiError(0, "", f"{self.server} sent an object of {served} without a name")
         metadata.pop("managedFields", None)
         raw = {**raw, "apiVersion": served.api_version, "kind": served.kind}
-        name = "/".join(filter(None, (metadata.get("namespace"), metadata["name"])))
+        name = object_name(metadata.get("namespace"), metadata["name"])
         return Document(f"{self.server}: {served.kind} {name}", 0, "", raw)
 
     def _patiently(self, send: Callable[[], Any]) -> Any:  # noqa: ANN401 - what ``send`` returns

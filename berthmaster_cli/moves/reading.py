@@ -31,7 +31,7 @@ from berthmaster.model.control_planes import KARMADA
 from berthmaster.model.decode import convert, decode_json
 from berthmaster.model.errors import ApiError, FieldError, InputError
 from berthmaster.model.gaps import Gap, GapKind, texts, unread_object
-from berthmaster.model.meta import Key
+from berthmaster.model.meta import Key, object_name
 from berthmaster.model.policy import PolicyReference
 from berthmaster.model.readers import ANY_READER
 from berthmaster.model.work import SPACE, Copies, FederatedResourceQuota, KarmadaWork, binding_id, copies_of
@@ -289,7 +289,7 @@ class FollowedBindings:
     def unread(self) -> Mapping[str, str]:
         """Return the bindings that cannot be read, as in ``MovesInput``."""
         return {
-            "/".join(filter(None, (key[0], kind, key[1]))): problem
+            object_name(key[0], kind, key[1]): problem
             for (_, kind), informer in zip(_BINDINGS, self._informers, strict=True)
             for key, problem in informer.unread()
         }

@@ -12,6 +12,7 @@ import msgspec
 from berthmaster.manifests import Document, Manifests, manifests_of, overlaid
 from berthmaster.model.errors import InputError, name_list
 from berthmaster.model.hints import closest
+from berthmaster.model.meta import object_name
 from berthmaster.model.policy import PolicyReference
 from berthmaster.scheduling.profile import Profile
 from berthmaster.simulation.change_set import ChangeSet, PlanIndex, what_if
@@ -321,7 +322,7 @@ def _wrong_names(
             yield "workload", str(expected.workload), "the fleet has no such workload", meant
     reference = expected.policy_reference
     if reference is not None and reference not in known.policies:
-        names = ["/".join(filter(None, one[1:])) for one in known.policies]
+        names = [object_name(*one[1:]) for one in known.policies]
         yield "policy", expected.policy, "the fleet has no such policy", _meant(expected.policy or "", names)
     elif reference is not None and not chosen:
         yield "policy", expected.policy, "holds no workload", "name a policy that holds some"

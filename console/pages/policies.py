@@ -5,7 +5,7 @@ from typing import Final
 from flask import Blueprint, Response, render_template, request
 
 from berthmaster.model.decode import builtins
-from berthmaster.model.meta import CLUSTER_SCOPED
+from berthmaster.model.meta import CLUSTER_SCOPED, object_name
 from berthmaster.model.policy import POLICY_KINDS
 from berthmaster.native_api.policies import POLICY_SORTS, PolicyQuery
 from berthmaster.views import policy_words
@@ -68,7 +68,7 @@ def one(namespace: str, name: str) -> Response | str:
     tables = {"groups": found.groups, "findings": row.findings or (), "takes": row.takes, "loses": row.loses}
     if file := downloads.asked(tables):
         return file
-    deleted = WhatIfQuestion(deleted=("/".join(filter(None, (row.namespace, row.kind, row.name))),))
+    deleted = WhatIfQuestion(deleted=(object_name(row.namespace, row.kind, row.name),))
     return render_template(
         "policy.html",
         view=found,

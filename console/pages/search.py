@@ -4,7 +4,7 @@ from typing import Final, NamedTuple
 
 from flask import Blueprint, render_template, request, url_for
 
-from berthmaster.model.meta import CLUSTER_SCOPED
+from berthmaster.model.meta import CLUSTER_SCOPED, object_name
 from berthmaster.native_api.fleet import WorkloadPage, WorkloadQuery
 from berthmaster.native_api.policies import PolicyList, PolicyQuery
 from console.context import services
@@ -43,7 +43,7 @@ def show() -> str:
         query = WorkloadQuery(q=meant.query, namespace=meant.namespace if meant.exact else "", limit=_SHOWN)
         workloads = optional(lambda: source.workloads(query))
         # A policy has no kind that people write. Its name is NAMESPACE/NAME.
-        name = "/".join(filter(None, (meant.namespace, " ".join(meant.words))))
+        name = object_name(meant.namespace, " ".join(meant.words))
         policies = optional(lambda: source.policies(PolicyQuery(name, limit=_SHOWN)))
         found = [
             _listed("workloads", "binding", workloads, text),
@@ -67,5 +67,5 @@ def _listed(page: str, key: str, asked: Offered[WorkloadPage] | Offered[PolicyLi
     hits = []
     for row in rows:
         place = {"namespace": row.namespace or CLUSTER_SCOPED, key: getattr(row, key)}
-        hits.append(Hit("/".join(filter(None, (row.namespace, row.name))), row.kind, url_for(f"{page}.one", **place)))
+        hits.append(Hit(object_name(row.namespace, row.name), row.kind, url_for(f"{page}.one", **place)))
     return Hits(page.capitalize(), hits, matched, url_for(f"{page}.show", q=text), asked.hint)

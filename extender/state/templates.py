@@ -21,7 +21,7 @@ from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import ApiError, FieldError
 from berthmaster.model.gaps import Gap, GapKind, unread_object
 from berthmaster.model.kinds import metadata_suffices
-from berthmaster.model.meta import Key
+from berthmaster.model.meta import Key, object_name
 from berthmaster.model.overrides import OVERRIDE_KINDS
 from berthmaster.model.shared_parts import SharedParts
 from berthmaster.model.taint_policy import TAINT_POLICY, TAINT_POLICY_API
@@ -294,7 +294,7 @@ def read_template(kind: KindName, raw: bytes, *, owner: str = "") -> Document:
         reduced["metadata"].pop(field, None)
     if metadata_suffices(*kind):
         reduced = {each: reduced[each] for each in ("apiVersion", "kind", "metadata")}
-    name = "/".join(filter(None, (metadata.get("namespace"), metadata["name"])))
+    name = object_name(metadata.get("namespace"), metadata["name"])
     return Document(f"{kind.kind} {name}", 0, "", {key: _shared(value) for key, value in reduced.items()})
 
 

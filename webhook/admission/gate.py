@@ -7,6 +7,7 @@ id is another one, and the change is refused again.
 from collections.abc import Collection
 from typing import Final
 
+from berthmaster.model.meta import object_name
 from webhook.admission.blast_radius import RULE
 from webhook.admission.field_problem import ABSENT, FieldProblem
 from webhook.admission.gate_decision import GateDecision, GateResult
@@ -108,9 +109,7 @@ def _remedy(change: ReviewedChange, plan: str) -> str:
     namespace = f" -n {change.namespace}" if change.namespace else ""
     command = f"kubectl annotate {change.kind.lower()} {change.name}{namespace} {ACCEPT_PLAN}={plan or 'ID'}"
     if not plan:
-        named = (
-            f"{change.namespace}/{change.kind}/{change.name}" if change.namespace else f"{change.kind}/{change.name}"
-        )
+        named = object_name(change.namespace, change.kind, change.name)
         find = f"run `berthmaster plan --delete {named}` for the id of the plan"
         return f"to accept the plan, {find}, then `{command}`, then delete again"
     return f"to accept this plan, run `{command}`, then delete again"

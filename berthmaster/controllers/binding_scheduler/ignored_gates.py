@@ -6,9 +6,8 @@ from typing import Final
 
 from prometheus_client import Gauge
 
-from berthmaster.kube.requests import key_text
 from berthmaster.model.binding import Binding, BindingSpec
-from berthmaster.model.meta import Key
+from berthmaster.model.meta import Key, object_name
 from berthmaster.runtime.feature_gates import MULTIPLE_POD_TEMPLATES, WORKLOAD_AFFINITY, FeatureGates, Gate
 from berthmaster.runtime.logs import fields
 
@@ -40,5 +39,5 @@ class IgnoredGates:
             _LOG.warning(
                 "a binding uses a feature whose gate is off here, and it is ignored: set --feature-gates %s=true",
                 gate.name,
-                extra=fields(binding=key_text(key)),
+                extra=fields(binding=object_name(*key)),
             )

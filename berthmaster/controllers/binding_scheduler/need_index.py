@@ -8,7 +8,7 @@ from typing import Final
 from berthmaster.controllers.binding_scheduler.binding_index import discard_from
 from berthmaster.model.binding import Binding
 from berthmaster.model.kinds import group_of, serves_workloads
-from berthmaster.model.meta import Key
+from berthmaster.model.meta import Key, object_name
 from berthmaster.model.move import move_of
 from berthmaster.model.template_facts import kind_of
 
@@ -69,7 +69,7 @@ def _presence(binding: Binding) -> Iterator[tuple[tuple[str, str], str]]:
     resource = binding.spec.resource
     if serves_workloads(resource.api_version, resource.kind):
         return
-    name = "/".join(filter(None, (resource.namespace, resource.kind, resource.name)))
+    name = object_name(resource.namespace, resource.kind, resource.name)
     topics = {"", resource.namespace, kind_of(resource.kind, group_of(resource.api_version))}
     for cluster in _clusters_named(binding):
         for topic in topics:

@@ -23,11 +23,11 @@ from berthmaster.deciding.decision_recorder import DecisionRecord
 from berthmaster.deciding.writes import QUOTA_EXCEEDED, SCHEDULER_ERROR, SchedulingResult, Version, status_write
 from berthmaster.kube.client import ask
 from berthmaster.kube.events import NOTE_BYTES, EventContent, Reference, truncate
-from berthmaster.kube.requests import ONLY_METADATA, binding_collection, key_text, merge_patch
+from berthmaster.kube.requests import ONLY_METADATA, binding_collection, merge_patch
 from berthmaster.model.binding import Binding, short_assignment
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, BerthmasterError
-from berthmaster.model.meta import Key
+from berthmaster.model.meta import Key, object_name
 from berthmaster.runtime.console_link import ConsoleLink
 from berthmaster.runtime.logs import BurstFilter, bound_fields, fields
 from berthmaster.runtime.traces import exemplar, inner_span
@@ -129,7 +129,7 @@ class BindingReconciler:
             decision = self._clusters.decide_and_assume(key, binding, explain=_STEPS.isEnabledFor(logging.DEBUG))
         record = self._record_of(binding, decision)
         for attempt in decision.attempts:
-            _STEPS.debug("group tried", extra=fields(binding=key_text(key), **attempt))
+            _STEPS.debug("group tried", extra=fields(binding=object_name(*key), **attempt))
         # 3. Write the assignment, the status and the events.
         try:
             written = self._write(key, binding, decision)
@@ -149,7 +149,7 @@ class BindingReconciler:
         if decision.attempted:
             self._finish("scheduled" if decision.result.ok else "unschedulable", key, decision, started_s)
         else:
-            _STEPS.debug("unchanged", extra=fields(binding=key_text(key), trigger=decision.trigger.value))
+            _STEPS.debug("unchanged", extra=fields(binding=object_name(*key), trigger=decision.trigger.value))
         if decision.waits_for_capacity:
             self._queue.add_unschedulable(key, binding.spec.placement)
         self._moves.waiting.update(key, waits=decision.waits_for_place)
@@ -193,7 +193,7 @@ class BindingReconciler:
         self._pending[key] = _PendingStatus(latest, decision, now)
         if self._queue.busy and len(self._pending) <= MAX_PENDING:
             self._queue.add_late(key)
-            _STEPS.debug("status delayed", extra=fields(binding=key_text(key)))
+            _STEPS.debug("status delayed", extra=fields(binding=object_name(*key)))
         else:
             self._complete(key, latest)
         return _Written(decision)
@@ -267,7 +267,7 @@ class BindingReconciler:
         version = decode_json(_PatchResponse, ask(self._client, request._replace(accept=ONLY_METADATA))).metadata
         if _STEPS.isEnabledFor(logging.DEBUG):
             what = f"{subresource or 'assignment'} written"
-            _STEPS.debug(what, extra=fields(binding=key_text(key), resource_version=version.resource_version))
+            _STEPS.debug(what, extra=fields(binding=object_name(*key), resource_version=version.resource_version))
         return version
 
     def _record_events(self, binding: Binding, decision: BindingDecision) -> None:
@@ -277,7 +277,7 @@ class BindingReconciler:
         if (note := decision.move_note) and decision.write is not None:
             change = decision.change
             self._record(binding, change.urgency, change.reason, note)
-            _LOG.info("move", extra=fields(binding=key_text(binding.metadata.key), event=change.reason, note=note))
+            _LOG.info("move", extra=fields(binding=object_name(*binding.metadata.key), event=change.reason, note=note))
         known, result = binding.scheduled, decision.result
         if result.ok and (decision.attempted or (known is not None and known.status == "False")):
             self._record(binding, "Normal", _SUCCEEDED, result.message)
@@ -323,7 +323,7 @@ class BindingReconciler:
         before = decision.binding.assignment
         after = before if decision.clusters is None else decision.clusters
         values: dict[str, object] = {
-            "binding": key_text(key),
+            "binding": object_name(*key),
             "trigger": decision.trigger.value,
             "group": decision.result.group,
             "before": short_assignment(before),

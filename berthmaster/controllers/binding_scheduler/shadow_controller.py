@@ -22,11 +22,10 @@ from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.deciding.decide import BindingDecision
 from berthmaster.deciding.failover import FailoverOptions
 from berthmaster.kube.kinds import KARMADA_CLUSTERS
-from berthmaster.kube.requests import key_text
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import encode_json
-from berthmaster.model.meta import Key
+from berthmaster.model.meta import Key, object_name
 from berthmaster.model.move import move_of
 from berthmaster.model.unsupported_placement import unsupported_parts
 from berthmaster.runtime.feature_gates import SCHEDULING_OVERCOMMIT_PROTECTION
@@ -169,7 +168,7 @@ class ShadowScheduler:
         if found is not None:
             _LOG.info(
                 "the decision differs from that of the other scheduler",
-                extra=fields(binding=key_text(key), **shadow.summary(found)),
+                extra=fields(binding=object_name(*key), **shadow.summary(found)),
             )
 
     def _drop(self, key: Key) -> None:

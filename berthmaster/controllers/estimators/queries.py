@@ -7,9 +7,9 @@ from typing import Any, Final
 from berthmaster.controllers.estimators import messages
 from berthmaster.controllers.estimators.messages import Question
 from berthmaster.deciding.move_settings import RebalanceSettings
-from berthmaster.kube.requests import key_text
 from berthmaster.model.binding import Binding, BindingSpec, ObjectReference
 from berthmaster.model.division_strategy import strategy_of
+from berthmaster.model.meta import object_name
 from berthmaster.scheduling.compiled_placement import Group
 from berthmaster.scheduling.karmada.selection import places_whole_sets
 from berthmaster.scheduling.request import Request
@@ -82,7 +82,7 @@ def stuck_query_of(binding: Binding, missing: Mapping[str, int], settings: Rebal
 
 
 def _named(workload: ObjectReference) -> str:
-    return f"{workload.kind} {key_text((workload.namespace, workload.name))}"
+    return f"{workload.kind} {object_name(workload.namespace, workload.name)}"
 
 
 def _needs_capacity(request: Request, groups: Sequence[Group]) -> bool:

@@ -18,6 +18,7 @@ from berthmaster.kube.events import EventContent, Recorder, Reference
 from berthmaster.model import claims
 from berthmaster.model.binding import holder
 from berthmaster.model.errors import ApiError
+from berthmaster.model.meta import object_name
 from berthmaster.model.note import Note
 from berthmaster.model.policy import Policy, PolicyReference
 from berthmaster.model.policy_preemption import Resource, may_preempt, named_resources
@@ -143,7 +144,7 @@ class PreemptionEvents:
 def _words(policy: PolicyReference) -> str:
     """Return a policy as Karmada's detector writes it in events (``preemption.go``)."""
     kind = "Cluster propagation policy" if policy.kind == "ClusterPropagationPolicy" else "Propagation policy"
-    return f"{kind}({'/'.join(filter(None, policy[1:]))})"
+    return f"{kind}({object_name(*policy[1:])})"
 
 
 def _resource(resource: Resource, found: FoundResource) -> Reference:

@@ -9,10 +9,10 @@ import msgspec
 from berthmaster.kube import requests
 from berthmaster.kube.kinds import KARMADA_CLUSTERS
 from berthmaster.kube.listing import Unread, pages
-from berthmaster.kube.requests import key_text
 from berthmaster.model.binding import SCHEDULED
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import FieldError, UnlistableError
+from berthmaster.model.meta import object_name
 from berthmaster_cli.doctor.facts import BindingFacts, FleetFacts
 from berthmaster_cli.doctor.gather.client import DoctorClient
 
@@ -33,7 +33,7 @@ class _ListedMetadata(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def path(self) -> str:
-        return "/".join(filter(None, (self.namespace, self.name)))
+        return object_name(self.namespace, self.name)
 
 
 class _Condition(msgspec.Struct, frozen=True):
@@ -116,7 +116,7 @@ def _listed(client: DoctorClient, collection: requests.Collection) -> _Listing:
             for key, content in part.objects:
                 item = None if isinstance(content, Unread) else _item(bytes(content))
                 if item is None:
-                    unread.append(key_text(key))
+                    unread.append(object_name(*key))
                 else:
                     items.append(item)
     except UnlistableError:

@@ -23,7 +23,7 @@ from berthmaster.model.binding import Binding, binding_name, holder
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import builtins
 from berthmaster.model.errors import ApiError, FieldError, InputError, name_list, shown
-from berthmaster.model.meta import with_spec
+from berthmaster.model.meta import object_name, with_spec
 from berthmaster.model.move import move_of, move_problem
 from berthmaster.model.policy import PolicyReference
 from berthmaster.model.readers import Reader, reader_about
@@ -86,10 +86,9 @@ _LEFT_OUT: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.CONFLICT)
 def require_binding(services: Services, key: Key) -> WatchedWorkload:
     """Return a binding of the service with its workload."""
     require_watched(services, BINDINGS, subject="the bindings of the control plane are")
-    namespace, name = key
     found = services.state.workload(key)
     if found is None:
-        raise Refusal(404, f"there is no binding {shown(f'{namespace}/{name}' if namespace else name)}")
+        raise Refusal(404, f"there is no binding {shown(object_name(*key))}")
     return found
 
 
