@@ -9,10 +9,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from authority import Authority
+from e2e.processes import NotInTimeError, Processes
 from free_ports import free_port
 from karmada_suite import kind_clusters
 from karmada_suite.__main__ import main
-from karmada_suite.play import Play, Spec, read
+from karmada_suite.play import Play, Spec, has_ended, read
 from karmada_suite.refusing_proxy import RefusingProxy
 from karmada_suite.table import differences, failures, only_first, table
 
@@ -85,6 +86,23 @@ def test_a_difference_is_a_spec_that_both_played():
         "  scheduling: b",
         "    scheduling_test.go:7 it timed out",
     ]
+
+
+def test_a_play_ends_with_the_suite_or_with_a_component_of_karmada(tmp_path):
+    processes = Processes(tmp_path)
+    try:
+        suite = processes.start("suite", ["sleep", "600"])
+        processes.start("controllers", ["true"]).wait(30)
+        assert not has_ended(suite, processes)
+        processes.start("karmada-webhook", ["true"]).wait(30)
+        with pytest.raises(NotInTimeError, match=r"karmada-webhook ended before the suite: .*/karmada-webhook\.log"):
+            has_ended(suite, processes)
+    finally:
+        processes.stop_all()
+    alone = Processes(tmp_path)
+    suite = alone.start("suite", ["true"])
+    suite.wait(30)
+    assert has_ended(suite, alone)
 
 
 @pytest.fixture

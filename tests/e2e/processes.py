@@ -170,6 +170,10 @@ class Processes:
     def named(self, name: str) -> Process:
         return next(process for process in self._started if process.name == name)
 
+    def ended(self) -> list[Process]:
+        """Return the children that do not run any more."""
+        return [process for process in self._started if not process.running]
+
     def tails(self) -> list[tuple[str, str]]:
         """For each child that still runs: a title with the path of its log, and the log's end."""
         return [(f"{child.name}: {child.log}", child.tail()) for child in self._started if child.running]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from e2e.forwarder import Forwarder
+from e2e.processes import NotInTimeError, Process, Processes, wait_for
 from karmada_suite import kind_clusters
 from karmada_suite.plane import GINKGO, SUITE, SuitePlane, access, spare
 
@@ -74,6 +75,9 @@ def play(
         processes: how many specs run at once.
         limit_s: after this time the rest of the specs is not played.
         options: more options of ginkgo.
+
+    Raises:
+        NotInTimeError: see ``has_ended``, or the suite runs for too long.
     """
     report = plane.folder / "report.json"
     with ExitStack() as opened:
@@ -84,9 +88,22 @@ def play(
             *(f"--skip-file={each}" for each in SKIPPED_FILES), f"--skip={SKIPPED}", *options, str(binaries / SUITE),
         ]  # fmt: skip
         begin_s = time.monotonic()
-        plane.processes.start("suite", command, environment).wait(limit_s + _STOP_LIMIT_S)
+        suite = plane.processes.start("suite", command, environment)
+        wait_for("the end of the suite", lambda: has_ended(suite, plane.processes), limit_s + _STOP_LIMIT_S)
         took_s = time.monotonic() - begin_s
     return Play(player, took_s, read(report.read_text()) if report.exists() else {})
+
+
+def has_ended(suite: Process, processes: Processes) -> bool:
+    """Return whether the suite has ended.
+
+    Raises:
+        NotInTimeError: a component of Karmada ended before it. Specs without the component show nothing.
+    """
+    for each in processes.ended():
+        if each.name.startswith("karmada-"):
+            raise NotInTimeError(f"{each.name} ended before the suite: {each.log}")
+    return not suite.running
 
 
 def _environment(plane: SuitePlane, binaries: Path, opened: ExitStack) -> dict[str, str]:
