@@ -282,17 +282,18 @@ def written_group(state: MoveState) -> str:
 
 def as_moved(binding: Binding) -> Binding:
     """Return a binding as if its move had ended well; the binding itself if no move is under way."""
-    state = _intact_move(binding)
+    state = intact_move(binding)
     return binding if state is None else without_move(binding, state.target, state.target_group)
 
 
 def as_before(binding: Binding) -> Binding:
     """Return a binding as if its move had not begun; the binding itself if no move is under way."""
-    state = _intact_move(binding)
+    state = intact_move(binding)
     return binding if state is None else without_move(binding, state.home, state.home_group)
 
 
-def _intact_move(binding: Binding) -> MoveState | None:
+def intact_move(binding: Binding) -> MoveState | None:
+    """Return the move under way, without the clusters that others evict; None without one that holds the assignment."""
     state = move_of(binding)
     if state is None or not state.under_way or not is_intact(binding, state):
         return None

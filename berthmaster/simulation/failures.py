@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from berthmaster.deciding.running import hosts_of
 from berthmaster.model.cluster import Cluster
-from berthmaster.model.move import as_moved
+from berthmaster.model.move import intact_move
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.peers import Peers
 from berthmaster.scheduling.profile import Profile
@@ -282,7 +282,7 @@ def ranked(impacts: Iterable[Impact]) -> list[Impact]:
 
 def _is_moving(workload: SimulatedWorkload) -> bool:
     """Return whether a move of a workload is under way. How it goes on depends on all clusters of the move."""
-    return workload.binding is not None and as_moved(workload.binding) is not workload.binding
+    return workload.binding is not None and intact_move(workload.binding) is not None
 
 
 def _deducts(workload: SimulatedWorkload, world: World) -> bool:

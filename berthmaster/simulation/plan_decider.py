@@ -11,7 +11,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from berthmaster.deciding.running import hosts_of
-from berthmaster.model.move import as_moved
+from berthmaster.model.move import intact_move
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.peers import Peers
 from berthmaster.scheduling.prices import Costs
@@ -140,7 +140,7 @@ class PlanDecider:
         workload, binding, waits = settled.workload, settled.workload.binding, settled.unscheduled
         if not workload.present or binding is None or settled.trigger is not Trigger.NONE or key in self._changed.after:
             return False
-        if settled.companions is not NO_COMPANIONS or binding.spec.required_by or as_moved(binding) is not binding:
+        if settled.companions is not NO_COMPANIONS or binding.spec.required_by or intact_move(binding) is not None:
             return False
         if waits is not None and waits.reason is NotScheduled.NOT_RETRIED:
             return False

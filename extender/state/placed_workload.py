@@ -11,7 +11,7 @@ import msgspec
 from berthmaster.deciding.writes import assigned_group
 from berthmaster.model.binding import Binding, holder
 from berthmaster.model.meta import moment_of
-from berthmaster.model.move import AFTER_FAILURE, MovePhase, is_intact, move_of, without_evictions
+from berthmaster.model.move import AFTER_FAILURE, MovePhase, intact_move, move_of
 from berthmaster.model.policy import PolicyReference
 from berthmaster.native_api.fleet import WorkloadRow, WorkloadState
 from berthmaster.scheduling.request import Request
@@ -128,10 +128,9 @@ def since_of(placed: PlacedWorkload) -> datetime | None:
 def moving_between(binding: Binding) -> tuple[frozenset[str], frozenset[str]]:
     """Return the clusters that a move brings a workload to, and those that a move or an eviction removes it from."""
     evicted = binding.evicted_from
-    state = move_of(binding)
-    if state is None or not state.under_way or not is_intact(binding, state):
+    left = intact_move(binding)
+    if left is None:
         return frozenset(), evicted
-    left = without_evictions(binding, state)
     return frozenset(left.arriving), evicted | left.leaving.keys()
 
 

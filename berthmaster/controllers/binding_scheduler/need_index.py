@@ -6,6 +6,7 @@ from heapq import nsmallest
 from typing import Final
 
 from berthmaster.controllers.binding_scheduler.binding_index import discard_from
+from berthmaster.deciding.copies import required_clusters
 from berthmaster.model.binding import Binding
 from berthmaster.model.kinds import group_of, serves_workloads
 from berthmaster.model.meta import Key, object_name
@@ -55,10 +56,7 @@ class NeedIndex:
 
 
 def _clusters_named(binding: Binding) -> set[str]:
-    spec = binding.spec
-    found = {each.name for each in spec.clusters} | binding.evicted_from
-    if spec.required_by:
-        found.update(each.name for snapshot in spec.required_by for each in snapshot.clusters)
+    found = {each.name for each in binding.spec.clusters} | binding.evicted_from | required_clusters(binding)
     if (move := move_of(binding)) is not None and move.under_way:
         found.update((*move.target, *move.home))
     return found
