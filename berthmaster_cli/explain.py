@@ -9,6 +9,7 @@ import msgspec.structs
 from rich.text import Text
 
 from berthmaster.ledger.records import PastExplanation
+from berthmaster.ledger.times import microseconds
 from berthmaster.manifests import Manifests
 from berthmaster.model.binding import binding_name
 from berthmaster.model.errors import InputError, name_list
@@ -102,7 +103,7 @@ def _explained_past(words: Sequence[str], flags: PastFlags) -> PastExplanation:
     if flags.record:
         wanted = RecordId.parse(flags.record)
     else:
-        wanted = query if flags.at is None else query._replace(until_us=ledger_options.microseconds(flags.at))
+        wanted = query if flags.at is None else query._replace(until_us=microseconds(flags.at))
     found = explain_decision(flags.opened(), wanted, difference=flags.diff)
     record = found.record
     if query.name != record.name or query.resource_kind != record.resource_kind:

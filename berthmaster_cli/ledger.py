@@ -10,8 +10,9 @@ from typing import BinaryIO, Final
 import click
 from msgspec.structs import replace
 
-from berthmaster.ledger.entries import Configuration, microseconds
+from berthmaster.ledger.entries import Configuration
 from berthmaster.ledger.records import Audit
+from berthmaster.ledger.times import microseconds
 from berthmaster.model.errors import InputError
 from berthmaster.version import __version__
 from berthmaster_cli.answers import AnswerKind

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from berthmaster.ledger.times import microseconds
 from berthmaster.model.errors import InputError, LedgerError, shown
 from berthmaster_cli.flags import Flags, Parsed, option
 
@@ -24,7 +25,6 @@ _FILE_HELP: Final = (
 )
 _DURATION: Final = re.compile(r"(\d{1,9})(s|m|h|d|w)")
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-_MICROSECONDS: Final = 1_000_000
 _ACCEPTED: Final = "accepted are a duration such as 24h, and a time such as 2026-11-21T03:12 (UTC without an offset)"
 
 
@@ -110,11 +110,6 @@ class RecordingFlags(LedgerFlags):
         "Remove the oldest records while the ledger is larger than this, in GiB.",
         5.0, click.FloatRange(0, 1_000_000, min_open=True),
     )  # fmt: skip
-
-
-def microseconds(moment: datetime) -> int:
-    """Return a time in microseconds since 1970."""
-    return round(moment.timestamp() * _MICROSECONDS)
 
 
 def recorder_from(

@@ -6,6 +6,7 @@ from typing import Final
 
 import click
 
+from berthmaster.ledger.times import microseconds
 from berthmaster.model.errors import InputError
 from berthmaster.simulation.scheduling_cycle import run, scheduler_of
 from berthmaster.simulation.why_not import WhyNot, question_of, why_not
@@ -65,7 +66,7 @@ def _past(resource: Sequence[str], cluster: str, at: datetime, flags: _WhyNotFla
         raise click.UsageError("--at cannot be combined with -f, --live, --kubeconfig or --context")
     from berthmaster.ledger.explanations import why_not_then  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
 
-    query = workload_query(resource, flags.namespace)._replace(until_us=ledger_options.microseconds(at))
+    query = workload_query(resource, flags.namespace)._replace(until_us=microseconds(at))
     return why_not_then(flags.opened(), query, cluster)
 
 

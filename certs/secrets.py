@@ -4,7 +4,7 @@ A change is a merge patch guarded by the version that was read. Data that others
 """
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import Any, Final
 
 import msgspec
@@ -15,7 +15,7 @@ from berthmaster.kube.events import Reference
 from berthmaster.kube.requests import APIRequest, Collection
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, FieldError, InputError
-from berthmaster.model.meta import Key, ObjectMeta
+from berthmaster.model.meta import Key, ObjectMeta, moment_of
 from certs.authority import KeyPair
 from certs.bundle import Bundle
 from certs.certificate import is_authority, pair_of
@@ -163,11 +163,8 @@ def _authority_pair(secret: Secret, certificate: str, key: str) -> KeyPair | Non
 def _observation(text: str) -> Observation | None:
     """Read an annotation. Any client may have written it, so a malformed one is ignored."""
     fingerprint, _, moment = text.partition(" ")
-    try:
-        at = datetime.fromisoformat(moment)
-    except ValueError:
-        return None
-    return Observation(fingerprint, at) if at.tzinfo is not None else None
+    at = moment_of(moment)
+    return None if at is None else Observation(fingerprint, at)
 
 
 def _annotation(observed: Observation | None) -> str | None:

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from berthmaster.ledger.audit import audit
 from berthmaster.ledger.decided import decided
-from berthmaster.ledger.entries import microseconds
 from berthmaster.ledger.replay import replay
+from berthmaster.ledger.times import microseconds
 from berthmaster.model.binding import WorkloadAffinityGroups
 from berthmaster.model.move import move_of
 from berthmaster.native_api.fleet import WorkloadState

@@ -17,9 +17,9 @@ from berthmaster.deciding.config import DEFAULT_MOVES, MoveRule, MovesConfig
 from berthmaster.deciding.config_values import DURATION, Seconds
 from berthmaster.deciding.move_settings import MOVE_SOURCES, MoveSettings
 from berthmaster.deciding.storm_brake import DEFAULT_BRAKE, BrakeLimits
-from berthmaster.model.decode import convert, decode_json, encode_json, read_json
+from berthmaster.model.decode import convert, decode_json, encode_json, mapping_of, read_json
 from berthmaster.model.errors import FieldError, InputError
-from berthmaster.model.meta import Count, Timestamp, Value
+from berthmaster.model.meta import Count, Timestamp, Value, moment_of
 from berthmaster.model.move import MoveStrategy, VolumeLoss
 
 T = TypeVar("T")
@@ -225,19 +225,17 @@ def sources_record(text: str | None) -> SourcesRecord | None:
 
 def lease_record(lease: Mapping[str, Any]) -> LeaseRecord:
     """Read what a Lease records."""
-    metadata = lease.get("metadata")
-    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
-    found = annotations if isinstance(annotations, dict) else {}
+    found = mapping_of(mapping_of(lease.get("metadata")).get("annotations"))
     brake, sources, controllers = (
         text if isinstance(text := found.get(key), str) else None for key in (BRAKE, SOURCES, CONTROLLERS)
     )
-    spec = lease.get("spec")
+    spec = mapping_of(lease.get("spec"))
     return LeaseRecord(
         brake_record(brake),
         sources_record(sources),
-        _renewed_at(spec),
+        moment_of(str(spec.get("renewTime"))),
         _read(ControllersRecord, controllers),
-        held=isinstance(spec, dict) and bool(spec.get("holderIdentity")),
+        held=bool(spec.get("holderIdentity")),
     )
 
 
@@ -247,12 +245,3 @@ def _read(kind: type[T], text: str | None) -> T | None:
         return None if text is None else decode_json(kind, text)
     except FieldError:
         return None
-
-
-def _renewed_at(spec: object) -> datetime | None:
-    text = spec.get("renewTime") if isinstance(spec, dict) else None
-    try:
-        moment = datetime.fromisoformat(text) if isinstance(text, str) else None
-    except ValueError:
-        return None
-    return moment if moment is not None and moment.tzinfo is not None else None

@@ -23,6 +23,7 @@ from berthmaster.deciding.running import reported_replicas, with_overrides
 from berthmaster.deciding.writes import Version, status_write
 from berthmaster.model.binding import AggregatedStatusItem, Binding
 from berthmaster.model.cluster import Cluster
+from berthmaster.model.decode import mapping_of
 from berthmaster.model.meta import Timestamp, with_status
 from berthmaster.model.move import MovePhase, as_moved, move_of, read_move
 from berthmaster.model.template_facts import TemplateFacts
@@ -228,7 +229,7 @@ def _is_out_of_reach(cluster: Cluster, surmise: Surmise) -> bool:
 
 def _healthy(item: AggregatedStatusItem, replicas: int) -> AggregatedStatusItem:
     """Return a report whose replicas are all ready. What it says about anything but replicas stays."""
-    stays = item.status if isinstance(item.status, Mapping) else {}
+    stays = mapping_of(item.status)
     status = {name: value for name, value in stays.items() if name not in _GENERATIONS}
     status |= {"replicas": replicas, "readyReplicas": replicas, "availableReplicas": replicas}
     return AggregatedStatusItem(item.cluster_name, status, applied=True, health="Healthy")

@@ -6,7 +6,6 @@ docs/moves.md has the rules.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -22,7 +21,7 @@ from berthmaster.deciding.lifecycle import is_over
 from berthmaster.deciding.move_settings import MoveSettings
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
-from berthmaster.model.meta import Timestamp, with_spec
+from berthmaster.model.meta import Timestamp, moment_of, with_spec
 from berthmaster.model.move import DRAINING, MovePhase, MoveReason, MoveState, MoveStrategy, move_of
 from berthmaster.model.move_refusal import Cause, MoveRefusal
 from berthmaster.model.placement import Placement
@@ -395,11 +394,5 @@ def _ready_since(fleet: Fleet, clusters: Iterable[str]) -> Timestamp | None:
 
 def ready_transition(cluster: Cluster) -> Timestamp | None:
     """Return when a cluster changed its readiness, by its condition; None if that is not known."""
-    for condition in cluster.status.conditions:
-        if condition.type == _READY and condition.last_transition_time:
-            try:
-                found = datetime.fromisoformat(condition.last_transition_time)
-            except ValueError:
-                return None
-            return found if found.tzinfo is not None else None
-    return None
+    found = next((each for each in cluster.status.conditions if each.type == _READY), None)
+    return None if found is None else moment_of(found.last_transition_time)

@@ -8,15 +8,16 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Final, Literal
 
 from berthmaster.kube.client import APIClient, ask, ask_if_found
 from berthmaster.kube.requests import APIRequest, Collection, create, delete, get, micro_time, replace
 from berthmaster.kube.responses import decode_response
+from berthmaster.model.decode import mapping_of
 from berthmaster.model.errors import ApiError, InputError
+from berthmaster.model.meta import moment_of
 from berthmaster.runtime.clock import Clock
 
 LEASES: Final = Collection.of("coordination.k8s.io/v1", "leases")
@@ -170,18 +171,16 @@ class Lease:
         return True
 
     @property
-    def _spec(self) -> dict[str, Any]:
-        spec = self._observed.get("spec")
-        return spec if isinstance(spec, dict) else {}
+    def _spec(self) -> Mapping[str, Any]:
+        return mapping_of(self._observed.get("spec"))
 
     @property
     def _is_ours(self) -> bool:
         return self.holder == self.options.identity
 
     def _stored_annotations(self) -> dict[str, str]:
-        metadata = self._observed.get("metadata")
-        found = metadata.get("annotations") if isinstance(metadata, dict) else None
-        return {key: value for key, value in found.items() if isinstance(value, str)} if isinstance(found, dict) else {}
+        found = mapping_of(mapping_of(self._observed.get("metadata")).get("annotations"))
+        return {key: value for key, value in found.items() if isinstance(value, str)}
 
     def _create(self) -> bool:
         options = self.options
@@ -203,11 +202,8 @@ class Lease:
 
     def _age_of_renewal_s(self) -> float:
         """Return the age of the last renewal in the observed record; 0 if it does not say."""
-        try:
-            renewed = datetime.fromisoformat(str(self._spec.get("renewTime")))
-        except ValueError:
-            return 0.0
-        return max(0.0, (self._clock.now() - renewed).total_seconds()) if renewed.tzinfo is not None else 0.0
+        renewed = moment_of(str(self._spec.get("renewTime")))
+        return 0.0 if renewed is None else max(0.0, (self._clock.now() - renewed).total_seconds())
 
     def _renew(self) -> bool:
         changes = {"renewTime": self._now(), "leaseDurationSeconds": self.options.lease_s}
@@ -270,6 +266,6 @@ class Lease:
         return micro_time(self._clock.now())
 
 
-def _duration_s(spec: dict[str, Any]) -> int:
+def _duration_s(spec: Mapping[str, Any]) -> int:
     duration_s = spec.get("leaseDurationSeconds")
     return duration_s if isinstance(duration_s, int) and duration_s > 0 else 0

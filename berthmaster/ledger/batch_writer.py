@@ -9,7 +9,6 @@ import msgspec
 from berthmaster.deciding.decision_recorder import DecisionOutcome, DecisionRecord
 from berthmaster.ledger.batches import BatchContent, SealedBatch, encode_batch
 from berthmaster.ledger.entries import (
-    MICROSECONDS,
     NO_DOCUMENT,
     Configuration,
     DecisionEntry,
@@ -18,10 +17,10 @@ from berthmaster.ledger.entries import (
     RecordRow,
     concerned_clusters,
     decision_row,
-    microseconds,
     note_row,
 )
 from berthmaster.ledger.fleet_versions import FleetChange, FleetWriter, digest_of
+from berthmaster.ledger.times import MICROSECONDS, microseconds
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding
 from berthmaster.model.decode import encode_json
 from berthmaster.model.meta import ObjectMeta

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from datetime import datetime
 from typing import Final, NamedTuple
 
 import msgspec
@@ -19,7 +18,6 @@ from berthmaster.scheduling.karmada.trigger import Trigger
 FORMAT: Final = 3
 """The version of everything inside a batch. A reader refuses a later one."""
 NO_DOCUMENT: Final = -1
-MICROSECONDS: Final = 1_000_000
 
 
 class Configuration(msgspec.Struct, frozen=True, rename="camel"):
@@ -101,11 +99,6 @@ class RecordRow(NamedTuple):
     resource_kind: str
     name: str
     policy: str
-
-
-def microseconds(at: datetime) -> int:
-    """Return a time in microseconds since 1970."""
-    return round(at.timestamp() * MICROSECONDS)
 
 
 def decision_row(entry: DecisionEntry, binding: Binding) -> RecordRow:

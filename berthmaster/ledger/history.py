@@ -1,7 +1,6 @@
 """Find records: what moved when, from where to where, why, and by which policy."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from sqlalchemy import Column, ColumnElement, Select, Table, and_, exists, func, or_, select, true
@@ -12,6 +11,7 @@ from berthmaster.ledger.past import content_of
 from berthmaster.ledger.records import HistoryRow, Page, Query, RecordId
 from berthmaster.ledger.schema import batches, records, segments, touched
 from berthmaster.ledger.store import Store
+from berthmaster.ledger.times import time_text
 from berthmaster.model.binding import Binding, holder
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import DamagedLedgerError, InputError, NotRecordedError
@@ -25,7 +25,6 @@ _MOST_SKIPPED: Final = 2048
 """The most records that a page reads and leaves out."""
 _EARLIER_US: Final = 24 * 3600 * 1_000_000
 """By how much a record can be earlier than the opening of its segment: queues wait, and clocks step back."""
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def page(store: Store, query: Query, limit: int, after: RecordId | None = None) -> Page:
@@ -114,11 +113,6 @@ def decision_row_for(segment: int, entry: DecisionEntry, binding: Binding) -> Hi
         fleet=entry.version.hex(),
         evicted_from=sorted(evicted_from(binding, entry)),
     )
-
-
-def time_text(at_us: int) -> str:
-    """Return a time in microseconds since 1970 as RFC 3339 text."""
-    return (_EPOCH + timedelta(microseconds=at_us)).isoformat(timespec="microseconds")
 
 
 def _concerns(entry: Entry, cluster: str) -> bool:

@@ -13,10 +13,11 @@ from sqlalchemy import select
 from berthmaster.deciding.decision_recorder import DecisionOutcome, GroupKey
 from berthmaster.deciding.writes import AssignmentWrite, SchedulingResult, Version, status_write
 from berthmaster.ledger.batches import BatchContent, decode_batch
-from berthmaster.ledger.entries import MICROSECONDS, NO_DOCUMENT, Configuration, DecisionEntry, Entry
+from berthmaster.ledger.entries import NO_DOCUMENT, Configuration, DecisionEntry, Entry
 from berthmaster.ledger.fleet_versions import FleetReader
 from berthmaster.ledger.schema import batches
 from berthmaster.ledger.store import Store
+from berthmaster.ledger.times import MICROSECONDS
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import decode_json

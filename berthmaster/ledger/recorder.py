@@ -18,10 +18,11 @@ from prometheus_client import Counter, Gauge
 from berthmaster.deciding.decision_recorder import DecisionRecord
 from berthmaster.ledger.batch_writer import BatchWriter
 from berthmaster.ledger.batches import SealedBatch
-from berthmaster.ledger.entries import Configuration, microseconds
+from berthmaster.ledger.entries import Configuration
 from berthmaster.ledger.records import END_US
 from berthmaster.ledger.retention import Retention
 from berthmaster.ledger.store import OpenSegment, SegmentLostError, Store, open_store
+from berthmaster.ledger.times import microseconds
 from berthmaster.model.errors import InputError, LedgerError
 from berthmaster.model.note import Note
 from berthmaster.runtime.clock import Clock

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from berthmaster.ledger.entries import MICROSECONDS
 from berthmaster.ledger.schema import records, segments
 from berthmaster.ledger.store import Store
+from berthmaster.ledger.times import MICROSECONDS
 from berthmaster.model.note import Note
 
 STEP_BATCHES: Final = 50

@@ -14,7 +14,7 @@ before its fields). Once a decoder exists, ``msgspec.convert`` to its type is sa
 
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from functools import lru_cache
 from typing import Any, Final, Literal, TypeVar, get_args
@@ -112,6 +112,11 @@ def convert(kind: type[T], raw: Any) -> T:  # noqa: ANN401 - any JSON value
         return msgspec.convert(pruned, kind, dec_hook=_decode_custom)
     except msgspec.ValidationError as error:
         raise _field_error(kind, pruned, str(error)) from None
+
+
+def mapping_of(value: object) -> Mapping[str, Any]:
+    """Return a JSON object; an empty one for any other value."""
+    return value if isinstance(value, Mapping) else {}
 
 
 def encode_json(value: object) -> bytes:

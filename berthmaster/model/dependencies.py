@@ -8,7 +8,7 @@ A workload needs ConfigMaps, Secrets, service accounts and PersistentVolumeClaim
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from berthmaster.model.decode import decode_json
+from berthmaster.model.decode import decode_json, mapping_of
 from berthmaster.model.errors import FieldError
 from berthmaster.model.kinds import scope_of
 from berthmaster.model.meta import Value, object_name
@@ -113,9 +113,9 @@ def dependencies_of(raw: Mapping[str, Any]) -> tuple[Dependency, ...] | None:
     Fields of the wrong type count as absent: the API server rejects them.
     """
     kind = type_of(raw)
-    namespace = str(_object(raw.get("metadata")).get("namespace") or "")
+    namespace = str(mapping_of(raw.get("metadata")).get("namespace") or "")
     if kind in _POD_TEMPLATES:
-        pods = [_object(each.get("spec")) for path in _POD_TEMPLATES[kind] for each in _objects(raw, path)]
+        pods = [mapping_of(each.get("spec")) for path in _POD_TEMPLATES[kind] for each in _objects(raw, path)]
         found = {reference for pod in pods for reference in _needed_by(pod)}
         # Members create the claims of a StatefulSet themselves.
         claims = _objects(raw, "spec.volumeClaimTemplates.*.metadata") if kind[1] == "StatefulSet" else ()
@@ -127,7 +127,7 @@ def dependencies_of(raw: Mapping[str, Any]) -> tuple[Dependency, ...] | None:
         secrets = {str(each.get("secretName")) for each in _objects(raw, "spec.tls.*") if each.get("secretName")}
         return tuple(Dependency("v1", "Secret", namespace, name) for name in sorted(secrets))
     if kind == _SERVICE_IMPORT:
-        service = f"{_DERIVED}{_object(raw.get('metadata')).get('name')}"
+        service = f"{_DERIVED}{mapping_of(raw.get('metadata')).get('name')}"
         labels = LabelSelector(match_labels={"kubernetes.io/service-name": service})
         return (
             Dependency("v1", "Service", namespace, service),
@@ -145,7 +145,7 @@ def _referenced(raw: Mapping[str, Any], kind: tuple[str, str]) -> Iterator[tuple
         for needed in (_SECRETS, "ConfigMap"):
             yield from _named(needed, (each for each in values if each.get("kind") == needed))
     if kind == _WORKFLOW:
-        spec = _object(raw.get("spec"))
+        spec = mapping_of(raw.get("spec"))
         fields = {key: spec[key] for key in ("imagePullSecrets", "serviceAccountName") if key in spec}
         # The script reads the name of a volume's Secret from another field than a pod has.
         volumes = [{key: each[key] for key in each if key != "secret"} for each in _objects(raw, "spec.volumes.*")]
@@ -160,24 +160,24 @@ def _needed_by(pod: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield from _named("Secret", _objects(pod, "imagePullSecrets.*"))
     for containers in ("containers", "initContainers", "ephemeralContainers"):
         for source in _objects(pod, f"{containers}.*.envFrom.*"):
-            yield from _named("ConfigMap", [_object(source.get("configMapRef"))])
-            yield from _named("Secret", [_object(source.get("secretRef"))])
+            yield from _named("ConfigMap", [mapping_of(source.get("configMapRef"))])
+            yield from _named("Secret", [mapping_of(source.get("secretRef"))])
         for source in _objects(pod, f"{containers}.*.env.*.valueFrom"):
-            yield from _named("ConfigMap", [_object(source.get("configMapKeyRef"))])
-            yield from _named("Secret", [_object(source.get("secretKeyRef"))])
+            yield from _named("ConfigMap", [mapping_of(source.get("configMapKeyRef"))])
+            yield from _named("Secret", [mapping_of(source.get("secretKeyRef"))])
     for volume in _objects(pod, "volumes.*"):
         yield from _needed_by_volume(volume)
 
 
 def _needed_by_volume(volume: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield from _named(
-        "ConfigMap", [_object(volume.get("configMap")), *_objects(volume, "projected.sources.*.configMap")]
+        "ConfigMap", [mapping_of(volume.get("configMap")), *_objects(volume, "projected.sources.*.configMap")]
     )
     yield from _named("Secret", _objects(volume, "projected.sources.*.secret"))
     yield from _named("Secret", (each for path in _SECRET_REFERENCES for each in _objects(volume, path)))
     for source in ("secret", "azureFile"):
-        yield from _named("Secret", [_object(volume.get(source))], "secretName")
-    yield from _named("PersistentVolumeClaim", [_object(volume.get("persistentVolumeClaim"))], "claimName")
+        yield from _named("Secret", [mapping_of(volume.get(source))], "secretName")
+    yield from _named("PersistentVolumeClaim", [mapping_of(volume.get("persistentVolumeClaim"))], "claimName")
 
 
 def _named(kind: str, references: Iterable[Mapping[str, Any]], field: str = "name") -> Iterator[tuple[str, str]]:
@@ -203,7 +203,3 @@ def _at(raw: object, path: str) -> list[Any]:
                 entries.extend(value)
         values = [entry for entry in entries if entry is not None]
     return values
-
-
-def _object(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}

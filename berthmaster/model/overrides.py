@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from berthmaster.model.affinity import AffinityTerm, ClusterAffinity
 from berthmaster.model.claims import MatchLevel, match_level
 from berthmaster.model.cluster import Cluster
-from berthmaster.model.decode import convert
+from berthmaster.model.decode import convert, mapping_of
 from berthmaster.model.errors import FieldError
 from berthmaster.model.meta import object_name
 from berthmaster.model.policy import ResourceSelector
@@ -85,20 +85,20 @@ class OverridePolicy(NamedTuple):
 
 def override_policy(raw: Mapping[str, Any]) -> OverridePolicy:
     """Return what an object says. Parts that are invalid count as absent: an API server refuses such an object."""
-    metadata, spec = _mapping(raw.get("metadata")), _mapping(raw.get("spec"))
+    metadata, spec = mapping_of(raw.get("metadata")), mapping_of(raw.get("spec"))
     kind, namespace = str(raw.get("kind")), str(metadata.get("namespace") or "")
     scope = "" if kind == _CLUSTER_SCOPED else namespace
     replicas, effect = [], OverrideEffect.OTHERS
-    for rule in (spec, *map(_mapping, _list(spec.get("overrideRules")))):
-        overriders = _mapping(rule.get("overriders"))
-        for each in map(_mapping, _list(overriders.get("plaintext"))):
+    for rule in (spec, *map(mapping_of, _list(spec.get("overrideRules")))):
+        overriders = mapping_of(rule.get("overriders"))
+        for each in map(mapping_of, _list(overriders.get("plaintext"))):
             path, value = str(each.get("path")), each.get("value")
             if path in {_REPLICAS, _PARALLELISM}:
                 number = value if isinstance(value, int) and not isinstance(value, bool) else None
                 # Without the field, the API server of a member takes its default.
                 number = 1 if each.get("operator") == "remove" else number
                 target = rule.get("targetCluster")
-                named = _list(_mapping(target).get("clusterNames"))
+                named = _list(mapping_of(target).get("clusterNames"))
                 replicas.append(ReplicasOverride(number, tuple(map(str, named)), _term(target), path))
             elif path.endswith(_IMAGE):
                 effect = OverrideEffect.IMAGES
@@ -157,10 +157,6 @@ def _selectors(written: list[Any]) -> Iterator[ResourceSelector]:
             yield convert(ResourceSelector, each)
         except FieldError:
             continue
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def _list(value: object) -> list[Any]:

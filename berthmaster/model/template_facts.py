@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
+from berthmaster.model.decode import mapping_of
 from berthmaster.model.dependencies import dependencies_of
 
 CLAIM: Final = "PersistentVolumeClaim"
@@ -40,7 +41,7 @@ class TemplateFacts(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 def facts_of(raw: Mapping[str, Any]) -> TemplateFacts:
     """Return what a manifest says. Fields of the wrong type count as absent: the API server rejects them."""
-    kind, metadata, spec = str(raw.get("kind")), _object(raw.get("metadata")), _object(raw.get("spec"))
+    kind, metadata, spec = str(raw.get("kind")), mapping_of(raw.get("metadata")), mapping_of(raw.get("spec"))
     needed = dependencies_of(raw) or ()
     claims = (
         (str(metadata.get("name")),) if kind == CLAIM else tuple(each.name for each in needed if each.kind == CLAIM)
@@ -49,8 +50,8 @@ def facts_of(raw: Mapping[str, Any]) -> TemplateFacts:
         spec.get(_PAUSED.get(kind, "")) is True,
         claims,
         _own_claims(spec) if kind == "StatefulSet" else (),
-        _object(metadata.get("labels")).get(RETAINED) == "true",
-        kind_of(str(_object(spec.get("names")).get("kind")), str(spec.get("group")))
+        mapping_of(metadata.get("labels")).get(RETAINED) == "true",
+        kind_of(str(mapping_of(spec.get("names")).get("kind")), str(spec.get("group")))
         if kind == "CustomResourceDefinition"
         else "",
     )
@@ -64,8 +65,4 @@ def kind_of(kind: str, group: str) -> str:
 def _own_claims(spec: Mapping[str, Any]) -> tuple[str, ...]:
     found = spec.get("volumeClaimTemplates")
     listed = found if isinstance(found, list) else ()
-    return tuple(str(_object(_object(each).get("metadata")).get("name")) for each in listed)
-
-
-def _object(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
+    return tuple(str(mapping_of(mapping_of(each).get("metadata")).get("name")) for each in listed)

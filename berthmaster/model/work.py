@@ -11,6 +11,7 @@ import msgspec
 
 from berthmaster.model.binding import AggregatedStatusItem, Binding
 from berthmaster.model.cluster import Condition
+from berthmaster.model.decode import mapping_of
 from berthmaster.model.meta import ObjectMeta, Value, int64_of
 from berthmaster.model.quantity import Quantity
 from berthmaster.model.template_facts import TemplateFacts, facts_of
@@ -142,7 +143,7 @@ def _cluster_of(work: KarmadaWork) -> str:
 
 def _copy_of(work: KarmadaWork) -> CopyOfWorkload:
     manifest = next(iter(work.spec.workload.manifests), _Manifest())
-    spec = manifest.spec if isinstance(manifest.spec, Mapping) else {}
+    spec = mapping_of(manifest.spec)
     item = _item_of(work)
     replicas = next((each for name in _REPLICAS if (each := _count(spec.get(name))) is not None), None)
     return CopyOfWorkload(

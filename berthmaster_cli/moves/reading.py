@@ -28,7 +28,7 @@ from berthmaster.manifests import Document, read_documents
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.control_planes import KARMADA
-from berthmaster.model.decode import convert, decode_json
+from berthmaster.model.decode import convert, decode_json, mapping_of
 from berthmaster.model.errors import ApiError, FieldError, InputError
 from berthmaster.model.gaps import Gap, GapKind, texts, unread_object
 from berthmaster.model.meta import Key, object_name
@@ -120,9 +120,7 @@ def read_files(paths: Sequence[str], key: Key, namespace: str = "") -> MovesInpu
 
 
 def _labels(document: Document) -> Mapping[str, str]:
-    metadata = document.raw.get("metadata")
-    labels = metadata.get("labels") if isinstance(metadata, dict) else None
-    return labels if isinstance(labels, dict) else {}
+    return mapping_of(mapping_of(document.raw.get("metadata")).get("labels"))
 
 
 def _moment(times: Sequence[str]) -> datetime:

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Final, NamedTuple
 
-from berthmaster.ledger.entries import microseconds
 from berthmaster.ledger.outcomes import DecidedBinding, RecordOutcome
+from berthmaster.ledger.times import microseconds
 from berthmaster.model.applied_placement import decoded_placement
 from berthmaster.model.binding import Binding
 from berthmaster.model.meta import with_spec

@@ -27,13 +27,13 @@ from reviews import admission_review
 from webhook_process import Server, running
 
 from berthmaster.ledger.audit import audit
-from berthmaster.ledger.entries import microseconds
 from berthmaster.ledger.history import page
 from berthmaster.ledger.records import Query
 from berthmaster.ledger.replay import replay
 from berthmaster.ledger.retention import Retention
 from berthmaster.ledger.schema import partitions
 from berthmaster.ledger.store import open_store
+from berthmaster.ledger.times import microseconds
 from berthmaster.model.note import Note
 
 pytestmark = pytest.mark.e2e

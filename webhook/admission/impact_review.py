@@ -11,6 +11,7 @@ annotation. Such an update keeps the annotation if it accepts the plan of the de
 from functools import partial
 from typing import Any, Final
 
+from berthmaster.model.decode import mapping_of
 from webhook.admission.context import AdmissionContext
 from webhook.admission.field_problem import FieldProblem
 from webhook.admission.gate import ACCEPT_PLAN, decide, refusal
@@ -126,7 +127,5 @@ def _change(request: AdmissionRequest, document: dict[str, Any] | None, accepted
 
 def _annotation(document: dict[str, Any] | None) -> str | None:
     """Return the id of the plan that an object accepts; None without one."""
-    metadata = (document or {}).get("metadata")
-    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
-    found = annotations.get(ACCEPT_PLAN) if isinstance(annotations, dict) else None
+    found = mapping_of(mapping_of((document or {}).get("metadata")).get("annotations")).get(ACCEPT_PLAN)
     return found if isinstance(found, str) else None

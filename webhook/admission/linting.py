@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from berthmaster.model.control_planes import CONTROL_PLANES
+from berthmaster.model.decode import mapping_of
 from berthmaster.model.kinds import group_of
 from berthmaster.model.unknown_types import unknown_type
 from webhook.admission.catalog import ROUTES
@@ -86,8 +87,7 @@ def _reviewed(
     readable: bool,
 ) -> Linted:
     """Return what the webhook says about an object. An object that is not ``readable`` is malformed without a word."""
-    metadata = document.get("metadata")
-    written = metadata.get("namespace") if isinstance(metadata, dict) else None
+    written = mapping_of(document.get("metadata")).get("namespace")
     namespace = (written or default_namespace) if identity[1] == "PropagationPolicy" else ""
     errors: list[FieldProblem] = []
     warnings: list[FieldProblem] = []

@@ -11,7 +11,7 @@ from berthmaster.deciding import lease_record
 from berthmaster.deciding.storm_brake import BrakeSettings, BrakeState, StormBrake
 from berthmaster.kube.informer import Informer
 from berthmaster.model.cluster import Cluster
-from berthmaster.model.meta import Key
+from berthmaster.model.meta import Key, moment_of
 from berthmaster.runtime.logs import fields
 
 _LOG: Final = logging.getLogger("berthmaster.moves")
@@ -91,12 +91,10 @@ class StormWatch:
         found = [each.last_transition_time for each in cluster.status.conditions if each.type == "Ready"]
         if not found:
             return None
-        try:
-            turned = datetime.fromisoformat(found[0])
-        except ValueError:
+        if (turned := moment_of(found[0])) is None:
             return now_s
         created = cluster.metadata.creation_timestamp
-        if turned.tzinfo is None or (created is not None and (turned - created).total_seconds() < _NEVER_READY_S):
+        if created is not None and (turned - created).total_seconds() < _NEVER_READY_S:
             return None
         return now_s - max(0.0, self._age_s(turned))
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from berthmaster.kube.watch_options import BINDINGS
-from berthmaster.ledger.entries import microseconds
+from berthmaster.ledger.times import microseconds
 from berthmaster.model.errors import InputError, LedgerError
 from berthmaster.model.readers import ANY_READER, Reader
 from berthmaster.native_api.days import FleetDay, FleetDays

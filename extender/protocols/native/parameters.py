@@ -7,6 +7,7 @@ from typing import Any, Final, TypeVar
 
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import shown
+from berthmaster.model.meta import moment_of
 from berthmaster.model.readers import Reader
 from berthmaster.native_api.wire import InvalidField, ReaderRequest
 from extender.protocols.problem import Refusal
@@ -86,11 +87,8 @@ def _value(name: str, given: str, schema: Mapping[str, Any]) -> object:
 
 
 def _moment(name: str, given: str) -> datetime:
-    try:
-        moment = datetime.fromisoformat(given)
-    except ValueError:
-        moment = None
-    if moment is None or moment.tzinfo is None:
+    moment = moment_of(given)
+    if moment is None:
         raise refused(name, given, "a time with its offset, such as 2026-11-21T03:12:00Z")
     return moment
 

@@ -6,8 +6,8 @@ from decisions import AGGREGATED, asked
 from ledger_histories import of_shop
 from tables import cases
 
-from berthmaster.ledger.entries import microseconds
 from berthmaster.ledger.outcomes import DecidedBinding, RecordOutcome
+from berthmaster.ledger.times import microseconds
 from berthmaster.model.binding import APPLIED_PLACEMENT, SCHEDULED, TargetCluster
 from berthmaster.model.cluster import Condition
 from berthmaster.model.decode import encode_json
