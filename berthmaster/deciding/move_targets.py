@@ -21,7 +21,7 @@ from berthmaster.deciding.lifecycle import is_over
 from berthmaster.deciding.move_settings import MoveSettings
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
-from berthmaster.model.meta import Timestamp, moment_of, with_spec
+from berthmaster.model.meta import Timestamp, with_spec
 from berthmaster.model.move import DRAINING, MovePhase, MoveReason, MoveState, MoveStrategy, move_of
 from berthmaster.model.move_refusal import Cause, MoveRefusal
 from berthmaster.model.placement import Placement
@@ -33,7 +33,6 @@ from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.scheduling.steps import TooLargeError
 
-_READY: Final = "Ready"
 _SHARES: Final = frozenset({DriftKind.WEIGHTS, DriftKind.OVERFLOW})
 """The kinds of drift that a policy allows and does not prefer."""
 
@@ -388,11 +387,5 @@ def _possible(binding: Binding, settings: MoveSettings, found: Target | MoveRefu
 
 def _ready_since(fleet: Fleet, clusters: Iterable[str]) -> Timestamp | None:
     """Return when the last of some clusters changed its readiness, by their conditions."""
-    times = [ready_transition(cluster) for name in clusters if (cluster := fleet.get(name)) is not None]
+    times = [cluster.ready_transition for name in clusters if (cluster := fleet.get(name)) is not None]
     return max((each for each in times if each is not None), default=None)
-
-
-def ready_transition(cluster: Cluster) -> Timestamp | None:
-    """Return when a cluster changed its readiness, by its condition; None if that is not known."""
-    found = next((each for each in cluster.status.conditions if each.type == _READY), None)
-    return None if found is None else moment_of(found.last_transition_time)

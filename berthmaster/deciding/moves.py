@@ -136,7 +136,7 @@ class MoveDecider:
         """Return since when the clusters that a move leaves, and those of evictions, are ready."""
         names = move.source.keys() | binding.evicted_from
         clusters = (self.state.scheduler.fleet.get(name) for name in names)
-        found = {each.name: move_targets.ready_transition(each) for each in clusters if each is not None and each.ready}
+        found = {each.name: each.ready_transition for each in clusters if each is not None and each.ready}
         return {name: since for name, since in found.items() if since is not None}
 
     def decide(self, binding: Binding) -> BindingDecision:

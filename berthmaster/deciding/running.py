@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from berthmaster.model.binding import AggregatedStatusItem, Binding
-from berthmaster.model.cluster import Cluster
+from berthmaster.model.cluster import Cluster, condition_of
 
 FULLY_APPLIED: Final = "FullyApplied"
 """The condition of a binding whose copies all clusters have applied."""
@@ -125,8 +125,8 @@ def existing(
 
 def _is_reported(binding: Binding) -> bool:
     """Return whether it is known what members have of a workload, which may be nothing."""
-    applied = {each.type: each.status for each in binding.status.conditions}
-    return bool(binding.status.aggregated_status) or applied.get(FULLY_APPLIED) == "False"
+    applied = condition_of(binding.status.conditions, FULLY_APPLIED)
+    return bool(binding.status.aggregated_status) or (applied is not None and applied.status == "False")
 
 
 def _dispatched(binding: Binding, found: Mapping[str, int]) -> dict[str, int]:

@@ -24,7 +24,7 @@ from berthmaster.model.binding import (
     TargetComponent,
     short_assignment,
 )
-from berthmaster.model.cluster import Condition
+from berthmaster.model.cluster import Condition, condition_of
 from berthmaster.model.decode import builtins, encode_json
 from berthmaster.model.meta import Value, timestamp_text, with_status
 from berthmaster.model.move import (
@@ -317,7 +317,7 @@ def _with_condition(
     conditions: tuple[Condition, ...], kind: str, reason: str, message: str, now: datetime, *, holds: bool
 ) -> tuple[Condition, ...]:
     """Return the conditions with one of them updated or added. Its transition time changes only with its status."""
-    before = next((each for each in conditions if each.type == kind), None)
+    before = condition_of(conditions, kind)
     status = "True" if holds else "False"
     time = before.last_transition_time if before is not None and before.status == status else timestamp_text(now)
     after = Condition(kind, status, reason, message, time)

@@ -6,7 +6,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from berthmaster.model.cluster import Condition
+from berthmaster.model.cluster import Condition, condition_of
 from berthmaster.model.failover_behavior import FORMER_PURGE_MODES, FailoverBehavior
 from berthmaster.model.meta import Count, Int32, Int64, ObjectMeta, Timestamp, Value, is_valid_name, timestamp_text
 from berthmaster.model.placement import Placement, WorkloadAffinity, WorkloadAffinityTerm
@@ -260,7 +260,7 @@ class Binding(Value, frozen=True):
     @property
     def scheduled(self) -> Condition | None:
         """What the scheduler says about its last decision: the condition ``SCHEDULED``; None before the first one."""
-        return next((each for each in self.status.conditions if each.type == SCHEDULED), None)
+        return condition_of(self.status.conditions, SCHEDULED)
 
     @property
     def gave_up(self) -> bool:

@@ -1,6 +1,8 @@
 """Member clusters: Karmada's Cluster (``cluster.karmada.io/v1alpha1``)."""
 
-from berthmaster.model.meta import Int64, ObjectMeta, Value
+from collections.abc import Iterable
+
+from berthmaster.model.meta import Int64, ObjectMeta, Timestamp, Value, moment_of
 from berthmaster.model.quantity import Quantity
 from berthmaster.model.taint import Taint
 
@@ -41,6 +43,11 @@ class Condition(Value, frozen=True):
     message: str = ""
     last_transition_time: str = ""
     observed_generation: Int64 = 0
+
+
+def condition_of(conditions: Iterable[Condition], kind: str) -> Condition | None:
+    """Return the condition of a type; None without one."""
+    return next((each for each in conditions if each.type == kind), None)
 
 
 class APIResource(Value, frozen=True):
@@ -102,6 +109,17 @@ class Cluster(Value, frozen=True):
     @property
     def ready(self) -> bool:
         return self.has_condition("Ready")
+
+    @property
+    def readiness(self) -> Condition | None:
+        """The condition ``Ready``; None if the cluster does not report it."""
+        return condition_of(self.status.conditions, "Ready")
+
+    @property
+    def ready_transition(self) -> Timestamp | None:
+        """When the cluster became ready or not ready, by its condition; None if that is not known."""
+        found = self.readiness
+        return None if found is None else moment_of(found.last_transition_time)
 
     def has_condition(self, condition_type: str) -> bool:
         return any(each.type == condition_type and each.status == "True" for each in self.status.conditions)

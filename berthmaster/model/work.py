@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from berthmaster.model.binding import AggregatedStatusItem, Binding
-from berthmaster.model.cluster import Condition
+from berthmaster.model.cluster import Condition, condition_of
 from berthmaster.model.decode import mapping_of
 from berthmaster.model.meta import ObjectMeta, Value, int64_of
 from berthmaster.model.quantity import Quantity
@@ -168,7 +168,7 @@ def _copy_of(work: KarmadaWork) -> CopyOfWorkload:
 def _item_of(work: KarmadaWork) -> AggregatedStatusItem:
     """Return the entry of a Work in ``status.aggregatedStatus`` (karmada ``assembleWorkStatus``)."""
     cluster = _cluster_of(work)
-    applied = next((each for each in work.status.conditions if each.type == "Applied"), None)
+    applied = condition_of(work.status.conditions, "Applied")
     if applied is None or applied.status != "True":
         return AggregatedStatusItem(cluster, applied_message=applied.message if applied is not None else "")
     reported = next(iter(work.status.manifest_statuses), _ManifestStatus(health="Unknown"))

@@ -11,7 +11,7 @@ from berthmaster.deciding import lease_record
 from berthmaster.deciding.storm_brake import BrakeSettings, BrakeState, StormBrake
 from berthmaster.kube.informer import Informer
 from berthmaster.model.cluster import Cluster
-from berthmaster.model.meta import Key, moment_of
+from berthmaster.model.meta import Key
 from berthmaster.runtime.logs import fields
 
 _LOG: Final = logging.getLogger("berthmaster.moves")
@@ -88,10 +88,9 @@ class StormWatch:
 
     def _unready_since_s(self, cluster: Cluster, now_s: float) -> float | None:
         """Return since when a cluster is unready, on the monotonic clock; None if it was never ready."""
-        found = [each.last_transition_time for each in cluster.status.conditions if each.type == "Ready"]
-        if not found:
+        if cluster.readiness is None:
             return None
-        if (turned := moment_of(found[0])) is None:
+        if (turned := cluster.ready_transition) is None:
             return now_s
         created = cluster.metadata.creation_timestamp
         if created is not None and (turned - created).total_seconds() < _NEVER_READY_S:
