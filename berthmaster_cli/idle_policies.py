@@ -7,10 +7,10 @@ from berthmaster.manifests import Document, Manifests
 from berthmaster.model.binding import Binding
 from berthmaster.model.errors import name_list
 from berthmaster.model.holding import selecting_nothing
-from berthmaster.model.kinds import group_of
 from berthmaster.model.policy import Policy
 from berthmaster.model.replicas import Template, template_of
 from berthmaster.model.unknown_types import unknown_type
+from berthmaster.simulation.change_set import key_of
 from berthmaster.views.texts import count_text
 from berthmaster_cli.output import complain
 
@@ -26,8 +26,7 @@ def report_idle_policies(
     """
     known = {each.identity: template_of(each.raw) for each in templates}
     bound = [each.spec.resource for each in bindings]
-    named = [(group_of(each.api_version), each.kind, each.namespace, each.name) for each in bound]
-    only_bound = [each for each, identity in zip(bound, named, strict=True) if identity not in known]
+    only_bound = [each for each in bound if key_of(each) not in known]
     unlabelled = {(each.api_version, each.kind) for each in only_bound}
     bare = [Template(each.api_version, each.kind, each.name, each.namespace) for each in only_bound]
     resources = [*known.values(), *bare]

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from berthmaster.model.binding import BindingSpec, ObjectReference
+from berthmaster.model.binding import BindingSpec
 from berthmaster.model.claims import PERMANENT_ID, permanent_id
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import builtins
@@ -22,7 +22,6 @@ from berthmaster.model.holding import PolicyCatalog
 from berthmaster.model.kinds import group_of
 from berthmaster.model.overrides import OverridePolicy
 from berthmaster.model.policy import Policy, PolicyReference, ResourceSelector
-from berthmaster.model.policy_preemption import Resource
 from berthmaster.model.prerequisites import NOTHING_KNOWN, Existence, prerequisites
 from berthmaster.model.selector import LabelSelector
 from berthmaster.scheduling.fleet import Fleet
@@ -34,14 +33,14 @@ from berthmaster.simulation.cluster_totals import pods_by_cluster
 from berthmaster.simulation.detector import Detector, PolicyEdit, labels_matter, preemptors
 from berthmaster.simulation.not_scheduled import waits
 from berthmaster.simulation.overriding import overridden
-from berthmaster.simulation.workload import NotScheduled, ResourceName, SimulatedWorkload
+from berthmaster.simulation.workload import NotScheduled, ResourceName, SimulatedWorkload, TypedObject
 from berthmaster.simulation.world import Change, World, peers_of
 
 WorkloadKey = tuple[str, str, str, str]
 """API group, kind, namespace and name of a resource. The namespace of a cluster-scoped one is empty."""
 
 
-def key_of(resource: ObjectReference | Resource) -> WorkloadKey:
+def key_of(resource: TypedObject) -> WorkloadKey:
     """Return the key of a resource."""
     return group_of(resource.api_version), resource.kind, resource.namespace, resource.name
 

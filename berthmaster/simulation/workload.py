@@ -143,6 +143,13 @@ class NamedObject(Protocol):
     def namespace(self) -> str: ...
 
 
+class TypedObject(NamedObject, Protocol):
+    """A resource with its API version, too."""
+
+    @property
+    def api_version(self) -> str: ...
+
+
 class ResourceName(ParsedText):
     """A resource as people name it: ``KIND/NAME``, in any namespace, or ``NAMESPACE/KIND/NAME``.
 

@@ -19,7 +19,6 @@ from berthmaster.model.dependencies import Dependency
 from berthmaster.model.errors import FieldError, ManifestError
 from berthmaster.model.gaps import Gap, GapKind
 from berthmaster.model.holding import PolicyCatalog, may_be_held
-from berthmaster.model.kinds import group_of
 from berthmaster.model.meta import Key
 from berthmaster.model.overrides import OverridePolicy, replica_overrides
 from berthmaster.model.policy import Policy, PolicyReference, ResourceSelector
@@ -27,6 +26,7 @@ from berthmaster.model.prerequisites import NOTHING_KNOWN, Existence, Prerequisi
 from berthmaster.model.replicas import ReplicaPath, template_of
 from berthmaster.model.skipped_resources import reason_not_propagated
 from berthmaster.model.taint_policy import ClusterTaintPolicy
+from berthmaster.simulation.change_set import WorkloadKey, key_of
 from berthmaster.simulation.detector import WorkloadBuilder
 from berthmaster.simulation.workload import SimulatedWorkload
 from extender.state.controllers_lease import DEFAULT_LEASE
@@ -115,8 +115,6 @@ class BindingOptions(NamedTuple):
 PLAIN_BINDINGS: Final = BindingOptions()
 BindingKey = tuple[str, str]
 """The namespace, empty for a cluster-scoped binding, and the name."""
-_Identity = tuple[str, str, str, str]
-"""API group, kind, namespace and name of a resource."""
 
 
 class WatchedWorkload(NamedTuple):
@@ -153,7 +151,7 @@ class _KnownWorkloads(NamedTuple):
     version: tuple[object, object]
     policies: Sequence[Policy]
     workloads: list[SimulatedWorkload]
-    free: list[_Identity]
+    free: list[WorkloadKey]
 
 
 class KindCounts:
@@ -285,8 +283,8 @@ class ObservedWorkloads:
 
     def _built(self, pairing: "_Pairing", check: Callable[[], None]) -> list[SimulatedWorkload]:
         """Return all workloads. Only what changed is built again."""
-        bindings = {_identity(each.spec.resource): each for each in self.bindings()}
-        current: dict[_Identity, _Built] = {}
+        bindings = {key_of(each.spec.resource): each for each in self.bindings()}
+        current: dict[WorkloadKey, _Built] = {}
         for identity, template in self._identities(bindings):
             if identity in current:
                 continue  # the same object in another version of its API group, or its binding
@@ -352,12 +350,12 @@ class ObservedWorkloads:
         found = {name: self._templates.has(KindName(*each[:2]), each.key) for name, each in wanted.items()}
         return Existence({name: exists for name, exists in found.items() if exists is not None})
 
-    def _identities(self, bindings: Iterable["_Identity"]) -> Iterator[tuple["_Identity", Document | None]]:
+    def _identities(self, bindings: Iterable[WorkloadKey]) -> Iterator[tuple[WorkloadKey, Document | None]]:
         """Yield the identity of each resource, and its template if it is known."""
         if self._templates is not None:
             for kind in self._templates.kinds():
                 for template in self._templates.items(kind):
-                    yield _identity(template), template
+                    yield key_of(template), template
         for identity in bindings:
             yield identity, None
 
@@ -431,7 +429,7 @@ class ObservedWorkloads:
 
     def _binding_of(self, template: Document) -> Binding | None:
         binding = self._binding((template.namespace, binding_name(template.kind, template.name)))
-        return binding if binding is not None and _identity(binding.spec.resource) == _identity(template) else None
+        return binding if binding is not None and key_of(binding.spec.resource) == key_of(template) else None
 
 
 class _Pairing:
@@ -445,10 +443,10 @@ class _Pairing:
         self.policies = policies
         self.prerequisites, self.existing = prerequisites
         self.builder = builder
-        self.built: dict[_Identity, _Built] = {}
+        self.built: dict[WorkloadKey, _Built] = {}
         self._catalog = catalog
 
-    def unaffected_by(self, changed: PolicyChanges) -> dict[_Identity, _Built]:
+    def unaffected_by(self, changed: PolicyChanges) -> dict[WorkloadKey, _Built]:
         if changed.all:
             return {}
         return {identity: built for identity, built in self.built.items() if not _is_affected(built, changed)}
@@ -470,7 +468,7 @@ def _left_out(template: Document, error: ManifestError) -> Gap:
 
 
 def _unclaimed(
-    pairing: _Pairing, free: Iterable[_Identity], claimants: Sequence[Policy], check: Callable[[], None]
+    pairing: _Pairing, free: Iterable[WorkloadKey], claimants: Sequence[Policy], check: Callable[[], None]
 ) -> Iterator[SimulatedWorkload]:
     """Yield the workloads of free templates that a claimant selects. Invalid ones become gaps."""
     catalog = PolicyCatalog(claimants)
@@ -499,7 +497,3 @@ def _is_affected(built: _Built, changed: PolicyChanges) -> bool:
     if built.template is not None:
         return may_select(changed.current, built.template)
     return False
-
-
-def _identity(resource: ObjectReference | Document) -> _Identity:
-    return group_of(resource.api_version), resource.kind, resource.namespace, resource.name

@@ -15,7 +15,6 @@ from berthmaster.manifests import Manifests
 from berthmaster.manifests.kubeadmiral import FederatedDocument
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import FieldError, InputError
-from berthmaster.model.kinds import group_of
 from berthmaster.model.kubeadmiral.objects import SCHEDULING_TRIGGERS
 from berthmaster.model.kubeadmiral.policies import KubeAdmiralPolicy
 from berthmaster.model.kubeadmiral.profiles import SchedulingProfile
@@ -31,6 +30,7 @@ from berthmaster.scheduling.kubeadmiral.unit import SchedulingUnit, placed, requ
 from berthmaster.scheduling.kubeadmiral.webhook_plugins import NO_WEBHOOKS, Webhooks
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation import changes as edits
+from berthmaster.simulation.change_set import key_of
 from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import Change, World
 
@@ -108,21 +108,17 @@ def federation_of(
             bound.append(binder.federated(federated))
         except FieldError as error:
             manifests.leave_out(federated.document, federated.document.error(error))
-    propagated = {_identity(each.workload) for each in bound}
+    propagated = {key_of(each.workload) for each in bound}
     for document in manifests.templates:
         try:
             source = binder.bound(document.raw)
         except FieldError as error:
             manifests.leave_out(document, document.error(error))
             continue
-        if _identity(source.workload) not in propagated:
+        if key_of(source.workload) not in propagated:
             bound.append(source)
     clusters = {cluster.name: cluster for cluster in given.clusters}
     return Federation(clusters, bound, webhooks=webhooks, duplicate_limits=duplicate_limits)
-
-
-def _identity(workload: UnitWorkload) -> tuple[str, str, str, str]:
-    return group_of(workload.api_version), workload.kind, workload.namespace, workload.name
 
 
 class _Binder:
