@@ -62,7 +62,7 @@ def must_stay(binding: Binding, cluster: str, copies: Copies, settings: MoveSett
 
 def remains(binding: Binding, cluster: str, copies: Copies) -> MoveRefusal | None:
     """Return why a copy would still run in a cluster after its Work is gone; None if it would not."""
-    if _purge_mode(binding) == _NEVER:
+    if binding.application_failover.purge_mode == _NEVER:
         why = "purgeMode Never of failover.application keeps the old copy, and the workload must not run twice"
         return MoveRefusal(Cause.KEEPS_OLD_COPY, why)
     if is_preserved(binding, cluster, copies):
@@ -168,12 +168,6 @@ def suspended_clusters(binding: Binding, clusters: Iterable[str]) -> frozenset[s
     if binding.spec.suspension is None:
         return frozenset()
     return frozenset(name for name in clusters if not binding.dispatches_to(name))
-
-
-def _purge_mode(binding: Binding) -> str:
-    failover = binding.spec.failover
-    application = failover.application if failover is not None else None
-    return application.purge_mode if application is not None else ""
 
 
 def _facts(copies: Copies) -> TemplateFacts:

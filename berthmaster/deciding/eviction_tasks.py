@@ -6,7 +6,6 @@ from typing import Any, Final
 
 from berthmaster.deciding.copy_checks import UNREAD, remains
 from berthmaster.model.binding import DIRECTLY, Binding, GracefulEvictionTask, deletes_directly
-from berthmaster.model.failover_behavior import ApplicationFailoverBehavior
 from berthmaster.model.move import EVICTION_REASON, MoveState, written_clusters
 from berthmaster.model.move_refusal import Cause, MoveRefusal
 
@@ -82,7 +81,7 @@ def _is_own(task: GracefulEvictionTask, producer: str) -> bool:
 
 
 def _task(binding: Binding, state: MoveState, cluster: str, replicas: int, producer: str) -> GracefulEvictionTask:
-    purge_mode = _behavior(binding).purge_mode or DIRECTLY
+    purge_mode = binding.application_failover.purge_mode or DIRECTLY
     preserved = _preserved(binding, cluster)
     if isinstance(preserved, MoveRefusal):  # a copy that was never healthy: what its predecessor left counts
         known = (task.preserved_label_state for task in reversed(binding.spec.graceful_eviction_tasks))
@@ -100,15 +99,9 @@ def _task(binding: Binding, state: MoveState, cluster: str, replicas: int, produ
     )
 
 
-def _behavior(binding: Binding) -> ApplicationFailoverBehavior:
-    failover = binding.spec.failover
-    application = failover.application if failover is not None else None
-    return application or ApplicationFailoverBehavior()
-
-
 def _preserved(binding: Binding, cluster: str) -> dict[str, str] | MoveRefusal:
     """Return the state to preserve of one copy, by label, or why it cannot be read."""
-    preservation = _behavior(binding).state_preservation
+    preservation = binding.application_failover.state_preservation
     if preservation is None or not preservation.rules:
         return {}
     report, found = binding.reports.get(cluster), {}

@@ -77,7 +77,7 @@ def _replacement(
     """See ``replacement``."""
     rest = remaining(request, lost)
     kept = rest.current
-    unready = frozenset(each.name for each in scheduler.fleet.clusters if each is not None and not each.ready)
+    unready = frozenset(each.name for each in scheduler.fleet if not each.ready)
     left = tuple(sorted(lost & request.current.keys()))
     problems: list[MoveRefusal] = []
     for index, placement in enumerate(_placements_by_group(scheduler, request)):
@@ -99,8 +99,6 @@ def _replacement(
 
 def eviction_tasks(binding: Binding, found: Replacement, producer: str) -> tuple[GracefulEvictionTask, ...]:
     """Return the tasks with which Karmada removes the workload from the lost clusters once it runs elsewhere."""
-    cluster_failover = binding.spec.failover.cluster if binding.spec.failover is not None else None
-    purge_mode = (cluster_failover.purge_mode if cluster_failover is not None else "") or "Gracefully"
     replicas = binding.assignment
     known = binding.evicted_from
     return tuple(
@@ -108,7 +106,7 @@ def eviction_tasks(binding: Binding, found: Replacement, producer: str) -> tuple
             name,
             producer=producer,
             reason=REASON,
-            purge_mode=purge_mode,
+            purge_mode=binding.cluster_purge_mode,
             message="the cluster was not ready for longer than the toleration",
             replicas=replicas[name] or None,
             clusters_before_failover=tuple(sorted(replicas)),

@@ -159,12 +159,11 @@ def cluster_state(scheduler: Scheduler, surmise: Surmise) -> ClusterState:
 
     A cluster that is being deleted goes while time passes, whether or not it answers.
     """
-    clusters = [each for each in scheduler.fleet.clusters if each is not None]
     return ClusterState(
         scheduler,
-        {each.name: 0.0 for each in clusters if not (each.ready or each.deleting)},
+        {each.name: 0.0 for each in scheduler.fleet if not (each.ready or each.deleting)},
         FailoverOptions(surmise.replaced_after_s, surmise.producer),
-        frozenset(each.name for each in clusters if is_draining(each)),
+        frozenset(each.name for each in scheduler.fleet if is_draining(each)),
         surmise.rules,
     )
 

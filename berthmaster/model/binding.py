@@ -7,7 +7,12 @@ from typing import Any, Final, Literal
 import msgspec
 
 from berthmaster.model.cluster import Condition, condition_of
-from berthmaster.model.failover_behavior import FORMER_PURGE_MODES, FailoverBehavior
+from berthmaster.model.failover_behavior import (
+    FORMER_PURGE_MODES,
+    GRACEFULLY,
+    ApplicationFailoverBehavior,
+    FailoverBehavior,
+)
 from berthmaster.model.meta import Count, Int32, Int64, ObjectMeta, Timestamp, Value, is_valid_name, timestamp_text
 from berthmaster.model.placement import Placement, WorkloadAffinity, WorkloadAffinityTerm
 from berthmaster.model.policy import Policy, PolicyReference, PropagationSpec, Suspension
@@ -248,6 +253,18 @@ class Binding(Value, frozen=True):
     def is_divided(self) -> bool:
         """Whether the clusters of an assignment share the replicas. Otherwise each of them has all."""
         return self.spec.placement is not None and self.spec.placement.divides
+
+    @property
+    def application_failover(self) -> ApplicationFailoverBehavior:
+        """The failover of the workload while it is not healthy; the defaults if its policy does not set it."""
+        failover = self.spec.failover
+        return (failover.application if failover is not None else None) or ApplicationFailoverBehavior()
+
+    @property
+    def cluster_purge_mode(self) -> str:
+        """The purge mode of tasks that evict the workload from a failed cluster."""
+        failover = self.spec.failover.cluster if self.spec.failover is not None else None
+        return (failover.purge_mode if failover is not None else "") or GRACEFULLY
 
     def dispatches_to(self, cluster: str) -> bool:
         """Whether Karmada sends the workload to a cluster. It deletes the workload there even if it does not."""

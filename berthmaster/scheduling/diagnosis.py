@@ -292,7 +292,7 @@ def largest_first(counts: Mapping[str, int]) -> list[tuple[str, int]]:
 
 def _explain_attempt(scheduler: Scheduler, request: Request, attempt: Attempt, most: int | None) -> GroupDiagnosis:
     explainer, fleet = _Explainer(scheduler, request, attempt), scheduler.fleet
-    clusters = sorted(filter(None, fleet.clusters), key=lambda cluster: cluster.name)
+    clusters = sorted(fleet, key=lambda cluster: cluster.name)
     if most is None:
         return GroupDiagnosis(attempt.group.name, attempt.failure, list(map(explainer.explain, clusters)))
     # A shortened group has only the number and the names of clusters outside of it, and of those that are not listed.
@@ -481,7 +481,7 @@ def _deleting_outside(scheduler: Scheduler, request: Request, group: Group) -> i
     if group.own is None:
         return 0
     columns = [group.own, *((group.overflow or ()) if request.is_workload else ())]
-    clusters = (each for each in scheduler.fleet.clusters if each is not None and each.deleting)
+    clusters = (each for each in scheduler.fleet if each.deleting)
     return sum(not any(column.term.matches(each) for column in columns) for each in clusters)
 
 

@@ -1,7 +1,7 @@
 """The fleet in columns, updated in place as one cluster changes, and placements that are compiled for it."""
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec.structs
@@ -59,6 +59,10 @@ class Fleet:
 
     def __len__(self) -> int:
         return len(self.row_of)
+
+    def __iter__(self) -> Iterator[Cluster]:
+        """Yield the clusters. A row without a cluster is left out."""
+        return (each for each in self.clusters if each is not None)
 
     @property
     def capacity(self) -> int:

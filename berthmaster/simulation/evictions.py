@@ -72,13 +72,12 @@ def _applied_tolerations(binding: Binding, *, is_scheduled: bool) -> tuple[Toler
 def _evicted(binding: Binding, target: TargetCluster, now: datetime) -> Binding:
     """Remove a cluster from a binding, and exclude it by an eviction task (``GracefulEvictCluster``)."""
     spec = binding.spec
-    known = any(task.from_cluster == target.name for task in spec.graceful_eviction_tasks)
-    failover = spec.failover.cluster if spec.failover is not None else None
+    known = target.name in binding.evicted_from
     task = GracefulEvictionTask(
         from_cluster=target.name,
         producer=TAINT_MANAGER,
         reason="TaintUntolerated",
-        purge_mode=(failover.purge_mode if failover is not None else "") or "Gracefully",
+        purge_mode=binding.cluster_purge_mode,
         replicas=target.replicas or None,
         creation_timestamp=now,
     )

@@ -184,7 +184,7 @@ class _KnownCopies:
 def _decided(
     row: DrainRow, binding: Binding, scheduler: Scheduler, draining: Collection[str], known: _KnownCopies
 ) -> DrainRow:
-    unready = {each.name for each in scheduler.fleet.clusters if each is not None and not each.ready}
+    unready = {each.name for each in scheduler.fleet if not each.ready}
     moved = effective(as_moved(binding))
     found = drain_target(scheduler, moved, frozenset(draining), frozenset({*unready, *draining}))
     if isinstance(found, MoveRefusal):

@@ -71,7 +71,7 @@ class FleetCache:
     @property
     def world(self) -> World:
         if self._world is None:
-            clusters = {each.name: each for each in self.fleet.clusters if each is not None}
+            clusters = {each.name: each for each in self.fleet}
             self._world = World(clusters, self.workloads, self.policies)
         return self._world
 

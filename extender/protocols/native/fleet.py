@@ -74,7 +74,7 @@ def fleet_view(services: Services, call: Call) -> FleetView:
     version, staleness = state.version, state.staleness  # before the data, see ``State.version``
     gaps = state.gaps(NO_NAMES)
     with state.reading() as cache:
-        clusters = [each for each in cache.fleet.clusters if each is not None]
+        clusters = list(cache.fleet)
     clusters.sort(key=lambda each: each.name)
     if not state.watches(BINDINGS):
         return FleetView([cluster_row(each, None) for each in clusters], version, [*gaps, _UNWATCHED], staleness)

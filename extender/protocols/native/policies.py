@@ -126,7 +126,7 @@ class Policies:
         state, version, check = services.state, services.state.version, partial(services.give_way, call)
         with state.reading() as cache:
             policy = next((each for each in cache.policies if each.reference == reference), None)
-            clusters = [each for each in cache.fleet.clusters if each is not None]
+            clusters = list(cache.fleet)
         if policy is None:
             raise Refusal(404, f"there is no {reference}")
         with self._looking(services, call) as look:
