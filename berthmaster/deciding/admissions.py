@@ -18,7 +18,7 @@ from berthmaster.deciding.pause import Pause, pause_annotation
 from berthmaster.model.binding import Binding
 from berthmaster.model.errors import InputError, name_list
 from berthmaster.model.meta import Key
-from berthmaster.model.move import PAUSE, MoveReason, MoveState
+from berthmaster.model.move import PAUSE, MoveReason, MoveState, as_moved
 
 RETRY_S: Final = 15.0
 """When to ask again if a limit is reached. The end of a move may make place earlier."""
@@ -101,11 +101,12 @@ class Budgets:
         self._config = config
         self.needs_totals = any(each.replicas_percent is not None for each in config.budgets)
 
-    def totals(self, bindings: Iterable[tuple[MoveSubject, int]]) -> dict[str, int]:
+    def totals(self, bindings: Iterable[Binding]) -> dict[str, int]:
         """Return the replicas that each budget with a percentage selects, of all bindings of the scheduler."""
         limited = [each for each in self._config.budgets if each.replicas_percent is not None]
         found = {each.name: 0 for each in limited}
-        for subject, replicas in bindings if limited else ():
+        for binding in bindings if limited else ():
+            subject, replicas = subject_of(binding), sum(as_moved(binding).assignment.values())
             for budget in limited:
                 if budget.selector.matches(subject):
                     found[budget.name] += replicas

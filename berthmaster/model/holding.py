@@ -133,7 +133,7 @@ def selecting_nothing(policies: Iterable[Policy], templates: Iterable[Template])
 
 
 def _keys_for(policy: Policy) -> list[_SelectorKey]:
-    scope = "" if policy.cluster_scoped else policy.metadata.namespace
+    scope = policy.reference.namespace
     return [_key_of(each, scope) for each in policy.spec.resource_selectors]
 
 

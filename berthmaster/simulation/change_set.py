@@ -138,7 +138,7 @@ class PlanIndex:
 
     def _selected(self, selector: ResourceSelector, policy: Policy) -> Iterable[WorkloadKey]:
         """Return the workloads that a selector can match, and those whose labels are not known."""
-        namespace = selector.namespace or ("" if policy.cluster_scoped else policy.metadata.namespace)
+        namespace = selector.namespace or policy.reference.namespace
         if selector.name and namespace:
             return ((group_of(selector.api_version), selector.kind, namespace, selector.name),)
         kind, labels = (selector.api_version, selector.kind), None if selector.name else selector.label_selector

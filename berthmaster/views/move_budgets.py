@@ -16,13 +16,13 @@ from berthmaster.deciding.admissions import Budgets, CountedMoves, MoveCandidate
 from berthmaster.deciding.budgets import Budget
 from berthmaster.deciding.config import MovesConfig
 from berthmaster.deciding.lease_record import LeaseRecord, SourcesRecord, budgets_of
-from berthmaster.deciding.move_selector import MoveSelector, subject_of
+from berthmaster.deciding.move_selector import MoveSelector
 from berthmaster.deciding.pause import Pause
-from berthmaster.model.binding import Binding, holder
+from berthmaster.model.binding import Binding, holder, names_scheduler
 from berthmaster.model.cached import cached_property
 from berthmaster.model.errors import InputError, name_list
 from berthmaster.model.gaps import Gap, GapKind, texts
-from berthmaster.model.move import WAITING, MovePhase, MoveReason, MoveState, as_moved
+from berthmaster.model.move import WAITING, MovePhase, MoveReason, MoveState
 from berthmaster.model.move_refusal import Cause
 from berthmaster.model.policy import PolicyReference
 from berthmaster.model.readers import ANY_READER, Reader
@@ -256,10 +256,7 @@ def percent_totals(config: MovesConfig | None, scheduler: str, bindings: Iterabl
     """
     if config is None or not (budgets := Budgets(config)).needs_totals:
         return None
-    own = (each for each in bindings if each.scheduler == scheduler and not each.suspended)
-    return budgets.totals(
-        (subject_of(each), sum(target.replicas for target in as_moved(each).spec.clusters)) for each in own
-    )
+    return budgets.totals(each for each in bindings if names_scheduler(each, scheduler))
 
 
 @dataclass(frozen=True, slots=True)

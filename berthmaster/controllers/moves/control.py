@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -13,11 +13,10 @@ from berthmaster.controllers.moves.storm_watch import StormWatch
 from berthmaster.deciding import lease_record
 from berthmaster.deciding.admissions import Admissions, Budgets
 from berthmaster.deciding.config import MovesConfig
-from berthmaster.deciding.move_selector import MoveSubject, subject_of
 from berthmaster.model.binding import Binding
 from berthmaster.model.errors import InputError
 from berthmaster.model.meta import Key
-from berthmaster.model.move import WAITING, MovePhase, MoveReason, MoveState, as_moved, move_of
+from berthmaster.model.move import WAITING, MovePhase, MoveReason, MoveState, move_of
 from berthmaster.runtime.logs import fields
 from berthmaster.serving.reloaded_files import ReloadedFiles
 
@@ -94,7 +93,7 @@ class LiveControl:
             passed_s = min(now_s - self._counted_s, 2 * _CHECK_S)
             self._counted_s = now_s
             self._count(moving, passed_s)
-            self.totals = self._budgets.totals(_sized(bindings)) if self._budgets.needs_totals else None
+            self.totals = self._budgets.totals(each for _, each in bindings) if self._budgets.needs_totals else None
         return changed
 
     def _open(self, path: Path) -> ReloadedFiles[MovesConfig]:
@@ -172,12 +171,6 @@ class LiveControl:
         for cause in metrics.CAUSES:
             metrics.WAITING.labels(cause).set(causes[cause])
         metrics.HELD_DOWN.set(held_down)
-
-
-def _sized(bindings: Iterable[tuple[Key, Binding]]) -> Iterator[tuple[MoveSubject, int]]:
-    """Yield what budgets select by, and the replicas, of each binding."""
-    for _, binding in bindings:
-        yield subject_of(binding), sum(each.replicas for each in as_moved(binding).spec.clusters)
 
 
 def _missing_replicas(binding: Binding, state: MoveState) -> int:

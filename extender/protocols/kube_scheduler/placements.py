@@ -212,7 +212,7 @@ def _by_kind_and_namespace(policies: Iterable[Policy]) -> dict[tuple[str, str, s
     """Index policies by apiVersion and kind of their selectors and by namespace; empty for cluster-scoped policies."""
     found: dict[tuple[str, str, str], list[Policy]] = {}
     for policy in policies:
-        namespace = "" if policy.cluster_scoped else policy.metadata.namespace
+        namespace = policy.reference.namespace
         for kind in {(selector.api_version, selector.kind) for selector in policy.spec.resource_selectors}:
             found.setdefault((*kind, namespace), []).append(policy)
     return found

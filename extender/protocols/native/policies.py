@@ -190,7 +190,7 @@ def _in_order(rows: list[PolicyRow], sort: str) -> list[PolicyRow]:
 
 def _matches(query: PolicyQuery, policy: Policy) -> bool:
     """Return whether a policy is selected, as far as the policy alone says."""
-    namespace = "" if policy.cluster_scoped else policy.metadata.namespace
+    namespace = policy.reference.namespace
     return (
         query.kind in {"", policy.kind}
         and query.name in {"", policy.metadata.name}

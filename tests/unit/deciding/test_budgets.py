@@ -1,6 +1,7 @@
 from datetime import UTC, datetime
 
 import pytest
+from builders import binding
 from tables import cases
 
 from berthmaster.deciding.admissions import Budgets, MoveCandidate, Waiting
@@ -156,7 +157,8 @@ def test_the_totals_of_percentages_are_those_of_the_selected_bindings():
     ))  # fmt: skip
     budgets = Budgets(config)
     assert budgets.needs_totals
-    assert budgets.totals([(MoveSubject("shop"), 5), (MoveSubject("other"), 7)]) == {"shop": 5, "all": 12}
+    bindings = [binding(namespace=name, clusters={"m1": 2, "m2": rest}) for name, rest in (("shop", 3), ("other", 5))]
+    assert budgets.totals(bindings) == {"shop": 5, "all": 12}
 
 
 @cases(("limits_failover", "result"), {"by default": (False, ""), "if a budget says so": (True, "limit")})
