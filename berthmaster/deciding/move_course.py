@@ -20,7 +20,7 @@ from berthmaster.deciding.move_targets import is_draining
 from berthmaster.deciding.moves import MoveDecider, decide_with_moves
 from berthmaster.deciding.rules import BERTHMASTER, OWN, SchedulerRules, rules_of
 from berthmaster.deciding.running import reported_replicas, with_overrides
-from berthmaster.deciding.writes import Version, status_write
+from berthmaster.deciding.writes import Version, effective, status_write
 from berthmaster.model.binding import AggregatedStatusItem, Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import mapping_of
@@ -143,13 +143,13 @@ def course_of(
 
 
 def ended(scheduler: Scheduler, binding: Binding, now: Timestamp, own: str = OWN) -> Binding:
-    """Return a binding as if time had passed until its move has ended; the binding itself if none is under way.
+    """Return a binding as if time had passed until its move has ended, with the group of its assignment.
 
     A move that does not end counts as ended at its present target. ``own``: the name that Berthmaster's scheduler
     serves, and writes into eviction tasks.
     """
     if not is_moving(binding, own):
-        return binding
+        return effective(binding)
     surmise = Surmise(rules=rules_of(binding, own), producer=own)
     return as_moved(course_of(scheduler, binding, now, surmise).binding)
 

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from berthmaster.deciding.copies import missing_replicas
-from berthmaster.deciding.move_course import ended
+from berthmaster.deciding.move_course import ended, is_moving
 from berthmaster.deciding.rules import OWN
 from berthmaster.deciding.writes import assigned_group
 from berthmaster.model.binding import Binding
@@ -138,7 +138,7 @@ def workload_drift(
         raise ValueError(f"{workload} has no binding, so that it has no drift")
     base = ended(scheduler, binding, now, own)
     request = Request.of(base)
-    stuck = _stuck(base, scheduler.fleet, now, pending_s) if base is binding else NOTHING
+    stuck = _stuck(base, scheduler.fleet, now, pending_s) if not is_moving(binding, own) else NOTHING
     decided = decide_minimal(scheduler, request, tolerance=tolerance, stuck=stuck)
     failure = decided.fresh.failure
     return WorkloadDrift(

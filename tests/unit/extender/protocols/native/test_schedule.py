@@ -9,9 +9,12 @@ from extender_services import refusing, services_of
 from tables import cases
 
 from berthmaster.deciding.lease_record import BrakeRecord, ControllersRecord, LeaseRecord
+from berthmaster.deciding.writes import applied_affinity
+from berthmaster.model.applied_placement import encoded_placement
 from berthmaster.model.binding import APPLIED_PLACEMENT
 from berthmaster.model.decode import convert, decode_json, encode_json
 from berthmaster.model.meta import with_status
+from berthmaster.model.move import APPLIED_AFFINITY
 from berthmaster.model.placement import Placement
 from berthmaster.model.placement_limits import DEFAULT_LIMITS
 from berthmaster.native_api.wire import ScheduleRequest
@@ -53,6 +56,17 @@ def test_the_scheduler_that_the_lease_records_leaves_a_missing_cluster(services,
     given = with_status(given, last_scheduled_time=datetime(2026, 1, 1, tzinfo=UTC))
     decided = decide_request(services, ScheduleRequest(given), CALL, size_bytes=1, diagnose=False)
     assert decided.trigger is trigger
+
+
+def test_the_group_of_the_last_write_counts_while_the_status_is_stale(services):
+    groups = [{"affinityName": "own", "clusterNames": ["a"]}, {"affinityName": "cloud", "clusterNames": ["b"]}]
+    asked = convert(Placement, {"clusterAffinities": groups})
+    annotations = {
+        APPLIED_PLACEMENT: encoded_placement(asked), APPLIED_AFFINITY: applied_affinity("cloud", {"b": 1}),
+    }  # fmt: skip
+    given = binding(clusters={"b": 1}, placement=asked, annotations=annotations)
+    given = with_status(given, scheduler_observing_affinity_name="own")
+    assert decide_request(services, ScheduleRequest(given), CALL, size_bytes=1, diagnose=False).group == "cloud"
 
 
 @cases("clusters", {"on the service's fleet": None, "on the clusters of the request": CLUSTERS})
