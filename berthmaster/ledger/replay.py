@@ -14,6 +14,7 @@ from berthmaster.deciding.decision_recorder import DecisionOutcome, context_of
 from berthmaster.deciding.failover import FailoverOptions
 from berthmaster.deciding.move_targets import is_draining
 from berthmaster.deciding.moves import decide_with_moves
+from berthmaster.deciding.writes import effective
 from berthmaster.ledger.entries import Configuration, DecisionEntry
 from berthmaster.ledger.past import PastDecision, SegmentReader
 from berthmaster.ledger.schema import batches, segments
@@ -90,7 +91,7 @@ class Scene:
     def request(self, past: PastDecision) -> Request:
         """Return the request of a recorded decision, and make its peers those of the scheduler."""
         self.scheduler.peers = peers_of(past)
-        request = Request.of(past.binding)
+        request = Request.of(effective(past.binding))
         return request if past.bounds is None else replace(request, bounds=past.bounds)
 
 

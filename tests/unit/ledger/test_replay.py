@@ -168,6 +168,16 @@ def test_a_decision_without_a_move_records_no_status_of_members(run):
     assert not run.check(2)[-1].binding.status.aggregated_status
 
 
+def test_a_decision_is_explained_from_the_group_of_its_assignment_although_the_status_was_stale(run):
+    run.up(a=1, b=20)
+    run.scheduling.put(of_shop("web", asked(groups=GROUPS, requests={"cpu": 1}, replicas=4, scheduling=AGGREGATED)))
+    stale = with_status(run.scheduling.bindings[KEY], scheduler_observing_affinity_name="")
+    run.scheduling.put(with_spec(stale, replicas=5))
+    last = run.check(2)[-1]
+    explained = LedgerReader(run.url).explain(RecordId(last.segment, last.entry.sequence))
+    assert [each.group for each in explained.explanation.diagnosis.groups] == ["b"]
+
+
 def test_answers_of_estimators(run):
     run.up(a=10, b=10)
     run.bounds = {"a": 1, "b": 3, "unknown": 7}
