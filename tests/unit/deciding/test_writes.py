@@ -40,43 +40,6 @@ def unchanged_status(**status: Any) -> BindingStatus:
     return BindingStatus(**{**fields, **status})
 
 
-@cases(
-    ("given", "text"),
-    {
-        "an empty placement is an empty object": ({}, "{}"),
-        "characters that Go escapes": (
-            {"clusterAffinity": {"clusterNames": ["a<b>&c\u2028\u2029é"]}},
-            '{"clusterAffinity":{"clusterNames":["a\\u003cb\\u003e\\u0026c\\u2028\\u2029é"]}}',
-        ),
-        "keys in the order of Karmada's type": (
-            {"clusterTolerations": [{"operator": "Exists"}], "clusterAffinity": {"clusterNames": ["m1"]}},
-            '{"clusterAffinity":{"clusterNames":["m1"]},"clusterTolerations":[{"operator":"Exists"}]}',
-        ),
-        "a group starts with its name": (
-            {
-                "clusterAffinities": [
-                    {
-                        "clusterNames": ["m1"],
-                        "affinityName": "a",
-                        "overflowAffinities": [{"exclude": ["m2"], "affinityName": "o"}],
-                    },
-                    {"affinityName": "b", "overflowAffinities": []},
-                ],
-                "spreadConstraints": [{"maxGroups": 2, "minGroups": 1, "spreadByField": "cluster"}],
-            },
-            (
-                '{"clusterAffinities":[{"affinityName":"a","clusterNames":["m1"],"overflowAffinities":'
-                '[{"affinityName":"o","exclude":["m2"]}]},{"affinityName":"b"}],'
-                '"spreadConstraints":[{"spreadByField":"cluster","maxGroups":2,"minGroups":1}]}'
-            ),
-        ),
-        "an empty list of groups is omitted": ({"clusterAffinities": []}, "{}"),
-    },
-)
-def test_the_applied_placement_equals_karmadas(given: dict[str, Any], text: str):
-    assert encoded_placement(placement(**given)) == text
-
-
 def test_a_first_assignment_writes_clusters_placement_and_group_together():
     write = writes.assignment_write(stored(), GROUPS, {"m2": 1, "m1": 2}, "a")
     assert write.patch(stored()) == {
