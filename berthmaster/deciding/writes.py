@@ -257,7 +257,9 @@ def status_write(
     """
     of = of or binding
     status, now = binding.status, now.replace(microsecond=0)
-    conditions = _with_moving(_with_scheduled(status.conditions, result, now), move_of(binding), now)
+    message = result.message[:_MESSAGE_LENGTH]
+    scheduled = _with_condition(status.conditions, SCHEDULED, result.reason, message, now, holds=result.ok)
+    conditions = _with_moving(scheduled, move_of(binding), now)
     changed = conditions if conditions != status.conditions else None
     if not result.ok:
         return StatusWrite(changed)
@@ -292,12 +294,6 @@ def _not_before_its_trigger(binding: Binding, now: datetime) -> datetime:
     """Return the time of scheduling. A slow clock must not set it before the trigger: that would reschedule forever."""
     triggered = binding.spec.reschedule_triggered_at
     return now if triggered is None else max(now, triggered).astimezone(UTC)
-
-
-def _with_scheduled(
-    conditions: tuple[Condition, ...], result: SchedulingResult, now: datetime
-) -> tuple[Condition, ...]:
-    return _with_condition(conditions, SCHEDULED, result.reason, result.message[:_MESSAGE_LENGTH], now, holds=result.ok)
 
 
 def _with_moving(conditions: tuple[Condition, ...], move: MoveState | None, now: datetime) -> tuple[Condition, ...]:
