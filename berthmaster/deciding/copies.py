@@ -121,6 +121,12 @@ def reported_copies(binding: Binding, clusters: Iterable[str]) -> list[str]:
     return sorted(binding.reports.keys() & set(clusters))
 
 
+def present_replicas(binding: Binding) -> dict[str, int]:
+    """Return the assigned replicas on clusters that have the workload: the numbers of these clusters include them."""
+    reports = binding.reports
+    return {name: count for name, count in binding.assignment.items() if name in reports and reports[name].runs}
+
+
 def required_clusters(binding: Binding) -> set[str]:
     """Return the clusters that need the resource for another one there. Its copies on them are none of a move."""
     return {each.name for snapshot in binding.spec.required_by for each in snapshot.clusters}

@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from berthmaster.deciding.copies import present_replicas
 from berthmaster.deciding.writes import assigned_group
 from berthmaster.model.binding import Binding, holder
 from berthmaster.model.meta import moment_of
@@ -139,8 +140,8 @@ def not_running_yet(binding: Binding) -> Iterator[tuple[str, Mapping[str, int]]]
 
     Amounts have the units of ``berthmaster.scheduling.resources``. Pods are among them.
     """
-    running = {each.cluster_name for each in binding.status.aggregated_status if each.runs}
-    missing = {target.name: target.replicas for target in binding.spec.clusters if target.name not in running}
+    present = present_replicas(binding)
+    missing = {name: count for name, count in binding.assignment.items() if name not in present}
     if not missing:
         return
     request = Request.of(binding)

@@ -20,7 +20,7 @@ from berthmaster.deciding.writes import Version, status_write
 from berthmaster.kube.informer import Informer
 from berthmaster.kube.requests import RESOURCE_BINDINGS
 from berthmaster.model.binding import AggregatedStatusItem, Binding, WorkloadAffinityGroups
-from berthmaster.model.meta import Key
+from berthmaster.model.meta import Key, with_status
 from berthmaster.model.unsupported_placement import unsupported_parts
 from berthmaster.scheduling.karmada.profile import built_in, karmada_profile
 from berthmaster.scheduling.pending_replicas import LIFETIME_S
@@ -156,6 +156,12 @@ def test_running_replicas_are_not_assumed_after_a_takeover(clusters: ClusterCach
     running = reported(wanting("web", 4, has=4), health="Unhealthy")
     clusters.adopt(key(running), None, running)
     assert clusters.assumed_count() == 0
+
+
+def test_replicas_whose_work_is_not_applied_are_assumed_after_a_takeover(clusters: ClusterCache):
+    sent = with_status(wanting("web", 4, has=4), aggregated_status=(AggregatedStatusItem("m"),))
+    clusters.adopt(key(sent), None, sent)
+    assert available(clusters) == CAPACITY - 4
 
 
 def test_replicas_that_another_process_added_are_assumed(clusters: ClusterCache):
