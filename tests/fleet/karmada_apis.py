@@ -18,6 +18,10 @@ AUTOSCALER: Final = (
 """Options of Karmada by which a FederatedHPA scales at once."""
 SERVICES: Final = "--feature-gates=MultiClusterService=true,FederatedQuotaEnforcement=true"
 """The option of Karmada that turns MultiClusterService on."""
+NETWORKING: Final = "networking.karmada.io/v1alpha1"
+SERVICE: Final = "MultiClusterService"
+ENDPOINTS: Final = "karmada.io/mcs-endpointslice-dispatch-controller"
+"""The finalizer of a Work of endpoints. Karmada removes it only while MultiClusterService is on."""
 
 
 class Autoscaler:
@@ -98,12 +102,25 @@ def offer(fleet: Fleet, app: str, consumer: str) -> None:
     fleet.api.create({"apiVersion": "v1", "kind": "Service", "metadata": named, "spec": service})
     fleet.api.create(
         {
-            "apiVersion": "networking.karmada.io/v1alpha1",
-            "kind": "MultiClusterService",
+            "apiVersion": NETWORKING,
+            "kind": SERVICE,
             "metadata": named,
             "spec": {"types": ["CrossCluster"], "consumerClusters": [{"name": consumer}]},
         }
     )
+
+
+def withdraw(fleet: Fleet, app: str) -> None:
+    """Delete what ``offer`` has created, while the controllers run that remove the Works of its endpoints."""
+    offered = {"apiVersion": NETWORKING, "kind": SERVICE, "metadata": {"name": app, "namespace": SPACE}}
+    if fleet.api.exists(offered):
+        fleet.api.delete(offered)
+
+    def removed() -> bool:
+        works = fleet.api.list("work.karmada.io/v1alpha1", "Work")
+        return not any(ENDPOINTS in each["metadata"].get("finalizers", ()) for each in works)
+
+    fleet.until("its endpoints are removed", removed)
 
 
 def endpoints(fleet: Fleet, app: str, consumer: str) -> int:

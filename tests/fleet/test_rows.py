@@ -10,7 +10,7 @@ import pytest
 from e2e.serving import COMMAND
 from fleet.chaos import REBALANCE
 from fleet.fleet import Fleet
-from fleet.karmada_apis import AUTOSCALER, SERVICES, Autoscaler, endpoints, estimators, offer
+from fleet.karmada_apis import AUTOSCALER, SERVICES, Autoscaler, endpoints, estimators, offer, withdraw
 from fleet.member import Pods
 from fleet.real_karmada import FAILOVER
 from karmada_model.replicas import RETAINED
@@ -256,6 +256,7 @@ def test_a_multi_cluster_service_has_ready_endpoints_during_a_move(fleet: Fleet)
         fleet.until("the end of the move", moved, 240)
         assert min(seen) == 2
     finally:
+        withdraw(fleet, "offered")
         fleet.restart_karmada()
 
 
