@@ -224,7 +224,7 @@ class Binding(Value, frozen=True):
     @property
     def evicted_from(self) -> frozenset[str]:
         """The clusters of its eviction tasks."""
-        return frozenset(task.from_cluster for task in self.spec.graceful_eviction_tasks)
+        return frozenset([task.from_cluster for task in self.spec.graceful_eviction_tasks])
 
     @property
     def purged_from(self) -> frozenset[str]:
