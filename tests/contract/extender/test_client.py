@@ -67,7 +67,8 @@ def test_the_client_decodes_answers(client):
 
 def test_questions_take_the_namespaces_of_the_reader(client):
     seen = {"namespaces": {"default"}}
-    assert client.binding("nginx-deployment", "default", **seen) == client.binding("nginx-deployment", "default")
+    whole, scoped = client.binding("nginx-deployment", "default"), client.binding("nginx-deployment", "default", **seen)
+    assert replace(scoped, staleness=whole.staleness) == whole
     assert client.decision("nginx-deployment", "default", **seen).clusters == {"member1": 2}
     assert client.resilience(**seen).impacts == client.resilience().impacts
 
