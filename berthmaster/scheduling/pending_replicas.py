@@ -53,6 +53,37 @@ class PendingReplicas(NamedTuple):
         return pods_of(self.replicas, self.requests, self.templates)
 
 
+class _Totals:
+    """What pending replicas take together: how many there are by requests, and the sum of their resources."""
+
+    __slots__ = ("amounts", "replicas")
+
+    def __init__(self) -> None:
+        self.replicas: Counter[Requests] = Counter()
+        self.amounts: Counter[str] = Counter()
+
+    def count(self, pending: PendingReplicas, sign: int) -> None:
+        for count, requests in pending.pods:
+            self.replicas[requests] += sign * count
+            if not self.replicas[requests]:
+                del self.replicas[requests]
+            for name, amount in ((PODS, 1), *requests):
+                self.amounts[name] += sign * amount * count
+                if not self.amounts[name]:
+                    del self.amounts[name]
+
+    def equivalent_replicas(self, requests: Requests) -> int:
+        if not requests:
+            return self.replicas.total()
+        return sum(
+            max(-(-replicas * dict(pending).get(name, 0) // amount) for name, amount in requests)
+            for pending, replicas in self.replicas.items()
+        )
+
+    def equivalent_sets(self, demand: Requests) -> int:
+        return max((-(-self.amounts.get(name, 0) // amount) for name, amount in demand), default=0)
+
+
 class AssumedCluster:
     """A cluster with the replicas that are assumed on it, by binding.
 
@@ -62,13 +93,13 @@ class AssumedCluster:
         pending: by binding. Only ``put`` may change it.
     """
 
-    __slots__ = ("_amounts", "_cluster", "_nodes", "_placed", "_replicas", "pending")
+    __slots__ = ("_cluster", "_in_namespace", "_nodes", "_placed", "_totals", "pending")
 
     def __init__(self, cluster: Cluster) -> None:
         self.pending: dict[Key, PendingReplicas] = {}
         self._cluster = cluster
-        self._replicas: Counter[Requests] = Counter()
-        self._amounts: Counter[str] = Counter()
+        self._totals = _Totals()
+        self._in_namespace: dict[str, _Totals] = {}
         self._nodes: ModelNodes | None = None
         self._placed: dict[Key, list[_Placed]] = {}
 
@@ -81,28 +112,29 @@ class AssumedCluster:
         """Replace what is pending for a binding; None removes it."""
         before = self.pending.pop(key, None)
         if before is not None:
-            self._count(before, -1)
+            self._count(key, before, -1)
             placed = self._placed.pop(key, [])
             if self._nodes is not None:
                 self._nodes.remove(placed)
         if pending is not None:
             self.pending[key] = pending
-            self._count(pending, 1)
+            self._count(key, pending, 1)
             if self._nodes is not None:
                 self._place(self._nodes, key, pending)
 
-    def equivalent_replicas(self, requests: Requests) -> int:
-        """Return how many replicas with these requests would need the resources that are pending."""
-        if not requests:
-            return self._replicas.total()
-        return sum(
-            max(-(-replicas * dict(pending).get(name, 0) // amount) for name, amount in requests)
-            for pending, replicas in self._replicas.items()
-        )
+    def equivalent_replicas(self, requests: Requests, namespace: str | None = None) -> int:
+        """Return how many replicas with these requests would need the resources that are pending.
 
-    def equivalent_sets(self, demand: Requests) -> int:
+        Args:
+            namespace: count only the workloads of this namespace; None for all.
+        """
+        totals = self._of(namespace)
+        return totals.equivalent_replicas(requests) if totals is not None else 0
+
+    def equivalent_sets(self, demand: Requests, namespace: str | None = None) -> int:
         """Return how many sets of pods with this demand together would need the resources that are pending."""
-        return max((-(-self._amounts.get(name, 0) // amount) for name, amount in demand), default=0)
+        totals = self._of(namespace)
+        return totals.equivalent_sets(demand) if totals is not None else 0
 
     def view(self) -> Cluster:
         """Return the cluster with pending replicas counted as ``allocating``, and deducted from its models' nodes."""
@@ -114,21 +146,23 @@ class AssumedCluster:
             for key, each in self.pending.items():
                 self._place(nodes, key, each)
             self._nodes = nodes
-        allocating = {name: _allocating(summary, name, amount) for name, amount in self._amounts.items()}
+        allocating = {name: _allocating(summary, name, amount) for name, amount in self._totals.amounts.items()}
         return _with_left(cluster, summary, {**summary.allocating, **allocating}, self._nodes)
 
     def _place(self, nodes: "ModelNodes", key: Key, pending: PendingReplicas) -> None:
         self._placed[key] = [each for count, requests in pending.pods for each in nodes.place(requests, count)]
 
-    def _count(self, pending: PendingReplicas, sign: int) -> None:
-        for count, requests in pending.pods:
-            self._replicas[requests] += sign * count
-            if not self._replicas[requests]:
-                del self._replicas[requests]
-            for name, amount in ((PODS, 1), *requests):
-                self._amounts[name] += sign * amount * count
-                if not self._amounts[name]:
-                    del self._amounts[name]
+    def _of(self, namespace: str | None) -> _Totals | None:
+        return self._totals if namespace is None else self._in_namespace.get(namespace)
+
+    def _count(self, key: Key, pending: PendingReplicas, sign: int) -> None:
+        namespace, _ = key
+        self._totals.count(pending, sign)
+        if (inside := self._in_namespace.get(namespace)) is None:
+            inside = self._in_namespace[namespace] = _Totals()
+        inside.count(pending, sign)
+        if not inside.replicas:
+            del self._in_namespace[namespace]
 
 
 def _modeled(cluster: Cluster) -> tuple[object, object]:
@@ -447,18 +481,21 @@ class AssumedReplicas:
     def pending(self, key: Key) -> dict[str, PendingReplicas]:
         return {name: self._clusters[name].pending[key] for name in self._clusters_of.get(key, ())}
 
-    def equivalent_replicas(self, cluster: str, requests: Requests | None) -> int:
+    def equivalent_replicas(self, cluster: str, requests: Requests | None, namespace: str | None = None) -> int:
         """Return how many replicas with these requests would need the resources that are assumed on a cluster.
 
         Without requests, each assumed replica counts as one. Otherwise pod slots do not count.
+
+        Args:
+            namespace: count only the workloads of this namespace; None for all.
         """
         assumed = self._clusters.get(cluster)
-        return assumed.equivalent_replicas(requests or ()) if assumed is not None else 0
+        return assumed.equivalent_replicas(requests or (), namespace) if assumed is not None else 0
 
-    def equivalent_sets(self, cluster: str, demand: Requests) -> int:
+    def equivalent_sets(self, cluster: str, demand: Requests, namespace: str | None = None) -> int:
         """Return how many sets of pods with this demand would need the resources that are assumed on a cluster."""
         assumed = self._clusters.get(cluster)
-        return assumed.equivalent_sets(demand) if assumed is not None else 0
+        return assumed.equivalent_sets(demand, namespace) if assumed is not None else 0
 
     def restore(self, key: Key, pending: Mapping[str, PendingReplicas]) -> list[Cluster]:
         """Undo an assignment: set what is assumed for its binding to an earlier result of ``pending``."""

@@ -53,6 +53,18 @@ class _Asked(NamedTuple):
 _NOT_ASKED: Final = _Asked()
 
 
+class _Bounds(NamedTuple):
+    """How many more replicas clusters can take, as their estimators answer.
+
+    Attributes:
+        inside: in the namespace of the workload, with its quotas.
+        outside: without quotas, for the clusters where replicas of other namespaces are assumed and matter.
+    """
+
+    inside: Mapping[str, int]
+    outside: Mapping[str, int] = {}
+
+
 class ClusterCache:
     """The clusters as decisions see them, with assumed replicas deducted. Safe for several threads.
 
@@ -274,11 +286,11 @@ class ClusterCache:
         return context if asked is _NOT_ASKED else context._replace(**asked._asdict())
 
     def _decide_and_assume(
-        self, key: Key, binding: Binding, bounds: Mapping[str, int] | None, asked: _Asked, *, explain: bool
+        self, key: Key, binding: Binding, answered: _Bounds | None, asked: _Asked, *, explain: bool
     ) -> BindingDecision:
         with self._lock:
             now_s = self._clock.monotonic_s()
-            bounds = self._without_assumed(binding, bounds)
+            bounds = self._without_assumed(binding, answered)
             moves = self._context(key, asked)
             trace = MoveTrace(moves) if self._log is not None and moves is not None else None
             moves = trace.context if trace is not None else moves
@@ -296,9 +308,9 @@ class ClusterCache:
 
     def preview(self, binding: Binding) -> BindingDecision:
         """Decide for a binding with a placement, and assume nothing. Moves do not count. See ``decide``."""
-        bounds = self._bounds(binding)
+        answered = self._bounds(binding)
         with self._lock:
-            bounds = self._without_assumed(binding, bounds)
+            bounds = self._without_assumed(binding, answered)
             return decide(self._state, binding, self._clock.monotonic_s(), bounds)
 
     def trigger(self, binding: Binding) -> Trigger:
@@ -341,7 +353,7 @@ class ClusterCache:
             None if moves is None else moves.inputs(),
         )
 
-    def _bounds(self, binding: Binding, asked: _Asked = _NOT_ASKED) -> Mapping[str, int] | None:
+    def _bounds(self, binding: Binding, asked: _Asked = _NOT_ASKED) -> _Bounds | None:
         """Ask the estimators, without the lock. None if no estimator matters for this binding."""
         if self._ask is None:
             return None
@@ -354,7 +366,21 @@ class ClusterCache:
                     return None
                 request = replace(request, fresh=True)  # a move may go to any group
             query = query_of(self._scheduler, request, binding.spec)
-        return None if query is None else self._ask(query)
+        if query is None:
+            return None
+        inside = self._ask(query)
+        if not query.outside:
+            return _Bounds(inside)
+        with self._lock:
+            crowded = self._crowded(request, inside)
+        return _Bounds(inside, self._ask(query.without_quotas(crowded)) if crowded else {})
+
+    def _crowded(self, request: Request, bounds: Mapping[str, int]) -> list[str]:
+        """Return the clusters that look too full for replicas of other namespaces, which take nothing from a quota."""
+        wanted, taken = max(1, request.replicas), self._taken(request, bounds)
+        short = [name for name, bound in bounds.items() if taken[name] and bound - taken[name] < wanted]
+        own = self._taken(request, short, request.namespace)
+        return [name for name in short if own[name] < min(taken[name], bounds[name])]
 
     def _assume(
         self, key: Key, decision: BindingDecision, clusters: Mapping[str, int], now_s: float
@@ -374,17 +400,27 @@ class ClusterCache:
         self._freed.update(name for name in before if after.get(name, 0) < current.get(name, 0))
         return before
 
-    def _without_assumed(self, binding: Binding, bounds: Mapping[str, int] | None) -> Mapping[str, int] | None:
-        """Deduct what is assumed, in replicas of the workload or in sets of its pods. Estimators do not see it yet."""
-        if not bounds:
-            return bounds
+    def _without_assumed(self, binding: Binding, bounds: _Bounds | None) -> Mapping[str, int] | None:
+        """Deduct what is assumed, in replicas of the workload or in sets of its pods. Estimators do not see it yet.
+
+        From an answer that a quota may limit, what other namespaces take is deducted only if the answer without quotas
+        is not known.
+        """
+        if bounds is None or not bounds.inside:
+            return None if bounds is None else bounds.inside
         request = Request.of(binding)
+        left = {name: bounds.inside[name] - taken for name, taken in self._taken(request, bounds.inside).items()}
+        own = self._taken(request, bounds.outside, request.namespace)
+        for name, taken in self._taken(request, bounds.outside).items():
+            left[name] = min(bounds.inside[name] - own[name], bounds.outside[name] - taken)
+        return {name: max(0, each) for name, each in left.items()}
+
+    def _taken(self, request: Request, clusters: Iterable[str], namespace: str | None = None) -> dict[str, int]:
+        """Return what is assumed on clusters, in replicas of a workload or in sets of its pods."""
         if places_whole_sets(request, self._scheduler.compile(request.placement)):
             demand = demand_of(request.component_set)
-            taken = {name: self._assumed.equivalent_sets(name, demand) for name in bounds}
-        else:
-            taken = {name: self._assumed.equivalent_replicas(name, request.requests) for name in bounds}
-        return {name: max(0, bound - taken[name]) for name, bound in bounds.items()}
+            return {name: self._assumed.equivalent_sets(name, demand, namespace) for name in clusters}
+        return {name: self._assumed.equivalent_replicas(name, request.requests, namespace) for name in clusters}
 
     def _free(self, clusters: Iterable[Cluster]) -> None:
         for cluster in clusters:

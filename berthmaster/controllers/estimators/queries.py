@@ -1,8 +1,10 @@
 """What a decision asks the estimators: about which clusters, and whether their answers can change it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
+
+import msgspec.structs
 
 from berthmaster.controllers.estimators import messages
 from berthmaster.controllers.estimators.messages import Question
@@ -19,6 +21,9 @@ from berthmaster.scheduling.steps import TooLargeError, Work
 SHORTEST_STUCK_S: Final = 60
 """Replicas that are unschedulable for less time never leave their cluster, because it may just be adding a node."""
 
+NO_NAMESPACE: Final = "-"
+"""No namespace has this name, so that no quota is in it. An empty one would mean all namespaces to some estimators."""
+
 
 @dataclass(frozen=True, slots=True)
 class EstimatorQuery:
@@ -29,12 +34,18 @@ class EstimatorQuery:
         encode: encodes the question from its content, later: a decision under the lock only collects the content. It
             raises ``InputError`` if a node affinity is invalid.
         workload: the workload's kind and name, for the logs of the estimators.
+        outside: the content of the same question outside its namespace; empty if no quota counts.
     """
 
     clusters: Sequence[str]
     encode: Callable[..., Question]
     content: tuple[Any, ...]
     workload: str
+    outside: tuple[Any, ...] = ()
+
+    def without_quotas(self, clusters: Sequence[str]) -> "EstimatorQuery":
+        """Return the question about some clusters as if there were no quota. ``outside`` must be given."""
+        return replace(self, clusters=clusters, content=self.outside)
 
 
 def query_of(scheduler: Scheduler, request: Request, spec: BindingSpec) -> EstimatorQuery | None:
@@ -57,9 +68,16 @@ def query_of(scheduler: Scheduler, request: Request, spec: BindingSpec) -> Estim
     if not clusters:
         return None
     workload = _named(spec.resource)
+    outside: tuple[Any, ...] = ()
     if spec.components and places_whole_sets(request, compiled):
-        return EstimatorQuery(clusters, messages.sets_question, (spec.components, spec.resource.namespace), workload)
-    return EstimatorQuery(clusters, messages.replicas_question, (spec.replica_requirements,), workload)
+        namespace = spec.resource.namespace
+        if namespace:
+            outside = (spec.components, NO_NAMESPACE)
+        return EstimatorQuery(clusters, messages.sets_question, (spec.components, namespace), workload, outside)
+    requirements = spec.replica_requirements
+    if requirements is not None and requirements.namespace:
+        outside = (msgspec.structs.replace(requirements, namespace=NO_NAMESPACE),)
+    return EstimatorQuery(clusters, messages.replicas_question, (requirements,), workload, outside)
 
 
 def stuck_query_of(binding: Binding, missing: Mapping[str, int], settings: RebalanceSettings) -> EstimatorQuery | None:

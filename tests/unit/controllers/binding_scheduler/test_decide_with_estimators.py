@@ -102,6 +102,56 @@ def test_a_burst_does_not_assign_available_replicas_twice():
     assert found == [{"a": 2}, {"a": 2}, "Unschedulable"]
 
 
+class QuotaEstimators:
+    """Estimators with room on the nodes of each cluster, and a quota in one namespace.
+
+    Attributes:
+        namespaces: the namespace of each query.
+    """
+
+    def __init__(self, *, room: int, quota: int) -> None:
+        self.room, self.quota = room, quota
+        self.namespaces: list[str] = []
+
+    def __call__(self, query: EstimatorQuery) -> dict[str, int]:
+        [requirements] = query.content
+        self.namespaces.append(requirements.namespace)
+        bound = min(self.room, self.quota) if requirements.namespace == "limited" else self.room
+        return dict.fromkeys(query.clusters, bound)
+
+
+def decided_with_quota(made: ClusterCache, namespace: str, replicas: int) -> Any:
+    """Decide for a workload on cluster ``a`` whose requirements name its namespace."""
+    binding = asked(
+        name=f"w{replicas}", namespace=namespace, replicas=replicas, requests=ONE_CPU, scheduling=DYNAMIC,
+        clusterAffinity={"clusterNames": ["a"]},
+    )  # fmt: skip
+    requirements = msgspec.structs.replace(binding.spec.replica_requirements, namespace=namespace)
+    spec = msgspec.structs.replace(binding.spec, replica_requirements=requirements)
+    binding = msgspec.structs.replace(binding, spec=spec)
+    step = made.decide_and_assume(key(binding), binding)
+    return assigned(step) if step.write is not None else step.result.reason
+
+
+@cases(
+    ("room", "quota", "others", "own", "expected", "namespaces"),
+    {
+        "others leave the quota": (10, 2, 3, 0, {"a": 2}, ["limited", "-"]),
+        "others leave too little on the nodes": (4, 2, 3, 0, "Unschedulable", ["limited", "-"]),
+        "those of the namespace take from its quota": (10, 4, 1, 3, "Unschedulable", ["limited", "-"]),
+        "there is enough anyway": (10, 9, 3, 0, {"a": 2}, ["limited"]),
+        "there are only those of the namespace": (10, 4, 0, 3, "Unschedulable", ["limited"]),
+    },
+)
+def test_replicas_of_other_namespaces_take_nothing_from_a_quota(room, quota, others, own, expected, namespaces):
+    ask = QuotaEstimators(room=99, quota=99)
+    made = cluster_cache(ask)
+    for namespace, replicas in (("other", others), ("limited", own)):
+        assert not replicas or decided_with_quota(made, namespace, replicas) == {"a": replicas}
+    ask.room, ask.quota, ask.namespaces = room, quota, []
+    assert (decided_with_quota(made, "limited", 2), ask.namespaces) == (expected, namespaces)
+
+
 def test_an_unchanged_binding_asks_no_estimator():
     ask = FakeEstimators(a=9, b=9)
     made = cluster_cache(ask)

@@ -2,9 +2,10 @@
 
 from contextlib import suppress
 
+import msgspec.structs
 import pytest
 from builders import cluster, quantities
-from decisions import DUPLICATED, DYNAMIC, asked, spread, static
+from decisions import AGGREGATED, DUPLICATED, DYNAMIC, asked, spread, static
 from estimator_messages import parsed, proto
 from estimator_server import Services, external
 from hypothesis import given
@@ -98,6 +99,34 @@ def test_a_decision_without_capacity_asks_no_estimator(fields):
 )
 def test_the_query_names_the_workload(fields, workload):
     assert query(**fields).workload == workload
+
+
+IN_SHOP = ReplicaRequirements(quantities({"cpu": 1}), None, "shop")
+SETS = (Component("driver", 1, IN_SHOP), Component("worker", 3, IN_SHOP))
+
+
+@cases(
+    ("namespace", "fields", "content"),
+    {
+        "replicas": (
+            "shop",
+            {"replica_requirements": IN_SHOP},
+            (ReplicaRequirements(quantities({"cpu": 1}), None, "-"),),
+        ),
+        "no requirements": ("shop", {}, ()),
+        "no namespace": ("", {"replica_requirements": ReplicaRequirements(quantities({"cpu": 1}))}, ()),
+        "sets of pods": ("shop", {"components": SETS}, (SETS, "-")),
+        "sets of pods without a namespace": ("", {"components": SETS}, ()),
+    },
+)
+def test_the_question_without_quotas_is_about_no_namespace(namespace, fields, content):
+    binding = asked(namespace=namespace, scheduling=AGGREGATED, spread=[spread("cluster", 1, 1)])
+    binding = msgspec.structs.replace(binding, spec=msgspec.structs.replace(binding.spec, **fields))
+    question = query_of(Scheduler(Fleet(FLEET), karmada_profile()), Request.of(binding), binding.spec)
+    assert question.outside == content
+    if content:
+        again = question.without_quotas(["b"])
+        assert (again.clusters, again.content, again.encode) == (["b"], content, question.encode)
 
 
 SERVICE = "karmada-scheduler-estimator-m1"
