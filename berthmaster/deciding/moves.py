@@ -469,7 +469,7 @@ def _retargeted(decider: MoveDecider, binding: Binding, move: MoveState, found: 
     source = Target(move.first, move.first_group)
     changed = msgspec.structs.replace(move, target=found.clusters, target_group=found.group)
     ends = move.phase is not MovePhase.ADMITTED  # else the old copies have not gone yet
-    if ends and not binding.spec.replicas and any(move.first.values()):
+    if ends and not binding.spec.replicas and any((*move.first.values(), *move.target.values())):
         return lifecycle.released(binding, changed, around)
     returns = around.returnable and not rollback_loses_replicas(binding, move, decider.state.unready_since_s)
     if returns and not move_targets.is_better(decider.state, binding, move.reason, found, source):

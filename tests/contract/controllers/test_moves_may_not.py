@@ -326,6 +326,22 @@ def test_a_failover_loses_no_volume_unasked():
     assert (play.clusters, play.healthy, play.stage.model.members.harm) == ({"m1": 4}, REPLICAS, [])
 
 
+def test_a_scale_to_zero_stops_a_workload_with_volumes_whose_failover_has_not_ended():
+    """A failover begins if a workload is scaled to zero and back while its old pods end."""
+    play = with_a_claim(replace(BREAK, defaults=replace(BREAK.defaults, soak_s=60)))
+    play.stage.model.members.delays = replace(play.stage.model.members.delays, terminate_s=25)
+    play.stage.scale(play.template, 0)
+    play.run(10)
+    play.stage.scale(play.template, 4)
+    play.until(MovePhase.SOAKING)
+    play.stage.scale(play.template, 0)
+    play.run(5)
+    assert (play.clusters, play.move.phase) == ({}, MovePhase.RELEASED)
+    play.stage.scale(play.template, 4)
+    play.run(300)
+    assert (play.clusters, play.healthy) == ({"m1": 4}, 4)
+
+
 @BOTH
 def test_a_stateful_set_with_claims_of_its_own_stays(moves: MovesConfig):
     template = {**WEB, "kind": "StatefulSet"}
