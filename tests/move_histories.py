@@ -577,6 +577,7 @@ class History:
         self._starts.clear()
         self._rebalanced_s.clear()
         self.stage.model.restart_controllers()
+        self.stage.model.members.reflect()
         self._lead()
 
     def _definition_policies(self) -> list[JSON]:
@@ -1195,10 +1196,10 @@ class History:
             if binding is None or ((move := _move_of(binding)) is not None and move.under_way):
                 continue
             held = (binding["spec"].get("suspension") or {}).get("scheduling") or self._full or self._limited
-            held = held or _has_no_place(binding)
+            held = held or _has_no_place(binding) or move is not None  # a record waits for its move
             since_s = self._forgotten.get(template["metadata"]["name"])
             if since_s is not None and (held or self.stage.clock.monotonic_s() - since_s < RETURN_S):
-                continue  # a union without a record cannot end: no group has room, or its write is refused
+                continue  # a union without a record cannot end: no group has room, a move or a write waits
             used = {each["name"] for each in binding["spec"].get("clusters") or ()}
             groups = [set(each["clusterNames"]) for each in binding["spec"]["placement"]["clusterAffinities"]]
             if not any(used <= each for each in groups):

@@ -230,6 +230,12 @@ class Members:
         if which in member.copies:
             member.orphans[which] = member.copies.pop(which)
 
+    def reflect(self) -> None:
+        """Write the status of all copies again, as Karmada does when it starts."""
+        for member in self._members.values():
+            for which in member.copies:
+                self._later(self.delays.report_s, which, self._report)
+
     def hide(self, cluster: str, seconds: float) -> None:
         """Let Karmada see nothing new in a cluster for some time, as while it connects again after an outage."""
         self.member(cluster).hidden_until_s = self._agenda.now_s() + seconds
