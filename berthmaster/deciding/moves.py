@@ -406,12 +406,14 @@ def _waits_for_its_end(
     gone = lost | state.scheduler.fleet.deleting
     if move.strategy is MoveStrategy.MAKE_BEFORE_BREAK:
         kept = union(move.source, found.clusters)
-        taken = {name: count for name, count in move.target.items() if name not in kept}
-        left = healthy_new_copies(
-            binding, msgspec.structs.replace(move, target=kept), gone | state.unready_since_s.keys()
-        )
-        given_up = msgspec.structs.replace(move, target=taken)
-        return left < sum(found.clusters.values()) and bool(healthy_new_copies(binding, given_up, gone))
+        lowered = {name: count for name, count in move.target.items() if kept.get(name, -1) < count}
+        rest = {name: kept[name] for name in lowered if name in kept}
+
+        def healthy(target: Mapping[str, int], silent: AbstractSet[str]) -> int:
+            return healthy_new_copies(binding, msgspec.structs.replace(move, target=target), silent)
+
+        left = healthy(kept, gone | state.unready_since_s.keys())
+        return left < sum(found.clusters.values()) and healthy(lowered, gone) > healthy(rest, gone)
     kept = found.clusters
     if sum(kept.values()) < sum(move.target.values()):  # a scale down, which acts at once where copies stay
         if move.target.keys() >= kept.keys():

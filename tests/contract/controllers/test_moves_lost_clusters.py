@@ -245,3 +245,23 @@ def test_a_workload_whose_target_is_refused_returns_to_where_it_was_last_if_its_
     play.stage.model.members.mend()
     play.run(600)
     assert (play.clusters, play.healthy) == ({"m2": 4}, 4)
+
+
+def test_another_target_takes_no_healthy_copy_before_others_run():
+    """The source is back, but its pods start again. A scale that shares the replicas waits for the end of the move."""
+    settings = replace(ON.defaults, soak_s=300, deadline_s=600)
+    play = Play({"g": ["m1", "m2"]}, STATIC, moves=replace(ON, defaults=settings))
+    play.drain("m1")
+    play.until(MovePhase.SOAKING)
+    play.stage.model.members.lose("m1")
+    play.run(50)
+    play.stage.edit(cluster("m1"), spec={"taints": []})
+    play.stage.model.members.recover("m1")
+    play.run(5)
+    assert (play.clusters, play.healthy) == ({"m1": 2, "m2": 4}, 4)
+    play.watch()
+    play.stage.scale(play.template, 5)
+    play.run(60)
+    assert (play.clusters, play.lowest) == ({"m1": 2, "m2": 4}, 4)
+    play.run(400)
+    assert (sum(play.clusters.values()), play.healthy) == (5, 5)
