@@ -1116,11 +1116,16 @@ class History:
     def _check_volumes(self, before: JSON, now: MoveState) -> None:
         """Nothing says that volumes may be lost. What others evict from everywhere starts somewhere.
 
-        Karmada deletes the copies on a Cluster that is being deleted, with or without a move.
+        Karmada deletes the copies on a Cluster that is being deleted, and ends a deletion that has begun, whether or
+        not there is a move.
         """
         name, stored = before["spec"]["resource"]["name"], [self._templates[index] for index in self._stored]
-        keeps = {each["name"] for each in before["spec"].get("clusters") or () if not self._goes(each["name"])}
-        if keeps and any(_is_of(each, before) for each in stored):
+        template = next((each for each in stored if _is_of(each, before)), None)
+        if template is None:
+            return
+        doomed = {each for each, work in self.stage.works(template).items() if "deletionTimestamp" in work["metadata"]}
+        assigned = {each["name"] for each in before["spec"].get("clusters") or ()}
+        if any(not self._goes(each) for each in assigned - doomed):
             raise self._violation(f"a move of {name} has begun, and it has a volume: {now}")
 
     def _check_once(self, template: JSON, then: MoveState | None, now: MoveState, after: JSON) -> None:
