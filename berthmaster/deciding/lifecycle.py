@@ -892,7 +892,9 @@ def _admitted(state: MoveState, around: Surroundings) -> MoveState:
     """Return the state of a move whose old copies go now, with the time that their pods may take to end."""
     found = around.works().by_cluster
     grace_s = max((copy.grace_s for name, copy in found.items() if name not in state.target), default=DEFAULT_GRACE_S)
-    termination_s = max(DEFAULT_GRACE_S, grace_s)
+    # The Work of a new copy that went with its cluster no longer says it. The old copies had the same grace period.
+    before_s = 0 if state.phase is MovePhase.ADMITTED else state.termination_s
+    termination_s = max(DEFAULT_GRACE_S, grace_s, before_s)
     state = msgspec.structs.replace(state, termination_s=termination_s, gone_since=None)
     return _entered(state, MovePhase.ADMITTED, around.now, around.settings.deadline_s + termination_s)
 

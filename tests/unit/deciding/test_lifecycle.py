@@ -127,6 +127,13 @@ def test_a_move_that_turns_around_has_a_deadline_that_lasts():
     assert lifecycle.plausible(step.state, SETTINGS, at(0)) == step.state
 
 
+def test_a_move_that_turns_around_knows_the_grace_period_of_new_copies_whose_works_are_gone():
+    """Karmada deletes the Works of a Cluster that is being deleted."""
+    started = state(strategy=MoveStrategy.BREAK_BEFORE_MAKE, termination_s=120)
+    step = lifecycle.rolled_back(reporting(), started, around(copies=Copies({})), "why")
+    assert (step.state.returning, step.state.termination_s) == (True, 120)
+
+
 def test_each_failure_holds_down_twice_as_long_up_to_a_limit():
     assert [lifecycle.hold_down_s(failures, SETTINGS) for failures in (1, 2, 3, 8, 9, 1000)] == [
         600, 1200, 2400, 76800, 86400, 86400,
