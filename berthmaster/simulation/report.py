@@ -181,8 +181,8 @@ def notes_on(result: WorkloadResult, *, names_evictions: bool = True) -> list[st
 
 
 def _eviction_notes(binding: Binding) -> list[str]:
-    tasks = binding.spec.graceful_eviction_tasks
-    kept, purged = ([each.from_cluster for each in tasks if each.keeps_copy is keeps] for keeps in (True, False))
+    purged = sorted(binding.purged_from)
+    kept = [each.from_cluster for each in binding.spec.graceful_eviction_tasks if each.keeps_copy]
     notes = [f"being evicted from {', '.join(kept)}"] if kept else []
     if purged:
         names = name_list(purged)
