@@ -111,8 +111,12 @@ class Process:
     def running(self) -> bool:
         return self._child.poll() is None
 
-    def tail(self, lines: int = TAIL_LINES) -> str:
-        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+    def logged(self, text: str) -> bool:
+        """Whether a line of the whole log has ``text``."""
+        return text in self.log.read_text(errors="replace")
+
+    def tail(self) -> str:
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-TAIL_LINES:])
 
     def wait_for(self, what: str, check: Callable[[], Value | None], timeout_s: float) -> Value:
         """As the module's ``wait_for``; an end of the process ends the waiting, and the error shows its log."""

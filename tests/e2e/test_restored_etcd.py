@@ -49,10 +49,10 @@ def test_controllers_end_after_a_restore_of_etcd_and_the_next_ones_work(plane: C
     time.sleep(1.5 * INTERVAL_S)  # each process has seen a version that will be lost
     plane.restore()
     assert [each.process.wait(4 * INTERVAL_S) for each in first] == [EXIT_LOST, EXIT_LOST]
-    assert any("gone back from version" in each.process.tail(200) for each in first), "or the Lease was lost before"
+    assert any(each.process.logged("gone back from version") for each in first), "or the Lease was lost before"
     events = plane.api.list("events.k8s.io/v1", "Event", namespace)
     # The restored etcd has no Lease, so the standby can become leader before it ends, and then records an event, too.
     assert [each["reason"] for each in events].count("APIServerWentBack") in (1, 2)
-    assert sum("controllers started" in each.process.tail(200) for each in first) == 1, "the standby never starts them"
+    assert sum(each.process.logged("controllers started") for each in first) == 1, "the standby never starts them"
     next_one = start_controllers(plane.processes, plane, namespace, "--controllers=binding-scheduler")
     wait_for_leader([next_one], 2 * LIMIT_S)  # the restored Lease names a process that ended without releasing it

@@ -142,7 +142,7 @@ class SuitePlane:
         port = self.processes.ports.free()
         flags = (f"--cluster-name={member.name}", f"--server-port={port}", GATES)
         estimator = self.karmada.start(ESTIMATOR, *flags, kubeconfig=member.plane.kubeconfig)
-        estimator.wait_for("to listen", lambda: "Listening port" in estimator.tail(), LIMIT_S)
+        estimator.wait_for("to listen", lambda: estimator.logged("Listening port"), LIMIT_S)
         named = {"namespace": SYSTEM, "name": f"{ESTIMATOR}-{member.name}"}
         self.host.api.create({"apiVersion": "v1", "kind": "Service", "metadata": named} | external(port, "localhost"))
 
