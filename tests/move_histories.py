@@ -1217,8 +1217,7 @@ class History:
             move = _move_of(binding)
             if binding is None or move is None or move.phase is not MovePhase.ADMITTED or move.gone_since is None:
                 continue
-            if (binding["spec"].get("suspension") or {}).get("scheduling"):
-                continue
+            held = (binding["spec"].get("suspension") or {}).get("scheduling") or self._is_paused(template)
             members = self.stage.model.members
             closed = {*self._full, *(name for name in self._clusters if _is_suspended(binding, name))}
             drained = {name for name in self._clusters if self._taints(name)}
@@ -1226,7 +1225,7 @@ class History:
             places = [place for place, shut in known if not shut & place.keys()]
             whole = [each for each in places if each and all(members.member(name).up for name in each)]
             waited_s = (self.stage.clock.now() - move.gone_since).total_seconds() - move.termination_s
-            may_wait = not whole or self._limited or self._is_hidden()  # a quota may have been lowered meanwhile
+            may_wait = held or not whole or self._limited or self._is_hidden()  # a lowered quota holds it, too
             if may_wait:
                 self._waited_s[binding["metadata"]["name"]] = self.stage.clock.monotonic_s()
             last_s = self._waited_s.get(binding["metadata"]["name"], -RETURN_S)
@@ -1254,7 +1253,7 @@ class History:
         if (binding["spec"].get("suspension") or {}).get("scheduling"):
             return False
         template = next(each for each in self._templates if _is_of(each, binding))
-        if (self.stage.get(template) or template)["spec"].get("paused"):
+        if self._is_paused(template):
             return False
         held = [each for each in binding["spec"]["placement"]["clusterAffinities"] if "labelSelector" not in each]
         tasks = binding["spec"].get("gracefulEvictionTasks") or ()
@@ -1266,6 +1265,10 @@ class History:
         open_to_it = {name for name in up - evicted - works.keys() if members.room(name, template) is None}
         free = {name for name in open_to_it if self._is_free(name) and not _is_suspended(binding, name)}
         return any(free >= {*each["clusterNames"]} for each in held)
+
+    def _is_paused(self, template: JSON) -> bool:
+        """Whether a new copy of a workload would start no pods anywhere."""
+        return bool((self.stage.get(template) or template)["spec"].get("paused"))
 
     def _given_up(self) -> set[str]:
         """Return the clusters that are not ready for so long that a failover leaves them."""
@@ -1307,7 +1310,8 @@ class History:
     def _unrest(self, template: JSON) -> str:
         binding = self.stage.binding(template)
         move = _move_of(binding)
-        stays = move is not None and not move.under_way and move.cause == Cause.VOLUMES.value
+        # A source that was lost when its move began has come back with its volume: a person decides between the two.
+        stays = move is not None and (not move.under_way or move.overdue) and move.cause == Cause.VOLUMES.value
         if move is not None and self._is_retained(template):  # a member that decides its replicas itself
             stays = stays or move.overdue or move.cause == Cause.REPLICAS_RETAINED.value
         stays = stays or (move is not None and move.phase is MovePhase.ELIGIBLE and self._is_too_large(binding))

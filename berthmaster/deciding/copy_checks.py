@@ -42,19 +42,24 @@ def cannot_start(binding: Binding, cluster: str, replicas: int, copies: Copies) 
     return None
 
 
-def must_stay(binding: Binding, cluster: str, copies: Copies, settings: MoveSettings) -> MoveRefusal | None:
+def must_stay(
+    binding: Binding, cluster: str, copies: Copies, settings: MoveSettings, *, lost: bool = False
+) -> MoveRefusal | None:
     """Return why the copy in a cluster must not be removed by a move; None if it may.
 
     Whether the other copies are healthy is another question (``copies.py``).
+
+    Args:
+        lost: whether a failover gives the cluster up. Its copy does not run, and only its data keeps it.
     """
     copy = copies.by_cluster.get(cluster)
     if copy is not None and copy.deleting:
         return None  # nothing keeps it, for example when its Cluster is deleted
-    if not binding.dispatches_to(cluster) and (copy is None or copy.item.applied):
+    if not lost and not binding.dispatches_to(cluster) and (copy is None or copy.item.applied):
         why = f"dispatching to {cluster} is suspended, and Karmada would still delete the copy there"
         return MoveRefusal(Cause.SUSPENDED, why, (cluster,))
-    if (lost := _lost_data(binding, cluster, copies, settings)) is not None:
-        return lost
+    if (data := _lost_data(binding, cluster, copies, settings)) is not None or lost:
+        return data
     if needing := copies.needed.get(cluster):
         return MoveRefusal(Cause.NEEDED, f"{name_list(needing, _NAMED)} on {cluster} needs it", (cluster,))
     return None
@@ -84,12 +89,24 @@ def blocked_start(binding: Binding, clusters: Mapping[str, int], copies: Copies)
 
 
 def blocked_removal(
-    binding: Binding, state: MoveState, clusters: Iterable[str], copies: Copies, settings: MoveSettings
+    binding: Binding,
+    state: MoveState,
+    clusters: Iterable[str],
+    copies: Copies,
+    settings: MoveSettings,
+    given_up: Container[str] = (),
 ) -> MoveRefusal | None:
-    """Return why the copy in one of some clusters must stay; None if all may go."""
+    """Return why the copy in one of some clusters must stay; None if all may go.
+
+    Args:
+        given_up: the clusters whose copies count as lost.
+    """
     for name in sorted(clusters):
-        if (refusal := must_stay(binding, name, copies, settings)) is not None:
+        lost = name in given_up
+        if (refusal := must_stay(binding, name, copies, settings, lost=lost)) is not None:
             return refusal
+        if lost:
+            continue
         if state.strategy is MoveStrategy.BREAK_BEFORE_MAKE and (kept := remains(binding, name, copies)) is not None:
             return kept
     return None
@@ -138,8 +155,8 @@ def blocked_failover(
     copies = msgspec.structs.replace(copies, template=None)
     if (refusal := blocked_start(binding, growing(binding, clusters), copies)) is not None:
         return refusal
-    data = (_lost_data(binding, name, copies, settings) for name in sorted(lost))
-    return next((each for each in data if each is not None), None)
+    kept = (must_stay(binding, name, copies, settings, lost=True) for name in sorted(lost))
+    return next((each for each in kept if each is not None), None)
 
 
 def held_by_purge(binding: Binding, copies: Copies) -> list[str]:

@@ -807,7 +807,7 @@ def _blocked(binding: Binding, state: MoveState, going: Iterable[str], around: S
     """Return why the copies in some clusters must not go now; None if they may."""
     copies = around.works()
     names = [each for each in going if _exists(each, around) and each not in around.deleting]
-    found = blocked_removal(binding, state, names, copies, around.settings)
+    found = blocked_removal(binding, state, names, copies, around.settings, around.given_up)
     return found or unseen_copy(names, copies, around.unready)
 
 

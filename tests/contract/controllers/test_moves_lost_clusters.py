@@ -82,6 +82,17 @@ def test_a_workload_whose_target_is_gone_starts_in_another_group(phase: MovePhas
     assert happens is lose or not twice.seen, "what is evicted is gone before other copies start"
 
 
+def test_a_lost_target_is_left_although_dispatching_to_it_is_suspended():
+    play = moving(THREE, MovePhase.SURGING)
+    play.run(3)
+    play.amend(suspension={"dispatchingOnClusters": {"clusterNames": ["m2"]}})
+    lose(play)
+    play.run(BACK_S)
+    assert len(play.clusters) == 1
+    assert "m2" not in play.clusters
+    assert play.healthy == 4
+
+
 def test_a_source_that_is_lost_while_its_copies_go_is_given_up():
     play = Play(TWO, STATIC, moves=QUICK)
     play.drain("m1")
