@@ -122,9 +122,16 @@ def reported_copies(binding: Binding, clusters: Iterable[str]) -> list[str]:
 
 
 def present_replicas(binding: Binding) -> dict[str, int]:
-    """Return the assigned replicas on clusters that have the workload: the numbers of these clusters include them."""
+    """Return the assigned replicas on clusters whose numbers include them.
+
+    A workload that is applied and has no state yet, as one whose operator has not seen it, may have no pods.
+    """
     reports = binding.reports
-    return {name: count for name, count in binding.assignment.items() if name in reports and reports[name].runs}
+    return {
+        name: count
+        for name, count in binding.assignment.items()
+        if (report := reports.get(name)) is not None and (report.healthy or report.status is not None)
+    }
 
 
 def required_clusters(binding: Binding) -> set[str]:

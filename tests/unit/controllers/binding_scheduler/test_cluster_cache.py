@@ -26,9 +26,11 @@ from berthmaster.scheduling.karmada.profile import built_in, karmada_profile
 from berthmaster.scheduling.pending_replicas import LIFETIME_S
 
 KEY = "ns", "web"
-
-
 CAPACITY = 10
+NO_PODS_YET = {
+    "the work is not applied": AggregatedStatusItem("m"),
+    "its operator has not seen it": AggregatedStatusItem("m", applied=True, health="Unhealthy"),
+}
 
 
 @pytest.fixture
@@ -153,13 +155,16 @@ def test_assignments_of_another_leader_are_assumed_until_reported(clusters: Clus
 
 
 def test_running_replicas_are_not_assumed_after_a_takeover(clusters: ClusterCache):
-    running = reported(wanting("web", 4, has=4), health="Unhealthy")
+    status = {"replicas": 4, "unavailableReplicas": 4}
+    unhealthy = AggregatedStatusItem("m", status, applied=True, health="Unhealthy")
+    running = with_status(wanting("web", 4, has=4), aggregated_status=(unhealthy,))
     clusters.adopt(key(running), None, running)
     assert clusters.assumed_count() == 0
 
 
-def test_replicas_whose_work_is_not_applied_are_assumed_after_a_takeover(clusters: ClusterCache):
-    sent = with_status(wanting("web", 4, has=4), aggregated_status=(AggregatedStatusItem("m"),))
+@cases("report", NO_PODS_YET)
+def test_replicas_without_pods_are_assumed_after_a_takeover(clusters: ClusterCache, report: AggregatedStatusItem):
+    sent = with_status(wanting("web", 4, has=4), aggregated_status=(report,))
     clusters.adopt(key(sent), None, sent)
     assert available(clusters) == CAPACITY - 4
 
