@@ -124,13 +124,14 @@ def reported_copies(binding: Binding, clusters: Iterable[str]) -> list[str]:
 def present_replicas(binding: Binding) -> dict[str, int]:
     """Return the assigned replicas on clusters whose numbers include them.
 
-    A workload that is applied and has no state yet, as one whose operator has not seen it, may have no pods.
+    A workload that is applied and has no state yet, as one whose operator has not seen it, may have no pods. Karmada
+    then reports an empty state for some kinds.
     """
     reports = binding.reports
     return {
         name: count
         for name, count in binding.assignment.items()
-        if (report := reports.get(name)) is not None and (report.healthy or report.status is not None)
+        if (report := reports.get(name)) is not None and (report.healthy or report.status)
     }
 
 

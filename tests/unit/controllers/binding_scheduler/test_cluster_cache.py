@@ -30,6 +30,7 @@ CAPACITY = 10
 NO_PODS_YET = {
     "the work is not applied": AggregatedStatusItem("m"),
     "its operator has not seen it": AggregatedStatusItem("m", applied=True, health="Unhealthy"),
+    "its state is empty": AggregatedStatusItem("m", {}, applied=True, health="Unhealthy"),
 }
 
 
