@@ -1125,7 +1125,7 @@ class History:
             return
         doomed = {each for each, work in self.stage.works(template).items() if "deletionTimestamp" in work["metadata"]}
         assigned = {each["name"] for each in before["spec"].get("clusters") or ()}
-        if any(not self._goes(each) for each in assigned - doomed):
+        if any(not self._goes(each) for each in assigned - doomed - now.target.keys()):
             raise self._violation(f"a move of {name} has begun, and it has a volume: {now}")
 
     def _check_once(self, template: JSON, then: MoveState | None, now: MoveState, after: JSON) -> None:
