@@ -1081,10 +1081,14 @@ class History:
         return any(template is self._templates[index] for index in self._retained)
 
     def _check_retained(self, before: JSON, now: MoveState) -> None:
-        """No planned move counts on replicas that a member would have to start, and decides itself."""
-        if now.reason is MoveReason.FAILOVER or not any(
-            _is_of(self._templates[each], before) for each in self._retained
-        ):
+        """No planned move counts on replicas that a member would have to start, and decides itself.
+
+        A move whose record is gone is not planned: it begins again.
+        """
+        tasks = before["spec"].get("gracefulEvictionTasks") or ()
+        again = _move_of(before) is None and any(each["reason"] == EVICTION_REASON for each in tasks)
+        planned = now.reason is not MoveReason.FAILOVER and not again
+        if not planned or not any(_is_of(self._templates[each], before) for each in self._retained):
             return
         template = next(each for each in self._templates if _is_of(each, before))
         for name, work in self.stage.works(template).items():
