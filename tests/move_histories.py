@@ -1080,6 +1080,10 @@ class History:
     def _is_retained(self, template: JSON) -> bool:
         return any(template is self._templates[index] for index in self._retained)
 
+    def _is_stored(self, template: JSON) -> bool:
+        """Whether a workload has a volume that no move may lose."""
+        return any(template is self._templates[index] for index in self._stored)
+
     def _check_retained(self, before: JSON, now: MoveState) -> None:
         """No planned move counts on replicas that a member would have to start, and decides itself.
 
@@ -1123,8 +1127,8 @@ class History:
         Karmada deletes the copies on a Cluster that is being deleted, and ends a deletion that has begun, whether or
         not there is a move.
         """
-        name, stored = before["spec"]["resource"]["name"], [self._templates[index] for index in self._stored]
-        template = next((each for each in stored if _is_of(each, before)), None)
+        name = before["spec"]["resource"]["name"]
+        template = next((each for each in self._templates if self._is_stored(each) and _is_of(each, before)), None)
         if template is None:
             return
         doomed = {each for each, work in self.stage.works(template).items() if "deletionTimestamp" in work["metadata"]}
@@ -1243,7 +1247,8 @@ class History:
         for template in self._templates:
             name, binding = template["metadata"]["name"], self.stage.binding(template)
             used = {cluster for cluster, count in self.stage.assignment(template).items() if count}
-            if binding is None or used - self._given_up() or not self._has_place(binding):
+            waits = bool(used) and self._is_stored(template)  # a failover would lose its volume
+            if binding is None or waits or used - self._given_up() or not self._has_place(binding):
                 self._away_s.pop(name, None)
                 continue
             away_s = now_s - self._away_s.setdefault(name, now_s)
