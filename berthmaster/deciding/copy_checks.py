@@ -50,7 +50,7 @@ def must_stay(
     Whether the other copies are healthy is another question (``copies.py``).
 
     Args:
-        lost: whether a failover gives the cluster up. Its copy does not run, and only its data keeps it.
+        lost: whether a failover gives the cluster up. A suspension does not keep its copy, which does not run.
     """
     copy = copies.by_cluster.get(cluster)
     if copy is not None and copy.deleting:
@@ -58,7 +58,7 @@ def must_stay(
     if not lost and not binding.dispatches_to(cluster) and (copy is None or copy.item.applied):
         why = f"dispatching to {cluster} is suspended, and Karmada would still delete the copy there"
         return MoveRefusal(Cause.SUSPENDED, why, (cluster,))
-    if (data := _lost_data(binding, cluster, copies, settings)) is not None or lost:
+    if (data := _lost_data(binding, cluster, copies, settings)) is not None:
         return data
     if needing := copies.needed.get(cluster):
         return MoveRefusal(Cause.NEEDED, f"{name_list(needing, _NAMED)} on {cluster} needs it", (cluster,))
@@ -101,13 +101,12 @@ def blocked_removal(
     Args:
         given_up: the clusters whose copies count as lost.
     """
+    breaks = state.strategy is MoveStrategy.BREAK_BEFORE_MAKE
     for name in sorted(clusters):
         lost = name in given_up
         if (refusal := must_stay(binding, name, copies, settings, lost=lost)) is not None:
             return refusal
-        if lost:
-            continue
-        if state.strategy is MoveStrategy.BREAK_BEFORE_MAKE and (kept := remains(binding, name, copies)) is not None:
+        if breaks and not lost and (kept := remains(binding, name, copies)) is not None:
             return kept
     return None
 
@@ -155,8 +154,8 @@ def blocked_failover(
     copies = msgspec.structs.replace(copies, template=None)
     if (refusal := blocked_start(binding, growing(binding, clusters), copies)) is not None:
         return refusal
-    kept = (must_stay(binding, name, copies, settings, lost=True) for name in sorted(lost))
-    return next((each for each in kept if each is not None), None)
+    data = (_lost_data(binding, name, copies, settings) for name in sorted(lost))
+    return next((each for each in data if each is not None), None)
 
 
 def held_by_purge(binding: Binding, copies: Copies) -> list[str]:

@@ -458,6 +458,20 @@ def test_what_a_workload_needs_stays_with_it_while_it_cannot_leave(moves: MovesC
     assert stage.model.members.harm == []
 
 
+def test_what_a_workload_needs_stays_with_it_while_its_cluster_is_silent():
+    """Its pods run there, and Karmada deletes what it needs when the cluster is back."""
+    stage = needed(20)
+    stage.model.members.break_workload("m2", "web")
+    start_drain(stage, "m1")
+    stage.run(100)
+    stage.model.members.lose("m1")
+    stage.run(200)
+    assert stage.assignment(SETTINGS_MAP).keys() == {"m1", "m2"}
+    stage.model.members.recover("m1", pods_ran=True)
+    stage.run(100)
+    assert stage.model.members.harm == []
+
+
 # Replicas that the member decides
 
 
