@@ -1105,7 +1105,8 @@ class History:
     def _check_job(self, before: JSON, now: MoveState) -> None:
         """No planned move starts a Job again that has finished, as its cluster has reported."""
         known = self.stage.clock.monotonic_s() - self._finished_s > REPORTED_S and before["spec"].get("clusters")
-        finished = any(each.finished for each in self.stage.model.members.copies(JOB).values())
+        reports = [each.get("status", {}).get("manifestStatuses") for each in self.stage.works(JOB).values()]
+        finished = any((each[0].get("status") or {}).get("conditions") for each in reports if each)
         again = _is_of(JOB, before) and known and finished and now.arriving and now.reason is not MoveReason.FAILOVER
         if again:
             raise self._violation(f"a Job that has finished moves: {now}")

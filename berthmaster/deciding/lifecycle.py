@@ -224,7 +224,7 @@ def retargeted(
     """
     now, replicas = around.now, binding.spec.replicas
     removed = written_clusters(state).keys() - target.keys() - state.source.keys()
-    if (held := _held_copies(binding, state, removed, around)) is not None:
+    if (held := _held_copies(binding, state, removed, around, around.given_up)) is not None:
         return held
     former = f"instead of {short_assignment(state.target)}" if state.target else "now"
     wanted = f"the target is {short_assignment(target)} {former}" if target else _NONE_WANTED
@@ -307,7 +307,9 @@ def rolled_back(binding: Binding, state: MoveState, around: Surroundings, why: s
     """Restore the old assignment, and hold the binding down."""
     breaks = state.strategy is MoveStrategy.BREAK_BEFORE_MAKE
     if state.phase is not MovePhase.ADMITTED:
-        if (held := _held_copies(binding, state, state.target.keys() - state.home.keys(), around)) is not None:
+        given_up = around.given_up if breaks else frozenset()  # with MakeBeforeBreak the old copies serve
+        removed = state.target.keys() - state.home.keys()
+        if (held := _held_copies(binding, state, removed, around, given_up)) is not None:
             return held
         if breaks and (blocked := blocked_start(binding, growing(binding, state.home), around.works())) is not None:
             return held_step(binding, state, around, blocked)
@@ -792,22 +794,38 @@ def _finished(binding: Binding, state: MoveState) -> str:
     return f"the Job has finished on {name_list(names)}" if names else ""
 
 
-def _held_copies(binding: Binding, state: MoveState, going: Iterable[str], around: Surroundings) -> Step | None:
-    """Return the step of a move that would remove copies in some clusters, and must not; None if it may."""
+def _held_copies(
+    binding: Binding,
+    state: MoveState,
+    going: Iterable[str],
+    around: Surroundings,
+    given_up: frozenset[str] = frozenset(),
+) -> Step | None:
+    """Return the step of a move that would remove copies in some clusters, and must not; None if it may.
+
+    Args:
+        given_up: the clusters whose copies count as lost, so that they must not hold up others.
+    """
     names = list(going)
     if not names:
         return None
     if unread := around.works().problem:
         return _unread(state, unread)
-    blocked = _blocked(binding, state, names, around)
+    blocked = _blocked(binding, state, names, around, given_up)
     return None if blocked is None else held_step(binding, state, around, blocked)
 
 
-def _blocked(binding: Binding, state: MoveState, going: Iterable[str], around: Surroundings) -> MoveRefusal | None:
+def _blocked(
+    binding: Binding,
+    state: MoveState,
+    going: Iterable[str],
+    around: Surroundings,
+    given_up: frozenset[str] = frozenset(),
+) -> MoveRefusal | None:
     """Return why the copies in some clusters must not go now; None if they may."""
     copies = around.works()
     names = [each for each in going if _exists(each, around) and each not in around.deleting]
-    found = blocked_removal(binding, state, names, copies, around.settings, around.given_up)
+    found = blocked_removal(binding, state, names, copies, around.settings, given_up)
     return found or unseen_copy(names, copies, around.unready)
 
 
