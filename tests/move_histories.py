@@ -1329,8 +1329,10 @@ class History:
             return f"a record: {binding['metadata']['annotations'][MOVE]}"
         wanted = {each["name"]: each.get("replicas", 0) for each in binding["spec"].get("clusters") or ()}
         healthy = self.stage.model.members.healthy(template)
-        if self._is_retained(template):  # the members decide how many
-            return "" if healthy.keys() == {name for name, count in wanted.items() if count} else f"only {healthy} run"
+        if self._is_retained(template):  # the members decide how many, and keep a zero
+            copies = self.stage.model.members.copies(template)
+            kept = {name for name, count in wanted.items() if count and (name not in copies or copies[name].wanted)}
+            return "" if healthy.keys() == kept else f"only {healthy} run"
         if {name: count for name, count in wanted.items() if count} != healthy:
             return f"{healthy} is healthy, not {wanted}"
         if _is_divided(binding) and sum(wanted.values()) != binding["spec"].get("replicas", 0):
