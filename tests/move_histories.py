@@ -258,6 +258,7 @@ class History:
         self._waited_s: dict[str, float] = {}
         self._forgotten: dict[str, float] = {}
         self._finished_s = 0.0
+        self._stale: set[str] = set()
         self._backup: dict[str, JSON] = {}
         self._starts: dict[str, list[float]] = defaultdict(list)
         self._rebalanced_s: dict[str, float] = {}
@@ -572,6 +573,9 @@ class History:
             self.stage.model.members.set_ready(name, "True" if self.stage.model.members.member(name).up else "Unknown")
         self._limited = self.stage.get(_QUOTA) is not None
         self._lost |= {*self._clusters}
+        # A restored Work says that a copy runs that is gone, until Karmada creates the copy.
+        bindings = [each for each in map(self.stage.binding, self._templates) if each is not None]
+        self._stale |= {each["metadata"]["name"] for each in bindings if each["spec"].get("suspension")}
         now_s = self.stage.clock.monotonic_s()
         self._forgotten |= {each["metadata"]["name"]: now_s for each in self._templates}
         self._starts.clear()
@@ -941,7 +945,7 @@ class History:
         if now.strategy is MoveStrategy.BREAK_BEFORE_MAKE:
             self._check_once(template, then, now, after)
             return
-        if self._is_hidden() or _is_scaled_down(then, after):
+        if self._is_hidden() or _is_scaled_down(then, after) or before["metadata"]["name"] in self._stale:
             return
         works = self.stage.works(template)
         doomed = {name for name, work in works.items() if "deletionTimestamp" in work["metadata"]}
