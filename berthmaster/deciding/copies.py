@@ -122,17 +122,20 @@ def reported_copies(binding: Binding, clusters: Iterable[str]) -> list[str]:
 
 
 def present_replicas(binding: Binding) -> dict[str, int]:
-    """Return the assigned replicas on clusters whose numbers include them.
+    """Return the assigned replicas on clusters that have the workload: the numbers of these clusters include them."""
+    reports = binding.reports
+    return {name: count for name, count in binding.assignment.items() if name in reports and reports[name].runs}
+
+
+def replicas_with_state(binding: Binding) -> dict[str, int]:
+    """Return the present replicas whose cluster reports a state of the workload.
 
     A workload that is applied and has no state yet, as one whose operator has not seen it, may have no pods. Karmada
-    then reports an empty state for some kinds.
+    then reports an empty state for some kinds. Other kinds never have one.
     """
     reports = binding.reports
-    return {
-        name: count
-        for name, count in binding.assignment.items()
-        if (report := reports.get(name)) is not None and (report.healthy or report.status)
-    }
+    present = present_replicas(binding).items()
+    return {name: count for name, count in present if reports[name].healthy or reports[name].status}
 
 
 def required_clusters(binding: Binding) -> set[str]:

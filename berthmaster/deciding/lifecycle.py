@@ -236,9 +236,11 @@ def retargeted(
     tasks = _without_tasks(binding, target, around)
     started = state.strategy is MoveStrategy.BREAK_BEFORE_MAKE and state.phase is not MovePhase.ADMITTED
     known = move_of(binding)
-    old = known.target if known is not None and known.under_way else state.target  # also what others evict
+    before = known if known is not None and known.under_way else state  # with the clusters that others evict
+    old = before.target
     leaves = any(name not in target or target[name] < count for name, count in old.items())
-    if started and leaves and target.keys() - old.keys():
+    grows = any(count > old.get(name, -1) for name, count in target.items())
+    if started and leaves and grows:
         state = msgspec.structs.replace(
             state,
             origin=state.first,
@@ -252,9 +254,9 @@ def retargeted(
         tasks = _tasks_before(binding, state, around)
     else:
         source = reduced(state.source, replicas, divided=binding.is_divided)
-        leaving = state.source.keys() - state.target.keys()
+        leaving = before.source.keys() - before.target.keys()
         state = msgspec.structs.replace(state, source=source, target=dict(target), target_group=group)
-        if state.phase is MovePhase.ADMITTED and state.source.keys() - target.keys() <= leaving:
+        if state.phase is MovePhase.ADMITTED and before.source.keys() - target.keys() <= leaving:
             # The copies that go are the same, so the time since they are gone counts.
             state = msgspec.structs.replace(state, since=_whole(now))
         elif state.phase is MovePhase.ADMITTED:
@@ -911,8 +913,7 @@ def _admitted(state: MoveState, around: Surroundings) -> MoveState:
     found = around.works().by_cluster
     grace_s = max((copy.grace_s for name, copy in found.items() if name not in state.target), default=DEFAULT_GRACE_S)
     # The Work of a new copy that went with its cluster no longer says it. The old copies had the same grace period.
-    before_s = 0 if state.phase is MovePhase.ADMITTED else state.termination_s
-    termination_s = max(DEFAULT_GRACE_S, grace_s, before_s)
+    termination_s = max(DEFAULT_GRACE_S, grace_s, state.termination_s)
     state = msgspec.structs.replace(state, termination_s=termination_s, gone_since=None)
     return _entered(state, MovePhase.ADMITTED, around.now, around.settings.deadline_s + termination_s)
 
@@ -949,10 +950,11 @@ def _returned(binding: Binding, state: MoveState, around: Surroundings, why: str
         returning=True,
         message=why[:MAX_MESSAGE],
     )
-    back = _admitted(back, around)
+    elsewhere = _started_elsewhere(binding, back, around)  # else pods end where they start again, in one cluster
+    back = _admitted(back if elsewhere else msgspec.structs.replace(back, termination_s=0), around)
     if back.deadline_at is not None and back.until is not None:  # it was for the grace period of other pods
         back = msgspec.structs.replace(back, deadline_at=min(back.deadline_at, back.until))
-    if not _started_elsewhere(binding, back, around):  # pods that end where they start again run in one cluster
+    if not elsewhere:
         back = msgspec.structs.replace(back, termination_s=0)
     note = f"{state.reason.value}: {why}; it returns to {short_assignment(back.target)}"
     return Step(

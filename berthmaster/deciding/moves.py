@@ -413,7 +413,8 @@ def _waits_for_its_end(
             return healthy_new_copies(binding, msgspec.structs.replace(move, target=target), silent)
 
         left = healthy(kept, gone | state.unready_since_s.keys())
-        return left < sum(found.clusters.values()) and healthy(lowered, gone) > healthy(rest, gone)
+        wanted = sum(max(1, count) for count in found.clusters.values())  # a copy without replicas counts as one
+        return left < wanted and healthy(lowered, gone) > healthy(rest, gone)
     kept = found.clusters
     if sum(kept.values()) < sum(move.target.values()):  # a scale down, which acts at once where copies stay
         if move.target.keys() >= kept.keys():

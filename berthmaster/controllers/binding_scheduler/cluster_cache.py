@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from berthmaster.controllers.estimators.queries import EstimatorQuery, query_of, stuck_query_of
 from berthmaster.controllers.moves.supervisor import MoveSupervisor
-from berthmaster.deciding.copies import CopiesNotReadError, missing_replicas, present_replicas
+from berthmaster.deciding.copies import CopiesNotReadError, missing_replicas, replicas_with_state
 from berthmaster.deciding.decide import BindingDecision, ClusterState, decide, needs_decision
 from berthmaster.deciding.decision_recorder import DecisionInputs, FleetLog, MoveContext, MoveTrace
 from berthmaster.deciding.failover import FailoverOptions
@@ -142,9 +142,9 @@ class ClusterCache:
         """Assume the replicas that an observed assignment adds, unless they are assumed already.
 
         This process or the previous leader may have written it. For a new binding (``before`` is None) the replicas
-        count on every cluster that does not report to have the workload. No clock of another process is compared.
+        count on every cluster that has not reported a state of the workload. No clock of another process is compared.
         """
-        known = before.assignment if before is not None else present_replicas(after)
+        known = before.assignment if before is not None else replicas_with_state(after)
         if known == after.assignment or not self._protects:
             return
         request = Request.of(after)

@@ -11,8 +11,10 @@ import pytest
 from decisions import AGGREGATED
 from faults import nothing
 from karmada_model.evictions import evict
-from karmada_plane import cluster
-from move_plays import BREAK, ON, REPLICAS, STATIC, STAYS, Play, Twice, refuse_if
+from karmada_model.stage import Stage
+from karmada_plane import cluster, deployment, policy, resource, selector
+from kube_store import JSON
+from move_plays import BREAK, ON, REPLICAS, SETTINGS, STATIC, STAYS, Play, Twice, refuse_if, terms_of
 
 from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.model.move import MovePhase, MoveStrategy
@@ -276,3 +278,94 @@ def test_another_target_takes_no_healthy_copy_before_others_run():
     assert (play.clusters, play.lowest) == ({"m1": 2, "m2": 4}, 4)
     play.run(400)
     assert (sum(play.clusters.values()), play.healthy) == (5, 5)
+
+
+# Pods that end slowly
+
+
+def ends_slowly(grace_s: int) -> JSON:
+    return deployment("web", REPLICAS, terminationGracePeriodSeconds=grace_s)
+
+
+def end_pods_after(play: Play, seconds: float) -> None:
+    play.stage.model.members.delays = replace(play.stage.model.members.delays, terminate_s=seconds)
+
+
+def wait_for_no_works(play: Play, twice: Twice) -> None:
+    """Let time pass until the Works of the old copies are gone, and their pods still end."""
+    while play.move is None or play.move.phase is not MovePhase.ADMITTED or play.move.gone_since is None:
+        twice.run(1)
+
+
+@pytest.mark.parametrize("happens", ["lost", "deleted"])
+def test_a_move_that_turns_twice_waits_for_the_pods_of_its_first_target(happens: str):
+    play = moving(THREE, MovePhase.SOAKING, template=ends_slowly(120))
+    end_pods_after(play, 110)
+    twice = Twice(play)
+    evicted(play)
+    wait_for_no_works(play, twice)
+    if happens == "lost":
+        play.stage.model.members.lose("m3")
+    else:
+        play.stage.delete(cluster("m3"))
+    twice.run(BACK_S)
+    assert (play.clusters, play.healthy, twice.seen) == ({"m1": 4}, 4, False)
+
+
+def test_a_target_that_replaces_a_deleted_one_and_is_deleted_too_keeps_the_grace_period():
+    play = moving(THREE, MovePhase.SOAKING, template=ends_slowly(120))
+    end_pods_after(play, 110)
+    twice = Twice(play)
+    play.stage.delete(cluster("m2"))
+    twice.run(20)
+    [other] = play.move.target
+    play.stage.delete(cluster(other))
+    twice.run(BACK_S)
+    assert (len(play.clusters), play.healthy, twice.seen) == (1, 4, False)
+
+
+@pytest.mark.parametrize("grace_s", [30, 120])
+def test_a_part_that_is_evicted_while_a_move_waits_for_pods_has_ended_before_new_copies_start(grace_s: int):
+    play = Play({"g": ["m1", "m2"], "next": ["m3"]}, STATIC, moves=QUICK, template=ends_slowly(grace_s))
+    end_pods_after(play, grace_s - 1)
+    members = play.stage.model.members
+    play.drain("m1")
+    wait_for_no_works(play, Twice(play))
+    play.run(grace_s - 15)
+    evicted(play)
+    for _ in range(60):
+        play.run(3)
+        running = members.running(play.template)
+        assert "m3" not in running or running == {"m3"}
+    assert (play.clusters, play.healthy) == ({"m3": 4}, 4)
+
+
+@pytest.mark.parametrize("happens", [delete, evicted])
+def test_a_part_of_a_target_grows_only_when_the_pods_of_the_other_part_have_ended(happens: Callable[[Play], None]):
+    play = Play({"g": ["m1"], "next": ["m2", "m3"]}, STATIC, moves=QUICK, template=ends_slowly(30))
+    end_pods_after(play, 29)
+    play.drain("m1")
+    play.until(MovePhase.SOAKING)
+    happens(play)
+    for _ in range(60):
+        play.run(3)
+        assert "m2" not in play.stage.model.members.running(play.template) or play.clusters["m3"] == 2
+    assert (play.clusters, play.healthy) == ({"m3": 4}, 4)
+
+
+def test_another_target_takes_no_resource_away_before_it_is_elsewhere():
+    """With MakeBeforeBreak, as for a workload: a copy without replicas counts as one."""
+    settings = resource("settings", "ConfigMap")
+    placement = {"clusterAffinities": terms_of(THREE)}
+    held = policy("p", selector("ConfigMap", "v1"), schedulerName="berthmaster", placement=placement)
+    moves = replace(ON, defaults=replace(ON.defaults, soak_s=300, deadline_s=600))
+    stage = Stage(*(cluster(name) for name in ("m1", "m2", "m3")), held, settings, settings=SETTINGS, moves=moves)
+    stage.run(60)
+    for name in ("m1", "m2"):
+        stage.edit(cluster(name), spec={"taints": [{"key": "policy.berthmaster.io/draining", "effect": "NoSchedule"}]})
+        stage.run(30)
+        if name == "m1":
+            assert stage.assignment(settings).keys() == {"m1", "m2"}
+            stage.model.members.lose("m1")
+            stage.run(50)
+    assert "m2" in stage.assignment(settings)
