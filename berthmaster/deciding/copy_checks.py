@@ -50,7 +50,7 @@ def must_stay(
     Whether the other copies are healthy is another question (``copies.py``).
 
     Args:
-        lost: whether a failover gives the cluster up. A suspension does not keep its copy, which does not run.
+        lost: whether a failover gives the cluster up. A suspension does not keep its copy, which may not run.
     """
     copy = copies.by_cluster.get(cluster)
     if copy is not None and copy.deleting:

@@ -206,6 +206,15 @@ def arriving_in_vain(
     return found
 
 
+def awaited_deletions(binding: Binding) -> list[str]:
+    """Return the clusters whose copy Karmada deletes before it writes any new one of the workload.
+
+    They are evicted with the purge mode Directly, and have a copy as far as is known.
+    """
+    purged = binding.purged_from - binding.assignment.keys()
+    return sorted(purged & binding.reports.keys() if _is_reported(binding) else purged)
+
+
 def _waits_for_purge(binding: Binding, assignment: Mapping[str, int], hosts: Hosts, exist: Collection[str]) -> bool:
     """Return whether Karmada writes no copy of a binding, because one that must be deleted first cannot be.
 

@@ -164,7 +164,7 @@ class ResourceView(AnswerPart, frozen=True):
 
 
 class EvictionTaskView(AnswerPart, frozen=True):
-    """An eviction task of a binding: the copy on this cluster stays until the task is removed."""
+    """An eviction task of a binding. The copy stays until it is removed, unless the purge mode is Directly."""
 
     from_cluster: str
     producer: str
@@ -194,6 +194,8 @@ class BindingView(AnswerPart, frozen=True):
         observed_group: the group of the assignment; null without one, and if it is not known.
         required_by: the bindings that it follows as a dependency.
         requests: what one replica requests, by resource; empty if that is not known.
+        waits_for_deletion: the clusters whose copy Karmada deletes before it writes any new one: those that are evicted
+            with the purge mode Directly, as long as they have a copy.
     """
 
     kind: str
@@ -217,6 +219,7 @@ class BindingView(AnswerPart, frozen=True):
     gaps: list[str]
     staleness: Staleness
     requests: dict[str, Quantity] = {}
+    waits_for_deletion: list[str] = []
 
 
 class Amounts(AnswerPart, frozen=True):

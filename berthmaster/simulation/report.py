@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from berthmaster.deciding.running import awaited_deletions
 from berthmaster.model.binding import Binding
 from berthmaster.model.errors import name_list
 from berthmaster.scheduling.decision import FailureKind, Mode
@@ -181,13 +182,12 @@ def notes_on(result: WorkloadResult, *, names_evictions: bool = True) -> list[st
 
 
 def _eviction_notes(binding: Binding) -> list[str]:
-    purged = sorted(binding.purged_from)
-    kept = [each.from_cluster for each in binding.spec.graceful_eviction_tasks if each.keeps_copy]
-    notes = [f"being evicted from {', '.join(kept)}"] if kept else []
-    if purged:
-        names = name_list(purged)
-        waits = f"no new copy starts before the one on {names} is deleted"
-        notes.append(f"being evicted from {names} with purgeMode Directly: {waits}")
+    kept = sorted(binding.evicted_from - binding.purged_from)
+    notes = [f"being evicted from {name_list(kept)}"] if kept else []
+    if waits := awaited_deletions(binding):
+        names = name_list(waits)
+        then = f"no new copy starts before the one on {names} is deleted"
+        notes.append(f"being evicted from {names} with purgeMode Directly: {then}")
     return notes
 
 

@@ -110,11 +110,10 @@ def _where(binding: BindingView, outlook: BindingOutlook | None, room: Room | No
 
 
 def _evictions(binding: BindingView) -> list[str]:
-    purged = {task.from_cluster for task in binding.eviction_tasks if deletes_directly(task.purge_mode)}
-    kept = {task.from_cluster for task in binding.eviction_tasks} - purged
+    kept = {task.from_cluster for task in binding.eviction_tasks if not deletes_directly(task.purge_mode)}
     evicted = (
         (kept, "Copies there stay until new ones are ready."),
-        (purged, "New copies start only when those there are deleted (purge mode Directly)."),
+        (binding.waits_for_deletion, "New copies start only when those there are deleted (purge mode Directly)."),
     )
     return [f"It is being evicted from {listed(sorted(names), 'cluster')}. {then}" for names, then in evicted if names]
 

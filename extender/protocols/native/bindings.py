@@ -15,6 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from berthmaster.deciding.move_course import ended
+from berthmaster.deciding.running import awaited_deletions
 from berthmaster.deciding.writes import assigned_group
 from berthmaster.kube.watch_options import BINDINGS
 from berthmaster.ledger.records import HistoryRow, PastExplanation, RecordId
@@ -141,6 +142,7 @@ def described(services: Services, key: Key) -> BindingView:
         eviction_tasks=[
             msgspec.convert(each, EvictionTaskView, from_attributes=True) for each in spec.graceful_eviction_tasks
         ],
+        waits_for_deletion=awaited_deletions(binding),
         required_by=[
             RequiringBinding(each.namespace, each.name, {target.name: target.replicas for target in each.clusters})
             for each in spec.required_by

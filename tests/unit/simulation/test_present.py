@@ -287,14 +287,24 @@ def test_an_existing_eviction_task_excludes_its_cluster_and_is_reported():
     assert (after.error.value, after.evicting, after.notes) == ("Insufficient", ["b"], ["being evicted from b"])
 
 
-def test_an_eviction_with_the_purge_mode_directly_says_what_new_copies_wait_for():
+@pytest.mark.parametrize(
+    ("reporting", "waits"),
+    [
+        pytest.param([], True, id="nothing is known about copies"),
+        pytest.param(["a", "b"], True, id="the old copy is there"),
+        pytest.param(["a"], False, id="the old copy is gone"),
+    ],
+)
+def test_an_eviction_with_the_purge_mode_directly_says_what_new_copies_wait_for(reporting: list[str], *, waits: bool):
     tasks = [{**EVICTED["gracefulEvictionTasks"][0], "purgeMode": "Directly"}]
-    after = web_row(
-        *members("a", "b"), *anywhere({"a": 2}, gracefulEvictionTasks=tasks), changes=[Scale(WEB, 200)]
-    ).after
-    assert after.notes == [
-        "being evicted from b with purgeMode Directly: no new copy starts before the one on b is deleted"
-    ]
+    objects = anywhere({"a": 2}, gracefulEvictionTasks=tasks)
+    objects[-1] = {
+        **objects[-1],
+        "status": {"aggregatedStatus": [{"clusterName": n, "applied": True} for n in reporting]},
+    }
+    after = web_row(*members("a", "b"), *objects, changes=[Scale(WEB, 200)]).after
+    note = "being evicted from b with purgeMode Directly: no new copy starts before the one on b is deleted"
+    assert after.notes == ([note] if waits else [])
 
 
 def test_an_eviction_of_a_suspended_binding_is_not_replaced():

@@ -68,11 +68,18 @@ def test_an_eviction_is_said():
     tasks = [
         EvictionTaskView("b2", "x", "Drained", "", "", None, None, None),
         EvictionTaskView("b3", "x", "Lost", "", "Directly", None, None, None),
+        EvictionTaskView("b4", "x", "Lost", "", "Directly", None, None, None),
     ]
-    kind, text = lines(binding_view(eviction_tasks=tasks))["Where"]
+    kind, text = lines(binding_view(eviction_tasks=tasks, waits_for_deletion=["b3"]))["Where"]
     assert kind == "warn"
     assert "It is being evicted from b2. Copies there stay until new ones are ready." in text
     assert "evicted from b3. New copies start only when those there are deleted (purge mode Directly)." in text
+    assert "b4" not in text, "its copy is gone"
+
+
+def test_an_eviction_whose_copy_is_gone_is_no_warning():
+    tasks = [EvictionTaskView("b3", "x", "Drained", "", "Directly", None, None, None)]
+    assert lines(binding_view(eviction_tasks=tasks))["Where"][0] == "good"
 
 
 @cases(("fields", "kind", "text"), WORDS["its group"])
