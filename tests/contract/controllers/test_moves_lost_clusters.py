@@ -353,6 +353,17 @@ def test_a_part_of_a_target_grows_only_when_the_pods_of_the_other_part_have_ende
     assert (play.clusters, play.healthy) == ({"m3": 4}, 4)
 
 
+def test_a_cluster_that_is_deleted_while_nothing_moves_is_left_at_once():
+    """Karmada deletes its Works in any case. What may run twice (docs/moves.md) has this exception."""
+    play = Play(TWO, STATIC, moves=QUICK, template=ends_slowly(30))
+    end_pods_after(play, 29)
+    twice = Twice(play)
+    play.stage.delete(cluster("m1"))
+    twice.run(60)
+    assert (play.clusters, play.healthy, twice.seen) == ({"m2": 4}, 4, True)
+    assert play.stage.get(cluster("m1")) is None, "no assignment holds it up"
+
+
 def test_another_target_takes_no_resource_away_before_it_is_elsewhere():
     """With MakeBeforeBreak, as for a workload: a copy without replicas counts as one."""
     settings = resource("settings", "ConfigMap")
