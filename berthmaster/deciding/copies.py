@@ -134,8 +134,11 @@ def replicas_with_state(binding: Binding) -> dict[str, int]:
     then reports an empty state for some kinds. Other kinds never have one.
     """
     reports = binding.reports
-    present = present_replicas(binding).items()
-    return {name: count for name, count in present if reports[name].healthy or reports[name].status}
+    return {
+        name: count
+        for name, count in present_replicas(binding).items()
+        if reports[name].healthy or reports[name].status
+    }
 
 
 def required_clusters(binding: Binding) -> set[str]:

@@ -237,15 +237,14 @@ def retargeted(
     started = state.strategy is MoveStrategy.BREAK_BEFORE_MAKE and state.phase is not MovePhase.ADMITTED
     known = move_of(binding)
     before = known if known is not None and known.under_way else state  # with the clusters that others evict
-    old = before.target
-    leaves = any(name not in target or target[name] < count for name, count in old.items())
-    grows = any(count > old.get(name, -1) for name, count in target.items())
+    leaves = any(name not in target or target[name] < count for name, count in before.target.items())
+    grows = any(count > before.target.get(name, -1) for name, count in target.items())
     if started and leaves and grows:
         state = msgspec.structs.replace(
             state,
             origin=state.first,
             origin_group=state.first_group,
-            source=old,
+            source=before.target,
             source_group=state.target_group,
             target=dict(target),
             target_group=group,

@@ -164,7 +164,7 @@ class ResourceView(AnswerPart, frozen=True):
 
 
 class EvictionTaskView(AnswerPart, frozen=True):
-    """An eviction task of a binding. The copy stays until it is removed, unless the purge mode is Directly."""
+    """An eviction task of a binding. The copy stays until the task is removed, unless the purge mode is Directly."""
 
     from_cluster: str
     producer: str

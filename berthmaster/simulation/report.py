@@ -184,10 +184,11 @@ def notes_on(result: WorkloadResult, *, names_evictions: bool = True) -> list[st
 def _eviction_notes(binding: Binding) -> list[str]:
     kept = sorted(binding.evicted_from - binding.purged_from)
     notes = [f"being evicted from {name_list(kept)}"] if kept else []
-    if waits := awaited_deletions(binding):
-        names = name_list(waits)
-        then = f"no new copy starts before the one on {names} is deleted"
-        notes.append(f"being evicted from {names} with purgeMode Directly: {then}")
+    if names := name_list(awaited_deletions(binding)):
+        notes.append(
+            f"being evicted from {names} with purgeMode Directly: "
+            f"no new copy starts before the one on {names} is deleted"
+        )
     return notes
 
 
